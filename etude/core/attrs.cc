@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
+#include "etude/core/op.h"
 
 namespace etude {
 namespace {
@@ -35,7 +36,7 @@ uint64_t hash_of(const AttrValue& value) {
       for (const double d : v) h = mix(h, std::bit_cast<uint64_t>(d));
       return h;
     }
-    uint64_t operator()(const scalar::Program* v) const { return mix(std::bit_cast<uintptr_t>(v)); }
+    uint64_t operator()(const ScalarDef* v) const { return mix(std::bit_cast<uintptr_t>(v)); }
   };
   return mix(value.index(), std::visit(Hasher{}, value));
 }
@@ -61,9 +62,7 @@ std::string to_string(const AttrValue& value) {
     std::string operator()(const std::vector<int64_t>& v) const { return join(v); }
     std::string operator()(const std::string& v) const { return '"' + v + '"'; }
     std::string operator()(const std::vector<double>& v) const { return join(v); }
-    std::string operator()(const scalar::Program* v) const {
-      return fmt::format("program@{}", static_cast<const void*>(v));
-    }
+    std::string operator()(const ScalarDef* v) const { return scalar::to_string(*v->program); }
   };
   return std::visit(Printer{}, value);
 }

@@ -16,15 +16,13 @@
 
 namespace etude {
 
-namespace scalar {
-struct Program;
-}
+struct ScalarDef;
 
 enum class AttrKind : uint8_t { kNone, kFlag, kInt, kReal, kDType, kInts, kText, kReals, kProgram };
 
 // kNone stands for "not given" where an attribute may be absent.
 using AttrValue = std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>,
-                               std::string, std::vector<double>, const scalar::Program*>;
+                               std::string, std::vector<double>, const ScalarDef*>;
 std::string to_string(const AttrValue& value);
 
 // One attribute of an op record.

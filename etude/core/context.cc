@@ -62,14 +62,17 @@ class Checked {
                       "of something unconnected?", def.name);
         continue;
       }
-      require_dtype(op, i, in[i].dtype());
+      const bool casts = op.def().casts_integers && is_integer(in[i].dtype()) && def.dtypes.empty();
+      const DType dtype = casts ? kFloat32 : in[i].dtype();
+      promotes = promotes || casts;
+      require_dtype(op, i, dtype);
       plain = plain && (op.def().accepts_slices || !TensorAccess::is_sparse(in[i]));
       if (!def.dtypes.empty()) continue;
       if (!shared) {
-        shared = in[i].dtype();
+        shared = dtype;
         shared_at = i;
-      } else if (*shared != in[i].dtype()) {
-        shared = promoted(op, i, in[i].dtype(), shared_at, *shared);
+      } else if (*shared != dtype) {
+        shared = promoted(op, i, dtype, shared_at, *shared);
         promotes = true;
       }
     }

@@ -141,6 +141,7 @@ using ProgramKernel = void (*)(void* out, const void* const* in, const double* p
 struct ScalarDef {
   const scalar::Program* program = nullptr;
   std::array<ProgramKernel, 3> kernels{};
+  PrepareRule prepare = nullptr;  // the eager kernel of a call: broadcasting, all dtypes
 };
 // How a tangent t of each operand moves the result: programs on (operands..., result, t).
 struct PartialsDef {
@@ -181,6 +182,7 @@ struct OpDef {
   std::vector<std::string_view> results = {"y"};  // {"ys..."}: as many as the type rule gives
   DTypeSet dtypes = kAnyDType;
   ResultDType result_dtype = ResultDType::kSame;  // element-wise ops
+  bool casts_integers = false;  // integer operands become float32 first, as in true division
   TypeRule type = nullptr;
   ScalarDef scalar = {};
   PartialsDef partials = {};

@@ -111,7 +111,7 @@ Tensor conj(const Tensor& x, CallSite where) {
 Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
                    CallSite where) {
   static const Op& op = internal::op("fused_elementwise");
-  return only(execute(op, operands, op.attrs({def.program, std::move(params)}), where));
+  return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
 }
 
 }  // namespace internal

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/broadcast.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace etude::kernels::cpu {
+namespace {
+
+// `n` copies of one element.
+template <class Word>
+void fill(void* out, const void* in, int64_t n) {
+  Word word;
+  std::memcpy(&word, in, sizeof(Word));
+  Word* p = static_cast<Word*>(out);
+  std::fill_n(p, n, word);
+}
+
+struct Wide {
+  uint64_t low, high;
+};
+
+void fill_any(void* out, const void* in, int64_t bytes, int64_t n) {
+  switch (bytes) {
+    case 1: return fill<uint8_t>(out, in, n);
+    case 2: return fill<uint16_t>(out, in, n);
+    case 4: return fill<uint32_t>(out, in, n);
+    case 8: return fill<uint64_t>(out, in, n);
+    default: return fill<Wide>(out, in, n);
+  }
+}
+
+}  // namespace
+
+BroadcastPlan plan_broadcast(const Shape& from, const Shape& to) {
+  BroadcastPlan plan;
+  plan.is_dense = from.count() == to.count();
+  if (plan.is_dense) return plan;
+  const int lead = to.rank() - from.rank();
+  int64_t stride = 1;
+  // From the innermost axis outwards; neighbours of one kind merge.
+  std::array<int64_t, kMaxRank> sizes{}, strides{};
+  int rank = 0;
+  for (int axis = to.rank() - 1; axis >= 0; --axis) {
+    const int64_t size = to[axis];
+    const bool full = axis >= lead && from[axis - lead] == size && size != 1;
+    if (size == 1) continue;
+    const bool merges = rank > 0 && (strides[static_cast<std::size_t>(rank - 1)] != 0) == full;
+    if (merges) {
+      sizes[static_cast<std::size_t>(rank - 1)] *= size;
+    } else {
+      sizes[static_cast<std::size_t>(rank)] = size;
+      strides[static_cast<std::size_t>(rank++)] = full ? stride : 0;
+    }
+    if (full) stride *= size;
+  }
+  plan.rank = rank;
+  std::reverse_copy(sizes.begin(), sizes.begin() + rank, plan.sizes.begin());
+  std::reverse_copy(strides.begin(), strides.begin() + rank, plan.strides.begin());
+  if (rank == 1) plan.period = 1;
+  if (rank == 2 && plan.strides[0] == 0) plan.period = plan.sizes[1];
+  return plan;
+}
+
+void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t begin,
+            int64_t n) {
+  const auto inner = static_cast<std::size_t>(plan.rank - 1);
+  std::array<int64_t, kMaxRank> index{};
+  int64_t rest = begin, from = 0;
+  for (int axis = plan.rank - 1; axis >= 0; --axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    index[a] = rest % plan.sizes[a];
+    rest /= plan.sizes[a];
+    from += index[a] * plan.strides[a];
+  }
+  char* to = static_cast<char*>(out);
+  const char* base = static_cast<const char*>(in);
+  while (n > 0) {
+    const int64_t run = std::min(n, plan.sizes[inner] - index[inner]);
+    if (plan.strides[inner] == 0) {
+      fill_any(to, base + from * bytes, bytes, run);
+    } else {
+      std::memcpy(to, base + from * bytes, static_cast<std::size_t>(run * bytes));
+    }
+    to += run * bytes;
+    n -= run;
+    from -= index[inner] * plan.strides[inner];
+    index[inner] = 0;
+    for (int axis = plan.rank - 2; axis >= 0; --axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      from += plan.strides[a];
+      if (++index[a] < plan.sizes[a]) break;
+      from -= index[a] * plan.strides[a];
+      index[a] = 0;
+    }
+  }
+}
+
+}  // namespace etude::kernels::cpu

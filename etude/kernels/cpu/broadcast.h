@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one operand maps to a broadcast result: axes merged, and ranges of the result expanded into a
+// dense buffer. Used by element-wise kernels and broadcast_to.
+#pragma once
+
+#include <cstdint>
+
+#include "etude/core/shape.h"
+
+namespace etude::kernels::cpu {
+
+struct BroadcastPlan {
+  bool is_dense = true;  // same shape: no expansion
+  int rank = 0;
+  std::array<int64_t, kMaxRank> sizes{};    // merged axes of the result, outermost first
+  std::array<int64_t, kMaxRank> strides{};  // of the operand, in elements; 0 on broadcast axes
+  int64_t period = 0;  // the operand repeats with this many elements of the result; 0: it does not
+};
+
+// shapes: `from` broadcasts to `to`, both known.
+BroadcastPlan plan_broadcast(const Shape& from, const Shape& to);
+
+// Writes elements [begin, begin + n) of the result, of `bytes` each, into `out`.
+void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t begin,
+            int64_t n);
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/elementwise.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+
+#include "etude/base/check.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/simd/math_table.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr int64_t kTile = 1024;      // elements expanded at a time; 4 KiB of float32 stays in L1
+constexpr int64_t kChunk = 1 << 15;  // elements per parallel chunk
+
+struct ElementwiseParams : KernelParams {
+  ScalarDef def;
+  ProgramKernel kernel = nullptr;  // for float32; null: the interpreter
+  DType dtype = kFloat32;          // of the arithmetic
+  bool round_nodes = false;
+  std::vector<double> params;
+  int64_t count = 0;
+  int64_t out_bytes = 4;                       // of one element
+  std::vector<int64_t> in_bytes;
+  std::vector<BroadcastPlan> plans;            // by operand
+  bool broadcasts = false;
+  int64_t tile = kTile;
+};
+
+bool run_dense(const ElementwiseParams& p, void* out, const void* const* in, int64_t n) {
+  if (p.kernel != nullptr) {
+    p.kernel(out, in, p.params.data(), static_cast<std::size_t>(n));
+    return true;
+  }
+  return run_program(*p.def.program, p.dtype, p.round_nodes, out, in, p.params.data(), n);
+}
+
+const char* offset(const void* p, int64_t bytes) { return static_cast<const char*>(p) + bytes; }
+
+// Elements [begin, end) with operands that are broadcast expanded tile by tile.
+bool run_tiles(const ElementwiseParams& p, char* out, const void* const* in, int64_t begin,
+               int64_t end) {
+  constexpr std::size_t kMaxOperands = 6;
+  const std::size_t operands = p.plans.size();
+  std::array<const void*, kMaxOperands> at{};
+  alignas(64) std::byte storage[kMaxOperands][kTile * 16];
+  std::array<bool, kMaxOperands> filled{};
+  std::size_t used = 0;
+  std::array<std::byte*, kMaxOperands> buffer{};
+  for (std::size_t i = 0; i < operands; ++i) {
+    if (!p.plans[i].is_dense) buffer[i] = storage[used++];
+  }
+  for (int64_t tile = begin; tile < end; tile += p.tile) {
+    const int64_t n = std::min(p.tile, end - tile);
+    for (std::size_t i = 0; i < operands; ++i) {
+      const BroadcastPlan& plan = p.plans[i];
+      if (plan.is_dense) {
+        at[i] = offset(in[i], tile * p.in_bytes[i]);
+        continue;
+      }
+      // What repeats with the tile's length is expanded once.
+      const bool keeps = plan.period > 0 && p.tile % plan.period == 0 && begin % plan.period == 0;
+      if (!filled[i] || !keeps) expand(plan, buffer[i], in[i], p.in_bytes[i], tile, n);
+      filled[i] = filled[i] || n == p.tile;
+      at[i] = buffer[i];
+    }
+    if (!run_dense(p, out + tile * p.out_bytes, at.data(), n)) return false;
+  }
+  return true;
+}
+
+bool run_small(const KernelCall& call) {
+  const auto& p = *static_cast<const ElementwiseParams*>(call.params);
+  p.kernel(call.out[0], call.in, p.params.data(), static_cast<std::size_t>(p.count));
+  return true;
+}
+
+bool run_elementwise(const KernelCall& call) {
+  const auto& p = *static_cast<const ElementwiseParams*>(call.params);
+  char* out = static_cast<char*>(call.out[0]);
+  const int64_t step = kChunk - kChunk % p.tile;
+  const int64_t chunks = (p.count + step - 1) / step;
+  std::atomic<bool> fine{true};
+  const auto run = [&](int64_t chunk) {
+    const int64_t begin = chunk * step, end = std::min(p.count, begin + step);
+    if (p.broadcasts) {
+      if (!run_tiles(p, out, call.in, begin, end)) fine = false;
+      return;
+    }
+    std::array<const void*, 6> at{};
+    for (std::size_t i = 0; i < p.plans.size(); ++i) at[i] = offset(call.in[i], begin * p.in_bytes[i]);
+    if (!run_dense(p, out + begin * p.out_bytes, at.data(), end - begin)) fine = false;
+  };
+  // The interpreter may report a fault, which belongs to the calling thread: it runs there.
+  const bool may_fault = p.kernel == nullptr && is_integer(p.dtype);
+  const double us = may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.def.program->size * 0.5;
+  parallel_for(chunks, us, run);
+  return fine;
+}
+
+int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
+  for (const BroadcastPlan& plan : plans) {
+    if (plan.period > 1 && plan.period <= kTile / 2) return kTile - kTile % plan.period;
+  }
+  return kTile;
+}
+
+void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,
+             bool round_nodes) {
+  auto p = internal::make_ref<ElementwiseParams>();
+  const Type* result = call.out.results[0];
+  p->def = def;
+  p->params = std::move(params);
+  p->round_nodes = round_nodes;
+  p->count = result->count();
+  p->out_bytes = itemsize(result->dtype());
+  p->dtype = kBool;
+  for (std::size_t i = 0; i < call.types.size(); ++i) {
+    const Type* type = call.types[i];
+    const bool truth = (def.program->truths >> i) & 1;
+    if (!truth) p->dtype = type->dtype();
+    p->in_bytes.push_back(itemsize(type->dtype()));
+    p->plans.push_back(plan_broadcast(type->shape(), result->shape()));
+    p->broadcasts = p->broadcasts || !p->plans.back().is_dense;
+    // Writing over an operand is safe element by element, unless a fault could stop half way.
+    if (type == result && !is_integer(type->dtype())) call.out.in_place |= uint64_t{1} << i;
+  }
+  const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
+  if (vector && p->dtype == kFloat32) p->kernel = def.kernels[static_cast<std::size_t>(internal::best_isa())];
+  p->tile = tile_for(p->plans);
+  const bool small = p->kernel != nullptr && !p->broadcasts && p->count <= kChunk;
+  call.set(small ? run_small : run_elementwise, p);
+}
+
+}  // namespace
+
+void prepare_elementwise(const PrepareCall& call) {
+  std::vector<double> params;
+  for (const AttrValue& value : call.attrs.values()) {
+    if (const double* number = std::get_if<double>(&value)) params.push_back(*number);
+  }
+  prepare(call, call.op.def().scalar, std::move(params), false);
+}
+
+void prepare_fused(const PrepareCall& call, const ScalarDef& def) {
+  prepare(call, def, call.attrs.reals("params"), true);
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eager kernels of element-wise ops: broadcasting in tiles, float32 by the SIMD kernels of the
+// record, all other dtypes by the tile interpreter. Used by op records.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// The kernel of a call whose record has a scalar program; numeric attributes are its parameters.
+void prepare_elementwise(const PrepareCall& call);
+// The kernel of fused_elementwise: the program and its parameters are attributes.
+void prepare_fused(const PrepareCall& call, const ScalarDef& def);
+
+// out[i] = program(in[0][i], ...), all dense and of `dtype` (or bool where the program says so).
+// Half types round every node if `round_nodes`, else only the result. Runs on the calling thread.
+// Returns false after report_fault (integer division by zero, negative integer power).
+bool run_program(const scalar::Program& program, DType dtype, bool round_nodes, void* out,
+                 const void* const* in, const double* params, int64_t n);
+
+}  // namespace etude::kernels::cpu

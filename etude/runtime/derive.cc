@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/derive.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "etude/base/check.h"
+#include "etude/base/hash.h"
+#include "etude/core/builtin.h"
+#include "etude/core/infer.h"
+#include "etude/runtime/tape.h"
+
+namespace etude::internal {
+namespace {
+
+std::vector<double> real_attrs(const Attrs& attrs) {
+  std::vector<double> out;
+  for (const AttrValue& value : attrs.values()) {
+    if (const double* number = std::get_if<double>(&value)) out.push_back(*number);
+  }
+  return out;
+}
+
+// The tangent `t` of operand `wrt` carried to the result: the partial's program on what it reads.
+Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t,
+            const Attrs& attrs) {
+  const ScalarDef& partial = op.def().partials.by_operand[static_cast<std::size_t>(wrt)];
+  const scalar::Program& program = *partial.program;
+  const bool is_t = program.size == 1 && program.operands == 1 && program.sources[0] == in.size() + 1;
+  if (is_t) return t;
+  OperandList list;
+  for (int i = 0; i < program.operands; ++i) {
+    const std::size_t source = program.sources[static_cast<std::size_t>(i)];
+    list.add(source < in.size() ? in[source] : source == in.size() ? y : t);
+  }
+  return run_program(partial, list.view(), real_attrs(attrs));
+}
+
+bool has_partial(const Op& op, std::size_t i) {
+  return i < 3 && op.def().partials.by_operand[i].program != nullptr &&
+         op.def().partials.by_operand[i].program->size > 0;
+}
+
+Values elementwise_vjp(const Op& op, const VjpCall& call) {
+  Values out(call.in.size());
+  const Tensor ct = conj(call.ct());
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!call.wants(i) || !has_partial(op, i) || !call.in[i].has_value()) continue;
+    const Tensor g = push(op, static_cast<int>(i), call.in, call.out[0], ct, call.attrs);
+    // Broadcasting and the partial may disagree in shape: a partial that does not read t's shape.
+    out[i] = sum_to(conj(g), call.in[i].shape());
+  }
+  return out;
+}
+
+Values elementwise_jvp(const Op& op, const JvpCall& call) {
+  Values out(1);
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!call.tangents[i].has_value() || !has_partial(op, i)) continue;
+    const Tensor part = push(op, static_cast<int>(i), call.in, call.out[0], call.tangents[i], call.attrs);
+    out[0] = out[0].has_value() ? add(std::move(out[0]), part) : part;
+  }
+  // A tangent that came through broadcasting alone is smaller than the result.
+  if (out[0].has_value() && out[0].shape() != call.out[0].shape()) {
+    out[0] = add(full(call.out[0].type(), 0), out[0]);
+  }
+  return out;
+}
+
+Values linear_vjp(const Op& op, const VjpCall& call) {
+  Values out(call.in.size());
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!call.wants(i)) continue;
+    out[i] = op.def().transpose(call.in, static_cast<int>(i), call.ct(), call.attrs);
+  }
+  return out;
+}
+
+Values linear_jvp(const Op& op, const JvpCall& call) {
+  Values out(1);
+  const auto apply = [&](Operands in) {
+    Tensor part = std::move(execute(op, in, call.attrs, {})[0]);
+    out[0] = out[0].has_value() ? add(std::move(out[0]), part) : std::move(part);
+  };
+  if (op.is_variadic()) {  // linear in the list as a whole: absent tangents are zeros
+    std::vector<Tensor> tangents;
+    for (std::size_t i = 0; i < call.in.size(); ++i) {
+      const Tensor& t = call.tangents[i];
+      tangents.push_back(t.has_value() ? t : full(call.in[i].type(), 0));
+    }
+    apply(OperandList(std::span<const Tensor>(tangents)).view());
+    return out;
+  }
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!call.tangents[i].has_value()) continue;
+    OperandList in;
+    for (std::size_t j = 0; j < call.in.size(); ++j) in.add(i == j ? call.tangents[i] : call.in[j]);
+    apply(in.view());
+  }
+  return out;
+}
+
+// Forward mode of an op that has a reverse rule only: the reverse rule is linear in its cotangent,
+// and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize once").
+Values transposed_vjp(const Op& op, const JvpCall& call) {
+  Values out(call.out.size());
+  uint64_t wanted = 0;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (call.tangents[i].has_value()) wanted |= uint64_t{1} << i;
+  }
+  std::vector<Tensor> cotangents;
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    const bool smooth = is_differentiable(call.out[i].dtype());
+    cotangents.push_back(smooth ? full(call.out[i].type(), 0) : Tensor());
+  }
+  Tape tape({.persistent = true});
+  Values back;
+  {
+    TapeContext context(tape);
+    for (const Tensor& ct : cotangents) {
+      if (ct.has_value()) tape.watch(ct);
+    }
+    const OperandList cts{std::span<const Tensor>(cotangents)};
+    back = run_vjp(op, {call.in, call.out, cts.view(), call.attrs, wanted});
+  }
+  std::vector<Tensor> targets, seeds;
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    if (!back[i].has_value() || !call.tangents[i].has_value()) continue;
+    targets.push_back(to_dense(back[i]));
+    seeds.push_back(conj(call.tangents[i]));
+  }
+  if (targets.empty()) return out;
+  std::vector<Tensor> sources;
+  for (const Tensor& ct : cotangents) sources.push_back(ct);
+  const std::vector<Tensor> found = tape.gradient(targets, sources, seeds);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].has_value()) out[i] = conj(found[i]);
+  }
+  return out;
+}
+
+// Notes which of the given ghosts calls read.
+class ReadsContext final : public TypeContext {
+ public:
+  explicit ReadsContext(std::span<const Tensor> watched) : watched_(watched) {}
+
+  Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      for (std::size_t w = 0; w < watched_.size(); ++w) {
+        if (in[i].has_value() && in[i].ref() == watched_[w].ref()) read |= uint64_t{1} << w;
+      }
+    }
+    return TypeContext::execute(op, in, attrs, where);
+  }
+
+  uint64_t read = 0;
+
+ private:
+  std::span<const Tensor> watched_;
+};
+
+Reads try_on_symbols(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
+                     std::span<const Type* const> results, uint64_t wanted) {
+  std::vector<Tensor> ghosts, cotangents;
+  for (const Type* type : operands) ghosts.push_back(type == nullptr ? Tensor() : make_ghost(type));
+  for (const Type* type : results) {
+    ghosts.push_back(make_ghost(type));
+    cotangents.push_back(is_differentiable(type->dtype()) ? make_ghost(type) : Tensor());
+  }
+  const std::span<const Tensor> all(ghosts);
+  ReadsContext context(all);
+  const OperandList in(all.first(operands.size())), out(all.subspan(operands.size()));
+  const OperandList cts{std::span<const Tensor>(cotangents)};
+  const ContextScope scope(context, {});
+  Values back = run_vjp(op, {in.view(), out.view(), cts.view(), attrs, wanted});
+  // A cotangent may be an operand itself, unread by any call.
+  for (const Tensor& b : back) {
+    for (std::size_t w = 0; w < all.size(); ++w) {
+      if (b.has_value() && b.ref() == all[w].ref()) context.read |= uint64_t{1} << w;
+    }
+  }
+  const uint64_t low = (uint64_t{1} << operands.size()) - 1;
+  return {context.read & low, context.read >> operands.size()};
+}
+
+struct ReadsEntry {
+  const Op* op = nullptr;
+  uint32_t attrs = 0;
+  uint64_t wanted = 0;
+  InlineVector<const Type*, 4> types;
+  Reads reads;
+};
+constexpr std::size_t kReadsSlots = 1024;
+
+}  // namespace
+
+bool has_vjp(const Op& op) {
+  return op.def().vjp != nullptr || op.def().transpose != nullptr ||
+         op.def().partials.by_operand[0].program != nullptr;
+}
+
+bool has_jvp(const Op& op) { return op.def().jvp != nullptr || has_vjp(op); }
+
+Values run_vjp(const Op& op, const VjpCall& call) {
+  Values out = op.def().vjp != nullptr         ? op.def().vjp(call)
+               : op.def().transpose != nullptr ? linear_vjp(op, call)
+                                               : elementwise_vjp(op, call);
+  ETUDE_REQUIRE(out.size() == call.in.size(),
+                "its reverse rule returned {} cotangents for {} operands. Return one entry per "
+                "operand, absent where there is none",
+                out.size(), call.in.size());
+  return out;
+}
+
+Values run_jvp(const Op& op, const JvpCall& call) {
+  if (op.def().jvp != nullptr) return op.def().jvp(call);
+  if (op.def().vjp != nullptr) return transposed_vjp(op, call);
+  if (op.def().transpose != nullptr) return linear_jvp(op, call);
+  return elementwise_jvp(op, call);
+}
+
+Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
+                 std::span<const Type* const> results, uint64_t wanted) {
+  const Reads everything{~uint64_t{0}, ~uint64_t{0}};
+  if (operands.size() + results.size() > 63) return everything;
+  const bool cacheable = attrs.dispatch_id() != 0 || attrs == op.default_attrs();
+  thread_local const std::unique_ptr<ReadsEntry[]> table(new ReadsEntry[kReadsSlots]);
+  uint64_t h = mix(op.index() + (uint64_t{attrs.dispatch_id()} << 32), wanted);
+  for (const Type* type : operands) h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
+  ReadsEntry& entry = table[h >> 54];
+  if (cacheable && entry.op == &op && entry.attrs == attrs.dispatch_id() && entry.wanted == wanted &&
+      std::equal(operands.begin(), operands.end(), entry.types.begin(), entry.types.end())) {
+    return entry.reads;
+  }
+  Reads reads = everything;
+  try {
+    reads = try_on_symbols(op, attrs, operands, results, wanted);
+  } catch (const Error&) {
+    // The rule fails on these types; it says so when a gradient asks for it.
+  }
+  if (cacheable) {
+    entry = {&op, attrs.dispatch_id(), wanted, {operands.begin(), operands.end()}, reads};
+  }
+  return reads;
+}
+
+}  // namespace etude::internal

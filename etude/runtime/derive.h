@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivative rules of an op, given by its record or derived from its kind, and what they read. Used
+// by the tape and jvp contexts. Rules run in the context that is innermost when they are called.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::internal {
+
+// Whether a reverse rule exists; if not, a context runs the lowering instead.
+bool has_vjp(const Op& op);
+bool has_jvp(const Op& op);
+
+// Cotangents of the wanted operands; entries may be absent.
+// throws: kInvalidArgument if the rule returns a wrong number of them.
+Values run_vjp(const Op& op, const VjpCall& call);
+// Tangents of the results; entries may be absent.
+Values run_jvp(const Op& op, const JvpCall& call);
+
+// Bit i: the reverse rule for these wanted operands reads the value of operand (result) i. Found by
+// running the rule on symbols; cached per thread.
+struct Reads {
+  uint64_t operands = 0;
+  uint64_t results = 0;
+};
+Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
+                 std::span<const Type* const> results, uint64_t wanted);
+
+}  // namespace etude::internal

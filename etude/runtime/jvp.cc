@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/jvp.h"
+
+#include "etude/base/check.h"
+#include "etude/runtime/derive.h"
+
+namespace etude {
+
+void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
+  ETUDE_REQUIRE(t.type() == x.type(), "a tangent of type {} does not fit a value of type {}",
+                t.type()->to_string(), x.type()->to_string());
+  tangents_[TensorAccess::id(x)] = t;
+}
+
+Tensor JvpContext::tangent(const Tensor& x) const {
+  if (!x.has_value()) return {};
+  const auto found = tangents_.find(TensorAccess::id_or_zero(x));
+  return found == tangents_.end() ? Tensor() : found->second;
+}
+
+void JvpContext::value_died(uint64_t id) noexcept {
+  // Moved out first: destroying a tangent may announce deaths of its own.
+  const auto found = tangents_.find(id);
+  if (found == tangents_.end()) return;
+  const Tensor dying = std::move(found->second);
+  tangents_.erase(found);
+}
+
+Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  std::vector<Tensor> tangents;
+  bool any = false;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    tangents.push_back(tangent(in[i]));
+    any = any || tangents.back().has_value();
+  }
+  if (!any) return parent_->execute(op, in, attrs, where);
+  if (!internal::has_jvp(op) && op.def().lower != nullptr) {
+    const ContextScope scope(*this, where);
+    return op.def().lower(in, attrs);
+  }
+  // The rule reads operands after the call, so none of them may be overwritten.
+  Values out = parent_->execute(op, in.without_expiring(), attrs, where);
+  if (!op.def().no_derivative.empty()) return out;
+  ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_jvp(op),
+                     "has no derivative, but a tangent must pass through it");
+  const OperandList ts{std::span<const Tensor>(tangents)}, ys{std::span<const Tensor>(out.data(), out.size())};
+  const ContextScope scope(*parent_, where);
+  Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    if (moved[i].has_value()) tangents_[TensorAccess::id(out[i])] = std::move(moved[i]);
+  }
+  return out;
+}
+
+}  // namespace etude

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward mode: a context that carries tangents beside values. Nested contexts have tangents of
+// their own, so perturbations are never confused.
+#pragma once
+
+#include <unordered_map>
+
+#include "etude/core/context.h"
+#include "etude/core/value_observer.h"
+
+namespace etude {
+
+// On the stack for its lifetime. confined to the thread that made it.
+class JvpContext final : public Context, private internal::ValueObserver {
+ public:
+  JvpContext() { ContextStack::push(*this); }
+  ~JvpContext() override { ContextStack::remove(*this); }
+
+  // Gives `x` the tangent `t`, of the same shape and dtype.
+  void set_tangent(const Tensor& x, const Tensor& t);
+  // The tangent of a value; absent if it does not depend on anything with a tangent.
+  Tensor tangent(const Tensor& x) const;
+
+  Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
+
+ private:
+  void value_died(uint64_t id) noexcept override;
+  std::unordered_map<uint64_t, Tensor> tangents_;
+};
+
+}  // namespace etude
