@@ -8,6 +8,13 @@ set_property(GLOBAL PROPERTY ETUDE_FOLDERS "")
 set_property(GLOBAL PROPERTY ETUDE_HEADERS "")
 set_property(GLOBAL PROPERTY ETUDE_DEPS Threads::Threads)
 
+# Targets that build the tests of a label, for the stages of CI that need no more.
+if(ETUDE_BUILD_TESTS)
+  add_custom_target(unit_tests)
+  add_custom_target(matrix_tests)
+  add_custom_target(threads_tests)
+endif()
+
 # Stops at a misspelt keyword, which CMake would otherwise swallow as a value of the one before.
 macro(etude_parse flags ones manys required)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${flags}" "${ones}" "${manys}")
@@ -120,11 +127,10 @@ function(etude_test)
       ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}"
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
-  foreach(label IN LISTS arg_LABELS)  # e.g. the target threads_tests: all that tsan has to build
-    if(NOT TARGET ${label}_tests)
-      add_custom_target(${label}_tests)
+  foreach(label IN LISTS arg_NAME arg_LABELS)
+    if(TARGET ${label}_tests)
+      add_dependencies(${label}_tests ${target})
     endif()
-    add_dependencies(${label}_tests ${target})
   endforeach()
 endfunction()
 
