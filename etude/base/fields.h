@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a plain struct as a tuple of references, with their names, at compile time.
+// Used by structure.h and by everything that walks user types: tangents, checkpoints, parameter
+// groups, summaries. A struct needs no annotation when it is an aggregate without base classes and
+// C arrays and has at most 64 fields; any other class lists its fields with ETUDE_FIELDS.
+// Not a serialiser, and not for types that are values of their own (strings, containers, tensors).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+// Lists the fields of a class, in any section of its body, in place of reflection:
+//
+//   class Dense {
+//     Tensor weight_, bias_;
+//     ETUDE_FIELDS(Dense, weight_, bias_);
+//   };
+//
+// The list must name the class itself: a class derived from Dense does not inherit it.
+#define ETUDE_FIELDS(Class, ...)                                                 \
+  friend struct ::etude::internal::FieldAccess;                                  \
+  using EtudeFieldsClass = Class;                                                \
+  static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; } \
+  constexpr auto etude_fields() { return std::tie(__VA_ARGS__); }                \
+  constexpr auto etude_fields() const { return std::tie(__VA_ARGS__); }          \
+  static_assert(true, "")
+
+namespace etude::internal {
+
+inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/gen_fields.py
+
+// Reaches what ETUDE_FIELDS declares, also in a private section.
+struct FieldAccess {
+  template <class T>
+  static constexpr bool is_listed() {
+    if constexpr (requires { typename T::EtudeFieldsClass; }) {
+      return std::is_same_v<typename T::EtudeFieldsClass, T>;
+    } else {
+      return false;
+    }
+  }
+  template <class T>
+  static constexpr std::string_view names() {
+    return T::etude_field_names();
+  }
+  template <class T>
+  static constexpr auto fields(T& v) {
+    return v.etude_fields();
+  }
+};
+
+template <class T>
+inline constexpr bool kHasListedFields = FieldAccess::is_listed<std::remove_const_t<T>>();
+
+// Whether `fields` may be called on a T: a plain struct, or a class with ETUDE_FIELDS.
+template <class T>
+concept Reflectable = kHasListedFields<T> ||(std::is_class_v<T>&& std::is_aggregate_v<T>);
+
+// Converts to the type of any field of Owner, never to Owner itself or to a base of it. The bodies
+// are there because constructor templates of fields (std::optional) name them; nothing calls them.
+template <class Owner>
+struct AnyField {
+  template <class T>
+  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&()
+      const& noexcept {  // NOLINT(google-explicit-constructor): that is its use
+    __builtin_unreachable();
+  }
+  template <class T>
+  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&&()
+      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+    __builtin_unreachable();
+  }
+};
+
+// Converts to the bases of Owner only.
+template <class Owner>
+struct AnyBase {
+  template <class T>
+  requires(std::is_base_of_v<T, Owner> && !std::is_same_v<T, Owner>) constexpr operator T&&()
+      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+    __builtin_unreachable();
+  }
+};
+
+struct NoField {};  // converts to nothing
+
+template <class T, std::size_t>
+using AnyFieldAt = AnyField<T>;
+
+// Whether T can be initialised from n values of any type.
+template <class T, std::size_t... I>
+constexpr bool takes_values(std::index_sequence<I...>) {
+  return requires { T{AnyFieldAt<T, I>{}...}; };
+}
+
+// Whether T can be initialised from values, one braced list of values, and values again.
+template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
+constexpr bool takes_braced(std::index_sequence<Before...>, std::index_sequence<Inside...>,
+                            std::index_sequence<After...>) {
+  return requires {
+    T{AnyFieldAt<T, Before>{}..., {AnyFieldAt<T, Inside>{}...}, AnyFieldAt<T, After>{}...};
+  };
+}
+
+// The largest number of values that T takes, at most `kMaxFields + 1`. A field without a default
+// makes T take no fewer values than reach it, so numbers below the first accepted one are skipped.
+template <class T, std::size_t n = 0, bool found = false>
+constexpr std::size_t count_values() {
+  constexpr bool takes = takes_values<T>(std::make_index_sequence<n>());
+  if constexpr (found && !takes) {
+    return n - 1;
+  } else if constexpr (n > kMaxFields) {
+    return takes ? n : 0;
+  } else {
+    return count_values<T, n + 1, takes>();
+  }
+}
+
+template <class T>
+constexpr bool has_base() {
+  return requires { T{AnyBase<T>{}}; }
+  &&!requires { T{NoField{}}; };
+}
+
+// A C array takes one value per element, but only one braced list. `count` is count_values<T>().
+template <class T, std::size_t count, std::size_t at, std::size_t inside = 0>
+constexpr bool is_c_array_at() {
+  if constexpr (at + inside > count) {
+    return false;
+  } else if constexpr (takes_braced<T>(std::make_index_sequence<at>(),
+                                       std::make_index_sequence<inside>(),
+                                       std::index_sequence<>())) {
+    return !takes_braced<T>(std::make_index_sequence<at>(), std::make_index_sequence<inside>(),
+                            std::make_index_sequence<count - at - 1>());
+  } else {
+    return is_c_array_at<T, count, at, inside + 1>();
+  }
+}
+
+template <class T, std::size_t count, std::size_t at = 0>
+constexpr bool has_c_array() {
+  if constexpr (at >= count) {
+    return false;
+  } else if constexpr (is_c_array_at<T, count, at>()) {
+    return true;
+  } else {
+    return has_c_array<T, count, at + 1>();
+  }
+}
+
+// Whether a field follows the ones that take values, which can be neither copied nor moved.
+template <class T, std::size_t... I>
+constexpr bool has_immovable_after(std::index_sequence<I...>) {
+  return requires { T{AnyFieldAt<T, I>{}..., {}}; };
+}
+
+// The number of fields of T, with one message for each kind of struct that reflection cannot read.
+template <class T>
+constexpr std::size_t checked_field_count() {
+  static_assert(std::is_class_v<T> && std::is_aggregate_v<T>,
+                "etude: the fields of a class with constructors, private members or virtual "
+                "functions are not visible; list them with ETUDE_FIELDS(Class, a, b) in its body");
+  if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
+    constexpr bool kBase = has_base<T>();
+    static_assert(!kBase,
+                  "etude: the fields of a struct with a base class are not visible; list them with "
+                  "ETUDE_FIELDS(Class, a, b) in its body");
+    if constexpr (!kBase) {
+      constexpr std::size_t kCount = count_values<T>();
+      constexpr bool kArray = has_c_array<T, kCount>();
+      constexpr bool kTooMany = !kArray && kCount > kMaxFields;
+      constexpr bool kImmovable =
+          !kArray && !kTooMany && has_immovable_after<T>(std::make_index_sequence<kCount>());
+      static_assert(!kArray, "etude: a field of this struct is a C array; use std::array");
+      static_assert(!kTooMany,
+                    "etude: a struct may have at most 64 fields; group them into nested structs");
+      static_assert(!kImmovable,
+                    "etude: a field of this struct can be neither copied nor moved; list the "
+                    "other fields with ETUDE_FIELDS(Class, a, b) in its body");
+      if constexpr (!kArray && !kTooMany && !kImmovable) return kCount;
+    }
+  }
+  return 0;
+}
+
+// Takes the declared types of the fields, which a reference to a field no longer shows.
+template <class... Declared, class... Field>
+constexpr std::tuple<Field&...> bind_fields(Field&... field) {
+  static_assert(!(std::is_reference_v<Declared> || ...),
+                "etude: a field of this struct is a reference; hold a value or a pointer");
+  static_assert(!(std::is_array_v<Declared> || ...),
+                "etude: a field of this struct is a C array; use std::array");
+  return std::tuple<Field&...>(field...);
+}
+
+// The number of fields of T.
+//
+// throws: a compile-time error that says how to change T, when T is not a struct as above.
+template <class T>
+constexpr std::size_t field_count() {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (kHasListedFields<T>) {
+    return std::tuple_size_v<decltype(FieldAccess::fields(std::declval<Plain&>()))>;
+  } else {
+    return checked_field_count<Plain>();
+  }
+}
+
+// References to the fields of v in the order of declaration, const where v is.
+//
+// throws: as field_count.
+// cost:   none at run time.
+template <class T>
+constexpr auto fields(T& v) {
+  constexpr std::size_t n = kHasListedFields<T> ? 0 : field_count<T>();
+  if constexpr (kHasListedFields<T>) {
+    return FieldAccess::fields(v);
+  } else if constexpr (n == 0) {
+    return std::tuple<>();
+  }
+#include "etude/base/fields_arms.inc"
+}
+
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+#pragma clang diagnostic ignored "-Wundefined-internal"
+#endif
+
+// Of `sample` only addresses of fields are formed, so it is never defined.
+template <class T>
+struct Sample {
+  T value;
+};
+template <class T>
+extern Sample<T> sample;
+
+template <class P>
+struct Address {
+  P p;
+};
+template <class P>
+Address(P) -> Address<P>;
+
+inline constexpr std::string_view kIdentifierChars =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+// The name of the field that A points to: the last identifier of this function's name, which is
+// "... Dense::bias)}]" for g++ and "... value.bias}]" for clang.
+template <auto A>
+consteval auto last_identifier() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  const std::size_t last = text.find_last_of(kIdentifierChars);
+  const std::size_t before = text.find_last_not_of(kIdentifierChars, last);
+  return text.substr(before + 1, last - before);
+}
+
+// The entry at `index` of a list like "weight_, bias_".
+consteval std::string_view listed_name(std::string_view list, std::size_t index) {
+  for (; index > 0; --index) list.remove_prefix(list.find(',') + 1);
+  list = list.substr(0, list.find(','));
+  list.remove_prefix(list.find_first_of(kIdentifierChars));
+  return list.substr(0, list.find_last_of(kIdentifierChars) + 1);
+}
+
+// The name of field I of T as written in the source; ETUDE_FIELDS(Dense, weight_) names "weight".
+template <class T, std::size_t I>
+consteval std::string_view find_field_name() {
+  if constexpr (kHasListedFields<T>) {
+    std::string_view name = listed_name(FieldAccess::names<T>(), I);
+    if (name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
+    return name;
+  } else {
+    return last_identifier<Address{&std::get<I>(fields(sample<T>.value))}>();
+  }
+}
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+
+template <class T, std::size_t I>
+inline constexpr std::string_view field_name = find_field_name<std::remove_const_t<T>, I>();
+
+}  // namespace etude::internal

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Float16 (IEEE binary16) and BFloat16 (the high half of a float): storage types of two bytes.
+// Used as element types of tensors. Arithmetic and comparison happen in float, by the implicit
+// conversion to it; a result is rounded once, to nearest with ties to even, by the explicit
+// conversion back. Not for fast conversion of arrays: kernels have vector code for that.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+namespace etude {
+namespace internal {
+
+// The float next to x that has its last bit set when x is no float (round to odd), so that a
+// second rounding to fewer bits gives what a single rounding would.
+constexpr float round_to_odd(double x) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double size = x < 0 ? -x : x;
+  if (size > kMax && size < kInfinity) return x < 0 ? -kMax : kMax;  // odd; a cast is undefined
+  const float nearest = static_cast<float>(x);
+  if (static_cast<double>(nearest) == x || x != x) return nearest;
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(nearest);
+  const double rounded = nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest);
+  if (rounded > size) --bits;  // back to the float below in magnitude
+  return std::bit_cast<float>(bits | 1);
+}
+
+// value / 2^shift, rounded to nearest, ties to even. shift is in [1, 31].
+constexpr std::uint32_t shift_to_nearest_even(std::uint32_t value, int shift) {
+  const std::uint32_t half = std::uint32_t{1} << (shift - 1);
+  const std::uint32_t kept_is_odd = value >> shift & 1;
+  return (value + (half - 1) + kept_is_odd) >> shift;
+}
+
+constexpr std::uint16_t float16_bits(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16 & 0x8000;
+  const std::uint32_t size = bits & 0x7fffffff;
+  std::uint32_t result = 0;
+  if (size > 0x7f800000) {  // NaN: the high bits of the payload, made quiet
+    result = 0x7e00 | (size >> 13 & 0x3ff);
+  } else if (size >= 0x47800000) {  // 65536 and more, infinity
+    result = 0x7c00;
+  } else if (size >= 0x38800000) {  // normal; rounding may carry into the exponent, to infinity
+    result = shift_to_nearest_even(size - 0x38000000, 13);
+  } else if (size >= 0x33000000) {  // subnormal: 2^-25 and more
+    const int exponent = static_cast<int>(size >> 23);
+    const std::uint32_t mantissa = (size & 0x7fffff) | 0x800000;
+    result = shift_to_nearest_even(mantissa, 126 - exponent);
+  }
+  return static_cast<std::uint16_t>(sign | result);
+}
+
+constexpr float float16_value(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16;
+  const std::uint32_t size = half & 0x7fffu;
+  if (size > 0x7c00) {  // NaN, made quiet
+    return std::bit_cast<float>(sign | 0x7fc00000 | (size & 0x3ff) << 13);
+  }
+  if (size == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000);
+  if (size >= 0x400) return std::bit_cast<float>(sign | ((size << 13) + 0x38000000));
+  const float value = static_cast<float>(size) * 0x1p-24f;
+  return sign != 0 ? -value : value;
+}
+
+constexpr std::uint16_t bfloat16_bits(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) {  // NaN: made quiet, and not rounded to infinity
+    return static_cast<std::uint16_t>(bits >> 16 | 0x40);
+  }
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+constexpr float bfloat16_value(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+struct Binary16Format {
+  static constexpr std::uint16_t bits(float x) { return float16_bits(x); }
+  static constexpr float value(std::uint16_t bits) { return float16_value(bits); }
+};
+
+struct BFloat16Format {
+  static constexpr std::uint16_t bits(float x) { return bfloat16_bits(x); }
+  static constexpr float value(std::uint16_t bits) { return bfloat16_value(bits); }
+};
+
+// What the two types share.
+template <class Format>
+class ShortFloat {
+ public:
+  ShortFloat() = default;  // uninitialised, like a float; ShortFloat{} is 0
+  explicit constexpr ShortFloat(float x) : bits_(Format::bits(x)) {}
+  explicit constexpr ShortFloat(double x) : bits_(Format::bits(round_to_odd(x))) {}  // rounds once
+  // Integers beyond 2^53 are rounded to a double first.
+  template <std::integral T>
+  explicit constexpr ShortFloat(T x) : ShortFloat(static_cast<double>(x)) {}
+
+  static constexpr ShortFloat from_bits(std::uint16_t bits) {
+    ShortFloat result{};
+    result.bits_ = bits;
+    return result;
+  }
+  constexpr std::uint16_t bits() const { return bits_; }
+
+  // Exact; NaN stays NaN.
+  constexpr operator float() const {  // NOLINT(google-explicit-constructor): nothing is lost
+    return Format::value(bits_);
+  }
+  constexpr ShortFloat operator-() const {
+    return from_bits(static_cast<std::uint16_t>(bits_ ^ 0x8000));
+  }
+
+ private:
+  std::uint16_t bits_;
+};
+
+}  // namespace internal
+
+using Float16 = internal::ShortFloat<internal::Binary16Format>;
+using BFloat16 = internal::ShortFloat<internal::BFloat16Format>;
+
+}  // namespace etude
+
+template <>
+class std::numeric_limits<etude::Float16> : public std::numeric_limits<float> {
+  using T = etude::Float16;
+
+ public:
+  static constexpr int digits = 11, digits10 = 3, max_digits10 = 5;
+  static constexpr int min_exponent = -13, min_exponent10 = -4;
+  static constexpr int max_exponent = 16, max_exponent10 = 4;
+  static constexpr T min() { return T::from_bits(0x0400); }
+  static constexpr T max() { return T::from_bits(0x7bff); }
+  static constexpr T lowest() { return T::from_bits(0xfbff); }
+  static constexpr T epsilon() { return T::from_bits(0x1400); }
+  static constexpr T round_error() { return T::from_bits(0x3800); }
+  static constexpr T infinity() { return T::from_bits(0x7c00); }
+  static constexpr T quiet_NaN() { return T::from_bits(0x7e00); }
+  static constexpr T signaling_NaN() { return T::from_bits(0x7d00); }
+  static constexpr T denorm_min() { return T::from_bits(0x0001); }
+};
+
+template <>
+class std::numeric_limits<etude::BFloat16> : public std::numeric_limits<float> {
+  using T = etude::BFloat16;
+
+ public:
+  static constexpr int digits = 8, digits10 = 2, max_digits10 = 4;
+  static constexpr T min() { return T::from_bits(0x0080); }
+  static constexpr T max() { return T::from_bits(0x7f7f); }
+  static constexpr T lowest() { return T::from_bits(0xff7f); }
+  static constexpr T epsilon() { return T::from_bits(0x3c00); }
+  static constexpr T round_error() { return T::from_bits(0x3f00); }
+  static constexpr T infinity() { return T::from_bits(0x7f80); }
+  static constexpr T quiet_NaN() { return T::from_bits(0x7fc0); }
+  static constexpr T signaling_NaN() { return T::from_bits(0x7fa0); }
+  static constexpr T denorm_min() { return T::from_bits(0x0001); }
+};

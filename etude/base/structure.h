@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks the leaves of a structure: anything built from plain structs (fields.h), std::vector,
+// std::array, std::optional, std::map with string keys, std::tuple, std::pair and std::variant.
+// Used by checkpoints, parameter groups, tangents and traced functions, with Tensor as the leaf.
+// Whatever can hold no leaf is passed over without a test at run time. Not for walking two
+// structures side by side: use fields.h.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "etude/base/fields.h"
+
+namespace etude {
+
+// Marks a value that carries no derivative; walks pass it over unless they ask for it.
+template <class T>
+struct NoDerivative {
+  T value{};
+  constexpr operator const T&() const {  // NOLINT(google-explicit-constructor): reads as a T
+    return value;
+  }
+};
+
+// What a walk does with NoDerivative fields.
+enum class Marked { kSkip, kWalk };
+
+namespace internal {
+
+template <class T, class... Types>
+inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
+
+// Whether the walk looks into a T, and what it finds there, as a list of types.
+template <class... Types>
+struct TypeList {};
+
+template <class T>
+struct Parts {
+  static constexpr auto find() {
+    if constexpr (Reflectable<T>) {
+      return []<class... F>(std::tuple<F&...>*) {
+        return TypeList<std::remove_const_t<F>...>();
+      }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
+    } else {
+      return TypeList<>();
+    }
+  }
+  using Types = decltype(find());
+};
+template <class T, class A>
+struct Parts<std::vector<T, A>> {
+  using Types = TypeList<T>;
+};
+template <class A>
+struct Parts<std::vector<bool, A>> {  // holds no bool objects
+  using Types = TypeList<>;
+};
+template <class T, std::size_t n>
+struct Parts<std::array<T, n>> {
+  using Types = TypeList<T>;
+};
+template <class T>
+struct Parts<std::optional<T>> {
+  using Types = TypeList<T>;
+};
+template <class T, class C, class A>
+struct Parts<std::map<std::string, T, C, A>> {
+  using Types = TypeList<T>;
+};
+template <class... T>
+struct Parts<std::tuple<T...>> {
+  using Types = TypeList<T...>;
+};
+template <class A, class B>
+struct Parts<std::pair<A, B>> {
+  using Types = TypeList<A, B>;
+};
+template <class... T>
+struct Parts<std::variant<T...>> {
+  using Types = TypeList<T...>;
+};
+
+template <class T>
+struct IsNoDerivative : std::false_type {};
+template <class T>
+struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
+
+// `Open` are the types around T: a type that holds itself is looked into once.
+template <class Leaf, Marked marked, class T, class... Open>
+constexpr bool finds_leaf();
+
+template <class Leaf, Marked marked, class... Open, class... Types>
+constexpr bool finds_leaf_in(TypeList<Types...>) {
+  return (finds_leaf<Leaf, marked, std::remove_const_t<Types>, Open...>() || ...);
+}
+
+template <class Leaf, Marked marked, class T, class... Open>
+constexpr bool finds_leaf() {
+  if constexpr (std::is_same_v<T, Leaf>) {
+    return true;
+  } else if constexpr (kIsOneOf<T, Open...>) {
+    return false;
+  } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
+    return false;
+  } else {
+    return finds_leaf_in<Leaf, marked, T, Open...>(typename Parts<T>::Types());
+  }
+}
+
+}  // namespace internal
+
+// Whether a T can hold a Leaf where a walk finds it.
+template <class T, class Leaf, Marked marked = Marked::kSkip>
+struct HasLeaf : std::bool_constant<internal::finds_leaf<Leaf, marked, std::remove_cvref_t<T>>()> {
+};
+
+namespace internal {
+
+// The place of a walk, "layers/0/weight", in one buffer that grows and shrinks.
+class PathBuffer {
+ public:
+  // Appends a component, and returns the length to pass to `leave`.
+  std::size_t enter(std::string_view component) {
+    const std::size_t length = text_.size();
+    if (length > 0) text_ += '/';
+    text_ += component;
+    return length;
+  }
+  std::size_t enter(std::size_t index) { return enter(std::to_string(index)); }
+  void leave(std::size_t length) { text_.resize(length); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// Stands for PathBuffer where nobody asks for paths: everything folds away.
+struct NoPath {
+  template <class Component>
+  constexpr std::size_t enter(const Component&) {
+    return 0;
+  }
+  constexpr void leave(std::size_t) {}
+};
+
+template <class Leaf, Marked marked, class Path, class Fn>
+class Walker {
+ public:
+  explicit constexpr Walker(Fn& fn) : fn_(fn) {}
+
+  // X may be const; overloads below are for the containers, the one for structs is last.
+  template <class X>
+  constexpr void walk(X& x) {
+    using T = std::remove_const_t<X>;
+    if constexpr (std::is_same_v<T, Leaf>) {
+      if constexpr (std::is_same_v<Path, NoPath>) {
+        fn_(x);
+      } else {
+        fn_(path_.text(), x);
+      }
+    } else if constexpr (HasLeaf<T, Leaf, marked>::value) {
+      look_into(x, static_cast<T*>(nullptr));
+    }
+  }
+
+ private:
+  template <class Component, class X>
+  constexpr void walk_part(const Component& component, X& x) {
+    if constexpr (HasLeaf<X, Leaf, marked>::value) {
+      const std::size_t length = path_.enter(component);
+      walk(x);
+      path_.leave(length);
+    }
+  }
+
+  template <class X>
+  constexpr void walk_range(X& x) {
+    std::size_t i = 0;
+    for (auto& element : x) walk_part(i++, element);
+  }
+
+  template <class X, std::size_t... I>
+  constexpr void walk_tuple(X& x, std::index_sequence<I...>) {
+    (walk_part(I, std::get<I>(x)), ...);
+  }
+
+  template <class X, std::size_t... I>
+  constexpr void walk_fields(X& x, std::index_sequence<I...>) {
+    [[maybe_unused]] auto all = fields(x);
+    (walk_part(field_name<std::remove_const_t<X>, I>, std::get<I>(all)), ...);
+  }
+
+  template <class X, class T, class A>
+  constexpr void look_into(X& x, std::vector<T, A>*) {
+    walk_range(x);
+  }
+  template <class X, class T, std::size_t n>
+  constexpr void look_into(X& x, std::array<T, n>*) {
+    walk_range(x);
+  }
+  template <class X, class T>
+  constexpr void look_into(X& x, std::optional<T>*) {
+    if (x.has_value()) walk(*x);
+  }
+  template <class X, class T, class C, class A>
+  constexpr void look_into(X& x, std::map<std::string, T, C, A>*) {
+    for (auto& [key, value] : x) walk_part(key, value);
+  }
+  template <class X, class... T>
+  constexpr void look_into(X& x, std::tuple<T...>*) {
+    walk_tuple(x, std::index_sequence_for<T...>());
+  }
+  template <class X, class A, class B>
+  constexpr void look_into(X& x, std::pair<A, B>*) {
+    walk_tuple(x, std::make_index_sequence<2>());
+  }
+  template <class X, class... T>
+  constexpr void look_into(X& x, std::variant<T...>*) {
+    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->walk(held); }, x);
+  }
+  template <class X, class T>
+  constexpr void look_into(X& x, NoDerivative<T>*) {
+    walk(x.value);
+  }
+  template <class X>
+  constexpr void look_into(X& x, void*) {
+    walk_fields(x, std::make_index_sequence<field_count<std::remove_const_t<X>>()>());
+  }
+
+  Fn& fn_;
+  [[no_unique_address]] Path path_;
+};
+
+}  // namespace internal
+
+// Calls `fn(path, leaf)` or `fn(leaf)` for each leaf of x in order; leaves are const where x is.
+//
+// A path joins field names, map keys and positions with '/': "conv1/filter", "layers/0/weight". An
+// optional, a variant and NoDerivative add no component; the path of a lone leaf is "". Map keys
+// are taken as they are, so a key that holds a '/' reads like two components. The path is valid
+// during the call only.
+//
+//   for_each_leaf<Tensor>(model, [](const std::string& path, Tensor& t) { ... });
+//   for_each_leaf<Tensor, Marked::kWalk>(model, [](Tensor& t) { ... });
+//
+// throws: what fn throws.
+// cost:   one pass; without a path nothing is allocated.
+template <class Leaf, Marked marked = Marked::kSkip, class X, class Fn>
+constexpr void for_each_leaf(X& x, Fn&& fn) {
+  using Argument = std::conditional_t<std::is_const_v<X>, const Leaf&, Leaf&>;
+  static_assert(HasLeaf<X, Leaf, marked>::value, "etude: this structure can hold no such leaf");
+  if constexpr (std::is_invocable_v<Fn&, const std::string&, Argument>) {
+    internal::Walker<Leaf, marked, internal::PathBuffer, Fn>(fn).walk(x);
+  } else {
+    static_assert(std::is_invocable_v<Fn&, Argument>,
+                  "etude: the function must take (const std::string& path, Leaf&) or (Leaf&)");
+    internal::Walker<Leaf, marked, internal::NoPath, Fn>(fn).walk(x);
+  }
+}
+
+// A structure like x in which each leaf is `fn(path, leaf)` or `fn(leaf)`, and the rest as in x.
+//
+// The leaf is passed as an rvalue: a function that takes it by value may reuse its storage when x
+// was moved in.
+//
+// throws: what fn throws.
+// cost:   a copy of x, or none when x is moved in, and one pass.
+template <class Leaf, Marked marked = Marked::kSkip, class X, class Fn>
+[[nodiscard]] constexpr X map_leaves(X x, Fn&& fn) {
+  if constexpr (std::is_invocable_v<Fn&, const std::string&, Leaf&&>) {
+    for_each_leaf<Leaf, marked>(
+        x, [&fn](const std::string& path, Leaf& leaf) { leaf = fn(path, std::move(leaf)); });
+  } else {
+    for_each_leaf<Leaf, marked>(x, [&fn](Leaf& leaf) { leaf = fn(std::move(leaf)); });
+  }
+  return x;
+}
+
+}  // namespace etude
