@@ -26,10 +26,18 @@ list_cpp() { git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' '
 
 format() { list_cpp | xargs -0 -r clang-format-14 --dry-run -Werror 2>&1 | head -n 40; }
 
-# etude/ops.h and other files that are generated and checked in. The target `opgen` writes them.
+# What is generated and checked in: by tools/gen_*.py, and by the target opgen (etude/ops.h). With
+# --check each compares what it would write with what is there, and names what is stale.
 generated() {
-  ninja -C build/dev -t query opgen >/dev/null 2>&1 || return 0
-  cmake --build --preset dev --parallel "$jobs" --target opgen >/dev/null && build/dev/bin/opgen --check
+  local script status=0
+  for script in tools/gen_*.py; do
+    [[ -e $script ]] || continue
+    python3 "$script" --check || status=1
+  done
+  ninja -C build/dev -t query opgen >/dev/null 2>&1 || return $status
+  cmake --build --preset dev --parallel "$jobs" --target opgen >/dev/null &&
+    build/dev/bin/opgen --check || status=1
+  return $status
 }
 
 # Sources that differ from where this branch left main, or, on main, from the commit before.
