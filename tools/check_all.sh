@@ -24,7 +24,12 @@ check() {
 
 list_cpp() { git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' '*.inc' ':!etude/ops.h'; }
 
-format() { list_cpp | xargs -0 -r clang-format-14 --dry-run -Werror 2>&1 | head -n 40; }
+format() {
+  local stale
+  stale=$(list_cpp | xargs -0 -r clang-format-14 --dry-run 2>&1 | grep -oP '^[^ :]+(?=:\d+:\d+: warning)' |
+    sort -u)
+  [[ -z $stale ]] || { printf '%s\n' "$stale" "run: ./dev format" && return 1; }
+}
 
 # What is generated and checked in: by tools/gen_*.py, and by the target opgen (etude/ops.h). With
 # --check each compares what it would write with what is there, and names what is stale.
