@@ -11,7 +11,8 @@ IGNORED = re.compile(
     r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.S | re.M)
 SCOPE = re.compile(r"\s*(template\s*<.*>\s*)?(inline\s+)?(namespace|class|struct|union|enum|extern)\b",
                    re.S)
-ACCESS = re.compile(r"^\s*(public|private|protected):")
+# What may stand before a declaration: access labels, and macros that are lines of their own.
+BEFORE = re.compile(r"\A(\s*([A-Z][A-Z0-9_]*\([^\n]*\)[ \t]*\n|(public|private|protected):))+")
 NAME = re.compile(r"(TEST\w*\(\w+,\s*\w+|RC_GTEST_PROP\(\w+,\s*\w+|[\w:~]+(?=\())")
 REGISTRATION = re.compile(r"\bdefine_\w+\([\w:]*Registry&")
 
@@ -26,7 +27,7 @@ def kind_of(header):
     glued = header[-1:].isalnum() or header[-1:] in ("_", ">")  # `a_{x}` in a list of initialisers
     if not header.strip() or glued or header.count("(") > header.count(")"):
         return "value"
-    if SCOPE.match(ACCESS.sub("", header)):
+    if SCOPE.match(header):
         return "scope"
     return "function" if "(" in header and not header.rstrip().endswith("=") else "value"
 
@@ -48,14 +49,14 @@ def lengths(text):
     for at, char in enumerate(text):
         outside = all(kind == "scope" for kind, _, _ in stack)
         if char == "{":
-            header = text[start:at]
+            header = BEFORE.sub("", text[start:at])
             stack.append((kind_of(header) if outside else "value", header, at))
             if stack[-1][0] == "scope":
                 start = at + 1
         elif char == "}" and stack:
             kind, header, opened = stack.pop()
             if kind == "function":
-                lines = (ACCESS.sub("", header).lstrip() + text[opened:at]).count("\n") + 1
+                lines = (header.lstrip() + text[opened:at]).count("\n") + 1
                 if REGISTRATION.search(header):
                     lines = longest_statement(text[opened + 1:at])
                 name = NAME.search(header)
@@ -73,5 +74,6 @@ def self_test():
     assert lengths("B::B(int x) : a_{x}, b_(x) {\n}\n") == [("B::B", 2)]
     assert lengths("const int k[] = {1,\n2};\nint x{f(3)};\nvoid g() {}\n") == [("g", 1)]
     assert lengths("TEST(A, B) {\n  // {\n  f('{', \"{\", 1'000);\n}\n") == [("TEST(A, B", 4)]
+    assert lengths("M(a)\nM(b)\nclass C {\n private:\n  int f() {\n  }\n};\n") == [("f", 2)]
     assert lengths("#define A {\\\n  {\nT f() {\n  if (x) {\n  }\n}\n") == [("f", 4)]
     assert lengths("void define_a(Registry& r) {\n  r.d({\n  });\n  r.d({\n\n  });\n}\n") == [("define_a", 3)]
