@@ -71,6 +71,7 @@ check layers python3 tools/check_layers.py
 check sizes python3 tools/check_sizes.py
 check lists python3 tools/check_lists.py
 check words python3 tools/check_words.py
+check api python3 tools/check_api.py
 check generated generated
 check lint lint
 exit $failed
