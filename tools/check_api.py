@@ -12,7 +12,7 @@ import check_common as common
 
 OPEN = re.compile(r"^namespace etude(?:::(\w+(?:::\w+)*))? \{", re.M)
 INCLUDE = '#include "etude/version.h"\n'
-ADVICE = "write `namespace etude ETUDE_API {`, or run: python3 tools/check_api.py --fix"
+ADVICE = "write `namespace ETUDE_API etude {`, or run: python3 tools/check_api.py --fix"
 
 
 def faults(path, text):
@@ -22,7 +22,7 @@ def faults(path, text):
 
 def fixed(text):
     """A namespace with an attribute cannot be nested by `::`, so an inner one gets its own braces."""
-    text = OPEN.sub(lambda match: "namespace etude ETUDE_API {" +
+    text = OPEN.sub(lambda match: "namespace ETUDE_API etude {" +
                     (f"\nnamespace {match.group(1)} {{" if match.group(1) else ""), text)
     text = re.sub(r"^\}  // namespace etude::(\S+)$",
                   r"}  // namespace \1" + "\n}  // namespace etude", text, flags=re.M)
