@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "etude/kernels/cpu/simd/math_table.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace etude::internal {
+namespace portable {
+extern const std::span<const MathFn> kMathTable;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const std::span<const MathFn> kMathTable;
+}
+namespace avx512 {
+extern const std::span<const MathFn> kMathTable;
+}
+#endif
+
+namespace {
+
+Isa supported_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  // f16c has no name here in clang 14; every machine with AVX2 has it.
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx512) return Isa::kAvx512;
+  if (avx2) return Isa::kAvx2;
+#endif
+  return Isa::kPortable;
+}
+
+Isa chosen_isa() {
+  const Isa supported = supported_isa();
+  const char* setting = std::getenv("ETUDE_ISA");
+  if (setting == nullptr) return supported;
+  const std::string_view name = setting;
+  if (name == "portable") return Isa::kPortable;
+  if (name == "avx2" && supported == Isa::kAvx512) return Isa::kAvx2;
+  return supported;
+}
+
+}  // namespace
+
+Isa best_isa() {
+  static const Isa isa = chosen_isa();
+  return isa;
+}
+
+std::span<const MathFn> math_table(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return avx512::kMathTable;
+  if (isa == Isa::kAvx2) return avx2::kMathTable;
+#else
+  static_cast<void>(isa);
+#endif
+  return portable::kMathTable;
+}
+
+}  // namespace etude::internal

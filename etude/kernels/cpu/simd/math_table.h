@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The vector mathematics as functions on arrays, one table per instruction set.
+//
+// All tables list the same functions in the same order, and a function gives the same bits in every
+// table, for every length and alignment. `out` may be the same array as an operand.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace etude::internal {
+
+enum class Isa { kPortable, kAvx2, kAvx512 };
+
+// The best instruction set that machine and operating system support. The environment variable
+// ETUDE_ISA (portable, avx2 or avx512) may lower it; it is read once.
+Isa best_isa();
+
+struct MathFn {
+  const char* name;
+  int arity;  // 1 or 2; `b` is not read when it is 1
+  void (*run)(float* out, const float* a, const float* b, std::size_t n);
+};
+
+// Ask only for an instruction set up to what the machine supports.
+std::span<const MathFn> math_table(Isa isa);
+
+}  // namespace etude::internal
