@@ -8,6 +8,13 @@ set_property(GLOBAL PROPERTY ETUDE_FOLDERS "")
 set_property(GLOBAL PROPERTY ETUDE_HEADERS "")
 set_property(GLOBAL PROPERTY ETUDE_DEPS Threads::Threads)
 
+# Targets that build the tests of a label, for the stages of CI that need no more.
+if(ETUDE_BUILD_TESTS)
+  add_custom_target(unit_tests)
+  add_custom_target(matrix_tests)
+  add_custom_target(threads_tests)
+endif()
+
 # Stops at a misspelt keyword, which CMake would otherwise swallow as a value of the one before.
 macro(etude_parse flags ones manys required)
   cmake_parse_arguments(PARSE_ARGV 0 arg "${flags}" "${ones}" "${manys}")
@@ -41,7 +48,9 @@ function(etude_library)
     target_link_libraries(${target} PRIVATE etude_flags fmt::fmt ${arg_PRIVATE_DEPS})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_compile_definitions(${target} PRIVATE ETUDE_BUILDING=1)
-    set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
+    if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
+      set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
+    endif()
     set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
   else()
     add_library(${target} INTERFACE)  # headers only
@@ -120,11 +129,10 @@ function(etude_test)
       ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}"
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
-  foreach(label IN LISTS arg_LABELS)  # e.g. the target threads_tests: all that tsan has to build
-    if(NOT TARGET ${label}_tests)
-      add_custom_target(${label}_tests)
+  foreach(label IN LISTS arg_NAME arg_LABELS)
+    if(TARGET ${label}_tests)
+      add_dependencies(${label}_tests ${target})
     endif()
-    add_dependencies(${label}_tests ${target})
   endforeach()
 endfunction()
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/version.h"
 
-#include <gtest/gtest.h>
-
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace etude {
 namespace {

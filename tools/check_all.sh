@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every check, cheapest first: one line each, and what is wrong below it. Called by ./dev check, which
+# has installed the tools and configured build/dev.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+jobs=${ETUDE_JOBS:-$(nproc)}
+
+# check NAME COMMAND...: a command that prints nothing and succeeds is fine.
+check() {
+  local name=$1 output status=0
+  shift
+  output=$("$@" 2>&1) || status=$?
+  if ((status)); then
+    printf '%-16s FAILED\n' "$name"
+    failed=1
+  else
+    printf '%-16s ok\n' "$name"
+  fi
+  [[ -z $output ]] || printf '%s\n' "$output" | sed 's/^/  /'
+}
+
+list_cpp() { git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' '*.inc' ':!etude/ops.h'; }
+
+format() {
+  local stale
+  stale=$(list_cpp | xargs -0 -r clang-format-14 --dry-run 2>&1 | grep -oP '^[^ :]+(?=:\d+:\d+: warning)' |
+    sort -u)
+  [[ -z $stale ]] || { printf '%s\n' "$stale" "run: ./dev format" && return 1; }
+}
+
+# What is generated and checked in: by tools/gen_*.py, and by the target opgen (etude/ops.h). With
+# --check each compares what it would write with what is there, and names what is stale.
+generated() {
+  local script status=0
+  for script in tools/gen_*.py; do
+    [[ -e $script ]] || continue
+    python3 "$script" --check || status=1
+  done
+  ninja -C build/dev -t query opgen >/dev/null 2>&1 || return $status
+  cmake --build --preset dev --parallel "$jobs" --target opgen >/dev/null &&
+    build/dev/bin/opgen --check || status=1
+  return $status
+}
+
+# Sources that differ from where this branch left main, or, on main, from the commit before.
+changed_sources() {
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null) || base=
+  if [[ -z $base || $base == "$(git rev-parse HEAD)" ]]; then
+    base=$(git rev-parse --verify -q HEAD~1) || return 0
+  fi
+  git diff --name-only --diff-filter=d "$base" -- 'etude/*.cc' 'tools/*.cc' 'examples/*.cc'
+}
+
+lint() {
+  local path sources=()
+  while read -r path; do
+    # Files of a part that is switched off here have no compile command.
+    grep -q "/$path\"" build/dev/compile_commands.json && sources+=("$path")
+  done < <(changed_sources)
+  ((${#sources[@]})) || return 0
+  printf '%s\n' "${sources[@]}" |
+    xargs -P "$jobs" -n 2 clang-tidy-14 -p build/dev --quiet 2>/dev/null
+}
+
+check format format
+check layers python3 tools/check_layers.py
+check sizes python3 tools/check_sizes.py
+check lists python3 tools/check_lists.py
+check words python3 tools/check_words.py
+check api python3 tools/check_api.py
+check generated generated
+check lint lint
+exit $failed

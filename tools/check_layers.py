@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on an #include against the folder order, or of a library outside the folder that owns it."""
+import re
+import sys
+
+import check_common as common
+
+ORDER = ("base diff core device graph passes codegen runtime kernels ops nn optim data io dist "
+         "xla").split()
+RANK = {folder: rank for rank, folder in enumerate(ORDER)}
+TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
+# Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.
+ROOT_HEADERS = {"etude/version.h": "base", "etude/ops.h": "ops"}
+
+# Who may include a library: folders, or "sources" for every file that is not installed.
+LIBRARIES = {
+    r"dnnl|oneapi/dnnl": "etude/kernels/cpu/",
+    r"tbb/|oneapi/tbb": "etude/device/cpu/",
+    r"llvm/": "etude/codegen/",
+    r"mpi\.h|grpcpp/": "etude/dist/",
+    r"xla/|pjrt": "etude/xla/",
+    r"fmt/|nlohmann/": "sources",
+}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
+
+
+def rank_of(path):
+    if path in ROOT_HEADERS:
+        return RANK[ROOT_HEADERS[path]]
+    parts = path.split("/")
+    return RANK.get(parts[1], TOP) if parts[0] == "etude" and len(parts) > 2 else TOP
+
+
+def faults(path, text, installed):
+    """Yields (line, message) for each forbidden include of the file."""
+    for match in INCLUDE.finditer(text):
+        header = match.group(1)
+        line = text.count("\n", 0, match.start()) + 1
+        if header.startswith("etude/") and rank_of(header) > rank_of(path):
+            yield line, f"{header} is above this folder; the order is: {' '.join(ORDER)}"
+        for pattern, owner in LIBRARIES.items():
+            if not re.match(pattern, header) or rank_of(path) == TOP:
+                continue
+            if owner == "sources" and path in installed:
+                yield line, f"{header} in an installed header; move the use into a .cc file"
+            elif owner != "sources" and not path.startswith(owner):
+                yield line, f"{header} belongs to {owner} only; put a function of that folder between"
+
+
+def self_test():
+    def count(path, header, installed=()):
+        return len(list(faults(path, f"#include {header}\n", installed)))
+
+    assert count("etude/core/a.cc", '"etude/base/b.h"') == 0
+    assert count("etude/core/a.cc", '"etude/core/cpu/b.h"') == 0
+    assert count("etude/core/a.cc", '"etude/runtime/b.h"') == 1
+    assert count("etude/runtime/a.h", '"etude/kernels/b.h"') == 1
+    assert count("etude/ops/a.cc", '"etude/ops.h"') == count("etude/nn/a.h", '"etude/ops.h"') == 0
+    assert count("etude/runtime/a.cc", '"etude/ops.h"') == 1
+    assert count("etude/io/a.cc", '"etude/etude.h"') == 1
+    assert count("tests/a.cc", '"etude/etude.h"') == 0
+    assert count("etude/kernels/cpu/a.cc", "<oneapi/dnnl/dnnl.hpp>") == 0
+    assert count("etude/kernels/a.cc", "<dnnl.hpp>") == 1
+    assert count("etude/data/a.cc", "<tbb/parallel_for.h>") == 1
+    assert count("etude/base/a.h", "<fmt/format.h>") == 0
+    assert count("etude/base/a.h", "<fmt/format.h>", ["etude/base/a.h"]) == 1
+
+
+def main():
+    installed = common.installed_headers()
+    return [f"{path}:{line}: {message}" for path in common.cpp_files()
+            for line, message in faults(path, common.read(path), installed)]
+
+
+if __name__ == "__main__":
+    sys.exit(common.run(main, self_test))
