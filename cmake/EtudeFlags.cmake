@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# etude_flags: how every source of this tree is compiled. Never part of what a user of the package gets.
+#
+# Absent on purpose: -march=native (kernels choose the instruction set at run time) and fast-math.
+# Contraction is off so that every mode gives the same bits; a fused multiply-add is written as one.
+add_library(etude_flags INTERFACE)
+target_compile_features(etude_flags INTERFACE cxx_std_20)
+target_include_directories(etude_flags INTERFACE "${PROJECT_SOURCE_DIR}"
+                                                 "${PROJECT_BINARY_DIR}/generated")
+target_compile_options(
+  etude_flags
+  INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno -fvisibility=hidden
+            $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
+            # File names in messages are relative to the root, also when ccache rewrites paths.
+            "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=)
+if(ETUDE_ASSERTIONS)
+  target_compile_definitions(etude_flags INTERFACE _GLIBCXX_ASSERTIONS)
+endif()
+
+if(ETUDE_SANITIZE)
+  set(sanitize "-fsanitize=${ETUDE_SANITIZE}")
+  target_compile_options(etude_flags INTERFACE ${sanitize} -fno-sanitize-recover=all
+                                               -fno-omit-frame-pointer)
+  target_link_options(etude_flags INTERFACE ${sanitize})
+  # Instrumented code is larger, and g++'s flow warnings misfire in it.
+  target_compile_options(etude_flags INTERFACE -Wno-maybe-uninitialized)
+  if(ETUDE_SANITIZE MATCHES "thread")
+    target_compile_definitions(etude_flags INTERFACE ETUDE_TSAN=1)
+    # The thread sanitizer of g++ 12 needs addresses that are not randomised further than 28 bits.
+    find_program(ETUDE_SETARCH setarch)
+    if(ETUDE_SETARCH)
+      execute_process(COMMAND ${ETUDE_SETARCH} -R true RESULT_VARIABLE refused ERROR_QUIET)
+      if(NOT refused)
+        set(CMAKE_CROSSCOMPILING_EMULATOR "${ETUDE_SETARCH};-R")
+      endif()
+    endif()
+  endif()
+else()
+  add_link_options(LINKER:--no-undefined)
+endif()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The installed package: library, headers, CMake config, pkg-config file; relocatable.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Etude")
+
+install(
+  TARGETS etude
+  EXPORT EtudeTargets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILE_SET generated DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT EtudeTargets NAMESPACE Etude:: DESTINATION "${package_dir}")
+
+configure_package_config_file(cmake/EtudeConfig.cmake.in EtudeConfig.cmake
+                              INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(EtudeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/EtudeConfig.cmake"
+              "${PROJECT_BINARY_DIR}/EtudeConfigVersion.cmake" DESTINATION "${package_dir}")
+
+file(RELATIVE_PATH ETUDE_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+configure_file(cmake/etude.pc.in etude.pc @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/etude.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

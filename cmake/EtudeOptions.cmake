@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a builder may choose. Presets (CMakePresets.json) set these; each is a line of the summary.
+option(ETUDE_BUILD_TESTS "Build unit tests and the tests/ folder" ${PROJECT_IS_TOP_LEVEL})
+option(ETUDE_BUILD_BENCHMARKS "Build benchmarks (needs Google Benchmark)" OFF)
+option(ETUDE_BUILD_EXAMPLES "Build the programs of examples/" ${PROJECT_IS_TOP_LEVEL})
+option(ETUDE_ASSERTIONS "Check the standard library's preconditions" OFF)
+set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+include(GNUInstallDirs)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_LINK_DEPENDS_NO_SHARED ON)  # a rebuilt libetude.so relinks no program
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+
+find_program(ETUDE_CCACHE ccache)
+if(ETUDE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${ETUDE_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ETUDE_CCACHE}")
+endif()

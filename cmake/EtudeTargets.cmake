@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+# The functions that folders call: etude_library, etude_test, etude_program, etude_benchmark.
+#
+# Every source compiles once, into the object library of its folder. Two libraries are linked from
+# all objects: libetude.so, which shows what ETUDE_API marks, and etude_internal, an archive for
+# tests and benchmarks, which may also reach what is hidden.
+set_property(GLOBAL PROPERTY ETUDE_FOLDERS "")
+set_property(GLOBAL PROPERTY ETUDE_HEADERS "")
+set_property(GLOBAL PROPERTY ETUDE_DEPS Threads::Threads)
+
+# Stops at a misspelt keyword, which CMake would otherwise swallow as a value of the one before.
+macro(etude_parse flags ones manys required)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "${flags}" "${ones}" "${manys}")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  foreach(name IN ITEMS ${required})
+    if(NOT arg_${name})
+      message(FATAL_ERROR "${name} is missing")
+    endif()
+  endforeach()
+endmacro()
+
+# etude_library(NAME core
+#   HDRS tensor.h              installed as etude/core/tensor.h
+#   PRIVATE_HDRS detail.h      for this tree only: may include fmt or nlohmann
+#   SRCS tensor.cc
+#   O3_SRCS loops.cc           sources that gain from -O3
+#   PRIVATE_DEPS TBB::tbb      what SRCS and tests need beyond Etude itself
+#   TESTS tensor_test          tensor_test.cc, part of the one executable core_test
+#   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
+#   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
+#   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
+function(etude_library)
+  etude_parse(
+    "" "NAME;TEST_SHARDS"
+    "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
+  set(target etude_${arg_NAME})
+  if(arg_SRCS OR arg_O3_SRCS)
+    add_library(${target} OBJECT ${arg_SRCS} ${arg_O3_SRCS} ${arg_HDRS} ${arg_PRIVATE_HDRS})
+    target_link_libraries(${target} PRIVATE etude_flags fmt::fmt ${arg_PRIVATE_DEPS})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_definitions(${target} PRIVATE ETUDE_BUILDING=1)
+    set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
+    set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
+  else()
+    add_library(${target} INTERFACE)  # headers only
+  endif()
+  add_library(etude::${arg_NAME} ALIAS ${target})
+  set_property(GLOBAL APPEND PROPERTY ETUDE_DEPS fmt::fmt ${arg_PRIVATE_DEPS})
+  list(TRANSFORM arg_HDRS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  set_property(GLOBAL APPEND PROPERTY ETUDE_HEADERS ${arg_HDRS})
+
+  if(arg_TESTS)
+    list(TRANSFORM arg_TESTS APPEND .cc)
+    etude_test(NAME ${arg_NAME} SRCS ${arg_TESTS} DEPS ${arg_PRIVATE_DEPS} LABELS unit
+               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS})
+  endif()
+  if(arg_BENCHES)
+    list(TRANSFORM arg_BENCHES APPEND .cc)
+    etude_benchmark(NAME ${arg_NAME} SRCS ${arg_BENCHES} DEPS ${arg_PRIVATE_DEPS})
+  endif()
+endfunction()
+
+# Called once, when all folders are known: makes etude (Etude::etude) and etude_internal.
+function(etude_link_libraries)
+  get_property(folders GLOBAL PROPERTY ETUDE_FOLDERS)
+  get_property(headers GLOBAL PROPERTY ETUDE_HEADERS)
+  get_property(deps GLOBAL PROPERTY ETUDE_DEPS)
+  list(REMOVE_DUPLICATES deps)
+  list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+
+  add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects})
+  target_link_libraries(etude_internal PUBLIC etude_flags ${deps})
+
+  add_library(etude SHARED ${objects})
+  add_library(Etude::etude ALIAS etude)
+  target_link_libraries(etude PRIVATE etude_flags ${deps})
+  target_compile_features(etude PUBLIC cxx_std_20)
+  target_link_options(etude PRIVATE LINKER:--exclude-libs,ALL
+                      "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  set_target_properties(
+    etude PROPERTIES VERSION ${PROJECT_VERSION}
+                     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  target_sources(
+    etude
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${headers}
+    PUBLIC FILE_SET generated TYPE HEADERS BASE_DIRS "${PROJECT_BINARY_DIR}/generated"
+           FILES "${PROJECT_BINARY_DIR}/generated/etude/version.h")
+endfunction()
+
+# etude_test(NAME matrix SRCS matrix_test.cc [DEPS ..] [LABELS ..] [SHARDS n] [TIMEOUT seconds])
+#
+# One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS.
+function(etude_test)
+  if(NOT ETUDE_BUILD_TESTS)
+    return()
+  endif()
+  etude_parse("" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
+  set(target ${arg_NAME}_test)
+  add_executable(${target} ${arg_SRCS})
+  target_link_libraries(${target} PRIVATE etude_internal etude_flags GTest::gtest_main rapidcheck
+                                          ${arg_DEPS})
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 600)
+  endif()
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(name ${arg_NAME})
+    if(last GREATER 0)
+      set(name ${arg_NAME}.${shard})
+    endif()
+    add_test(NAME ${name} COMMAND ${target} --gtest_brief=1
+             WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(
+      ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}"
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+  foreach(label IN LISTS arg_LABELS)  # e.g. the target threads_tests: all that tsan has to build
+    if(NOT TARGET ${label}_tests)
+      add_custom_target(${label}_tests)
+    endif()
+    add_dependencies(${label}_tests ${target})
+  endforeach()
+endfunction()
+
+# etude_program(NAME lenet SRCS lenet.cc [DEPS CLI11::CLI11] [TEST_ARGS --steps 2] [INTERNAL])
+#
+# A program that sees what a user of the package sees (INTERNAL: all symbols). With TEST_ARGS, one
+# CTest test runs it and expects exit status 0; write TEST_ARGS "" for a run without arguments.
+function(etude_program)
+  etude_parse("INTERNAL" "NAME" "SRCS;DEPS;TEST_ARGS" "NAME;SRCS")
+  add_executable(${arg_NAME} ${arg_SRCS})
+  set(library Etude::etude)
+  if(arg_INTERNAL)
+    set(library etude_internal)
+  endif()
+  target_link_libraries(${arg_NAME} PRIVATE ${library} etude_flags ${arg_DEPS})
+  if(ETUDE_BUILD_TESTS AND (DEFINED arg_TEST_ARGS OR "TEST_ARGS" IN_LIST arg_KEYWORDS_MISSING_VALUES))
+    add_test(NAME run.${arg_NAME} COMMAND ${arg_NAME} ${arg_TEST_ARGS}
+             WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(run.${arg_NAME} PROPERTIES LABELS programs TIMEOUT 300)
+  endif()
+endfunction()
+
+# etude_benchmark(NAME core SRCS tensor_bench.cc [DEPS ..] [OWN_MAIN]): the executable NAME_bench.
+function(etude_benchmark)
+  if(NOT ETUDE_BUILD_BENCHMARKS)
+    return()
+  endif()
+  etude_parse("OWN_MAIN" "NAME" "SRCS;DEPS" "NAME;SRCS")
+  set(target ${arg_NAME}_bench)
+  add_executable(${target} ${arg_SRCS})
+  target_link_libraries(${target} PRIVATE etude_internal etude_flags benchmark::benchmark
+                                          ${arg_DEPS})
+  if(NOT arg_OWN_MAIN)
+    target_link_libraries(${target} PRIVATE benchmark::benchmark_main)
+  endif()
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  if(NOT TARGET benchmarks)
+    add_custom_target(benchmarks)
+  endif()
+  add_dependencies(benchmarks ${target})
+endfunction()

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arg: how operands are passed to ops. It takes a tensor, a host number, or whatever can be read as
+// a tensor (a Variable, a slice), and notes the caller's line. Only a parameter type.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/core/tensor.h"
+
+namespace etude {
+
+// Whatever stands for a tensor that is fetched when it is used.
+template <class T>
+concept ReadableAsTensor = requires(const T& x) {
+  { x.read() } -> std::convertible_to<Tensor>;
+};
+
+// Implicit on purpose: `a + b` records the line of `a`. Lives for one call.
+class Arg {
+ public:
+  enum class Kind : uint8_t { kTensor, kInteger, kReal, kBool };
+
+  Arg(const Tensor& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : tensor_(&value), where_(where) {}
+  // An expiring operand: its storage may be reused for the result.
+  Arg(Tensor&& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : tensor_(&value), where_(where), expiring_(true) {}
+  template <std::floating_point T>
+  Arg(T value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : where_(where), real_(static_cast<double>(value)), kind_(Kind::kReal) {}
+  template <std::integral T>
+  Arg(T value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : where_(where),
+        integer_(static_cast<int64_t>(value)),
+        kind_(std::same_as<T, bool> ? Kind::kBool : Kind::kInteger) {}
+  template <ReadableAsTensor T>
+  Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : tensor_(&held_), where_(where), held_(value.read()) {}
+  Arg(const Arg&) = delete;
+  Arg& operator=(const Arg&) = delete;
+  ~Arg() = default;
+
+  Kind kind() const noexcept { return kind_; }
+  CallSite where() const noexcept { return where_; }
+  bool is_expiring() const noexcept { return expiring_; }
+  // The tensor; null for a host number.
+  const Tensor* tensor() const noexcept { return tensor_; }
+  double real() const noexcept {
+    return kind_ == Kind::kReal ? real_ : static_cast<double>(integer_);
+  }
+  int64_t integer() const noexcept { return integer_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  CallSite where_;
+  union {
+    double real_;
+    int64_t integer_ = 0;
+  };
+  Kind kind_ = Kind::kTensor;
+  bool expiring_ = false;
+  Tensor held_;
+};
+
+// A list of operands, for ops that take any number: concat({a, b}). Lives for one call.
+class Args {
+ public:
+  Args(std::initializer_list<Tensor> list, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : items_(list.begin(), list.end()), where_(where) {}
+  Args(const std::vector<Tensor>& list, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : items_(list), where_(where) {}
+
+  const std::vector<Tensor>& items() const noexcept { return items_; }
+  CallSite where() const noexcept { return where_; }
+
+ private:
+  std::vector<Tensor> items_;
+  CallSite where_;
+};
+
+namespace internal {
+// The number of `arg` as a tensor of `dtype`.
+// throws: kInvalidArgument if the number would be truncated (1.5 for int32).
+Tensor adapt(const Arg& arg, DType dtype);
+// The tensor of `arg`, or its number with the default dtype of its kind.
+Tensor materialize(const Arg& arg);
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/context.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/mode.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+thread_local Context* top_context = nullptr;
+thread_local CallSite rule_site;
+thread_local bool inside_rule = false;
+
+}  // namespace
+
+thread_local constinit uint32_t mode_word = 0;
+
+bool is_inside_rule() noexcept { return inside_rule; }
+
+namespace {
+
+void update_mode() noexcept {
+  mode_word = (mode_word & ~kModeContexts) | (top_context != nullptr ? kModeContexts : 0);
+}
+
+void require_count(const Op& op, std::size_t given) {
+  const auto& defs = op.def().operands;
+  const std::size_t required = static_cast<std::size_t>(std::count_if(
+      defs.begin(), defs.end(), [](const OperandDef& d) { return !d.optional && !d.variadic; }));
+  const bool fits = given >= required && (op.is_variadic() || given <= defs.size());
+  if (fits) return;
+  std::vector<std::string_view> names;
+  for (const OperandDef& d : defs) names.push_back(d.name);
+  ETUDE_THROW(kInvalidArgument, "takes {}{} operands ({}), but {} were given", required,
+              op.is_variadic() ? " or more" : "", fmt::join(names, ", "), given);
+}
+
+void require_dtype(const Op& op, std::size_t i, DType dtype) {
+  const DTypeSet set = op.operand_dtypes(i);
+  ETUDE_REQUIRE(set.contains(dtype), "operand '{}' is {}, but must be one of {}. Cast it with astype",
+                op.operand(i).name, name(dtype), describe(set));
+}
+
+// Operands as contexts get them: the borrowed ones, or casts and dense copies of them.
+class Checked {
+ public:
+  Checked(const Op& op, Operands in, CallSite where) : view_(in) {
+    require_count(op, in.size());
+    std::optional<DType> shared;
+    std::size_t shared_at = 0;
+    bool plain = true, promotes = false;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const OperandDef& def = op.operand(i);
+      if (!in[i].has_value()) {
+        ETUDE_REQUIRE(def.optional, "operand '{}' is absent. Was it moved from, or is it the gradient "
+                      "of something unconnected?", def.name);
+        continue;
+      }
+      require_dtype(op, i, in[i].dtype());
+      plain = plain && (op.def().accepts_slices || !TensorAccess::is_sparse(in[i]));
+      if (!def.dtypes.empty()) continue;
+      if (!shared) {
+        shared = in[i].dtype();
+        shared_at = i;
+      } else if (*shared != in[i].dtype()) {
+        shared = promoted(op, i, in[i].dtype(), shared_at, *shared);
+        promotes = true;
+      }
+    }
+    if (!plain || promotes) replace(op, in, promotes ? shared : std::nullopt, where);
+  }
+
+  Operands view() const { return view_; }
+
+ private:
+  static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
+    const std::optional<DType> both = promote(mine, other);
+    ETUDE_REQUIRE(both.has_value(),
+                  "operand '{}' is {} and operand '{}' is {}; these do not promote to one dtype. Cast "
+                  "one of them: astype({}, {})",
+                  op.operand(i).name, name(mine), op.operand(j).name, name(other),
+                  op.operand(is_integer(mine) || mine == kBool ? i : j).name,
+                  name(is_integer(mine) || mine == kBool ? other : mine));
+    return *both;
+  }
+
+  void replace(const Op& op, Operands in, std::optional<DType> dtype, CallSite where) {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      Tensor x = in[i];
+      if (x.has_value()) {
+        if (!op.def().accepts_slices) x = to_dense(x);
+        if (dtype && op.operand(i).dtypes.empty()) x = cast(x, *dtype, where);
+      }
+      held_.push_back(std::move(x));
+    }
+    for (const Tensor& x : held_) list_.add(x);
+    view_ = list_.view();
+  }
+
+  Operands view_;
+  InlineVector<Tensor, 4> held_;
+  OperandList list_;
+};
+
+}  // namespace
+}  // namespace internal
+
+using internal::inside_rule;
+using internal::rule_site;
+using internal::top_context;
+
+Context& ContextStack::top() noexcept {
+  return top_context != nullptr ? *top_context : eager_context();
+}
+bool ContextStack::is_eager() noexcept { return top_context == nullptr; }
+
+void ContextStack::push(Context& context) noexcept {
+  context.parent_ = &top();
+  top_context = &context;
+  internal::update_mode();
+}
+
+void ContextStack::remove(Context& context) noexcept {
+  Context* const bottom = &eager_context();
+  Context** place = &top_context;
+  while (*place != nullptr && *place != bottom && *place != &context) place = &(*place)->parent_;
+  if (*place != &context) return;
+  *place = context.parent_;
+  if (top_context == bottom) top_context = nullptr;
+  context.parent_ = nullptr;
+  internal::update_mode();
+}
+
+ContextScope::ContextScope(Context& context, CallSite where) noexcept
+    : saved_(top_context), saved_where_(rule_site), saved_inside_(inside_rule) {
+  top_context = &context == &eager_context() ? nullptr : &context;
+  if (!inside_rule || !rule_site.known()) rule_site = where;
+  inside_rule = true;
+  internal::update_mode();
+}
+
+ContextScope::~ContextScope() {
+  top_context = saved_;
+  rule_site = saved_where_;
+  inside_rule = saved_inside_;
+  internal::update_mode();
+}
+
+Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
+  const bool outermost = !inside_rule;
+  if (!outermost) where = rule_site;
+  try {
+    const internal::Checked checked(op, operands, where);
+    return ContextStack::top().execute(op, checked.view(), attrs, where);
+  } catch (Error& error) {
+    if (outermost) {
+      error.name_op(op.name());
+      error.locate(where);
+    }
+    throw;
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+    error.name_op(op.name());
+    error.locate(where);
+    throw error;
+  }
+}
+
+}  // namespace etude

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: who executes calls. Every operation, in every mode, is one call of Context::execute.
+// Contexts stack per thread; the bottom is eager. They read op records and know no op by name.
+#pragma once
+
+#include "etude/base/call_site.h"
+#include "etude/core/op.h"
+#include "etude/core/values.h"
+
+namespace etude {
+
+// confined to the thread that made it.
+class Context {
+ public:
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  virtual ~Context() = default;
+
+  // Runs one call. Operands are dense, of one dtype where the record shares it, and their number and
+  // kinds are checked. throws: what the op's rules throw, without the op's name.
+  virtual Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) = 0;
+
+  // The context that this one wraps; null at the bottom.
+  Context* parent() const noexcept { return parent_; }
+
+ protected:
+  friend class ContextStack;
+  Context* parent_ = nullptr;
+};
+
+// The bottom of every stack: runs kernels at once. Implemented in runtime/eager.cc.
+Context& eager_context();
+
+// The contexts of this thread. A wrapper is put on top and may leave from anywhere.
+class ContextStack {
+ public:
+  // The innermost context.
+  static Context& top() noexcept;
+  // Whether the top is the eager context itself.
+  static bool is_eager() noexcept;
+  static void push(Context& context) noexcept;
+  // Takes `context` out wherever it is; nothing happens if it is not on the stack.
+  static void remove(Context& context) noexcept;
+
+ private:
+  friend class ContextScope;
+};
+
+// While alive, `context` is the innermost one and calls carry the line `where`: how a rule's calls
+// run in the parent and show the user's line.
+class ContextScope {
+ public:
+  ContextScope(Context& context, CallSite where) noexcept;
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  ~ContextScope();
+
+ private:
+  Context* saved_;
+  CallSite saved_where_;
+  bool saved_inside_;
+};
+
+// Runs a call in the innermost context after checking operands against the record: number, absent
+// ones, dtypes (promoted within a kind), slices made dense. The one way an op runs.
+// throws: Error with the op's name in front and the user's line behind.
+Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
+
+// Result types of a call, by the record's rule or by running its lowering on types.
+// throws: what the rule throws.
+Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);
+
+}  // namespace etude

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable part that
+// at() gives. Evaluation is in ops/indexing.cc.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "etude/core/arg.h"
+#include "etude/core/tensor.h"
+
+namespace etude {
+
+// start:stop:step of one axis; absent ends are open; negative numbers count from the end.
+struct Slice {
+  std::optional<int64_t> start, stop;
+  int64_t step = 1;
+};
+// slice(stop), slice(start, stop), slice(start, stop, step); {} leaves an end open:
+// slice({}, {}, -1) reverses.
+inline Slice slice(std::optional<int64_t> stop) { return {{}, stop, 1}; }
+inline Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step = 1) {
+  return {start, stop, step};
+}
+struct NewAxis {};
+struct Ellipsis {};
+inline constexpr NewAxis kNewAxis;
+inline constexpr Ellipsis kEllipsis;
+inline constexpr Slice kAll;
+
+// One item of an index expression.
+class IndexItem {
+ public:
+  using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
+  template <std::integral T>
+  IndexItem(T index) : value_(static_cast<int64_t>(index)) {}  // NOLINT(google-explicit-constructor)
+  IndexItem(Slice s) : value_(s) {}                            // NOLINT(google-explicit-constructor)
+  IndexItem(NewAxis a) : value_(a) {}                          // NOLINT(google-explicit-constructor)
+  IndexItem(Ellipsis e) : value_(e) {}                         // NOLINT(google-explicit-constructor)
+  IndexItem(const Tensor& t) : value_(t) {}                    // NOLINT(google-explicit-constructor)
+
+  const Value& value() const { return value_; }
+
+ private:
+  Value value_;
+};
+using Index = std::vector<IndexItem>;
+
+enum class ScatterMode { kSet, kAdd, kMultiply };
+
+// Implemented in ops/indexing.cc by ops.
+Tensor get_index(const Tensor& x, const Index& index, CallSite where);
+// x with the part at `index` replaced or updated; writes in place if `x` is handed over unshared.
+void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where);
+
+// The part of a tensor variable that at() names: reads as a tensor, and can be assigned to.
+// Lives for one expression; the variable must outlive it.
+class TensorSlice {
+ public:
+  TensorSlice(Tensor& target, Index index) : target_(target), index_(std::move(index)) {}
+  TensorSlice(const TensorSlice&) = delete;
+
+  Tensor read(CallSite where = CallSite::here()) const { return get_index(target_, index_, where); }
+  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): it is a tensor
+  const TensorSlice& operator=(const Arg& value) const {
+    set_index(target_, index_, value, ScatterMode::kSet, value.where());
+    return *this;
+  }
+  const TensorSlice& operator=(const TensorSlice& other) const { return *this = Arg(other.read()); }
+  // Repeated indices add every time.
+  const TensorSlice& operator+=(const Arg& value) const { return update(value, ScatterMode::kAdd); }
+  const TensorSlice& operator-=(const Arg& value) const;
+  const TensorSlice& operator*=(const Arg& value) const {
+    return update(value, ScatterMode::kMultiply);
+  }
+  template <class T>
+  T item(CallSite where = CallSite::here()) const {
+    return read(where).item<T>(where);
+  }
+
+ private:
+  const TensorSlice& update(const Arg& value, ScatterMode mode) const {
+    set_index(target_, index_, value, mode, value.where());
+    return *this;
+  }
+  Tensor& target_;
+  Index index_;
+};
+
+template <class... I>
+TensorSlice Tensor::at(const I&... index) & {
+  return TensorSlice(*this, Index{IndexItem(index)...});
+}
+template <class... I>
+Tensor Tensor::at(const I&... index) const& {
+  return get_index(*this, Index{IndexItem(index)...}, CallSite{});
+}
+template <class... I>
+Tensor Tensor::at(const I&... index) && {
+  return get_index(*this, Index{IndexItem(index)...}, CallSite{});
+}
+
+}  // namespace etude

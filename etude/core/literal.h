@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nested number literals, as in Tensor({{1.0, 2.0}, {3.0, 4.0}}). Only a parameter type.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+#include <vector>
+
+#include "etude/core/dtype.h"
+
+namespace etude {
+
+// A number, or a list of literals. Lives for one call.
+class Literal {
+ public:
+  enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  constexpr Literal(T value)  // NOLINT(google-explicit-constructor): stands for the number
+      : kind_(std::is_same_v<T, bool>         ? Kind::kBool
+              : std::is_floating_point_v<T> ? Kind::kReal
+                                            : Kind::kInteger),
+        real_(static_cast<double>(value)),
+        integer_(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
+  Literal(std::initializer_list<Literal> items)  // NOLINT(google-explicit-constructor)
+      : kind_(Kind::kList), items_(items) {}
+
+  Kind kind() const { return kind_; }
+  double real() const { return real_; }
+  int64_t integer() const { return integer_; }
+  const std::vector<Literal>& items() const { return items_; }
+
+ private:
+  Kind kind_;
+  double real_ = 0;
+  int64_t integer_ = 0;
+  std::vector<Literal> items_;
+};
+
+}  // namespace etude

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread-local mode word: zero means that nothing watches and calls may go straight from the
+// dispatch cache to a kernel.
+#pragma once
+
+#include <cstdint>
+
+namespace etude::internal {
+
+inline constexpr uint32_t kModeContexts = 1;  // a context above eager is on the stack
+inline constexpr uint32_t kModeProfile = 2;   // calls are timed
+extern thread_local constinit uint32_t mode_word;
+
+// Whether a rule or lowering is running: its errors get the name of the user's op, not of its own.
+bool is_inside_rule() noexcept;
+
+}  // namespace etude::internal

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/op.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "etude/base/check.h"
+#include "etude/base/hash.h"
+
+namespace etude {
+namespace {
+
+// Small numbers for attribute sets that calls repeat, so that they fit a dispatch key. Bounded: a
+// set beyond the limits is simply not cached.
+class AttrTable {
+ public:
+  static AttrTable& of_process() {
+    static AttrTable* table = new AttrTable;
+    return *table;
+  }
+
+  Attrs intern(const Op& op, const Attrs& attrs, uint32_t& id) {
+    std::lock_guard lock(mutex_);
+    auto& sets = by_hash_[internal::mix(op.index(), attrs.hash())];
+    for (const auto& [of, known, known_id] : sets) {
+      if (of == &op && known == attrs) {
+        id = known_id;
+        return known;
+      }
+    }
+    uint32_t& of_op = per_op_[&op];
+    if (of_op >= kPerOp || next_ >= kLimit) {
+      id = 0;
+      return attrs;
+    }
+    ++of_op;
+    id = next_++;
+    sets.push_back({&op, attrs, id});
+    return attrs;
+  }
+
+ private:
+  static constexpr uint32_t kPerOp = 512, kLimit = 1u << 16;
+  struct Entry {
+    const Op* op;
+    Attrs attrs;
+    uint32_t id;
+  };
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, std::vector<Entry>> by_hash_;
+  std::unordered_map<const Op*, uint32_t> per_op_;
+  uint32_t next_ = 1;
+};
+
+bool kind_fits(const AttrDef& def, const AttrValue& value) {
+  if (value.index() == 0) return !def.required && def.default_value.index() == 0;
+  return value.index() == static_cast<std::size_t>(def.kind);
+}
+
+}  // namespace
+
+OperandDef::OperandDef(const char* text, DTypeSet own) : name(text), dtypes(own) {
+  if (name.ends_with("...")) {
+    variadic = true;
+    name.remove_suffix(3);
+  } else if (name.ends_with("?")) {
+    optional = true;
+    name.remove_suffix(1);
+  }
+}
+
+Device TypeCall::device() const {
+  for (const Type* type : types) {
+    if (type != nullptr) return type->device();
+  }
+  return {};
+}
+
+Op::Op(OpDef def, uint32_t index) : def_(std::move(def)), index_(index) {
+  const bool has_default = std::none_of(def_.attrs.begin(), def_.attrs.end(),
+                                        [](const AttrDef& a) { return a.required; });
+  if (!has_default) return;
+  std::vector<AttrValue> values;
+  for (const AttrDef& a : def_.attrs) values.push_back(a.default_value);
+  default_attrs_ = Attrs(def_.attrs, std::move(values));
+}
+
+bool Op::is_differentiable() const noexcept {
+  return def_.no_derivative.empty() &&
+         (def_.partials.by_operand[0].program != nullptr || def_.transpose != nullptr ||
+          def_.vjp != nullptr || def_.lower != nullptr);
+}
+
+Attrs Op::attrs(std::vector<AttrValue> values) const {
+  if (def_.attrs.empty()) return default_attrs_;
+  ETUDE_CHECK(values.size() == def_.attrs.size(), "{} values for {} attributes of {}", values.size(),
+              def_.attrs.size(), name());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const AttrDef& def = def_.attrs[i];
+    if (values[i].index() == 0 && !def.required) values[i] = def.default_value;
+    if (def.kind == AttrKind::kReal && std::holds_alternative<int64_t>(values[i])) {
+      values[i] = static_cast<double>(std::get<int64_t>(values[i]));
+    }
+    if (def.kind == AttrKind::kReals && std::holds_alternative<std::vector<int64_t>>(values[i])) {
+      const auto& ints = std::get<std::vector<int64_t>>(values[i]);
+      values[i] = std::vector<double>(ints.begin(), ints.end());
+    }
+    if (def.kind == AttrKind::kInts && std::holds_alternative<int64_t>(values[i])) {
+      values[i] = std::vector<int64_t>{std::get<int64_t>(values[i])};
+    }
+    ETUDE_REQUIRE(kind_fits(def, values[i]), "attribute '{}' cannot be {}", def.name,
+                  to_string(values[i]));
+  }
+  Attrs made(def_.attrs, std::move(values));
+  if (made == default_attrs_) return default_attrs_;
+  uint32_t id = 0;
+  Attrs interned = AttrTable::of_process().intern(*this, made, id);
+  interned.block_->dispatch_id = id;
+  return interned;
+}
+
+Attrs Op::attrs_by_name(
+    const std::vector<std::pair<std::string_view, AttrValue>>& named) const {
+  std::vector<AttrValue> values(def_.attrs.size());
+  for (const auto& [key, value] : named) {
+    const auto at = std::find_if(def_.attrs.begin(), def_.attrs.end(),
+                                 [&](const AttrDef& def) { return def.name == key; });
+    ETUDE_REQUIRE(at != def_.attrs.end(), "there is no attribute '{}'. See `etude ops show {}`", key,
+                  name());
+    values[static_cast<std::size_t>(at - def_.attrs.begin())] = value;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ETUDE_REQUIRE(values[i].index() != 0 || !def_.attrs[i].required, "attribute '{}' is missing",
+                  def_.attrs[i].name);
+  }
+  return attrs(std::move(values));
+}
+
+}  // namespace etude

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/registry.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "etude/base/check.h"
+#include "etude/core/call.h"
+
+namespace etude {
+namespace {
+
+void require_complete(const OpDef& def) {
+  const auto need = [&](bool present, std::string_view field) {
+    ETUDE_REQUIRE(present, "the record of op '{}' lacks '{}', which its kind requires", def.name,
+                  field);
+  };
+  need(!def.name.empty(), "name");
+  need(!def.doc.empty(), "doc");
+  switch (def.kind) {
+    case Kind::kElementwise:
+      need(def.scalar.program != nullptr, "scalar");
+      need(def.partials.by_operand[0].program != nullptr || def.vjp != nullptr ||
+               !def.no_derivative.empty() || (def.dtypes & kFloatingComplex).empty(),
+           "partials (or no_derivative with a reason)");
+      break;
+    case Kind::kLinear:
+      need(def.type != nullptr, "type");
+      need(def.transpose != nullptr, "transpose");
+      need(def.kernel != nullptr || def.lower != nullptr, "kernel");
+      break;
+    case Kind::kComposition: need(def.lower != nullptr, "lower"); break;
+    case Kind::kGeneral:
+      need(def.type != nullptr || def.lower != nullptr, "type");
+      need(def.kernel != nullptr || def.data != nullptr || def.lower != nullptr, "kernel");
+      break;
+  }
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+Registry& Registry::global() {
+  // Never destroyed: tensors in static objects may still run rules while the process ends.
+  static Registry* registry = [] {
+    auto* made = new Registry;
+    register_all_ops(*made);
+    return made;
+  }();
+  return *registry;
+}
+
+const Op& Registry::define(OpDef def) {
+  require_complete(def);
+  std::unique_lock lock(mutex_);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, by_name_.find(def.name) == by_name_.end(),
+                     "an op called '{}' is registered already. Choose another name", def.name);
+  const auto index = static_cast<uint32_t>(ops_.size());
+  ops_.push_back(std::unique_ptr<Op>(new Op(std::move(def), index)));
+  const Op& op = *ops_.back();
+  by_name_.emplace(op.name(), &op);
+  return op;
+}
+
+const Op* Registry::find(std::string_view name) const {
+  std::shared_lock lock(mutex_);
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return found->second;
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto inside = by_name_.find(name.substr(dot + 1));
+  const bool fits = inside != by_name_.end() && inside->second->def().space == name.substr(0, dot);
+  return fits ? inside->second : nullptr;
+}
+
+const Op& Registry::at(std::string_view name) const {
+  if (const Op* op = find(name)) return *op;
+  std::vector<std::string_view> names;
+  for (const Op* op : ops()) names.push_back(op->name());
+  std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
+    return edit_distance(a, name) < edit_distance(b, name);
+  });
+  names.resize(std::min<std::size_t>(names.size(), 3));
+  ETUDE_THROW(kNotFound, "no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
+              fmt::join(names, ", "));
+}
+
+std::vector<const Op*> Registry::ops() const {
+  std::shared_lock lock(mutex_);
+  std::vector<const Op*> out;
+  for (const auto& op : ops_) out.push_back(op.get());
+  return out;
+}
+
+namespace internal {
+const Op& op(std::string_view name) {
+  const Op* found = Registry::global().find(name);
+  ETUDE_CHECK(found != nullptr, "the library calls op '{}', which is not registered", name);
+  return *found;
+}
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of op records. Filled once by register_all_ops() (etude/ops/register.cc) at first
+// use; users may add records of their own.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "etude/core/op.h"
+
+namespace etude {
+
+// thread-safe: adding while others look up is allowed; records are never removed.
+class Registry {
+ public:
+  // The process-wide registry, with all ops of the library.
+  static Registry& global();
+
+  // Adds a record. throws: kFailedPrecondition if the name is taken; kInvalidArgument if the record
+  // lacks what its kind requires, naming the op and the field.
+  const Op& define(OpDef def);
+  // The op of that name ("matmul", or "nn.relu" with its namespace); null if there is none.
+  const Op* find(std::string_view name) const;
+  // The same. throws: kNotFound, with the nearest names.
+  const Op& at(std::string_view name) const;
+  // All ops in order of definition.
+  std::vector<const Op*> ops() const;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::vector<std::unique_ptr<Op>> ops_;
+  std::unordered_map<std::string_view, const Op*> by_name_;
+};
+
+// Defined in etude/ops/register.cc: every family of the library.
+void register_all_ops(Registry& registry);
+
+}  // namespace etude

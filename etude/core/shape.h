@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes of a tensor, and the arithmetic on them that is checked for overflow. A plain value without
+// heap memory. kAny marks a size that is known only when data is seen.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "etude/base/call_site.h"
+
+namespace etude {
+
+inline constexpr int64_t kAny = -1;
+inline constexpr int kMaxRank = 16;
+// Most elements a tensor may have: sizes beyond are refused before any memory is asked for.
+inline constexpr int64_t kMaxCount = int64_t{1} << 48;
+
+// Up to kMaxRank sizes. throws: kInvalidArgument for a higher rank or a negative size.
+class Shape {
+ public:
+  constexpr Shape() = default;
+  Shape(std::initializer_list<int64_t> sizes);   // NOLINT(google-explicit-constructor): {2, 3} is a shape
+  Shape(std::span<const int64_t> sizes);         // NOLINT(google-explicit-constructor): a list of sizes is a shape
+  Shape(const std::vector<int64_t>& sizes) : Shape(std::span<const int64_t>(sizes)) {}  // NOLINT(google-explicit-constructor)
+
+  int rank() const noexcept { return rank_; }
+  bool is_scalar() const noexcept { return rank_ == 0; }
+  int64_t operator[](int axis) const noexcept { return sizes_[static_cast<std::size_t>(axis)]; }
+  // Replaces one size. The caller keeps it >= 0 or kAny.
+  void set(int axis, int64_t size) noexcept { sizes_[static_cast<std::size_t>(axis)] = size; }
+  void push_back(int64_t size);
+  const int64_t* begin() const noexcept { return sizes_.data(); }
+  const int64_t* end() const noexcept { return sizes_.data() + rank_; }
+  std::span<const int64_t> sizes() const noexcept { return {begin(), end()}; }
+  std::vector<int64_t> to_vector() const { return {begin(), end()}; }
+  // Product of the sizes; 1 for rank 0. kAny if a size is unknown.
+  // throws: kInvalidArgument beyond kMaxCount.
+  int64_t count() const;
+  bool is_known() const noexcept;
+  // "[2,3]"; an unknown size is "?".
+  std::string to_string() const;
+  friend bool operator==(const Shape& a, const Shape& b) noexcept;
+
+ private:
+  std::array<int64_t, kMaxRank> sizes_{};
+  int rank_ = 0;
+};
+
+// The shape two operands broadcast to (Array API rules).
+// throws: kInvalidArgument that names both shapes and the first axis that does not fit.
+Shape broadcast(const Shape& a, const Shape& b);
+
+// `axis` counted from the front. throws: kOutOfRange unless -rank <= axis < rank.
+int normalize_axis(int64_t axis, int rank);
+// The same for a list. throws: kInvalidArgument for an axis given twice.
+std::vector<int> normalize_axes(std::span<const int64_t> axes, int rank);
+
+}  // namespace etude

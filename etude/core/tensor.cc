@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/tensor.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "etude/base/check.h"
+#include "etude/core/convert.h"
+#include "etude/core/value_observer.h"
+
+namespace etude {
+namespace internal {
+
+struct SlicesRep {
+  IndexedSlices slices;
+};
+
+namespace {
+
+std::atomic<uint64_t> next_value_id{1};
+thread_local ValueObserver* first_observer = nullptr;
+
+TensorRep* new_rep(const Type* type, std::size_t payload) {
+  const std::size_t bytes = sizeof(TensorRep) + payload;
+  auto* rep = new (allocate_block(bytes)) TensorRep;
+  rep->block_bytes = static_cast<uint32_t>(bytes);
+  rep->type = type;
+  count_tensor(+1);
+  return rep;
+}
+
+void release(Buffer* buffer) noexcept {
+  if (buffer != nullptr && buffer->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    free_buffer(buffer);
+  }
+}
+
+}  // namespace
+
+ValueObserver::ValueObserver() noexcept : next_(first_observer) { first_observer = this; }
+
+ValueObserver::~ValueObserver() {
+  ValueObserver** place = &first_observer;
+  while (*place != this) place = &(*place)->next_;
+  *place = next_;
+}
+
+void announce_death(uint64_t id) noexcept {
+  for (ValueObserver* o = first_observer; o != nullptr; o = o->next_) o->value_died(id);
+}
+
+void destroy(TensorRep* rep) noexcept {
+  const uint64_t id = rep->id.load(std::memory_order_relaxed);
+  if (id != 0) announce_death(id);
+  delete rep->slices;
+  release(rep->buffer);
+  count_tensor(-1);
+  free_block(rep, rep->block_bytes);
+}
+
+Tensor make_ghost(const Type* type) { return TensorAccess::adopt(new_rep(type, 0)); }
+
+Tensor make_tensor(const Type* type) {
+  const int64_t bytes = type->bytes();
+  ETUDE_CHECK(bytes >= 0, "a tensor of type {} needs sizes that are known", type->to_string());
+  if (bytes <= kInlineBytes) {
+    TensorRep* rep = new_rep(type, static_cast<std::size_t>(bytes));
+    rep->data = rep + 1;
+    return TensorAccess::adopt(rep);
+  }
+  Buffer* buffer = allocate_buffer(bytes);
+  TensorRep* rep = new_rep(type, 0);
+  rep->buffer = buffer;
+  rep->data = buffer->data;
+  return TensorAccess::adopt(rep);
+}
+
+Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset) {
+  const TensorRep* from = TensorAccess::rep(x);
+  char* data = static_cast<char*>(from->data) + byte_offset;
+  if (from->buffer == nullptr || type->bytes() <= kInlineBytes / 8) {
+    Tensor out = make_tensor(type);
+    std::memcpy(TensorAccess::rep(out)->data, data, static_cast<std::size_t>(type->bytes()));
+    return out;
+  }
+  from->buffer->count.fetch_add(1, std::memory_order_relaxed);
+  TensorRep* rep = new_rep(type, 0);
+  rep->buffer = from->buffer;
+  rep->data = data;
+  return TensorAccess::adopt(rep);
+}
+
+}  // namespace internal
+
+uint64_t TensorAccess::id(const Tensor& x) {
+  std::atomic<uint64_t>& place = x.rep_->id;
+  uint64_t id = place.load(std::memory_order_relaxed);
+  if (id != 0) return id;
+  const uint64_t fresh = internal::next_value_id.fetch_add(1, std::memory_order_relaxed);
+  return place.compare_exchange_strong(id, fresh, std::memory_order_relaxed) ? fresh : id;
+}
+
+void TensorAccess::forget_id(Tensor& x) noexcept {
+  const uint64_t id = x.rep_->id.exchange(0, std::memory_order_relaxed);
+  if (id != 0) internal::announce_death(id);
+}
+
+void* TensorAccess::writable(Tensor& x) {
+  if (is_unique(x)) {
+    forget_id(x);
+    internal::count_copy_avoided();
+    return x.rep_->data;
+  }
+  Tensor copy = internal::make_tensor(x.type());
+  std::memcpy(copy.rep_->data, x.rep_->data, static_cast<std::size_t>(x.nbytes()));
+  internal::count_deep_copy();
+  x = std::move(copy);
+  return x.rep_->data;
+}
+
+void Tensor::throw_absent() {
+  ETUDE_THROW(kFailedPrecondition,
+              "this tensor is absent: it was never given a value, was moved from, or is the gradient "
+              "of something unconnected. Ask has_value() first, or GradientTape::explain for the "
+              "reason");
+}
+
+namespace {
+
+template <class T>
+Tensor scalar_of(T value) {
+  Tensor out = internal::make_tensor(intern_type(dtype_of<T>, {}));
+  std::memcpy(TensorAccess::rep(out)->data, &value, sizeof(T));
+  return out;
+}
+
+// Collects the shape and the leaves of nested literals.
+class LiteralReader {
+ public:
+  void read(std::span<const Literal> items, int level) {
+    if (level == shape.rank()) shape.push_back(static_cast<int64_t>(items.size()));
+    ETUDE_REQUIRE(shape[level] == static_cast<int64_t>(items.size()),
+                  "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
+                  "level equally long",
+                  level, shape[level], items.size());
+    for (const Literal& item : items) {
+      const bool is_list = item.kind() == Literal::Kind::kList;
+      if (depth < 0 && !is_list) depth = level + 1;
+      ETUDE_REQUIRE(is_list == (depth < 0 || level + 1 < depth),
+                    "the nesting is not rectangular: level {} mixes numbers and lists. Make all "
+                    "items of a level lists, or all of them numbers",
+                    level);
+      if (is_list) {
+        read(item.items(), level + 1);
+      } else {
+        leaves.push_back(&item);
+      }
+    }
+  }
+
+  DType dtype() const {
+    bool all_bool = !leaves.empty(), any_real = leaves.empty(), wide = false;
+    for (const Literal* leaf : leaves) {
+      all_bool = all_bool && leaf->kind() == Literal::Kind::kBool;
+      any_real = any_real || leaf->kind() == Literal::Kind::kReal;
+      wide = wide || leaf->integer() != static_cast<int32_t>(leaf->integer());
+    }
+    return all_bool ? kBool : any_real ? kFloat32 : wide ? kInt64 : kInt32;
+  }
+
+  Shape shape;
+  int depth = -1;
+  std::vector<const Literal*> leaves;
+};
+
+}  // namespace
+
+Tensor::Tensor(bool value) : Tensor(scalar_of(value)) {}
+Tensor::Tensor(int value) : Tensor(scalar_of<int32_t>(value)) {}
+Tensor::Tensor(int64_t value) {
+  const bool fits = value == static_cast<int32_t>(value);
+  *this = fits ? scalar_of(static_cast<int32_t>(value)) : scalar_of(value);
+}
+Tensor::Tensor(float value) : Tensor(scalar_of(value)) {}
+Tensor::Tensor(double value) : Tensor(scalar_of(static_cast<float>(value))) {}
+Tensor::Tensor(std::complex<float> value) : Tensor(scalar_of(value)) {}
+Tensor::Tensor(std::complex<double> value)
+    : Tensor(scalar_of(std::complex<float>(static_cast<float>(value.real()),
+                                           static_cast<float>(value.imag())))) {}
+
+Tensor::Tensor(std::initializer_list<Literal> rows, CallSite where) try {
+  LiteralReader reader;
+  reader.read({rows.begin(), rows.size()}, 0);
+  const DType dtype = reader.dtype();
+  *this = internal::make_tensor(intern_type(dtype, reader.shape));
+  char* out = static_cast<char*>(rep_->data);
+  for (const Literal* leaf : reader.leaves) {
+    visit_dtype(dtype, [&]<class T>() {
+      T value{};
+      if constexpr (std::is_same_v<T, float>) {
+        value = static_cast<float>(leaf->real());
+      } else if constexpr (std::is_integral_v<T>) {
+        value = static_cast<T>(leaf->integer());
+      }
+      std::memcpy(out, &value, sizeof(T));
+    });
+    out += itemsize(dtype);
+  }
+} catch (Error& error) {
+  error.name_op("tensor");
+  error.locate(where);
+  throw;
+}
+
+Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
+                         CallSite where) {
+  try {
+    ETUDE_REQUIRE(shape.is_known() && shape.count() == count,
+                  "shape {} needs {} elements, but {} were given. Pass another shape",
+                  shape.to_string(), shape.count(), count);
+    Tensor out = internal::make_tensor(intern_type(dtype, shape));
+    if (count > 0) std::memcpy(out.rep_->data, values, static_cast<std::size_t>(out.nbytes()));
+    return out;
+  } catch (Error& error) {
+    error.name_op("tensor");
+    error.locate(where);
+    throw;
+  }
+}
+
+namespace {
+
+// What looks at elements accepts sparse values too, and refuses values that are not there.
+Tensor readable(const Tensor& x) {
+  Tensor dense = to_dense(x);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_ghost(dense),
+                     "a value of type {} is only known by its type here: it stands for a call that "
+                     "has not run. Return it from the function and look at the result",
+                     dense.type()->to_string());
+  return dense;
+}
+
+}  // namespace
+
+const void* Tensor::typed_data(DType wanted, CallSite where) const try {
+  ETUDE_REQUIRE(dtype() == wanted, "data() asks for {} of a tensor of {}. Use astype or to_vector",
+                name(wanted), name(dtype()));
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr,
+                     "data() of a value that is sparse or known by its type only. Use to_vector");
+  return rep_->data;
+} catch (Error& error) {
+  error.locate(where);
+  throw;
+}
+
+void Tensor::convert_to(DType wanted, void* out, CallSite where) const try {
+  const Tensor dense = readable(*this);
+  ETUDE_REQUIRE(!is_complex(dtype()) || is_complex(wanted),
+                "complex elements do not convert to {}. Use real() or abs() first", name(wanted));
+  internal::convert_elements(out, wanted, dense.rep_->data, dtype(), size());
+} catch (Error& error) {
+  error.locate(where);
+  throw;
+}
+
+void Tensor::item_into(DType wanted, void* out, CallSite where) const try {
+  ETUDE_REQUIRE(size() == 1, "item() needs exactly one element, but the shape is {}. Index it, or "
+                "use to_vector()", shape().to_string());
+  convert_to(wanted, out, where);
+} catch (Error& error) {
+  error.locate(where);
+  throw;
+}
+
+Tensor::operator bool() const {
+  ETUDE_REQUIRE(size() == 1,
+                "the truth of a tensor of shape {} is ambiguous. Use any() or all() first",
+                shape().to_string());
+  return item<bool>();
+}
+
+std::optional<IndexedSlices> Tensor::slices() const {
+  if (rep_ == nullptr || rep_->slices == nullptr) return std::nullopt;
+  return rep_->slices->slices;
+}
+
+Tensor make_slices(IndexedSlices slices) {
+  ETUDE_REQUIRE(slices.indices.rank() == 1 && slices.values.rank() >= 1 &&
+                    slices.indices.shape()[0] == slices.values.shape()[0],
+                "indices {} and values {} must have the same first size",
+                slices.indices.shape().to_string(), slices.values.shape().to_string());
+  const Type* type = intern_type(slices.values.dtype(), slices.dense_shape, slices.values.device());
+  Tensor out = internal::make_ghost(type);
+  TensorAccess::rep(out)->slices = new internal::SlicesRep{std::move(slices)};
+  return out;
+}
+
+bool same_value(const Tensor& a, const Tensor& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  if (a.type() != b.type()) return false;
+  const Tensor x = readable(a), y = readable(b);
+  return std::memcmp(TensorAccess::data(x), TensorAccess::data(y),
+                     static_cast<std::size_t>(x.nbytes())) == 0;
+}
+
+bool shares_storage(const Tensor& a, const Tensor& b) {
+  const internal::TensorRep *x = TensorAccess::rep(a), *y = TensorAccess::rep(b);
+  return x != nullptr && y != nullptr && (x == y || (x->buffer != nullptr && x->buffer == y->buffer));
+}
+
+}  // namespace etude

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor: a dense row-major array with mutable value semantics. Copying is O(1); a write to one
+// variable never shows in another; a write to an unshared tensor happens in place. Functions on
+// tensors are in etude/ops.h.
+#pragma once
+
+#include <complex>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/core/buffer.h"
+#include "etude/core/literal.h"
+#include "etude/core/type.h"
+
+namespace etude {
+
+class Tensor;
+class TensorSlice;
+struct IndexedSlices;
+
+namespace internal {
+
+struct SlicesRep;
+
+// The header of a value, 64 bytes; payloads up to kInlineBytes follow it. Immutable but for the
+// count, the id and, while the count is one, the data.
+struct alignas(64) TensorRep {
+  std::atomic<uint32_t> count{1};
+  uint32_t block_bytes = 0;
+  const Type* type = nullptr;
+  void* data = nullptr;            // null: a ghost, or slices that were not made dense
+  Buffer* buffer = nullptr;        // null: the payload follows this header
+  std::atomic<uint64_t> id{0};     // value id; 0 until a context asks for it
+  SlicesRep* slices = nullptr;     // rows of a sparse gradient
+};
+static_assert(sizeof(TensorRep) == 64);
+
+void destroy(TensorRep* rep) noexcept;
+
+}  // namespace internal
+
+// threads: thread-compatible, like std::string; distinct variables may share storage across threads.
+class Tensor {
+ public:
+  // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
+  Tensor() noexcept = default;
+  // Scalars: int32 (int64 beyond its range), float32, bool, complex64.
+  Tensor(bool value);                  // NOLINT(google-explicit-constructor): numbers are tensors
+  Tensor(int value);                   // NOLINT(google-explicit-constructor)
+  Tensor(int64_t value);               // NOLINT(google-explicit-constructor)
+  Tensor(float value);                 // NOLINT(google-explicit-constructor)
+  Tensor(double value);                // NOLINT(google-explicit-constructor)
+  Tensor(std::complex<float> value);   // NOLINT(google-explicit-constructor)
+  Tensor(std::complex<double> value);  // NOLINT(google-explicit-constructor)
+  // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is float32[2, 2].
+  // throws: kInvalidArgument for ragged nesting, naming the level.
+  Tensor(std::initializer_list<Literal> rows, CallSite where = CallSite::here());
+  // Host data keeps its dtype: std::vector<double> stays float64. The shape defaults to one axis.
+  // throws: kInvalidArgument if the shape holds another number of elements.
+  template <class T>
+  Tensor(const std::vector<T>& values, CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
+  template <class T>
+  Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
+  template <class T>
+  Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
+
+  Tensor(const Tensor& other) noexcept : rep_(other.rep_) {
+    if (rep_ != nullptr) rep_->count.fetch_add(1, std::memory_order_relaxed);
+  }
+  Tensor(Tensor&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
+  Tensor& operator=(const Tensor& other) noexcept {
+    Tensor copy(other);
+    std::swap(rep_, copy.rep_);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(rep_, other.rep_);
+    if (this != &other) other.reset();
+    return *this;
+  }
+  ~Tensor() { reset(); }
+  // Makes it absent.
+  void reset() noexcept {
+    if (rep_ == nullptr) return;
+    // A count of one needs no locked subtraction: nobody else can see the header.
+    if (rep_->count.load(std::memory_order_acquire) == 1 ||
+        rep_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      internal::destroy(rep_);
+    }
+    rep_ = nullptr;
+  }
+
+  // False for an absent gradient, a default-constructed and a moved-from tensor.
+  bool has_value() const noexcept { return rep_ != nullptr; }
+
+  // throws (all that follow): kFailedPrecondition on an absent tensor.
+  const Type* type() const { return checked()->type; }
+  DType dtype() const { return type()->dtype(); }
+  const Shape& shape() const { return type()->shape(); }
+  int rank() const { return type()->rank(); }
+  int64_t size() const { return type()->count(); }
+  int64_t nbytes() const { return type()->bytes(); }
+  Device device() const { return type()->device(); }
+
+  // The one element, converted to T. throws: kInvalidArgument if there is not exactly one.
+  template <class T>
+  T item(CallSite where = CallSite::here()) const;
+  // All elements in row-major order, converted to T. cost: a copy.
+  template <class T>
+  std::vector<T> to_vector(CallSite where = CallSite::here()) const;
+  // The elements themselves. throws: kInvalidArgument if T is not the dtype.
+  template <class T>
+  std::span<const T> data(CallSite where = CallSite::here()) const;
+  // Truth of a one-element tensor. throws: kInvalidArgument otherwise: the truth is ambiguous.
+  explicit operator bool() const;
+
+  // Parts of the tensor by NumPy's rules: integers, slice(), kEllipsis, kNewAxis, integer and bool
+  // tensors. Reading gives a value; on a non-const tensor the result can be assigned to:
+  // x.at(0) = v, x.at(slice(1, 3)) += w. throws: kOutOfRange, naming index, axis and size.
+  template <class... I>
+  TensorSlice at(const I&... index) &;
+  template <class... I>
+  Tensor at(const I&... index) const&;
+  template <class... I>
+  Tensor at(const I&... index) &&;
+
+  // Element-wise updates, in place when unshared; the right side is broadcast to this shape.
+  // throws: kInvalidArgument if the result would need a larger shape or another dtype.
+  Tensor& operator+=(const class Arg& x);
+  Tensor& operator-=(const class Arg& x);
+  Tensor& operator*=(const class Arg& x);
+  Tensor& operator/=(const class Arg& x);
+
+  // The rows of a sparse gradient; none for a dense tensor.
+  std::optional<IndexedSlices> slices() const;
+
+  // "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=float32, device=cpu:0)"; large ones are elided.
+  // Never throws for what the tensor holds.
+  std::string to_string() const;
+  // Hashable identity of this value, equal for copies until one of them is written.
+  const void* ref() const noexcept { return rep_; }
+
+ private:
+  friend struct TensorAccess;
+  explicit Tensor(internal::TensorRep* rep) noexcept : rep_(rep) {}
+  const internal::TensorRep* checked() const {
+    if (rep_ == nullptr) throw_absent();
+    return rep_;
+  }
+  [[noreturn]] static void throw_absent();
+  static Tensor from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
+                          CallSite where);
+  const void* typed_data(DType dtype, CallSite where) const;
+  void convert_to(DType dtype, void* out, CallSite where) const;
+  void item_into(DType dtype, void* out, CallSite where) const;
+
+  internal::TensorRep* rep_ = nullptr;
+};
+
+// Rows `values[i]` at `indices[i]` of a tensor of `dense_shape`; repeated indices add.
+struct IndexedSlices {
+  Tensor indices;     // int32 or int64 [n]
+  Tensor values;      // [n, ...]
+  Shape dense_shape;  // sizes may be kAny
+};
+
+// `value` printed with its shape and dtype.
+std::ostream& operator<<(std::ostream& out, const Tensor& value);
+// Whether both hold the same type and the same bits.
+bool same_value(const Tensor& a, const Tensor& b);
+// Whether a write to one would have to copy because of the other. For tests.
+bool shares_storage(const Tensor& a, const Tensor& b);
+// A tensor that holds slices. throws: kInvalidArgument if sizes do not agree.
+Tensor make_slices(IndexedSlices slices);
+// The dense form of a tensor that holds slices; others come back as they are.
+// throws: kFailedPrecondition if the dense shape is not known.
+Tensor to_dense(const Tensor& x);
+
+namespace internal {
+
+// A new tensor with undefined elements. throws: kResourceExhausted.
+Tensor make_tensor(const Type* type);
+// A tensor with a type and no value.
+Tensor make_ghost(const Type* type);
+// The same elements under another type of the same byte size; storage is shared beyond
+// kInlineBytes.
+Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset = 0);
+
+}  // namespace internal
+}  // namespace etude
+
+#include "etude/core/tensor_inline.h"

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Templates and low-level access of tensor.h. Include tensor.h instead.
+#pragma once
+
+#include <utility>
+
+#include "etude/core/tensor.h"
+
+namespace etude {
+
+// What contexts and kernels may do with a tensor. Not for users.
+struct TensorAccess {
+  static internal::TensorRep* rep(const Tensor& x) noexcept { return x.rep_; }
+  static Tensor adopt(internal::TensorRep* rep) noexcept { return Tensor(rep); }
+  static const void* data(const Tensor& x) noexcept { return x.rep_->data; }
+  // Whether this handle alone sees its elements, so that writing them is nobody else's business.
+  static bool is_unique(const Tensor& x) noexcept {
+    const internal::TensorRep* rep = x.rep_;
+    return rep->count.load(std::memory_order_acquire) == 1 &&
+           (rep->buffer == nullptr || rep->buffer->count.load(std::memory_order_acquire) == 1);
+  }
+  static bool is_ghost(const Tensor& x) noexcept {
+    return x.rep_->data == nullptr && x.rep_->slices == nullptr;
+  }
+  static bool is_sparse(const Tensor& x) noexcept { return x.rep_->slices != nullptr; }
+  // The id of the value, given at the first question. thread-safe.
+  static uint64_t id(const Tensor& x);
+  static uint64_t id_or_zero(const Tensor& x) noexcept {
+    return x.rep_->id.load(std::memory_order_relaxed);
+  }
+  // Elements for writing: copies first if they are shared; the value gets a new identity.
+  static void* writable(Tensor& x);
+  // Ends the identity of a value that is about to be overwritten.
+  static void forget_id(Tensor& x) noexcept;
+};
+
+template <class T>
+Tensor::Tensor(const std::vector<T>& values, CallSite where)
+    : Tensor(values, Shape{static_cast<int64_t>(values.size())}, where) {}
+
+template <class T>
+Tensor::Tensor(std::span<const T> values, const Shape& shape, CallSite where)
+    : Tensor(from_host(values.data(), dtype_of<T>, shape, static_cast<int64_t>(values.size()),
+                       where)) {}
+
+template <class T>
+Tensor::Tensor(const std::vector<T>& values, const Shape& shape, CallSite where) {
+  if constexpr (std::is_same_v<T, bool>) {  // vector<bool> has no contiguous elements
+    const std::vector<uint8_t> bytes(values.begin(), values.end());
+    *this = from_host(bytes.data(), kBool, shape, static_cast<int64_t>(bytes.size()), where);
+  } else {
+    *this = Tensor(std::span<const T>(values), shape, where);
+  }
+}
+
+template <class T>
+T Tensor::item(CallSite where) const {
+  T value{};
+  item_into(dtype_of<T>, &value, where);
+  return value;
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector(CallSite where) const {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<uint8_t> bytes = to_vector<uint8_t>(where);
+    return {bytes.begin(), bytes.end()};
+  } else {
+    std::vector<T> out(static_cast<std::size_t>(size()));
+    convert_to(dtype_of<T>, out.data(), where);
+    return out;
+  }
+}
+
+template <class T>
+std::span<const T> Tensor::data(CallSite where) const {
+  return {static_cast<const T*>(typed_data(dtype_of<T>, where)), static_cast<std::size_t>(size())};
+}
+
+}  // namespace etude

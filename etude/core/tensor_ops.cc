@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Tensor does by calling ops: in-place updates and dense forms; and the builtin functions.
+#include "etude/base/check.h"
+#include "etude/core/arg.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/index.h"
+
+namespace etude {
+namespace {
+
+// Before anything is written: the result of an in-place update must have the type of its target.
+void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
+  if (arg.tensor() == nullptr || !arg.tensor()->has_value()) return;
+  const Tensor& y = *arg.tensor();
+  try {
+    ETUDE_REQUIRE(y.dtype() == x.dtype(),
+                  "the right side is {}, but the updated tensor is {} and keeps its dtype. Cast the "
+                  "right side: astype(x, {})",
+                  etude::name(y.dtype()), etude::name(x.dtype()), etude::name(x.dtype()));
+    ETUDE_REQUIRE(y.type() == x.type() || broadcast(x.shape(), y.shape()) == x.shape(),
+                  "the right side has shape {}, which does not broadcast to the shape {} of the "
+                  "updated tensor. Write x = {}(x, y) to get a larger one",
+                  y.shape().to_string(), x.shape().to_string(), name);
+  } catch (Error& error) {
+    error.name_op(name);
+    error.locate(arg.where());
+    throw;
+  }
+}
+
+Tensor& update(const Op& op, Tensor& x, const Arg& y) {
+  require_fits(x, y, op.name());
+  ETUDE_REQUIRE(op.name() != "divide" || is_differentiable(x.dtype()),
+                "/= on {} would need a floating result. Use floor_divide, or astype first",
+                name(x.dtype()));
+  // If y is x itself, its handle keeps the old elements alive and the update copies.
+  const Tensor keep = y.tensor() == &x ? x : Tensor();
+  if (keep.has_value()) {
+    x = internal::call2(op, Arg(std::move(x), y.where()), Arg(keep, y.where()));
+  } else {
+    x = internal::call2(op, Arg(std::move(x), y.where()), y);
+  }
+  return x;
+}
+
+}  // namespace
+
+Tensor& Tensor::operator+=(const Arg& x) {
+  static const Op& op = internal::op("add");
+  return update(op, *this, x);
+}
+Tensor& Tensor::operator-=(const Arg& x) {
+  static const Op& op = internal::op("subtract");
+  return update(op, *this, x);
+}
+Tensor& Tensor::operator*=(const Arg& x) {
+  static const Op& op = internal::op("multiply");
+  return update(op, *this, x);
+}
+Tensor& Tensor::operator/=(const Arg& x) {
+  static const Op& op = internal::op("divide");
+  return update(op, *this, x);
+}
+
+const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
+  static const Op& op = internal::op("negative");
+  const Tensor negated = internal::call1(op, Arg(internal::materialize(value), value.where()));
+  return update(Arg(negated, value.where()), ScatterMode::kAdd);
+}
+
+namespace internal {
+
+Tensor cast(const Tensor& x, DType dtype, CallSite where) {
+  if (x.dtype() == dtype) return x;
+  static const Op& op = internal::op("astype");
+  const OperandList in({&x});
+  return only(execute(op, in.view(), op.attrs({dtype}), where));
+}
+
+Tensor add(Tensor&& x, const Tensor& y, CallSite where) {
+  static const Op& op = internal::op("add");
+  const OperandList in({&x, &y});
+  return only(execute(op, in.view(1), op.default_attrs(), where));
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where) {
+  if (x.shape() == shape) return x;
+  static const Op& op = internal::op("sum_to");
+  const OperandList in({&x});
+  return only(execute(op, in.view(), op.attrs({shape.to_vector()}), where));
+}
+
+Tensor full(const Type* type, double value, CallSite where) {
+  static const Op& op = internal::op("full");
+  const Tensor number = adapt(type->dtype() == kBool ? Arg(value != 0) : is_differentiable(type->dtype())
+                                                         ? Arg(value)
+                                                         : Arg(static_cast<int64_t>(value)),
+                              type->dtype());
+  const OperandList in({&number});
+  return only(execute(op, in.view(), op.attrs({type->shape().to_vector()}), where));
+}
+
+Tensor conj(const Tensor& x, CallSite where) {
+  if (!is_complex(x.dtype())) return x;
+  static const Op& op = internal::op("conj");
+  const OperandList in({&x});
+  return only(execute(op, in.view(), op.default_attrs(), where));
+}
+
+Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
+                   CallSite where) {
+  static const Op& op = internal::op("fused_elementwise");
+  return only(execute(op, operands, op.attrs({def.program, std::move(params)}), where));
+}
+
+}  // namespace internal
+
+Tensor to_dense(const Tensor& x) {
+  if (!x.has_value() || !TensorAccess::is_sparse(x)) return x;
+  static const Op& op = internal::op("segment_sum");
+  const IndexedSlices s = *x.slices();
+  for (int axis = 0; axis < s.dense_shape.rank(); ++axis) {
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, s.dense_shape[axis] != kAny,
+                       "sparse rows cannot be made dense: size of axis {} of {} is not known. Give "
+                       "the full dense_shape, or use slices()",
+                       axis, s.dense_shape.to_string());
+  }
+  const OperandList in({&s.values, &s.indices});
+  return internal::only(execute(op, in.view(), op.attrs({s.dense_shape[0]}), {}));
+}
+
+}  // namespace etude

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interned tensor types: one immutable object per (dtype, shape, device), never freed, so that
+// equality is a pointer comparison and a signature is a list of small ids.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "etude/core/dtype.h"
+#include "etude/core/shape.h"
+
+namespace etude {
+
+// A device by kind and number; "cpu:0" is the default. Plain value.
+struct Device {
+  enum class Kind : uint8_t { kCpu, kCuda, kXla };
+  Kind kind = Kind::kCpu;
+  uint8_t index = 0;
+
+  // "cpu:0".
+  std::string to_string() const;
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+class Tensor;
+
+// Made by intern_type only; compare pointers. thread-safe: immutable but for the ghost, which is
+// published once.
+class Type {
+ public:
+  DType dtype() const noexcept { return dtype_; }
+  const Shape& shape() const noexcept { return shape_; }
+  int rank() const noexcept { return shape_.rank(); }
+  Device device() const noexcept { return device_; }
+  int64_t count() const noexcept { return count_; }  // kAny if a size is unknown
+  int64_t bytes() const noexcept { return bytes_; }
+  uint32_t id() const noexcept { return id_; }  // 1, 2, 3, ... in order of first use
+  // "float32[2,3]".
+  std::string to_string() const;
+  // A tensor of this type without a value: what stands where a rule may ask for a type only.
+  const Tensor& ghost() const;
+
+ private:
+  friend const Type* intern_type(DType, const Shape&, Device);
+  Type(DType dtype, const Shape& shape, Device device, uint32_t id);
+
+  DType dtype_;
+  Device device_;
+  uint32_t id_;
+  int64_t count_;
+  int64_t bytes_;
+  mutable std::atomic<Tensor*> ghost_{nullptr};
+  Shape shape_;
+};
+
+// The one Type object of these properties. thread-safe.
+// throws: kInvalidArgument if the element count is beyond kMaxCount.
+const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
+
+}  // namespace etude

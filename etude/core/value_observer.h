@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells contexts when a value that they know by id is gone, so that they drop what belongs to it.
+// For tape, jvp and recording contexts only.
+#pragma once
+
+#include <cstdint>
+
+namespace etude::internal {
+
+// Registered on the thread that makes it, for its lifetime. confined to that thread.
+class ValueObserver {
+ public:
+  ValueObserver() noexcept;
+  ValueObserver(const ValueObserver&) = delete;
+  ValueObserver& operator=(const ValueObserver&) = delete;
+
+  // The value with this id was destroyed or overwritten on this thread.
+  virtual void value_died(uint64_t id) noexcept = 0;
+
+ protected:
+  ~ValueObserver();
+
+ private:
+  friend void announce_death(uint64_t id) noexcept;
+  ValueObserver* next_;
+};
+
+// Calls value_died of every observer of this thread.
+void announce_death(uint64_t id) noexcept;
+
+}  // namespace etude::internal

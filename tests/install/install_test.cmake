@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -P install_test.cmake
+set(root "${BUILD_DIR}/tests/install")
+set(prefix "${root}/moved")
+file(REMOVE_RECURSE "${root}/prefix" "${prefix}" "${root}/consumer")
+file(MAKE_DIRECTORY "${root}")
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output
+                  ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    list(JOIN ARGN " " line)
+    message(FATAL_ERROR "${line}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+function(expect_version)
+  if(NOT output MATCHES "^etude [0-9]+\\.[0-9]+\\.[0-9]+\n$")
+    message(FATAL_ERROR "the outside program printed: ${output}")
+  endif()
+endfunction()
+
+# A package that is moved after installation must still be found: nothing in it may name a folder.
+run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${root}/prefix")
+file(RENAME "${root}/prefix" "${prefix}")
+file(GLOB_RECURSE texts "${prefix}/*.cmake" "${prefix}/*.pc" "${prefix}/*.h")
+foreach(path IN LISTS texts)
+  file(READ "${path}" text)
+  if(text MATCHES "${BUILD_DIR}")
+    message(FATAL_ERROR "${path} names a folder of the build")
+  endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${root}/consumer" -G Ninja
+    -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_PREFIX_PATH=${prefix}")
+run(${CMAKE_COMMAND} --build "${root}/consumer")
+run("${root}/consumer/consumer")
+expect_version()
+
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
+  run(${PKG_CONFIG} --cflags --libs etude)
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${CXX} "${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.cc" -o "${root}/by_pkg_config" ${flags}
+      "-Wl,-rpath,${prefix}/${LIBDIR}")
+  run("${root}/by_pkg_config")
+  expect_version()
+endif()
