@@ -146,7 +146,9 @@ TEST(Idx, RejectsHugeSizesWithoutTakingMemory) {
 
 TEST(Idx, ReadsAFileLargerThanOneStep) {
   Bytes file = {0, 0, 0x08, 1, 0, 0x30, 0, 0};
-  for (int i = 0; i < 0x300000; ++i) file.push_back(static_cast<std::uint8_t>(i * i >> 3));
+  for (std::uint32_t i = 0; i < 0x300000; ++i) {
+    file.push_back(static_cast<std::uint8_t>(i * i >> 3));
+  }
   const Bytes want(file.begin() + 8, file.end());
   EXPECT_EQ(parse_idx(file, "some.idx").bytes, want);
   EXPECT_EQ(parse_idx(gzipped(file), "some.idx").bytes, want);
