@@ -9,7 +9,7 @@ import pathlib
 import sys
 import textwrap
 
-MAX_FIELDS = 64  # as kMaxFields in etude/base/fields.h
+MAX_FIELDS = 64  # as kMaxFields in etude/base/field_count.h
 TARGET = pathlib.Path(__file__).resolve().parent.parent / "etude/base/fields_arms.inc"
 
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -20,109 +19,9 @@
 #include <vector>
 
 #include "etude/base/fields.h"
+#include "etude/base/has_leaf.h"
 
 namespace etude {
-
-// Marks a value that carries no derivative; walks pass it over unless they ask for it.
-template <class T>
-struct NoDerivative {
-  T value{};
-  constexpr operator const T&() const {  // NOLINT(google-explicit-constructor): reads as a T
-    return value;
-  }
-};
-
-// What a walk does with NoDerivative fields.
-enum class Marked { kSkip, kWalk };
-
-namespace internal {
-
-template <class T, class... Types>
-inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
-
-// Whether the walk looks into a T, and what it finds there, as a list of types.
-template <class... Types>
-struct TypeList {};
-
-template <class T>
-struct Parts {
-  static constexpr auto find() {
-    if constexpr (Reflectable<T>) {
-      return []<class... F>(std::tuple<F&...>*) {
-        return TypeList<std::remove_const_t<F>...>();
-      }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
-    } else {
-      return TypeList<>();
-    }
-  }
-  using Types = decltype(find());
-};
-template <class T, class A>
-struct Parts<std::vector<T, A>> {
-  using Types = TypeList<T>;
-};
-template <class A>
-struct Parts<std::vector<bool, A>> {  // holds no bool objects
-  using Types = TypeList<>;
-};
-template <class T, std::size_t n>
-struct Parts<std::array<T, n>> {
-  using Types = TypeList<T>;
-};
-template <class T>
-struct Parts<std::optional<T>> {
-  using Types = TypeList<T>;
-};
-template <class T, class C, class A>
-struct Parts<std::map<std::string, T, C, A>> {
-  using Types = TypeList<T>;
-};
-template <class... T>
-struct Parts<std::tuple<T...>> {
-  using Types = TypeList<T...>;
-};
-template <class A, class B>
-struct Parts<std::pair<A, B>> {
-  using Types = TypeList<A, B>;
-};
-template <class... T>
-struct Parts<std::variant<T...>> {
-  using Types = TypeList<T...>;
-};
-
-template <class T>
-struct IsNoDerivative : std::false_type {};
-template <class T>
-struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
-
-// `Open` are the types around T: a type that holds itself is looked into once.
-template <class Leaf, Marked marked, class T, class... Open>
-constexpr bool finds_leaf();
-
-template <class Leaf, Marked marked, class... Open, class... Types>
-constexpr bool finds_leaf_in(TypeList<Types...>) {
-  return (finds_leaf<Leaf, marked, std::remove_const_t<Types>, Open...>() || ...);
-}
-
-template <class Leaf, Marked marked, class T, class... Open>
-constexpr bool finds_leaf() {
-  if constexpr (std::is_same_v<T, Leaf>) {
-    return true;
-  } else if constexpr (kIsOneOf<T, Open...>) {
-    return false;
-  } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
-    return false;
-  } else {
-    return finds_leaf_in<Leaf, marked, T, Open...>(typename Parts<T>::Types());
-  }
-}
-
-}  // namespace internal
-
-// Whether a T can hold a Leaf where a walk finds it.
-template <class T, class Leaf, Marked marked = Marked::kSkip>
-struct HasLeaf : std::bool_constant<internal::finds_leaf<Leaf, marked, std::remove_cvref_t<T>>()> {
-};
 
 namespace internal {
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts the fields of a plain struct by trying how many values its braces take, and says in one
+// message each what kind of struct cannot be counted. Part of fields.h, and for it only.
+// The way is that of Boost.PFR; the checks for C arrays and base classes are ours.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace etude::internal {
+
+inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/gen_fields.py
+
+// Converts to the type of any field of Owner, never to Owner itself or to a base of it. The bodies
+// are there because constructor templates of fields (std::optional) name them; nothing calls them.
+template <class Owner>
+struct AnyField {
+  template <class T>
+  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&()
+      const& noexcept {  // NOLINT(google-explicit-constructor): that is its use
+    __builtin_unreachable();
+  }
+  template <class T>
+  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&&()
+      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+    __builtin_unreachable();
+  }
+};
+
+// Converts to the bases of Owner only.
+template <class Owner>
+struct AnyBase {
+  template <class T>
+  requires(std::is_base_of_v<T, Owner> && !std::is_same_v<T, Owner>) constexpr operator T&&()
+      const&& noexcept {  // NOLINT(google-explicit-constructor): as above
+    __builtin_unreachable();
+  }
+};
+
+struct NoField {};  // converts to nothing
+
+template <class T, std::size_t>
+using AnyFieldAt = AnyField<T>;
+
+// Whether T can be initialised from n values of any type.
+template <class T, std::size_t... I>
+constexpr bool takes_values(std::index_sequence<I...>) {
+  return requires { T{AnyFieldAt<T, I>{}...}; };
+}
+
+// Whether T can be initialised from values, one braced list of values, and values again.
+template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
+constexpr bool takes_braced(std::index_sequence<Before...>, std::index_sequence<Inside...>,
+                            std::index_sequence<After...>) {
+  return requires {
+    T{AnyFieldAt<T, Before>{}..., {AnyFieldAt<T, Inside>{}...}, AnyFieldAt<T, After>{}...};
+  };
+}
+
+// The largest number of values that T takes, at most `kMaxFields + 1`. A field without a default
+// makes T take no fewer values than reach it, so numbers below the first accepted one are skipped.
+template <class T, std::size_t n = 0, bool found = false>
+constexpr std::size_t count_values() {
+  constexpr bool takes = takes_values<T>(std::make_index_sequence<n>());
+  if constexpr (found && !takes) {
+    return n - 1;
+  } else if constexpr (n > kMaxFields) {
+    return takes ? n : 0;
+  } else {
+    return count_values<T, n + 1, takes>();
+  }
+}
+
+template <class T>
+constexpr bool has_base() {
+  return requires { T{AnyBase<T>{}}; }
+  &&!requires { T{NoField{}}; };
+}
+
+// A C array takes one value per element, but only one braced list. `count` is count_values<T>().
+template <class T, std::size_t count, std::size_t at, std::size_t inside = 0>
+constexpr bool is_c_array_at() {
+  if constexpr (at + inside > count) {
+    return false;
+  } else if constexpr (takes_braced<T>(std::make_index_sequence<at>(),
+                                       std::make_index_sequence<inside>(),
+                                       std::index_sequence<>())) {
+    return !takes_braced<T>(std::make_index_sequence<at>(), std::make_index_sequence<inside>(),
+                            std::make_index_sequence<count - at - 1>());
+  } else {
+    return is_c_array_at<T, count, at, inside + 1>();
+  }
+}
+
+template <class T, std::size_t count, std::size_t at = 0>
+constexpr bool has_c_array() {
+  if constexpr (at >= count) {
+    return false;
+  } else if constexpr (is_c_array_at<T, count, at>()) {
+    return true;
+  } else {
+    return has_c_array<T, count, at + 1>();
+  }
+}
+
+// Whether a field follows the ones that take values, which can be neither copied nor moved.
+template <class T, std::size_t... I>
+constexpr bool has_immovable_after(std::index_sequence<I...>) {
+  return requires { T{AnyFieldAt<T, I>{}..., {}}; };
+}
+
+// The number of fields of T, with one message for each kind of struct that reflection cannot read.
+template <class T>
+constexpr std::size_t checked_field_count() {
+  static_assert(std::is_class_v<T> && std::is_aggregate_v<T>,
+                "etude: the fields of a class with constructors, private members or virtual "
+                "functions are not visible; list them with ETUDE_FIELDS(Class, a, b) in its body");
+  if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
+    constexpr bool kBase = has_base<T>();
+    static_assert(!kBase,
+                  "etude: the fields of a struct with a base class are not visible; list them with "
+                  "ETUDE_FIELDS(Class, a, b) in its body");
+    if constexpr (!kBase) {
+      constexpr std::size_t kCount = count_values<T>();
+      constexpr bool kArray = has_c_array<T, kCount>();
+      constexpr bool kTooMany = !kArray && kCount > kMaxFields;
+      constexpr bool kImmovable =
+          !kArray && !kTooMany && has_immovable_after<T>(std::make_index_sequence<kCount>());
+      static_assert(!kArray, "etude: a field of this struct is a C array; use std::array");
+      static_assert(!kTooMany,
+                    "etude: a struct may have at most 64 fields; group them into nested structs");
+      static_assert(!kImmovable,
+                    "etude: a field of this struct can be neither copied nor moved; list the "
+                    "other fields with ETUDE_FIELDS(Class, a, b) in its body");
+      if constexpr (!kArray && !kTooMany && !kImmovable) return kCount;
+    }
+  }
+  return 0;
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/data/idx.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include <zlib.h>
+
+#include "etude/base/check.h"
+
+namespace etude::data {
+namespace {
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;  // of a file and of its elements
+constexpr std::size_t kMaxRank = 32;
+constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
+                                               // Compression Factor"
+
+// Gives the bytes of a plain file in order.
+class PlainSource {
+ public:
+  explicit PlainSource(std::span<const std::uint8_t> file) : rest_(file) {}
+  static constexpr std::string_view kUnit = "byte";
+
+  // Fills `out`, and returns how many bytes there were: fewer only at the end.
+  std::size_t read(std::span<std::uint8_t> out) {
+    const std::size_t n = std::min(out.size(), rest_.size());
+    std::copy_n(rest_.begin(), n, out.begin());
+    rest_ = rest_.subspan(n);
+    return n;
+  }
+  // No fewer bytes than are left.
+  std::uint64_t bound() const { return rest_.size(); }
+  // Throws when anything follows what was read.
+  void finish(std::string_view name, std::uint64_t offset) {
+    ETUDE_REQUIRE_CODE(kDataLoss, rest_.empty(),
+                       "'{}': the sizes in the header end the file at byte {}, but {} more bytes "
+                       "follow",
+                       name, offset, rest_.size());
+  }
+
+ private:
+  std::span<const std::uint8_t> rest_;
+};
+
+// Gives the inflated bytes of a gzip file in order.
+class GzipSource {
+ public:
+  GzipSource(std::span<const std::uint8_t> file, std::string_view name)
+      : file_(file), rest_(file), name_(name) {
+    constexpr int kGzipWindow = 15 + 16;  // zlib: 32 KiB, gzip header required
+    const int status = inflateInit2(&stream_, kGzipWindow);
+    ETUDE_REQUIRE_CODE(kResourceExhausted, status == Z_OK, "'{}': zlib could not start ({})", name,
+                       status);
+  }
+  ~GzipSource() { inflateEnd(&stream_); }
+  GzipSource(const GzipSource&) = delete;
+  GzipSource& operator=(const GzipSource&) = delete;
+  static constexpr std::string_view kUnit = "inflated byte";
+
+  std::size_t read(std::span<std::uint8_t> out) {
+    std::size_t done = 0;
+    while (done < out.size() && !ended_) {
+      const std::size_t wanted = std::min(out.size() - done, kStep);
+      stream_.next_out = out.data() + done;
+      stream_.avail_out = static_cast<uInt>(wanted);
+      step();
+      done += wanted - stream_.avail_out;
+    }
+    return done;
+  }
+
+  std::uint64_t bound() const { return (std::uint64_t{file_.size()} + 1) * kMaxInflation; }
+
+  void finish(std::string_view name, std::uint64_t offset) {
+    std::uint8_t extra = 0;  // also makes zlib read and check the checksum
+    const std::size_t more = read({&extra, 1});
+    ETUDE_REQUIRE_CODE(kDataLoss, more == 0,
+                       "'{}': the sizes in the header end the data at inflated byte {}, but more "
+                       "bytes follow",
+                       name, offset);
+    ETUDE_REQUIRE_CODE(kDataLoss, rest_.empty(),
+                       "'{}': the gzip stream ends at byte {}, but {} more bytes follow", name,
+                       position(), rest_.size());
+  }
+
+ private:
+  static constexpr std::size_t kStep = std::size_t{1} << 30;  // fits zlib's uInt
+
+  std::size_t position() const { return file_.size() - rest_.size(); }
+
+  void step() {
+    const std::size_t given = std::min(rest_.size(), kStep);
+    stream_.next_in = const_cast<Bytef*>(rest_.data());  // zlib does not write to it
+    stream_.avail_in = static_cast<uInt>(given);
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    rest_ = rest_.subspan(given - stream_.avail_in);
+    if (status == Z_STREAM_END) {
+      ended_ = true;
+      return;
+    }
+    ETUDE_REQUIRE_CODE(kDataLoss, status != Z_BUF_ERROR,
+                       "'{}': the gzip stream is cut off at byte {}, where the file ends", name_,
+                       position());
+    ETUDE_REQUIRE_CODE(kResourceExhausted, status != Z_MEM_ERROR,
+                       "'{}': no memory to inflate the file", name_);
+    ETUDE_REQUIRE_CODE(kDataLoss, status == Z_OK, "'{}': the gzip stream is damaged at byte {}: {}",
+                       name_, position(),
+                       stream_.msg != nullptr ? stream_.msg : "needs a dictionary");
+  }
+
+  std::span<const std::uint8_t> file_, rest_;
+  std::string_view name_;
+  z_stream stream_ = {};
+  bool ended_ = false;
+};
+
+// The size of one element, or 0 for an unknown code.
+std::size_t element_size(std::uint8_t type_code) {
+  switch (type_code) {
+    case 0x08:
+    case 0x09:
+      return 1;
+    case 0x0B:
+      return 2;
+    case 0x0C:
+    case 0x0D:
+      return 4;
+    case 0x0E:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+template <class Source>
+void read_header_bytes(Source& source, std::string_view name, std::uint64_t offset,
+                       std::span<std::uint8_t> out) {
+  const std::size_t n = source.read(out);
+  ETUDE_REQUIRE_CODE(kDataLoss, n == out.size(),
+                     "'{}': the data ends at {} {}, inside the header of an IDX file, which needs "
+                     "{} bytes",
+                     name, Source::kUnit, offset + n, offset + out.size());
+}
+
+// The number of bytes of all elements; throws when it is more than `kMaxBytes`.
+std::uint64_t declared_bytes(const IdxArray& array, std::string_view name) {
+  std::uint64_t bytes = element_size(array.type_code);
+  bool empty = false;
+  for (const std::int64_t size : array.shape) {
+    if (size == 0) {
+      empty = true;  // the other sizes must be sane all the same
+      continue;
+    }
+    const bool overflows = __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes);
+    ETUDE_REQUIRE_CODE(kDataLoss, !overflows && bytes <= kMaxBytes,
+                       "'{}': the sizes {} at byte 4 declare more than the limit of {} bytes", name,
+                       fmt::join(array.shape, " x "), kMaxBytes);
+  }
+  return empty ? 0 : bytes;
+}
+
+// Reads the elements in steps, so that memory follows what the source really holds.
+template <class Source>
+std::vector<std::uint8_t> read_elements(Source& source, std::string_view name, std::uint64_t offset,
+                                        std::uint64_t bytes) {
+  constexpr std::uint64_t kFirstStep = std::uint64_t{1} << 20;
+  ETUDE_REQUIRE_CODE(
+      kDataLoss, bytes <= source.bound(),
+      "'{}': the header declares {} bytes of elements from {} {}, but the file holds "
+      "no more than {}",
+      name, bytes, Source::kUnit, offset, source.bound());
+  std::vector<std::uint8_t> result;
+  while (result.size() < bytes) {
+    const std::size_t have = result.size();
+    const std::uint64_t step = std::max<std::uint64_t>({kFirstStep, have, source.bound() / 1000});
+    result.resize(have + static_cast<std::size_t>(std::min(bytes - have, step)));
+    const std::size_t n = source.read(std::span(result).subspan(have));
+    ETUDE_REQUIRE_CODE(kDataLoss, have + n == result.size(),
+                       "'{}': the header declares {} bytes of elements from {} {}, but the data "
+                       "ends after {}",
+                       name, bytes, Source::kUnit, offset, have + n);
+  }
+  return result;
+}
+
+// From big-endian to the host's order.
+void swap_elements(std::vector<std::uint8_t>& bytes, std::size_t size) {
+  if (std::endian::native == std::endian::big || size == 1) return;
+  for (std::size_t i = 0; i < bytes.size(); i += size) {
+    std::reverse(bytes.data() + i, bytes.data() + i + size);
+  }
+}
+
+template <class Source>
+IdxArray parse(Source& source, std::string_view name) {
+  std::array<std::uint8_t, 4> magic;
+  read_header_bytes(source, name, 0, magic);
+  ETUDE_REQUIRE(magic[0] == 0 && magic[1] == 0,
+                "'{}' is not an IDX file: it starts with {:02x} {:02x}, not with 00 00", name,
+                magic[0], magic[1]);
+  IdxArray array;
+  array.type_code = magic[2];
+  ETUDE_REQUIRE_CODE(kDataLoss, element_size(array.type_code) != 0,
+                     "'{}': unknown element type 0x{:02x} at {} 2; known are 0x08, 0x09, 0x0B, "
+                     "0x0C, 0x0D, 0x0E",
+                     name, array.type_code, Source::kUnit);
+  const std::size_t rank = magic[3];
+  ETUDE_REQUIRE_CODE(kDataLoss, rank >= 1 && rank <= kMaxRank,
+                     "'{}': the number of axes at {} 3 is {}; it must be from 1 to {}", name,
+                     Source::kUnit, rank, kMaxRank);
+  std::array<std::uint8_t, 4 * kMaxRank> sizes;
+  read_header_bytes(source, name, 4, std::span(sizes).first(4 * rank));
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::uint8_t* s = sizes.data() + 4 * axis;
+    array.shape.push_back(std::int64_t{s[0]} << 24 | s[1] << 16 | s[2] << 8 | s[3]);
+  }
+  const std::uint64_t offset = 4 + 4 * rank;
+  const std::uint64_t bytes = declared_bytes(array, name);
+  array.bytes = read_elements(source, name, offset, bytes);
+  source.finish(name, offset + bytes);
+  swap_elements(array.bytes, element_size(array.type_code));
+  return array;
+}
+
+std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  ETUDE_REQUIRE_CODE(kNotFound, std::filesystem::status_known(status) && exists(status),
+                     "there is no file '{}'", name);
+  ETUDE_REQUIRE(is_regular_file(status), "'{}' is not a regular file", name);
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  ETUDE_REQUIRE(stream.is_open(), "'{}' cannot be opened: {}", name, std::strerror(errno));
+  const std::streamoff size = stream.tellg();
+  ETUDE_REQUIRE_CODE(kDataLoss, size >= 0 && static_cast<std::uint64_t>(size) <= kMaxBytes,
+                     "'{}' has {} bytes; the limit is {}", name, size, kMaxBytes);
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+  stream.seekg(0);
+  stream.read(reinterpret_cast<char*>(bytes.data()), size);
+  ETUDE_REQUIRE_CODE(kDataLoss, stream.gcount() == size, "'{}': reading stopped at byte {} of {}",
+                     name, stream.gcount(), size);
+  return bytes;
+}
+
+}  // namespace
+
+IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name) {
+  if (file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
+    GzipSource source(file, name);
+    return parse(source, name);
+  }
+  PlainSource source(file);
+  return parse(source, name);
+}
+
+IdxArray read_idx(const std::filesystem::path& path) {
+  return parse_idx(read_file(path), path.string());
+}
+
+}  // namespace etude::data

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads IDX files, the format of MNIST and Fashion-MNIST: a big-endian header with element type and
+// sizes, then the elements. A file may be compressed with gzip; that is seen from its first bytes.
+// Used by the data sets of this folder. Files are not trusted: every size is checked against the
+// data before memory is taken for it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace etude::data {
+
+struct IdxArray {
+  std::uint8_t type_code = 0;  // 0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32,
+                               // 0x0E float64
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> bytes;  // the elements in row-major order, in the host's byte order
+};
+
+// The array in the file at `path`.
+//
+// throws: kNotFound when there is no file; kInvalidArgument when it is no regular file, cannot be
+//         opened or is no IDX file; kDataLoss when it is torn, altered, has bytes behind its end or
+//         declares more than 4 GiB.
+IdxArray read_idx(const std::filesystem::path& path);
+
+// The array in `file`, the content of a file with that `name`.
+//
+// throws: as read_idx.
+// cost:   memory within a small factor of what the data really holds.
+IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name);
+
+}  // namespace etude::data

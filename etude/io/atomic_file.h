@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that appears whole or not at all: written under a temporary name in the same folder, then
+// renamed into place. Whoever has mapped the older file keeps reading the older file.
+// Used by the safetensors writer and by checkpoints. Not for appending, and no lock: of two writers
+// to one path the later commit wins.
+//
+// For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process ends with
+// exit status 137 in place of the n-th write, fsync or rename of all AtomicFiles, counted from the
+// first one that sees the variable. So a test can kill a writer at every point.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace etude::internal {
+
+// thread-compatible.
+class AtomicFile {
+ public:
+  // Creates the temporary file beside `path`, whose folder must exist. A file at `path` stays as it
+  // is until `commit`; the new one gets its permissions. A symbolic link is replaced, not followed.
+  //
+  // throws: this and the other functions name the path and the system's reason: kNotFound when the
+  //         folder is missing, kFailedPrecondition when access is refused, kResourceExhausted when
+  //         the disk is full, else kDataLoss.
+  explicit AtomicFile(std::filesystem::path path);
+  // Removes the temporary file unless it was committed.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Appends; not buffered.
+  //
+  // throws: as above; kFailedPrecondition after `commit` or after an error.
+  void write(std::span<const std::uint8_t> bytes);
+  void write(std::string_view text);
+
+  // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
+  // the folder). When only the last step fails, the new file is in place but may not survive a
+  // power failure.
+  //
+  // throws: as above.
+  void commit();
+
+  // Bytes written so far.
+  std::uint64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  enum class State { kOpen, kFailed, kCommitted };
+
+  [[noreturn]] void fail(std::string_view action, int error_number);
+  void require_open() const;
+  void sync_folder();
+
+  std::filesystem::path path_, folder_, temporary_;
+  int descriptor_ = -1;
+  std::uint64_t size_bytes_ = 0;
+  State state_ = State::kOpen;
+};
+
+}  // namespace etude::internal

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/atomic_file.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "etude/base/error.h"
+
+namespace etude::internal {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "etude_atomic_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  void put(const fs::path& path, std::string_view text) const {
+    AtomicFile file(path);
+    file.write(text);
+    file.commit();
+  }
+
+  fs::path folder_;
+};
+
+template <class Fn>
+void expect_error(ErrorCode code, const std::string& fragment, Fn fn) {
+  try {
+    fn();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(fragment), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(AtomicFileTest, AppearsOnCommitOnly) {
+  const fs::path path = folder_ / "weights";
+  {
+    AtomicFile file(path);
+    file.write("one ");
+    file.write("two");
+    EXPECT_EQ(file.size_bytes(), 7u);
+    EXPECT_FALSE(fs::exists(path));
+    file.commit();
+    EXPECT_EQ(content(path), "one two");
+  }
+  EXPECT_EQ(content(path), "one two");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
+  const fs::path path = folder_ / "weights";
+  put(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("new");
+  }
+  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFileTest, AnOpenOlderFileStaysWhole) {
+  const fs::path path = folder_ / "weights";
+  put(path, "old");
+  std::ifstream old(path);
+  put(path, "new and longer");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(old), {}), "old");
+}
+
+TEST_F(AtomicFileTest, KeepsPermissions) {
+  const fs::path path = folder_ / "weights";
+  put(path, "old");
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  put(path, "new");
+  EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(0640));
+}
+
+TEST_F(AtomicFileTest, ReplacesASymbolicLink) {
+  put(folder_ / "target", "target");
+  fs::create_symlink("target", folder_ / "link");
+  put(folder_ / "link", "new");
+  EXPECT_EQ(content(folder_ / "target"), "target");
+  EXPECT_FALSE(fs::is_symlink(folder_ / "link"));
+}
+
+TEST_F(AtomicFileTest, ErrorsNamePathAndReason) {
+  const fs::path missing = folder_ / "missing" / "weights";
+  expect_error(ErrorCode::kNotFound, "'" + missing.string() + "': No such file or directory",
+               [&] { AtomicFile file(missing); });
+  fs::create_directory(folder_ / "sub");
+  expect_error(ErrorCode::kFailedPrecondition, "Is a directory",
+               [&] { put(folder_ / "sub", "x"); });
+  expect_error(ErrorCode::kFailedPrecondition, "Is a directory", [&] { put("", "x"); });
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(AtomicFileTest, TakesNothingAfterCommit) {
+  AtomicFile file(folder_ / "weights");
+  file.commit();
+  expect_error(ErrorCode::kFailedPrecondition, "it was committed", [&] { file.write("x"); });
+  expect_error(ErrorCode::kFailedPrecondition, "it was committed", [&] { file.commit(); });
+}
+
+TEST_F(AtomicFileTest, AKilledWriterLeavesTheOldOrTheNewFile) {
+  const fs::path path = folder_ / "weights";
+  const std::string old_text(10000, 'o'), part(3000, 'n');
+  const int parts = 5;
+  std::string new_text;
+  for (int i = 0; i < parts; ++i) new_text += part;
+  const int rename_call = parts + 2, last_call = parts + 3;  // writes, fsync, rename, fsync
+  for (int n = 1; n <= last_call + 1; ++n) {
+    put(path, old_text);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      setenv("ETUDE_TEST_KILL_AT_WRITE", std::to_string(n).c_str(), 1);
+      AtomicFile file(path);
+      for (int i = 0; i < parts; ++i) file.write(part);
+      file.commit();
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), n <= last_call ? 137 : 0) << n;
+    EXPECT_EQ(content(path), n <= rename_call ? old_text : new_text) << n;
+  }
+}
+
+}  // namespace
+}  // namespace etude::internal

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file: 8 bytes little-endian length, then JSON that gives each tensor
+// its dtype, shape and place in the data behind the header. Knows no tensor and copies no data.
+// Used by the safetensors reader and writer and by checkpoints. Files are not trusted: whatever the
+// header claims is checked against the size of the file before anyone may rely on it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace etude::internal {
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;  // BOOL U8 I8 U16 I16 U32 I32 U64 I64 F16 BF16 F32 F64 C64
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;  // bytes, counted from the data's start
+  bool operator==(const SafetensorsEntry&) const = default;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  // in the order of the data, which they cover exactly
+  std::map<std::string, std::string> metadata;
+  std::uint64_t data_offset = 0;  // of the data's start in the file; need not be aligned
+};
+
+// The size of one element, or 0 for an unknown dtype.
+std::uint64_t safetensors_element_bytes(std::string_view dtype);
+
+// The header of `file`, the whole content of a file called `name`.
+//
+// throws: kDataLoss when the file is torn or breaks a rule of the format: a header of more than
+//         100,000,000 bytes, JSON of another form, a key given twice, numbers that are no sizes,
+//         places that do not fit the shapes, holes or overlaps in the data, bytes behind it;
+//         kUnimplemented for an unknown dtype.
+// cost:   linear in the header; the data is not touched.
+SafetensorsHeader parse_safetensors_header(std::span<const std::uint8_t> file,
+                                           std::string_view name);
+
+// What precedes the data in a file with these entries. Sorts them by falling element size, then
+// name, and fills `begin` and `end`: the data has to be written in this order. The result is as
+// long as a multiple of 8, so that every tensor is aligned.
+//
+// throws: kInvalidArgument for a name that is given twice, is not UTF-8 or is "__metadata__", for
+//         an unknown dtype, a negative size, or more bytes than 64 bits can count;
+//         kResourceExhausted for a header of more than 100,000,000 bytes.
+std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,
+                                    const std::map<std::string, std::string>& metadata);
+
+}  // namespace etude::internal
