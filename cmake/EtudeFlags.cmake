@@ -9,7 +9,7 @@ target_include_directories(etude_flags INTERFACE "${PROJECT_SOURCE_DIR}"
                                                  "${PROJECT_BINARY_DIR}/generated")
 target_compile_options(
   etude_flags
-  INTERFACE -Wall -Wextra -ffp-contract=off -fno-math-errno -fvisibility=hidden
+  INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno -fvisibility=hidden
             $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
             # File names in messages are relative to the root, also when ccache rewrites paths.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=)

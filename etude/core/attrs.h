@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +48,36 @@ struct AttrDef {
 };
 inline constexpr std::monostate none;
 
+// A list of axes or sizes as a parameter: {0, 1}, a single number, a Shape, or absent.
+class IntList {
+ public:
+  IntList() = default;  // absent
+  IntList(std::initializer_list<int64_t> list) : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
+  IntList(int64_t value) : is_given_(true), values_{value} {}                        // NOLINT(google-explicit-constructor)
+  IntList(std::vector<int64_t> list) : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
+  IntList(const Shape& shape) : is_given_(true), values_(shape.to_vector()) {}       // NOLINT(google-explicit-constructor)
+
+  bool is_given() const { return is_given_; }
+  const std::vector<int64_t>& values() const { return values_; }
+  AttrValue attr() const { return is_given_ ? AttrValue(values_) : AttrValue(); }
+
+ private:
+  bool is_given_ = false;
+  std::vector<int64_t> values_;
+};
+
 namespace internal {
+
+// A parameter of a generated function as an attribute.
+inline AttrValue to_attr(const IntList& v) { return v.attr(); }
+template <class T>
+AttrValue to_attr(const std::optional<T>& v) {
+  return v ? AttrValue(*v) : AttrValue();
+}
+template <class T>
+AttrValue to_attr(const T& v) {
+  return v;
+}
 
 struct AttrBlock : RefCounted {
   std::span<const AttrDef> defs;

@@ -153,20 +153,20 @@ enum class ResultDType : uint8_t { kSame, kBool };
 // A call for the test matrix: operand types like "[2, 3]" (the dtype under test), "int32[4]", or
 // "-" for an absent one; attributes by name. Integer operands take values from their range.
 struct Sample {
-  std::vector<std::string_view> operands;
-  std::vector<std::pair<std::string_view, AttrValue>> attrs;
-  std::vector<std::pair<double, double>> ranges;  // by operand; default [-2, 2]
+  std::vector<std::string_view> operands = {};
+  std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
+  std::vector<std::pair<double, double>> ranges = {};  // by operand; default [-2, 2]
 };
 struct Samples {
-  std::vector<Sample> calls;                      // element-wise ops have a standard set as well
-  std::vector<std::pair<double, double>> ranges;  // by operand, for all calls
-  std::vector<double> avoid;                      // points near which derivatives are not checked
+  std::vector<Sample> calls = {};                      // element-wise ops have a standard set as well
+  std::vector<std::pair<double, double>> ranges = {};  // by operand, for all calls
+  std::vector<double> avoid = {};                      // points near which derivatives are not checked
   double ulp = 2;                                 // of a float32 result against the double reference
-  std::string_view no_gradient_check;             // reason why the numeric check is left out
+  std::string_view no_gradient_check = "";             // reason why the numeric check is left out
 };
 // A call that must fail, and a part of its message.
 struct ErrorCase {
-  std::vector<std::string_view> operands;
+  std::vector<std::string_view> operands = {};
   std::string_view fragment;
   std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
   ErrorCode code = ErrorCode::kInvalidArgument;
@@ -174,7 +174,8 @@ struct ErrorCase {
 
 struct OpDef {
   std::string_view name;
-  std::string_view space = "";  // "nn", "random": the C++ namespace; "internal": no public function
+  std::string_view space = "";   // "nn", "random": the C++ namespace; "internal": no public function
+  std::string_view symbol = "";  // "+": the C++ operator, beside the function
   Kind kind = Kind::kGeneral;
   std::string_view doc;
   std::vector<OperandDef> operands;

@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/registry.h"
 #include "etude/runtime/derive.h"
 
 namespace etude {
@@ -223,7 +224,7 @@ class Cotangents {
 
  private:
   static Tensor join(const IndexedSlices& a, const IndexedSlices& b) {
-    static const Op& concat = internal::op("concat");
+    static const Op& concat = Registry::global().at("concat");
     const auto both = [&](const Tensor& x, const Tensor& y) {
       const OperandList in({&x, &y});
       return std::move(execute(concat, in.view(), concat.attrs({std::vector<int64_t>{0}}), {})[0]);

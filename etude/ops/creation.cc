@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors from numbers and other dtypes.
+#include <cstring>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/convert.h"
+#include "etude/kernels/cpu/broadcast.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+struct CopyParams : KernelParams {
+  int64_t count;
+  int64_t bytes;
+  DType from, to;
+  kernels::cpu::BroadcastPlan plan;
+};
+
+void prepare_full(const PrepareCall& call) {
+  auto p = internal::make_ref<CopyParams>();
+  p->count = call.out.results[0]->count();
+  p->bytes = itemsize(call.dtype(0));
+  p->plan.is_dense = false;
+  p->plan.rank = 1;
+  p->plan.sizes[0] = p->count;
+  call.set([](const KernelCall& k) {
+    const auto& q = *static_cast<const CopyParams*>(k.params);
+    if (q.count > 0) kernels::cpu::expand(q.plan, k.out[0], k.in[0], q.bytes, 0, q.count);
+    return true;
+  }, p);
+}
+
+void prepare_astype(const PrepareCall& call) {
+  if (call.dtype(0) == call.out.results[0]->dtype()) return call.view(0);
+  auto p = internal::make_ref<CopyParams>();
+  p->count = call.out.results[0]->count();
+  p->from = call.dtype(0);
+  p->to = call.out.results[0]->dtype();
+  call.set([](const KernelCall& k) {
+    const auto& q = *static_cast<const CopyParams*>(k.params);
+    internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
+    return true;
+  }, p);
+}
+
+}  // namespace
+
+void define_creation(Registry& r) {
+  r.define({
+      .name = "full",
+      .kind = Kind::kLinear,
+      .doc = "A tensor of the given shape whose elements are all `value`, of its dtype.",
+      .operands = {"value"},
+      .attrs = {{"shape", AttrKind::kInts}},
+      .type =
+          [](const TypeCall& call) {
+            ETUDE_REQUIRE(call.rank(0) == 0, "operand 'value' has shape {}, but must be a scalar",
+                          call.shape(0).to_string());
+            const Shape shape(call.attrs.ints("shape"));
+            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more", shape.to_string());
+            return Types{call.make(call.dtype(0), shape)};
+          },
+      .kernel = prepare_full,
+      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return internal::sum_to(ct, {}); },
+      .samples = {.calls = {{{"[]"}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
+      .errors = {{{"float32[]"}, "shape [?] has a negative size", {{"shape", std::vector<int64_t>{-1}}}}},
+  });
+  r.define({
+      .name = "astype",
+      .kind = Kind::kGeneral,
+      .doc = "x with its elements converted to `dtype`: floats to integers truncate and saturate.",
+      .operands = {"x"},
+      .attrs = {{"dtype", AttrKind::kDType}},
+      .type =
+          [](const TypeCall& call) {
+            const DType to = call.attrs.dtype("dtype");
+            ETUDE_REQUIRE(!is_complex(call.dtype(0)) || is_complex(to),
+                          "complex values do not convert to {}. Use real(x) or abs(x)", name(to));
+            return Types{call.make(to, call.shape(0))};
+          },
+      .kernel = prepare_astype,
+      .vjp =
+          [](const VjpCall& call) {
+            Values out(1);
+            const DType from = call.in[0].dtype();
+            if (!is_differentiable(from) || !is_differentiable(call.out[0].dtype())) return out;
+            out[0] = internal::cast(call.ct(), from);
+            return out;
+          },
+      .samples = {.calls = {{{"[2,3]"}, {{"dtype", kFloat64}}}, {{"[2,3]"}, {{"dtype", kInt32}}}}},
+  });
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per file of records. register.cc calls them in this order; nothing else does.
+#pragma once
+
+#include "etude/core/registry.h"
+
+namespace etude::ops {
+
+#define ETUDE_OP_FAMILY(name) void define_##name(Registry& registry);
+#include "etude/ops/families.inc"
+#undef ETUDE_OP_FAMILY
+
+}  // namespace etude::ops

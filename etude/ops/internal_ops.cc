@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that contexts and derived rules call, without a public function.
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/kernels/cpu/elementwise.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+const ScalarDef& program_of(const Attrs& attrs) {
+  return *std::get<const ScalarDef*>(attrs.value("program"));
+}
+
+Types fused_type(const TypeCall& call) {
+  const scalar::Program& program = *program_of(call.attrs).program;
+  Shape shape = call.shape(0);
+  DType dtype = call.dtype(0);
+  for (std::size_t i = 0; i < call.types.size(); ++i) {
+    shape = broadcast(shape, call.shape(i));
+    if (((program.truths >> i) & 1) == 0) dtype = call.dtype(i);
+  }
+  return {call.make(program.is_truth ? kBool : dtype, shape)};
+}
+
+// One public op per node, with the same bits as the fused kernel.
+Values lower_fused(Operands in, const Attrs& attrs) {
+  const scalar::Program& program = *program_of(attrs).program;
+  DType dtype = in[0].dtype();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (((program.truths >> i) & 1) == 0) dtype = in[i].dtype();
+  }
+  std::vector<Tensor> nodes;
+  for (int k = 0; k < program.size; ++k) {
+    const scalar::Node& node = program.nodes[static_cast<std::size_t>(k)];
+    if (node.fn == scalar::Fn::kOperand) {
+      nodes.push_back(in[node.args[0]]);
+    } else if (node.fn == scalar::Fn::kConstant) {
+      nodes.push_back(internal::adapt(Arg(node.constant), dtype));
+    } else if (node.fn == scalar::Fn::kParam) {
+      nodes.push_back(internal::adapt(Arg(attrs.reals("params")[node.args[0]]), dtype));
+    } else {
+      const Op& op = internal::op(scalar::info(node.fn).op);
+      OperandList operands;
+      for (int a = 0; a < scalar::info(node.fn).arity; ++a) {
+        operands.add(nodes[node.args[static_cast<std::size_t>(a)]]);
+      }
+      nodes.push_back(internal::only(execute(op, operands.view(), op.default_attrs(), {})));
+    }
+  }
+  return {nodes.back()};
+}
+
+}  // namespace
+
+void define_internal_ops(Registry& r) {
+  r.define({
+      .name = "fused_elementwise",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "A scalar program on each element: what a run of element-wise calls computes, in one pass.",
+      .operands = {{"xs...", kAnyDType}},
+      .attrs = {{"program", AttrKind::kProgram}, {"params", AttrKind::kReals}},
+      .type = fused_type,
+      .kernel = [](const PrepareCall& call) { kernels::cpu::prepare_fused(call, program_of(call.attrs)); },
+      .lower = lower_fused,
+  });
+}
+
+}  // namespace etude::ops
