@@ -20,8 +20,10 @@ Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepd
   Shape out;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (!reduced) out.push_back(shape[axis]);
-    else if (keepdims) out.push_back(1);
+    if (!reduced)
+      out.push_back(shape[axis]);
+    else if (keepdims)
+      out.push_back(1);
   }
   return out;
 }
@@ -36,7 +38,8 @@ Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operan
               std::vector<AttrValue> attrs) {
   const Op& op = internal::op(name);
   const OperandList list(operands);
-  return internal::only(execute(op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(std::move(attrs)), {}));
+  return internal::only(execute(
+      op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(std::move(attrs)), {}));
 }
 
 Tensor reshaped(const Tensor& x, const Shape& shape) {

@@ -29,8 +29,9 @@ Samples axis_samples() {
 }
 
 std::vector<ErrorCase> axis_errors() {
-  return {{{"float32[2,3]"}, "axis 2 is outside [-2, 2)", {{"axis", Ints{2}}}, ErrorCode::kOutOfRange},
-          {{"float32[2,3]"}, "axis -1 is given twice", {{"axis", Ints{1, -1}}}}};
+  return {
+      {{"float32[2,3]"}, "axis 2 is outside [-2, 2)", {{"axis", Ints{2}}}, ErrorCode::kOutOfRange},
+      {{"float32[2,3]"}, "axis -1 is given twice", {{"axis", Ints{1, -1}}}}};
 }
 
 template <Reduce kReduce>
@@ -38,10 +39,11 @@ Types reduce_type(const TypeCall& call) {
   const Shape& shape = call.shape(0);
   const std::vector<int> axes = axes_of(call.attrs, call.rank(0));
   if constexpr (kReduce == Reduce::kMax || kReduce == Reduce::kMin) {
-    ETUDE_REQUIRE(reduced_count(shape, axes) != 0,
-                  "operand 'x' of shape {} has no element along the reduced axes, and nothing is the "
-                  "{} of none. Check x.size() first",
-                  shape.to_string(), kReduce == Reduce::kMax ? "largest" : "smallest");
+    ETUDE_REQUIRE(
+        reduced_count(shape, axes) != 0,
+        "operand 'x' of shape {} has no element along the reduced axes, and nothing is the "
+        "{} of none. Check x.size() first",
+        shape.to_string(), kReduce == Reduce::kMax ? "largest" : "smallest");
   }
   return {call.make(kernels::cpu::reduced_dtype(kReduce, call.dtype(0)),
                     reduced_shape(shape, axes, call.attrs.flag("keepdims")))};
@@ -92,7 +94,8 @@ Values prod_vjp(const VjpCall& call) {
   const std::size_t kept = order.size();
   order.insert(order.end(), axes.begin(), axes.end());
   std::vector<int64_t> inverse(order.size()), sizes;
-  for (std::size_t i = 0; i < order.size(); ++i) inverse[static_cast<std::size_t>(order[i])] = static_cast<int64_t>(i);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<std::size_t>(order[i])] = static_cast<int64_t>(i);
   for (const int64_t axis : order) sizes.push_back(shape[static_cast<int>(axis)]);
   const Tensor moved = run_op("permute_dims", {&x}, {order});
   Shape flat(std::span<const int64_t>(sizes).first(kept));
@@ -101,7 +104,8 @@ Values prod_vjp(const VjpCall& call) {
   const auto others = [&](bool reverse) {
     const Op& op = internal::op("cumulative_prod");
     const OperandList in({&rows});
-    const Attrs attrs = op.attrs_by_name({{"axis", int64_t{-1}}, {"exclusive", true}, {"reverse", reverse}});
+    const Attrs attrs =
+        op.attrs_by_name({{"axis", int64_t{-1}}, {"exclusive", true}, {"reverse", reverse}});
     return internal::only(execute(op, in.view(), attrs, {}));
   };
   const Tensor rest = reshaped(others(false) * others(true), Shape(sizes));
@@ -115,9 +119,10 @@ Types sum_to_type(const TypeCall& call) {
   for (int back = 1; fits && back <= to.rank(); ++back) {
     fits = to[to.rank() - back] == from[from.rank() - back] || to[to.rank() - back] == 1;
   }
-  ETUDE_REQUIRE(fits, "operand 'x' of shape {} does not sum to shape {}: {} must broadcast to {}. Each "
-                "size must stay, become 1, or go from the front", from.to_string(), to.to_string(),
-                to.to_string(), from.to_string());
+  ETUDE_REQUIRE(fits,
+                "operand 'x' of shape {} does not sum to shape {}: {} must broadcast to {}. Each "
+                "size must stay, become 1, or go from the front",
+                from.to_string(), to.to_string(), to.to_string(), from.to_string());
   return {call.make(call.dtype(0), to)};
 }
 
@@ -138,8 +143,9 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "sum",
       .kind = Kind::kLinear,
-      .doc = "Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types "
-             "accumulate in float32. Pairwise, and independent of the number of threads.",
+      .doc =
+          "Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types "
+          "accumulate in float32. Pairwise, and independent of the number of threads.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kNumeric,
@@ -165,13 +171,15 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "sum_to",
       .kind = Kind::kLinear,
-      .doc = "Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.",
+      .doc = "Sum over the axes that broadcasting from `shape` would add: the inverse of "
+             "broadcast_to.",
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
       .dtypes = kFloatingComplex | kInt32 | kInt64 | kUInt32 | kUInt64,
       .type = sum_to_type,
       .kernel = sum_to_kernel,
-      .transpose = [](Operands in, int, const Tensor& ct, const Attrs&) { return broadcasted(ct, in[0].shape()); },
+      .transpose = [](Operands in, int, const Tensor& ct,
+                      const Attrs&) { return broadcasted(ct, in[0].shape()); },
       .samples = {.calls = {{{"[4,3]"}, {{"shape", Ints{3}}}},
                             {{"[2,3,4]"}, {{"shape", Ints{3, 1}}}},
                             {{"[2,3]"}, {{"shape", Ints{}}}},
@@ -194,7 +202,8 @@ void define_reduction(Registry& r) {
   empty.push_back({{"float32[2,0]"}, "has no element along the reduced axes", {{"axis", Ints{1}}}});
   r.define({
       .name = "max",
-      .doc = "Largest element along the given axes, or of all. NaN wins. In derivatives k tied elements "
+      .doc = "Largest element along the given axes, or of all. NaN wins. In derivatives k tied "
+             "elements "
              "get 1/k each.",
       .operands = {"x"},
       .attrs = axis_attrs(),

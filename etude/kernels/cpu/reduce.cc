@@ -18,7 +18,7 @@ using internal::kReduceBlock;
 using internal::kReduceRows;
 using internal::ReduceLoops;
 
-constexpr int64_t kStrip = 1024;       // columns of one task: accumulators stay in L1
+constexpr int64_t kStrip = 1024;            // columns of one task: accumulators stay in L1
 constexpr int64_t kTaskElements = 1 << 15;  // below, several rows make a task
 
 // One group of neighbouring axes: [outer, size, inner] to [outer, inner].
@@ -38,27 +38,34 @@ struct ReduceParams : KernelParams {
   double divisor = 1;
 };
 
-const std::byte* at(const void* p, int64_t bytes) { return static_cast<const std::byte*>(p) + bytes; }
+const std::byte* at(const void* p, int64_t bytes) {
+  return static_cast<const std::byte*>(p) + bytes;
+}
 std::byte* at(void* p, int64_t bytes) { return static_cast<std::byte*>(p) + bytes; }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Blocks [count][width] to one by pairs, into `out`.
-void fold_blocks(const ReduceLoops& loops, std::byte* blocks, int64_t count, int64_t width, void* out) {
+void fold_blocks(const ReduceLoops& loops, std::byte* blocks, int64_t count, int64_t width,
+                 void* out) {
   const int64_t bytes = width * loops.acc_bytes;
   for (; count > 1; count = ceil_div(count, 2)) {
     for (int64_t i = 0; i < count / 2; ++i) {
-      if (i > 0) std::memcpy(blocks + i * bytes, blocks + 2 * i * bytes, static_cast<std::size_t>(bytes));
+      if (i > 0)
+        std::memcpy(blocks + i * bytes, blocks + 2 * i * bytes, static_cast<std::size_t>(bytes));
       loops.combine(blocks + i * bytes, blocks + (2 * i + 1) * bytes, width);
     }
     if (count % 2 == 1) {
-      std::memmove(blocks + (count / 2) * bytes, blocks + (count - 1) * bytes, static_cast<std::size_t>(bytes));
+      std::memmove(blocks + (count / 2) * bytes, blocks + (count - 1) * bytes,
+                   static_cast<std::size_t>(bytes));
     }
   }
   std::memcpy(out, blocks, static_cast<std::size_t>(bytes));
 }
 
-double estimated_us(int64_t elements, int64_t bytes) { return static_cast<double>(elements * bytes) * 1e-4; }
+double estimated_us(int64_t elements, int64_t bytes) {
+  return static_cast<double>(elements * bytes) * 1e-4;
+}
 
 bool reduce_contiguous(const Pass& pass, const ReduceLoops& loops, void* acc, const void* in) {
   const int64_t blocks = ceil_div(pass.size, kReduceBlock);
@@ -68,7 +75,8 @@ bool reduce_contiguous(const Pass& pass, const ReduceLoops& loops, void* acc, co
     parallel_for(ceil_div(pass.outer, rows), us, [&](int64_t chunk) {
       const int64_t end = std::min(pass.outer, (chunk + 1) * rows);
       for (int64_t row = chunk * rows; row < end; ++row) {
-        loops.block(at(acc, row * loops.acc_bytes), at(in, row * pass.size * loops.in_bytes), pass.size);
+        loops.block(at(acc, row * loops.acc_bytes), at(in, row * pass.size * loops.in_bytes),
+                    pass.size);
       }
     });
     return true;
@@ -87,7 +95,8 @@ bool reduce_contiguous(const Pass& pass, const ReduceLoops& loops, void* acc, co
     }
   });
   for (int64_t row = 0; row < pass.outer; ++row) {
-    fold_blocks(loops, partial + row * blocks * loops.acc_bytes, blocks, 1, at(acc, row * loops.acc_bytes));
+    fold_blocks(loops, partial + row * blocks * loops.acc_bytes, blocks, 1,
+                at(acc, row * loops.acc_bytes));
   }
   return true;
 }
@@ -100,8 +109,8 @@ int64_t rows_per_group(const Pass& pass) {
 }
 
 // A block of grouped rows; the rows that fill no group are added column by column.
-void reduce_groups(const Pass& pass, const ReduceLoops& loops, int64_t group, void* acc, const void* in,
-                   int64_t rows) {
+void reduce_groups(const Pass& pass, const ReduceLoops& loops, int64_t group, void* acc,
+                   const void* in, int64_t rows) {
   alignas(64) std::byte wide[128 * 16], rest[32 * 16];
   const int64_t width = group * pass.inner, whole = rows / group;
   loops.columns(wide, in, whole, width, width);
@@ -109,7 +118,8 @@ void reduce_groups(const Pass& pass, const ReduceLoops& loops, int64_t group, vo
     loops.combine(wide, wide + half * pass.inner * loops.acc_bytes, half * pass.inner);
   }
   if (rows % group != 0) {
-    loops.columns(rest, at(in, whole * width * loops.in_bytes), rows % group, pass.inner, pass.inner);
+    loops.columns(rest, at(in, whole * width * loops.in_bytes), rows % group, pass.inner,
+                  pass.inner);
     loops.combine(wide, rest, pass.inner);
   }
   std::memcpy(acc, wide, static_cast<std::size_t>(pass.inner * loops.acc_bytes));
@@ -128,14 +138,18 @@ bool reduce_columns(const Pass& pass, const ReduceLoops& loops, void* acc, const
   const int64_t per_chunk = std::max<int64_t>(1, kTaskElements / elements);
   const double us = estimated_us(pass.outer * pass.size * pass.inner, loops.in_bytes);
   parallel_for(ceil_div(tasks, per_chunk), us, [&](int64_t chunk) {
-    for (int64_t task = chunk * per_chunk; task < std::min(tasks, (chunk + 1) * per_chunk); ++task) {
+    for (int64_t task = chunk * per_chunk; task < std::min(tasks, (chunk + 1) * per_chunk);
+         ++task) {
       const int64_t strip = task % strips, row = task / strips;  // row: of the partial results
       const int64_t from = row % blocks * block, rows = std::min(block, pass.size - from);
       const int64_t column = strip * kStrip, width = std::min(kStrip, pass.inner - column);
-      const void* p = at(in, ((row / blocks * pass.size + from) * pass.inner + column) * loops.in_bytes);
+      const void* p =
+          at(in, ((row / blocks * pass.size + from) * pass.inner + column) * loops.in_bytes);
       void* to = at(partial, (row * pass.inner + column) * loops.acc_bytes);
-      if (group > 1) reduce_groups(pass, loops, group, to, p, rows);
-      else loops.columns(to, p, rows, pass.inner, width);
+      if (group > 1)
+        reduce_groups(pass, loops, group, to, p, rows);
+      else
+        loops.columns(to, p, rows, pass.inner, width);
     }
   });
   if (blocks == 1) return true;
@@ -211,23 +225,38 @@ void finish_as(void* out, const void* acc, int64_t n, double divisor) {
     for (int64_t i = 0; i < n; ++i) to[i] = Out(from[i]);
     return;
   }
-  using Real = std::conditional_t<std::is_same_v<Acc, double> || std::is_same_v<Acc, std::complex<double>>, double, float>;
+  using Real =
+      std::conditional_t<std::is_same_v<Acc, double> || std::is_same_v<Acc, std::complex<double>>,
+                         double, float>;
   const auto by = static_cast<Real>(divisor);
   for (int64_t i = 0; i < n; ++i) to[i] = Out(from[i] / by);
 }
 
 void choose_finish(Reduce reduce, DType out, ReduceParams& p) {
   switch (out) {
-    case kFloat16: p.finish = finish_as<Float16, float>; return;
-    case kBFloat16: p.finish = finish_as<BFloat16, float>; return;
-    default: break;
+    case kFloat16:
+      p.finish = finish_as<Float16, float>;
+      return;
+    case kBFloat16:
+      p.finish = finish_as<BFloat16, float>;
+      return;
+    default:
+      break;
   }
   if (reduce != Reduce::kMean) return;
   switch (out) {
-    case kFloat32: p.finish = finish_as<float, float>; return;
-    case kFloat64: p.finish = finish_as<double, double>; return;
-    case kComplex64: p.finish = finish_as<std::complex<float>, std::complex<float>>; return;
-    default: p.finish = finish_as<std::complex<double>, std::complex<double>>; return;
+    case kFloat32:
+      p.finish = finish_as<float, float>;
+      return;
+    case kFloat64:
+      p.finish = finish_as<double, double>;
+      return;
+    case kComplex64:
+      p.finish = finish_as<std::complex<float>, std::complex<float>>;
+      return;
+    default:
+      p.finish = finish_as<std::complex<double>, std::complex<double>>;
+      return;
   }
 }
 
@@ -246,7 +275,8 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
   auto p = etude::internal::make_ref<ReduceParams>();
   const Shape& shape = call.shape(0);
   const Type* result = call.out.results[0];
-  const bool truth = reduce == Reduce::kAll || reduce == Reduce::kAny || reduce == Reduce::kCountNonzero;
+  const bool truth =
+      reduce == Reduce::kAll || reduce == Reduce::kAny || reduce == Reduce::kCountNonzero;
   p->first = truth ? internal::truth_loops(reduce, call.dtype(0), true)
                    : internal::arithmetic_loops(reduce, call.dtype(0), true);
   p->later = truth ? internal::truth_loops(reduce, call.dtype(0), false)
@@ -262,7 +292,8 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
   if (reduce == Reduce::kMean) {
     for (const int axis : axes) p->divisor *= static_cast<double>(shape[axis]);
   }
-  const bool keeps = result->count() == shape.count() && result->dtype() == call.dtype(0) && !p->is_empty;
+  const bool keeps =
+      result->count() == shape.count() && result->dtype() == call.dtype(0) && !p->is_empty;
   if (keeps) return call.view(0);
   call.set(run_reduce, p);
 }

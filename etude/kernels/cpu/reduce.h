@@ -4,8 +4,8 @@
 // The tree is fixed by shapes alone, so results have the same bits for every instruction set and
 // number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64
 // (16 lanes by 4 accumulators), partials fold by halves (j with j + 32, then j + 16, ...), and
-// blocks fold by pairs. Columns: rows are added four by four, (r0 + r1) + (r2 + r3), one group after
-// the other in a block of 256 rows, and blocks fold by pairs. Groups of axes that are not
+// blocks fold by pairs. Columns: rows are added four by four, (r0 + r1) + (r2 + r3), one group
+// after the other in a block of 256 rows, and blocks fold by pairs. Groups of axes that are not
 // neighbours reduce one after the other, innermost first, without rounding in between.
 #pragma once
 

@@ -9,7 +9,8 @@ namespace {
 template <class T>
 inline constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 // Sums and products of narrow integers widen; half types accumulate in float32.
 template <class T>
@@ -46,9 +47,12 @@ struct Sum {
   using In = T;
   using Acc = A;
   static Acc identity() {
-    if constexpr (kIsComplex<A>) return A(-0.0, -0.0);
-    else if constexpr (std::is_floating_point_v<A>) return -A(0);  // -0.0 + x is x, also for -0.0
-    else return A(0);
+    if constexpr (kIsComplex<A>)
+      return A(-0.0, -0.0);
+    else if constexpr (std::is_floating_point_v<A>)
+      return -A(0);  // -0.0 + x is x, also for -0.0
+    else
+      return A(0);
   }
   static Acc empty() { return A(0); }
   static Acc load(const T& x) { return static_cast<A>(x); }
@@ -71,8 +75,10 @@ struct Extreme {
   using Acc = A;
   static Acc identity() {
     using L = std::numeric_limits<A>;
-    if constexpr (L::has_infinity) return kLargest ? -L::infinity() : L::infinity();
-    else return kLargest ? L::lowest() : L::max();
+    if constexpr (L::has_infinity)
+      return kLargest ? -L::infinity() : L::infinity();
+    else
+      return kLargest ? L::lowest() : L::max();
   }
   static Acc empty() { return identity(); }
   static Acc load(const T& x) { return static_cast<A>(x); }
@@ -85,14 +91,16 @@ struct Extreme {
 template <class T, class A>
 ReduceLoops loops_of(Reduce reduce) {
   switch (reduce) {
-    case Reduce::kProd: return plain_loops<Product<T, A>>();
+    case Reduce::kProd:
+      return plain_loops<Product<T, A>>();
     case Reduce::kMax:
       if constexpr (!kIsComplex<A>) return plain_loops<Extreme<T, A, true>>();
       break;
     case Reduce::kMin:
       if constexpr (!kIsComplex<A>) return plain_loops<Extreme<T, A, false>>();
       break;
-    default: break;
+    default:
+      break;
   }
   return plain_loops<Sum<T, A>>();
 }
@@ -105,7 +113,8 @@ ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first) {
       return {};
     } else {
       // Later passes go over accumulators of the first.
-      const ReduceLoops loops = is_first ? loops_of<T, Wide<T>>(reduce) : loops_of<Wide<T>, Wide<T>>(reduce);
+      const ReduceLoops loops =
+          is_first ? loops_of<T, Wide<T>>(reduce) : loops_of<Wide<T>, Wide<T>>(reduce);
       return loops;
     }
   });

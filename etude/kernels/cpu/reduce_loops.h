@@ -24,7 +24,8 @@ struct PlainLoops {
     partial.fill(F::identity());
     int64_t i = 0;
     for (; i + 64 <= n; i += 64) {
-      for (std::size_t j = 0; j < 64; ++j) partial[j] = F::fold(partial[j], F::load(p[i + static_cast<int64_t>(j)]));
+      for (std::size_t j = 0; j < 64; ++j)
+        partial[j] = F::fold(partial[j], F::load(p[i + static_cast<int64_t>(j)]));
     }
     for (std::size_t j = 0; i < n; ++i, ++j) partial[j] = F::fold(partial[j], F::load(p[i]));
     for (std::size_t width = n <= 16 ? 8 : 32; width >= 1; width /= 2) {
@@ -63,7 +64,8 @@ struct PlainLoops {
 template <class F>
 ReduceLoops plain_loops() {
   using L = PlainLoops<F>;
-  return {sizeof(typename F::In), sizeof(typename F::Acc), L::block, L::columns, L::combine, L::clear};
+  return {
+      sizeof(typename F::In), sizeof(typename F::Acc), L::block, L::columns, L::combine, L::clear};
 }
 
 }  // namespace etude::kernels::cpu::internal

@@ -33,8 +33,10 @@ struct Count {
   static Acc identity() { return 0; }
   static Acc empty() { return 0; }
   static Acc load(const T& x) {
-    if constexpr (kIsFirst) return is_true(x);
-    else return x;
+    if constexpr (kIsFirst)
+      return is_true(x);
+    else
+      return x;
   }
   static Acc fold(Acc x, Acc y) { return x + y; }
 };

@@ -19,7 +19,9 @@ class Scratch {
     heap_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
     failed_ = heap_ == nullptr;
   }
-  std::byte* data() noexcept { return failed_ ? nullptr : heap_ != nullptr ? heap_.get() : inline_; }
+  std::byte* data() noexcept {
+    return failed_ ? nullptr : heap_ != nullptr ? heap_.get() : inline_;
+  }
   static bool report() {
     return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
   }

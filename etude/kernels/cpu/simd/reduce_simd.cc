@@ -6,23 +6,23 @@
 #define ISA_LANES 4
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
+#include "etude/kernels/cpu/simd/vec.inc"
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
+#include "etude/kernels/cpu/simd/vec.inc"
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #define ISA_LANES 16
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
+#include "etude/kernels/cpu/simd/vec.inc"
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #endif
@@ -36,8 +36,10 @@ void use_vector_loops(Reduce reduce, ReduceLoops& loops) {
     loops.columns = table[fold].columns;
   };
 #if defined(__x86_64__)
-  if (etude::internal::best_isa() == etude::internal::Isa::kAvx512) return use(etude::internal::avx512::kFoldLoops);
-  if (etude::internal::best_isa() == etude::internal::Isa::kAvx2) return use(etude::internal::avx2::kFoldLoops);
+  if (etude::internal::best_isa() == etude::internal::Isa::kAvx512)
+    return use(etude::internal::avx512::kFoldLoops);
+  if (etude::internal::best_isa() == etude::internal::Isa::kAvx2)
+    return use(etude::internal::avx2::kFoldLoops);
 #endif
   use(etude::internal::portable::kFoldLoops);
 }
