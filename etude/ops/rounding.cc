@@ -6,6 +6,7 @@
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 
