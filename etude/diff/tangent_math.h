@@ -16,6 +16,11 @@ namespace internal {
 template <class T>
 concept StructTangent = IsTangent<T>::value || (StructOfTangents<T> && kIsOwnTangent<T>);
 
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+#endif
+
 // The number of the field that `field` points to.
 template <auto field>
 struct FieldIndex;
@@ -36,6 +41,10 @@ struct FieldIndex<field> {
   }
   static constexpr std::size_t value = find();
 };
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 }  // namespace internal
 

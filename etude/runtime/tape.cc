@@ -269,6 +269,14 @@ Values Tape::run_rule(Record& record, std::span<const Tensor> cotangents) const 
 
 std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                    std::span<const Tensor> seeds) {
+  std::vector<uint64_t> ids;
+  for (const Tensor& x : sources) ids.push_back(x.has_value() ? TensorAccess::id_or_zero(x) : 0);
+  return gradient_by_id(targets, ids, seeds);
+}
+
+std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
+                                         std::span<const uint64_t> sources,
+                                         std::span<const Tensor> seeds) {
   ETUDE_REQUIRE_CODE(kFailedPrecondition, !used_up_,
                      "this tape is used up: gradient() was called before. Ask for a persistent one: "
                      "GradientTape tape({{.persistent = true}})");
@@ -291,9 +299,7 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
     cotangents.add(TensorAccess::id(y), seeded ? seeds[i] : internal::full(y.type(), 1));
   }
   std::unordered_map<uint64_t, bool> is_source;
-  for (const Tensor& x : sources) {
-    if (x.has_value()) is_source[TensorAccess::id(x)] = true;
-  }
+  for (const uint64_t id : sources) is_source[id] = true;
   // Rules that run now may add records (a persistent tape on the stack); those are not walked.
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
@@ -315,8 +321,8 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
     }
   }
   std::vector<Tensor> out;
-  for (const Tensor& x : sources) {
-    const Tensor* found = x.has_value() ? cotangents.find(TensorAccess::id(x)) : nullptr;
+  for (const uint64_t id : sources) {
+    const Tensor* found = id != 0 ? cotangents.find(id) : nullptr;
     out.push_back(found != nullptr ? *found : Tensor());
   }
   if (!options_.persistent) {
@@ -327,17 +333,30 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
   return out;
 }
 
+Tape::Sweeps::Sweeps(Tape& tape) : tape_(tape), was_persistent_(tape.options_.persistent) {
+  tape_.options_.persistent = true;
+}
+
+Tape::Sweeps::~Sweeps() {
+  tape_.options_.persistent = was_persistent_;
+  tape_.used_up_ = !was_persistent_;
+}
+
 std::string Tape::explain(const Tensor& target, const Tensor& source) const {
-  if (!target.has_value()) return "the target is absent: it was never given a value";
   if (!source.has_value()) return "the source is absent: it was never given a value";
-  if (!is_differentiable(source.dtype())) {
-    return fmt::format("the source is {}: only floating and complex values have gradients", name(source.dtype()));
+  return explain_id(target, source.dtype(), TensorAccess::id_or_zero(source));
+}
+
+std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t source) const {
+  if (!target.has_value()) return "the target is absent: it was never given a value";
+  if (!is_differentiable(source_dtype)) {
+    return fmt::format("the source is {}: only floating and complex values have gradients", name(source_dtype));
   }
   if (!is_differentiable(target.dtype())) {
     return fmt::format("the target is {}: only floating and complex values have gradients", name(target.dtype()));
   }
   if (used_up_) return "the tape is used up; explain before gradient, or use a persistent tape";
-  if (!is_watched(source)) {
+  if (!known_.contains(source)) {
     return "the source was not watched: watch it (or read the Variable) before it is used";
   }
   if (!is_watched(target)) {
@@ -351,7 +370,7 @@ std::string Tape::explain(const Tensor& target, const Tensor& source) const {
     const uint64_t id = todo.back();
     todo.pop_back();
     if (std::exchange(seen[id], true)) continue;
-    if (id == TensorAccess::id(source)) return "the source is connected to the target";
+    if (id == source) return "the source is connected to the target";
     const auto found = known_.find(id);
     if (found == known_.end() || found->second.record == Known::kWatched) continue;
     const Record& r = records_[found->second.record];
