@@ -28,9 +28,15 @@ struct IsTangent : std::false_type {};
 template <class T>
 struct IsTangent<Tangent<T>> : std::true_type {};
 
+// Containers that happen to be aggregates.
+template <class T>
+struct IsArray : std::false_type {};
+template <class T, std::size_t n>
+struct IsArray<std::array<T, n>> : std::true_type {};
+
 // The plain structs that get a tangent by synthesis.
 template <class T>
-concept Struct = Reflectable<T> && !Discrete<T> && !IsTangent<T>::value;
+concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T>;
 
 template <class T>
 using FieldsOf = decltype(fields(std::declval<T&>()));

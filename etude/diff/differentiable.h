@@ -197,8 +197,9 @@ struct MoveByWalks {
                   std::to_string(value) + ". Make both equally long");
 }
 [[noreturn]] inline void throw_tangent_key(std::string_view key) {
-  throw Error(ErrorCode::kInvalidArgument, "the tangent has no key '" + std::string(key) +
-                                               "', which the value has. Give it an entry");
+  throw Error(ErrorCode::kInvalidArgument, "the value has no key '" + std::string(key) +
+                                               "', which its tangent has. Make the tangent with "
+                                               "zero_tangent");
 }
 [[noreturn]] inline void throw_tangent_holds() {
   throw Error(ErrorCode::kInvalidArgument,

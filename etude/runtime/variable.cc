@@ -146,14 +146,14 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
   });
 }
 
-Variable::Variable(std::function<Tensor()> initialiser, VariableOptions options, CallSite where)
+Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite where)
     : cell_(std::make_shared<internal::VariableCell>()) {
   cell_->name = std::move(options.name);
   cell_->trainable = options.trainable;
   cell_->dtype = options.dtype;
   cell_->shape = options.shape;
   cell_->where = where;
-  cell_->initialiser = std::move(initialiser);
+  cell_->initialiser = std::move(initialiser.run);
 }
 
 internal::VariableCell& Variable::cell() const {

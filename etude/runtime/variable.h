@@ -39,10 +39,16 @@ class Variable {
   // Takes the value; the storage is the Variable's own. An absent tensor, with dtype and shape in
   // the options, makes a Variable that must be assigned before it is read.
   explicit Variable(Tensor initial, VariableOptions options = {}, CallSite where = CallSite::here());
+  // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
+  explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
+                    CallSite where = CallSite::here())
+      : Variable(Tensor(rows, where), std::move(options), where) {}
   // The initial value is computed when it is first needed, once; never if the Variable is assigned
   // before (restored from a checkpoint).
-  explicit Variable(std::function<Tensor()> initialiser, VariableOptions options = {},
-                    CallSite where = CallSite::here());
+  template <class F>
+    requires(std::is_invocable_r_v<Tensor, F&> && !std::is_convertible_v<F, Tensor>)
+  explicit Variable(F initialiser, VariableOptions options = {}, CallSite where = CallSite::here())
+      : Variable(Initialiser{std::move(initialiser)}, std::move(options), where) {}
 
   // The value now: later assignments do not change it. Recording tapes watch it if the Variable is
   // trainable.
@@ -76,6 +82,10 @@ class Variable {
 
  private:
   friend class VariableSlice;
+  struct Initialiser {
+    std::function<Tensor()> run;
+  };
+  Variable(Initialiser initialiser, VariableOptions options, CallSite where);
   internal::VariableCell& cell() const;
 
   std::shared_ptr<internal::VariableCell> cell_;
