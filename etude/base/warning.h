@@ -13,8 +13,8 @@ namespace ETUDE_API etude {
 
 using WarningHandler = std::function<void(std::string_view)>;
 
-// Sends warnings to `handler`, and returns the one before; an empty one stands for the error stream.
-// threads: safe.
+// Sends warnings to `handler`, and returns the one before; an empty one stands for the error
+// stream. threads: safe.
 WarningHandler set_warning_handler(WarningHandler handler);
 
 namespace internal {
@@ -27,4 +27,4 @@ void warn_once(std::string_view key, std::string_view message);
 void forget_warnings();
 
 }  // namespace internal
-}  // namespace ETUDE_API etude
+}  // namespace etude

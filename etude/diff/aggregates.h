@@ -80,13 +80,13 @@ struct SlotNames {
     std::array<char, size + 1> out{};
     std::size_t at = 0;
     const auto append = [&](std::string_view name) {
-      at = static_cast<std::size_t>(std::copy(name.begin(), name.end(), out.begin() + at) - out.begin());
+      at = static_cast<std::size_t>(std::copy(name.begin(), name.end(), out.begin() + at) -
+                                    out.begin());
       out[at++] = ',';
       out[at++] = ' ';
     };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (append(field_name<T, I>), ...);
-    }(std::make_index_sequence<n>());
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (append(field_name<T, I>), ...); }
+    (std::make_index_sequence<n>());
     return out;
   }();
   static constexpr std::string_view view() { return {text.data(), n == 0 ? 0 : size - 2}; }
@@ -149,14 +149,15 @@ struct Tangent {
       };
       auto all = internal::fields(value);
       (compare(std::addressof(std::get<I>(all)), std::get<I>(self.slots)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<Slots>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<Slots>>());
     return found;
   }
 };
 
 // A struct that is its own tangent, as a braced list of its fields.
 template <internal::StructOfTangents T>
-  requires internal::kIsOwnTangent<T>
+requires internal::kIsOwnTangent<T>
 struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T>> {
   using Tangent = T;
   template <class Y, class Fn>
@@ -177,13 +178,14 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
     auto tangents = internal::fields(t);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (internal::zip_leaves(std::get<I>(values), std::get<I>(tangents), fn), ...);
-    }(std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
   }
 };
 
 template <internal::StructOfTangents T>
-  requires(!internal::kIsOwnTangent<T>)
-struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T>> {
+requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
+    : internal::MoveByWalks<T, DifferentiableTraits<T>> {
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -193,7 +195,9 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
   static constexpr Tangent build(const T& x, Fn& fn) {
     if constexpr (requires { fn.enter(); }) fn.enter();
     Tangent out = std::apply(
-        [&](auto&... f) { return Tangent{typename Tangent::Slots{internal::build_tangent(f, fn)...}}; },
+        [&](auto&... f) {
+          return Tangent{typename Tangent::Slots{internal::build_tangent(f, fn)...}};
+        },
         internal::fields(x));
     if constexpr (requires { fn.leave(); }) fn.leave();
     return out;
@@ -203,7 +207,8 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
     auto values = internal::fields(x);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (internal::zip_leaves(std::get<I>(values), std::get<I>(t.slots), fn), ...);
-    }(std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
   }
 };
 
@@ -229,4 +234,4 @@ struct DifferentiableTraits<Tangent<T>>
   }
 };
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

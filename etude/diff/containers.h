@@ -48,7 +48,8 @@ struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (zip_leaves(std::get<I>(x), std::get<I>(t), fn), ...);
-    }(std::make_index_sequence<std::tuple_size_v<X>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<X>>());
   }
 };
 
@@ -77,7 +78,8 @@ struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::ar
   static constexpr Tangent build(const std::array<T, n>& x, Fn& fn) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return Tangent{internal::build_tangent(x[I], fn)...};
-    }(std::make_index_sequence<n>());
+    }
+    (std::make_index_sequence<n>());
   }
   static constexpr Tangent zero(const std::array<T, n>& x) {
     auto each = [](const auto& leaf) { return zero_tangent(leaf); };
@@ -86,14 +88,16 @@ struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::ar
 };
 
 template <class... T>
-  requires internal::SomeMove<T...>
+requires internal::SomeMove<T...>
 struct DifferentiableTraits<std::tuple<T...>>
-    : internal::TupleTraits<std::tuple<T...>, std::tuple<tangent_t<T>...>> {};
+    : internal::TupleTraits<std::tuple<T...>, std::tuple<tangent_t<T>...>> {
+};
 
 template <class A, class B>
-  requires internal::SomeMove<A, B>
+requires internal::SomeMove<A, B>
 struct DifferentiableTraits<std::pair<A, B>>
-    : internal::TupleTraits<std::pair<A, B>, std::pair<tangent_t<A>, tangent_t<B>>> {};
+    : internal::TupleTraits<std::pair<A, B>, std::pair<tangent_t<A>, tangent_t<B>>> {
+};
 
 // An empty optional has an empty tangent.
 template <internal::SomeMove T>
@@ -159,7 +163,7 @@ struct DifferentiableTraits<std::map<Key, T, C, A>> {
 
 // The tangent holds the alternative of the value.
 template <class... T>
-  requires internal::SomeMove<T...>
+requires internal::SomeMove<T...>
 struct DifferentiableTraits<std::variant<T...>> {
   using Composite = void;
   using X = std::variant<T...>;
@@ -195,8 +199,9 @@ struct DifferentiableTraits<std::variant<T...>> {
   static constexpr void at_index(const X& x, Fn&& fn) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((x.index() == I ? fn.template operator()<I>() : void()), ...);
-    }(std::index_sequence_for<T...>());
+    }
+    (std::index_sequence_for<T...>());
   }
 };
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

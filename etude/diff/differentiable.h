@@ -40,7 +40,9 @@ using tangent_t = typename DifferentiableTraits<std::remove_cvref_t<T>>::Tangent
 namespace internal {
 
 template <class T>
-concept HasTangent = requires { typename tangent_t<T>; };
+concept HasTangent = requires {
+  typename tangent_t<T>;
+};
 
 // Specialise as true for a type that stands in the way of no derivative, such as a shape.
 template <class T>
@@ -106,7 +108,7 @@ constexpr void move(T& x, const tangent_t<T>& by) {
 
 // A number is its own tangent.
 template <class T>
-  requires std::floating_point<T> || internal::kIsOneOf<T, Float16, BFloat16>
+requires std::floating_point<T> || internal::kIsOneOf<T, Float16, BFloat16>
 struct DifferentiableTraits<T> {
   using Tangent = T;
   static constexpr T zero(const T&) { return T(0.0f); }
@@ -135,7 +137,9 @@ namespace internal {
 
 // A type made of parts: its traits walk it. Leaves are all others that have a tangent.
 template <class T>
-concept Composite = requires { typename DifferentiableTraits<std::remove_cv_t<T>>::Composite; };
+concept Composite = requires {
+  typename DifferentiableTraits<std::remove_cv_t<T>>::Composite;
+};
 
 // Calls fn(leaf) for each leaf of x in order. Discrete parts are passed over.
 template <class T, class Fn>
@@ -192,9 +196,9 @@ struct MoveByWalks {
 };
 
 [[noreturn]] inline void throw_tangent_length(std::size_t value, std::size_t tangent) {
-  throw Error(ErrorCode::kInvalidArgument,
-              "a tangent of length " + std::to_string(tangent) + " does not fit a value of length " +
-                  std::to_string(value) + ". Make both equally long");
+  throw Error(ErrorCode::kInvalidArgument, "a tangent of length " + std::to_string(tangent) +
+                                               " does not fit a value of length " +
+                                               std::to_string(value) + ". Make both equally long");
 }
 [[noreturn]] inline void throw_tangent_key(std::string_view key) {
   throw Error(ErrorCode::kInvalidArgument, "the value has no key '" + std::string(key) +
@@ -208,7 +212,7 @@ struct MoveByWalks {
 }
 
 }  // namespace internal
-}  // namespace ETUDE_API etude
+}  // namespace etude
 
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"

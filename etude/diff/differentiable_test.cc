@@ -62,7 +62,8 @@ namespace {
 // spec: D1
 template <class T>
 constexpr bool kIsStable = std::is_same_v<tangent_t<tangent_t<T>>, tangent_t<T>>;
-static_assert(std::is_same_v<tangent_t<double>, double> && std::is_same_v<tangent_t<Float16>, Float16>);
+static_assert(std::is_same_v<tangent_t<double>, double> &&
+              std::is_same_v<tangent_t<Float16>, Float16>);
 static_assert(kIsStable<float> && kIsStable<Point> && kIsStable<Dense> && kIsStable<Net>);
 static_assert(kIsStable<Private> && kIsStable<std::vector<Net>> && kIsStable<std::complex<float>>);
 static_assert(!Differentiable<int> && !Differentiable<Mode> && !Differentiable<std::string>);
@@ -77,7 +78,8 @@ static_assert([] {
   std::get<0>(by.slots) = {10, 20};
   std::get<1>(by.slots) = 1;
   move(d, by);
-  return d.weight[0] == 11 && d.weight[1] == 22 && d.bias == 4 && std::get<0>(zero.slots).size() == 2;
+  return d.weight[0] == 11 && d.weight[1] == 22 && d.bias == 4 &&
+         std::get<0>(zero.slots).size() == 2;
 }());
 
 // spec: D4
@@ -103,8 +105,9 @@ TEST(Differentiable, WalksNameTheFieldsOfATangent) {  // spec: D15
   const tangent_t<Net> g = zero_tangent(make_net());
   std::vector<std::string> paths;
   for_each_leaf<double>(g, [&](const std::string& path, const double&) { paths.push_back(path); });
-  const std::vector<std::string> want = {"a/weight/0", "a/weight/1", "a/bias", "b/weight/0", "b/bias",
-                                         "o",          "m/u",        "t/1",    "p/1/0",      "p/1/1"};
+  const std::vector<std::string> want = {"a/weight/0", "a/weight/1", "a/bias", "b/weight/0",
+                                         "b/bias",     "o",          "m/u",    "t/1",
+                                         "p/1/0",      "p/1/1"};
   EXPECT_EQ(paths, want);
 }
 

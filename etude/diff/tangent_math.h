@@ -14,7 +14,7 @@ namespace internal {
 
 // Tangents of structs: those that have no operators of their own.
 template <class T>
-concept StructTangent = IsTangent<T>::value || (StructOfTangents<T> && kIsOwnTangent<T>);
+concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
 
 #if defined(__clang__)
 #pragma clang diagnostic push
@@ -36,7 +36,8 @@ struct FieldIndex<field> {
         }
       };
       (compare(&std::get<I>(fields(sample<T>.value)), I), ...);
-    }(std::make_index_sequence<field_count<T>()>());
+    }
+    (std::make_index_sequence<field_count<T>()>());
     return found;
   }
   static constexpr std::size_t value = find();
@@ -76,7 +77,9 @@ constexpr void accumulate(T& into, const T& from) {
 // t times a number, leaf by leaf; in place where t was moved in.
 template <class T>
 [[nodiscard]] constexpr T scaled(T t, double by) {
-  auto each = [by](auto& leaf) { leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(std::move(leaf) * by); };
+  auto each = [by](auto& leaf) {
+    leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(std::move(leaf) * by);
+  };
   internal::each_leaf(t, each);
   return t;
 }
@@ -109,4 +112,4 @@ template <internal::StructTangent T>
   return scaled(std::move(t), by);
 }
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

@@ -78,7 +78,8 @@ constexpr void explain_tangent() {
         }
       };
       (look.template operator()<I>(), ...);
-    }(std::make_index_sequence<field_count<T>()>());
+    }
+    (std::make_index_sequence<field_count<T>()>());
   }
 }
 
@@ -88,8 +89,9 @@ constexpr void require_arguments() {
   static_assert((HasTangent<X> && ...),
                 "etude: an argument is not Differentiable; wrap it in no_derivative()");
   static_assert((Differentiable<X> || ...), "etude: gradient: no argument is Differentiable");
-  static_assert(((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
-                "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
+  static_assert(
+      ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
+      "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
 }
 
 // The tangents of the differentiable ones of X...: one alone, or a tuple.
@@ -104,7 +106,8 @@ auto pick_tangents(Tangents&& all) {
         return std::tuple<T>(std::get<I>(std::forward<Tangents>(all)));
       }
     }()...);
-  }(std::index_sequence_for<X...>());
+  }
+  (std::index_sequence_for<X...>());
   if constexpr (std::tuple_size_v<decltype(kept)> == 1) {
     return std::get<0>(std::move(kept));
   } else {
@@ -134,7 +137,8 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
       if (!found.take_arrived() && Differentiable<X>) warn_independent(key, I, type_name<X>());
       return t;
     }()...};
-  }(std::index_sequence_for<X...>());
+  }
+  (std::index_sequence_for<X...>());
 }
 
 // One address per type of function: what "once per call site" goes by.
@@ -160,9 +164,9 @@ auto value_with_gradient(const F& f, const X&... x) {
   Tensor value = std::apply(
       [&](const auto&... a) -> Tensor { return std::invoke(f, internal::pass(a)...); }, fresh);
   internal::require_scalar_result(value);
-  internal::LeafGradients found(
-      internal::GradientTapeAccess::sweep(tape, internal::LeafList(value), internal::LeafList(fresh)),
-      true);
+  internal::LeafGradients found(internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
+                                                                    internal::LeafList(fresh)),
+                                true);
   auto all = internal::build_all(fresh, found, &internal::kFunctionKey<F>);
   return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(all))};
 }
@@ -177,4 +181,4 @@ auto gradient(const F& f, const X&... x) {
   }
 }
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

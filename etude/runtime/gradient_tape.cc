@@ -43,8 +43,8 @@ Tensor unit(const Type* type, int64_t start, int64_t step, int64_t count) {
   std::memset(data, 0, static_cast<std::size_t>(type->bytes()));
   const double one = 1;
   for (int64_t i = 0; i < count; ++i) {
-    internal::convert_elements(data + (start + i * step) * itemsize(type->dtype()), type->dtype(), &one,
-                               kFloat64, 1);
+    internal::convert_elements(data + (start + i * step) * itemsize(type->dtype()), type->dtype(),
+                               &one, kFloat64, 1);
   }
   return out;
 }
@@ -55,7 +55,8 @@ std::vector<int64_t> sizes_of(const Shape& a, const Shape& b, int skip = 0) {
   return out;
 }
 
-// Tensors of one type joined along a new axis and reshaped, by ops, so that it can be differentiated.
+// Tensors of one type joined along a new axis and reshaped, by ops, so that it can be
+// differentiated.
 Tensor join(const std::vector<Tensor>& rows, int64_t axis, const std::vector<int64_t>& shape) {
   const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
   const Tensor all = internal::only(internal::call_list(stack, rows, stack.attrs({axis}), {}));
@@ -125,7 +126,8 @@ void GradientTape::record(std::span<const Tensor> inputs, std::span<const Tensor
   tape_.record(inputs, outputs, std::move(pullback), name, where);
 }
 
-std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets, const LeafList& sources,
+std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets,
+                                            const LeafList& sources,
                                             std::span<const Tensor> seeds) {
   // A Variable stands for all its snapshots.
   std::vector<uint64_t> ids;
@@ -158,10 +160,11 @@ std::vector<Tensor> GradientTape::sweep(const LeafList& targets, const LeafList&
     if (!persistent()) {
       stop();
     } else if (recording() && !tape_.is_used_up()) {
-      internal::warn_once("persistent tape",
-                          "gradient() inside the scope of a persistent tape records the derivative "
-                          "rules as well, which costs time and memory. Call stop() or pause() first, "
-                          "unless you want second derivatives");
+      internal::warn_once(
+          "persistent tape",
+          "gradient() inside the scope of a persistent tape records the derivative "
+          "rules as well, which costs time and memory. Call stop() or pause() first, "
+          "unless you want second derivatives");
     }
     std::vector<Tensor> ys;
     for (const LeafRef& leaf : targets.items()) {
@@ -170,10 +173,11 @@ std::vector<Tensor> GradientTape::sweep(const LeafList& targets, const LeafList&
     for (const LeafRef& leaf : sources.items()) {
       const bool present = leaf.variable != nullptr || leaf.tensor->has_value();
       if (!present || is_differentiable(dtype_of_leaf(leaf))) continue;
-      internal::warn_once(fmt::format("source {}:{}", where.file, where.line),
-                          fmt::format("gradient: a source is {}, which has no gradient. Cast it to a "
-                                      "float before it is watched\n  at {}:{}",
-                                      name(dtype_of_leaf(leaf)), where.file, where.line));
+      internal::warn_once(
+          fmt::format("source {}:{}", where.file, where.line),
+          fmt::format("gradient: a source is {}, which has no gradient. Cast it to a "
+                      "float before it is watched\n  at {}:{}",
+                      name(dtype_of_leaf(leaf)), where.file, where.line));
     }
     std::vector<Tensor> out = sweep_ids(ys, sources, options.output_gradients);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -201,29 +205,32 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
     std::vector<Tensor> out(rows.size());
     for (std::size_t s = 0; s < rows.size(); ++s) {
       const LeafRef& leaf = sources.items()[s];
-      const bool connected =
-          std::any_of(rows[s].begin(), rows[s].end(), [](const Tensor& r) { return r.has_value(); });
+      const bool connected = std::any_of(rows[s].begin(), rows[s].end(),
+                                         [](const Tensor& r) { return r.has_value(); });
       if (!connected && options.unconnected == Unconnected::kNone) continue;
       for (Tensor& r : rows[s]) {
         if (!r.has_value()) r = zeros_for(leaf);
       }
       const Shape shape = leaf.tensor != nullptr ? leaf.tensor->shape() : leaf.variable->shape();
-      out[s] = rows[s].empty() ? internal::full(intern_type(target.dtype(), Shape(sizes_of(target.shape(), shape))), 0)
-                               : join(rows[s], 0, sizes_of(target.shape(), shape));
+      out[s] = rows[s].empty()
+                   ? internal::full(
+                         intern_type(target.dtype(), Shape(sizes_of(target.shape(), shape))), 0)
+                   : join(rows[s], 0, sizes_of(target.shape(), shape));
     }
     return out;
   });
 }
 
-Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options,
-                                    CallSite where) {
+Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
+                                    JacobianOptions options, CallSite where) {
   return located("batch_jacobian", where, [&]() -> Tensor {
     require_sweeps(options);
     if (!persistent()) stop();
-    ETUDE_REQUIRE(target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0],
-                  "target has shape {} and source has shape {}. Both need rank 2 or more and equal "
-                  "first sizes; use jacobian for anything else",
-                  target.shape().to_string(), source.shape().to_string());
+    ETUDE_REQUIRE(
+        target.rank() >= 2 && source.rank() >= 2 && target.shape()[0] == source.shape()[0],
+        "target has shape {} and source has shape {}. Both need rank 2 or more and equal "
+        "first sizes; use jacobian for anything else",
+        target.shape().to_string(), source.shape().to_string());
     const int64_t batch = target.shape()[0], width = batch == 0 ? 0 : target.size() / batch;
     std::vector<Tensor> columns;
     bool connected = false;
@@ -246,9 +253,10 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, 
 }
 
 void GradientTape::require_sweeps(const JacobianOptions& options) const {
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, options.vectorize || persistent(),
-                     "without vectorize, a jacobian sweeps the tape once per element, which needs a "
-                     "persistent one: GradientTape tape({{.persistent = true}})");
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, options.vectorize || persistent(),
+      "without vectorize, a jacobian sweeps the tape once per element, which needs a "
+      "persistent one: GradientTape tape({{.persistent = true}})");
 }
 
 std::string GradientTape::explain(const Tensor& target, const Tensor& source) const {

@@ -62,8 +62,8 @@ class LeafList {
   std::vector<LeafRef> items_;
 };
 
-// Puts gradients in the place of leaves, in the order of LeafList; inside structs absent ones become
-// zeros.
+// Puts gradients in the place of leaves, in the order of LeafList; inside structs absent ones
+// become zeros.
 class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
@@ -122,7 +122,8 @@ class GradientTape final : private internal::VariableReader {
   // Records calls on these from now on. A Variable is watched at each read.
   template <Structure X>
   void watch(const X& x) {
-    for (const internal::LeafRef& leaf : internal::LeafList(x).items()) watch_leaf(leaf);
+    const internal::LeafList leaves(x);
+    for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf);
   }
 
   // The gradient of the sum of all targets, in the structure of the sources. It is absent where the
@@ -134,8 +135,8 @@ class GradientTape final : private internal::VariableReader {
   template <Structure T, Structure X>
   gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
                          CallSite where = CallSite::here()) {
-    internal::LeafGradients found(sweep(internal::LeafList(targets), internal::LeafList(sources),
-                                        std::move(options), where));
+    internal::LeafGradients found(
+        sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where));
     return internal::build_tangent(sources, found);
   }
   // Derivatives of each element of the target: [target shape..., source shape...].
@@ -151,7 +152,8 @@ class GradientTape final : private internal::VariableReader {
   // The same for rows that do not depend on each other: target [b, t...] and source [b, s...] give
   // [b, t..., s...].
   //
-  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are equal.
+  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
+  // equal.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options = {},
                         CallSite where = CallSite::here());
 
@@ -206,4 +208,4 @@ class GradientTape final : private internal::VariableReader {
   std::vector<Watched> variables_;
 };
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

@@ -24,4 +24,4 @@ template <>
 inline constexpr bool kIsDiscreteValue<Shape> = true;
 }
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

@@ -15,8 +15,8 @@
 namespace etude {
 
 struct TapeOptions {
-  bool persistent = false;       // gradient() may be called again
-  bool watch_variables = true;   // trainable Variables are watched when they are read
+  bool persistent = false;      // gradient() may be called again
+  bool watch_variables = true;  // trainable Variables are watched when they are read
 };
 
 // Cotangents of the results to cotangents of the inputs; absent entries: none.

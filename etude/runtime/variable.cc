@@ -123,8 +123,9 @@ auto named(std::string_view op, CallSite where, F&& f) {
 // The tensor of an operand; a number takes the dtype of the Variable.
 Tensor operand(const Arg& x, std::optional<DType> dtype) {
   if (x.tensor() == nullptr) return dtype ? internal::adapt(x, *dtype) : internal::materialize(x);
-  ETUDE_REQUIRE(x.tensor()->has_value(),
-                "the value is absent: it was moved from, or is the gradient of something unconnected");
+  ETUDE_REQUIRE(
+      x.tensor()->has_value(),
+      "the value is absent: it was moved from, or is the gradient of something unconnected");
   return *x.tensor();
 }
 
@@ -243,7 +244,9 @@ std::string Variable::to_string() const {
   return "Variable(" + name + text.substr(text.find('(') + 1);
 }
 
-std::ostream& operator<<(std::ostream& out, const Variable& value) { return out << value.to_string(); }
+std::ostream& operator<<(std::ostream& out, const Variable& value) {
+  return out << value.to_string();
+}
 
 Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
   return named(name, x.where(), [&] {

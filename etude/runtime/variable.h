@@ -21,10 +21,10 @@ namespace ETUDE_API etude {
 class VariableSlice;
 
 struct VariableOptions {
-  std::string name = {};                     // for display; need not be unique
-  bool trainable = true;                     // tapes watch reads of trainable Variables
-  std::optional<DType> dtype = std::nullopt; // the initial value is cast to it
-  std::optional<Shape> shape = std::nullopt; // may have kAny: such sizes may change
+  std::string name = {};                      // for display; need not be unique
+  bool trainable = true;                      // tapes watch reads of trainable Variables
+  std::optional<DType> dtype = std::nullopt;  // the initial value is cast to it
+  std::optional<Shape> shape = std::nullopt;  // may have kAny: such sizes may change
 };
 
 namespace internal {
@@ -38,7 +38,8 @@ class Variable {
  public:
   // Takes the value; the storage is the Variable's own. An absent tensor, with dtype and shape in
   // the options, makes a Variable that must be assigned before it is read.
-  explicit Variable(Tensor initial, VariableOptions options = {}, CallSite where = CallSite::here());
+  explicit Variable(Tensor initial, VariableOptions options = {},
+                    CallSite where = CallSite::here());
   // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
   explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
                     CallSite where = CallSite::here())
@@ -46,8 +47,10 @@ class Variable {
   // The initial value is computed when it is first needed, once; never if the Variable is assigned
   // before (restored from a checkpoint).
   template <class F>
-    requires(std::is_invocable_r_v<Tensor, F&> && !std::is_convertible_v<F, Tensor>)
-  explicit Variable(F initialiser, VariableOptions options = {}, CallSite where = CallSite::here())
+  requires(std::is_invocable_r_v<Tensor, F&> &&
+           !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
+                                                                VariableOptions options = {},
+                                                                CallSite where = CallSite::here())
       : Variable(Initialiser{std::move(initialiser)}, std::move(options), where) {}
 
   // The value now: later assignments do not change it. Recording tapes watch it if the Variable is
@@ -72,9 +75,9 @@ class Variable {
   bool trainable() const;
   bool initialized() const;  // has a value, or an initialiser that will give one
   DType dtype() const;
-  Shape shape() const;       // of the value now; the declared one before initialisation
+  Shape shape() const;  // of the value now; the declared one before initialisation
   Device device() const;
-  CallSite where() const;    // the line that made it
+  CallSite where() const;  // the line that made it
   // Hashable identity of the cell.
   const void* ref() const noexcept { return cell_.get(); }
   // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws for what it holds.
@@ -165,4 +168,4 @@ class VariableReader {
 Tensor peek(const Variable& variable);
 
 }  // namespace internal
-}  // namespace ETUDE_API etude
+}  // namespace etude
