@@ -14,7 +14,7 @@ namespace etude {
 namespace internal {
 namespace {
 
-constexpr int64_t kReportBytes = 64 << 10;  // small blocks are booked in sums of about this much
+constexpr int64_t kReportBytes = 64 << 10;     // small blocks are booked in sums of about this much
 constexpr std::size_t kListBytes = 512 << 10;  // a thread keeps about so much of each class
 constexpr std::size_t kBatchBytes = 32 << 10;
 
@@ -147,7 +147,8 @@ inline void* pop(ThreadMemory& mine, FreeList& list, int64_t unreported) noexcep
 
 inline void count(std::atomic<int64_t> ThreadMemory::*counter, int64_t difference) noexcept {
   ThreadMemory* mine = thread_memory;
-  if (mine != nullptr) [[likely]] return add(mine->*counter, difference);
+  if (mine != nullptr) [[likely]]
+    return add(mine->*counter, difference);
   with_thread_memory([=](ThreadMemory& m) { add(m.*counter, difference); });
 }
 
@@ -167,7 +168,8 @@ int64_t admit(ThreadMemory& mine, int64_t bytes) {
 
 void trim_shared() noexcept {
   BlockSpans::instance().trim();
-  LargePool::instance().trim(0);
+  LargePool::for_blocks().trim(0);
+  LargePool::for_buffers().trim(0);
 }
 
 void* take_slowly(ThreadMemory& mine, std::size_t bytes, std::size_t counted) {
@@ -200,7 +202,8 @@ void* take_slowly(ThreadMemory& mine, std::size_t bytes, std::size_t counted) {
   list.count.store(count / 2, std::memory_order_relaxed);
 }
 
-inline void put_into(ThreadMemory& mine, void* block, std::size_t bytes, std::size_t counted) noexcept {
+inline void put_into(ThreadMemory& mine, void* block, std::size_t bytes,
+                     std::size_t counted) noexcept {
   const int size_class = block_class(bytes);
   FreeList& list = mine.lists[size_class];
   list.head = new (block) FreeBlock{list.head};
@@ -209,7 +212,8 @@ inline void put_into(ThreadMemory& mine, void* block, std::size_t bytes, std::si
   const int64_t unreported =
       mine.unreported.load(std::memory_order_relaxed) - static_cast<int64_t>(counted);
   mine.unreported.store(unreported, std::memory_order_relaxed);
-  if (count > list.most || unreported < -kReportBytes) [[unlikely]] shrink(mine, size_class);
+  if (count > list.most || unreported < -kReportBytes) [[unlikely]]
+    shrink(mine, size_class);
 }
 
 // What is not kept in lists: large buffers, or everything under the address sanitizer.
@@ -218,10 +222,10 @@ void* take_single(std::size_t bytes, std::size_t counted) {
   with_thread_memory([](ThreadMemory& mine) { report(mine); });
   MemoryLedger& ledger = MemoryLedger::instance();
   if (!ledger.reserve(asked)) ledger.throw_exhausted(asked);
-  void* memory = LargePool::instance().allocate(bytes);
+  void* memory = LargePool::for_buffers().allocate(bytes);
   if (memory == nullptr) {
     trim_memory();
-    memory = LargePool::instance().allocate(bytes);
+    memory = LargePool::for_buffers().allocate(bytes);
   }
   if (memory == nullptr) {
     ledger.give_back(asked);
@@ -233,7 +237,7 @@ void* take_single(std::size_t bytes, std::size_t counted) {
 
 void put_single(void* memory, std::size_t counted) noexcept {
   MemoryLedger::instance().give_back(static_cast<int64_t>(counted));
-  LargePool::instance().free(memory);
+  LargePool::for_buffers().free(memory);
 }
 
 // A block of `bytes`, of which `counted` are booked.
@@ -244,7 +248,8 @@ inline void* take(std::size_t bytes, std::size_t counted) {
     FreeList& list = mine->lists[block_class(bytes)];
     const int64_t unreported =
         mine->unreported.load(std::memory_order_relaxed) + static_cast<int64_t>(counted);
-    if (list.head != nullptr && (unreported <= mine->high || unreported <= kReportBytes)) [[likely]] {
+    if (list.head != nullptr && (unreported <= mine->high || unreported <= kReportBytes))
+        [[likely]] {
       if (unreported > mine->high) mine->high = unreported;
       return pop(*mine, list, unreported);
     }
@@ -255,7 +260,8 @@ inline void* take(std::size_t bytes, std::size_t counted) {
 inline void put(void* block, std::size_t bytes, std::size_t counted) noexcept {
   if (kBypassPools || bytes > kMaxBlock) return put_single(block, counted);
   ThreadMemory* mine = thread_memory;
-  if (mine != nullptr) [[likely]] return put_into(*mine, block, bytes, counted);
+  if (mine != nullptr) [[likely]]
+    return put_into(*mine, block, bytes, counted);
   with_thread_memory([=](ThreadMemory& m) { put_into(m, block, bytes, counted); });
 }
 
@@ -310,7 +316,8 @@ MemoryStats memory_stats() {
   internal::report_thread();
   internal::MemoryLedger& ledger = internal::MemoryLedger::instance();
   MemoryStats stats;
-  stats.cached_bytes = static_cast<int64_t>(internal::LargePool::instance().cached_bytes()) +
+  stats.cached_bytes = static_cast<int64_t>(internal::LargePool::for_blocks().cached_bytes() +
+                                            internal::LargePool::for_buffers().cached_bytes()) +
                        internal::BlockSpans::instance().cached_bytes();
   internal::Threads& threads = internal::Threads::instance();
   const std::lock_guard lock(threads.mutex);

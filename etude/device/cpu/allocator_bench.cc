@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <benchmark/benchmark.h>
-
 #include <cstring>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "etude/core/buffer.h"
 #include "etude/device/cpu/float_mode.h"

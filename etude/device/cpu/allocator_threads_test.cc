@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "etude/base/error.h"
 #include "etude/core/buffer.h"

@@ -46,7 +46,7 @@ void BlockSpans::unlink(Stock& stock, Span* span) noexcept {
 }
 
 BlockSpans::Span* BlockSpans::new_span(Stock& stock, int size_class) noexcept {
-  void* memory = LargePool::instance().allocate(kSpanMemory, kSpan);
+  void* memory = LargePool::for_blocks().allocate(kSpanMemory, kSpan);
   if (memory == nullptr) return nullptr;
   static_assert(sizeof(Span) == 64);
   auto* span = new (memory) Span;
@@ -59,7 +59,7 @@ BlockSpans::Span* BlockSpans::new_span(Stock& stock, int size_class) noexcept {
 
 int BlockSpans::take(int size_class, int most, FreeBlock*& chain) noexcept {
   if (size_class >= kSpanClasses) {
-    void* memory = LargePool::instance().allocate(block_bytes(size_class));
+    void* memory = LargePool::for_blocks().allocate(block_bytes(size_class));
     if (memory == nullptr) return 0;
     chain = new (memory) FreeBlock{chain};
     return 1;
@@ -86,7 +86,8 @@ int BlockSpans::take(int size_class, int most, FreeBlock*& chain) noexcept {
     }
     if (span->is_empty_handed()) unlink(stock, span);
   }
-  cached_.fetch_sub(reused * static_cast<int64_t>(block_bytes(size_class)), std::memory_order_relaxed);
+  cached_.fetch_sub(reused * static_cast<int64_t>(block_bytes(size_class)),
+                    std::memory_order_relaxed);
   return taken;
 }
 
@@ -95,7 +96,7 @@ void BlockSpans::give(int size_class, FreeBlock* chain) noexcept {
     while (chain != nullptr) {
       FreeBlock* block = chain;
       chain = block->next;
-      LargePool::instance().free(block);
+      LargePool::for_blocks().free(block);
     }
     return;
   }
@@ -105,7 +106,8 @@ void BlockSpans::give(int size_class, FreeBlock* chain) noexcept {
   while (chain != nullptr) {
     FreeBlock* block = chain;
     chain = block->next;
-    auto* span = reinterpret_cast<Span*>(reinterpret_cast<uintptr_t>(block) & ~uintptr_t{kSpan - 1});
+    auto* span =
+        reinterpret_cast<Span*>(reinterpret_cast<uintptr_t>(block) & ~uintptr_t{kSpan - 1});
     if (span->is_empty_handed()) link(stock, span);
     block->next = span->free;
     span->free = block;
@@ -118,9 +120,10 @@ void BlockSpans::give(int size_class, FreeBlock* chain) noexcept {
     }
     blocks -= span->idle;
     unlink(stock, span);
-    LargePool::instance().free(span);
+    LargePool::for_blocks().free(span);
   }
-  cached_.fetch_add(blocks * static_cast<int64_t>(block_bytes(size_class)), std::memory_order_relaxed);
+  cached_.fetch_add(blocks * static_cast<int64_t>(block_bytes(size_class)),
+                    std::memory_order_relaxed);
 }
 
 void BlockSpans::trim() noexcept {
@@ -132,7 +135,7 @@ void BlockSpans::trim() noexcept {
         cached_.fetch_sub(int64_t{span->idle} * span->block, std::memory_order_relaxed);
         --stock.unused;
         unlink(stock, span);
-        LargePool::instance().free(span);
+        LargePool::for_blocks().free(span);
       }
       span = next;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Size classes of small blocks, and the process-wide stock that thread-local lists are filled from
 // and emptied to, in batches. Used by the allocator alone. Blocks of up to 4.2 KiB share 64 KiB
-// spans; larger ones are chunks of the large pool.
+// spans; larger ones are chunks of a large pool.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ inline int block_class(std::size_t bytes) noexcept {
 
 // The size of a class's blocks.
 inline std::size_t block_bytes(int size_class) noexcept {
-  if (size_class < kSpanClasses) return size_class == 0 ? 64 : static_cast<std::size_t>(size_class) * 64;
+  if (size_class < kSpanClasses)
+    return size_class == 0 ? 64 : static_cast<std::size_t>(size_class) * 64;
   const int step = size_class - kSpanClasses;
   return 64 + (static_cast<std::size_t>(9 + step % 8) << (step / 8 + 9));
 }
@@ -48,7 +49,7 @@ class BlockSpans {
   int take(int size_class, int most, FreeBlock*& chain) noexcept;
   // Takes all blocks of a chain back.
   void give(int size_class, FreeBlock* chain) noexcept;
-  // Gives spans without a block in use to the large pool.
+  // Gives spans without a block in use back to their pool.
   void trim() noexcept;
   // Free blocks in spans.
   int64_t cached_bytes() const noexcept { return cached_.load(std::memory_order_relaxed); }

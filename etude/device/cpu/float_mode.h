@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floating-point mode inside Etude: numbers too small to be normal are flushed to zero, which
-// spares loops a hundredfold slowdown. Entry points open a scope; nothing is left behind on a user's
-// thread. parallel_for hands the caller's mode to its workers.
+// spares loops a hundredfold slowdown. Entry points open a scope; nothing is left behind on a
+// user's thread. parallel_for hands the caller's mode to its workers.
 #pragma once
 
 #include <atomic>

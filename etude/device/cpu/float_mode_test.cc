@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/float_mode.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "etude/device/cpu/parallel.h"
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/host.h"
 
-#include <sched.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <functional>
 #include <optional>
 #include <sstream>
 #include <string_view>
+
+#include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 namespace etude::internal {
 namespace {

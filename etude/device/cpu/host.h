@@ -11,8 +11,8 @@ namespace etude::internal {
 
 // The CPUs that this process may run on, ascending; never empty.
 std::vector<int> allowed_cpus();
-// CPUs granted by the control group's quota (version 1 or 2, the smallest of all levels), rounded up;
-// 0: no quota. `root` stands in front of /proc and /sys, for tests.
+// CPUs granted by the control group's quota (version 1 or 2, the smallest of all levels), rounded
+// up; 0: no quota. `root` stands in front of /proc and /sys, for tests.
 int cpu_quota(const std::string& root = "");
 // Bytes of memory granted by the control group; 0: no limit.
 int64_t memory_quota(const std::string& root = "");

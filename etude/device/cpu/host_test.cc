@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/host.h"
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace etude::internal {
 namespace {
@@ -43,7 +43,8 @@ TEST(Host, VersionTwoTakesTheSmallestOfAllLevels) {
 
 TEST(Host, VersionTwoInsideAContainer) {
   FakeRoot root;  // the name is the host's, the files lie at the mount point
-  root.with("proc/self/cgroup", "0::/docker/123\n").with("sys/fs/cgroup/cpu.max", "300000 100000\n");
+  root.with("proc/self/cgroup", "0::/docker/123\n")
+      .with("sys/fs/cgroup/cpu.max", "300000 100000\n");
   EXPECT_EQ(cpu_quota(root.path()), 3);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/large_pool.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <new>
+
+#include <sys/mman.h>
 
 #include "etude/device/cpu/host.h"
 
@@ -49,7 +49,8 @@ int bin_of(std::size_t bytes) {
 
 // Address space that begins at a multiple of 2 MiB; null when the system refuses.
 char* map_arena(std::size_t bytes) {
-  void* raw = mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* raw =
+      mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   char* from = static_cast<char*>(raw);
   char* begin = reinterpret_cast<char*>(round_up(reinterpret_cast<std::size_t>(from), kHuge));
@@ -62,15 +63,18 @@ char* map_arena(std::size_t bytes) {
 
 }  // namespace
 
-LargePool& LargePool::instance() {
-  static LargePool& pool = *new LargePool;
+LargePool& LargePool::for_buffers() {
+  static LargePool& pool = *new LargePool(
+      std::max(std::size_t{256} << 20, static_cast<std::size_t>(host_memory_bytes()) / 4));
   return pool;
 }
 
-LargePool::LargePool()
-    : mark_(std::max(std::size_t{256} << 20, static_cast<std::size_t>(host_memory_bytes()) / 4)) {
-  static_assert(sizeof(Chunk) == kHeader);
+LargePool& LargePool::for_blocks() {
+  static LargePool& pool = *new LargePool(std::size_t{64} << 20);
+  return pool;
 }
+
+LargePool::LargePool(std::size_t mark) : mark_(mark) { static_assert(sizeof(Chunk) == kHeader); }
 
 void LargePool::insert(Chunk* chunk) noexcept {
   const int bin = bin_of(chunk->bytes);
@@ -147,7 +151,10 @@ LargePool::Chunk* LargePool::split(Chunk* chunk, std::size_t bytes) noexcept {
 void* LargePool::allocate(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes > std::size_t{1} << 48) return nullptr;
   if constexpr (kBypassPools) {
-    return std::aligned_alloc(alignment, round_up(bytes, alignment));
+    void* memory =
+        nullptr;  // not aligned_alloc: it wants a rounded size, which would hide overruns
+    return posix_memalign(&memory, alignment, std::max<std::size_t>(bytes, 1)) == 0 ? memory
+                                                                                    : nullptr;
   }
   const std::size_t need = round_up(std::max<std::size_t>(bytes, 64), 64) + kHeader;
   const std::lock_guard lock(mutex_);

@@ -25,10 +25,17 @@ inline constexpr bool kBypassPools = false;
 inline constexpr bool kBypassPools = false;
 #endif
 
-// thread-safe. Never destroyed: values may be freed until the process ends.
+// thread-safe. The two pools of the process are never destroyed: values may be freed until the
+// process ends.
 class LargePool {
  public:
-  static LargePool& instance();
+  // Two pools, so that small values that live long keep no large arena from being given back.
+  static LargePool& for_buffers();
+  static LargePool& for_blocks();
+  // Keeps up to `mark` bytes.
+  explicit LargePool(std::size_t mark);
+  LargePool(const LargePool&) = delete;
+  LargePool& operator=(const LargePool&) = delete;
 
   // Memory aligned to `alignment`, a power of two of at least 64; null when the system has none.
   // cost: 50-100 ns without a fresh arena.
@@ -43,7 +50,6 @@ class LargePool {
   struct Chunk;
   static constexpr int kBins = 192;
 
-  LargePool();
   Chunk* find(std::size_t need) noexcept;
   Chunk* grow(std::size_t need) noexcept;
   Chunk* split(Chunk* chunk, std::size_t bytes) noexcept;

@@ -122,8 +122,8 @@ std::string MemoryLedger::largest_holders() {
   }
   std::multimap<int64_t, std::string, std::greater<>> lines;
   for (const auto& [bytes, count] : counts) {
-    lines.emplace(bytes * count, fmt::format("{} {} of {}", count, count == 1 ? "buffer" : "buffers",
-                                             readable(bytes)));
+    lines.emplace(bytes * count, fmt::format("{} {} of {}", count,
+                                             count == 1 ? "buffer" : "buffers", readable(bytes)));
   }
   std::string text;
   int left = 3;
@@ -137,10 +137,11 @@ std::string MemoryLedger::largest_holders() {
 void MemoryLedger::throw_exhausted(int64_t bytes) {
   const int64_t limit = limit_bytes(), live = live_bytes();
   if (limit > 0 && bytes > limit - live) {
-    ETUDE_THROW(kResourceExhausted,
-                "{} were asked for, but {} of the limit of {} are in use; largest holders: {}. Free "
-                "values, use smaller batches or raise the limit with set_memory_limit",
-                readable(bytes), readable(live), readable(limit), largest_holders());
+    ETUDE_THROW(
+        kResourceExhausted,
+        "{} were asked for, but {} of the limit of {} are in use; largest holders: {}. Free "
+        "values, use smaller batches or raise the limit with set_memory_limit",
+        readable(bytes), readable(live), readable(limit), largest_holders());
   }
   ETUDE_THROW(kResourceExhausted,
               "{} were asked for, but the system has no more: of its {}, {} are in use by tensors; "

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -14,6 +12,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include <sched.h>
 
 #if !defined(ETUDE_TSAN)
 #include <tbb/blocked_range.h>
@@ -41,10 +41,11 @@ int count_from_host() {
     int count = 0;
     const char* end = text + std::strlen(text);
     const auto [stop, problem] = std::from_chars(text, end, count);
-    ETUDE_REQUIRE(problem == std::errc{} && stop == end && count >= 1 && count <= kMostThreads,
-                  "the environment variable ETUDE_THREADS is '{}'. Set it to a number from 1 to {}, "
-                  "or not at all",
-                  text, kMostThreads);
+    ETUDE_REQUIRE(
+        problem == std::errc{} && stop == end && count >= 1 && count <= kMostThreads,
+        "the environment variable ETUDE_THREADS is '{}'. Set it to a number from 1 to {}, "
+        "or not at all",
+        text, kMostThreads);
     return count;
   }
   const int cpus = static_cast<int>(internal::allowed_cpus().size());
@@ -133,7 +134,8 @@ struct Pool {
     std::vector<int> cpus = internal::allowed_cpus();
     const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(count) &&
                               cpus.back() < CPU_SETSIZE;
-    if (may_pin && each_has_one) observer = std::make_unique<PinningObserver>(arena, std::move(cpus));
+    if (may_pin && each_has_one)
+      observer = std::make_unique<PinningObserver>(arena, std::move(cpus));
   }
 
   int threads;
@@ -178,7 +180,8 @@ void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int6
   using Group = tbb::task_group_context;
   Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
   pool(threads).arena.execute([&] {
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, chunks, 1), run, tbb::simple_partitioner(), group);
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, chunks, 1), run, tbb::simple_partitioner(),
+                      group);
   });
 }
 

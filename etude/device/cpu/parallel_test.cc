@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/parallel.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
-#include <set>
-#include <stdexcept>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
+#include <gtest/gtest.h>
+#include <sched.h>
+
 #include "etude/base/error.h"
+#include "etude/device/cpu/host.h"
 
 namespace etude {
 namespace {
@@ -99,6 +100,26 @@ TEST(ThreadsParallelPool, AsManyThreadsWorkAsWereAsked) {
   }
   set_thread_count(0);
 }
+
+#if !defined(ETUDE_TSAN)
+TEST(ThreadsParallelPool, WorkersArePinnedAndCallersAreNot) {
+  const std::size_t cpus = internal::allowed_cpus().size();
+  if (cpus < 2 || std::getenv("ETUDE_PIN") != nullptr) GTEST_SKIP() << "nothing is pinned here";
+  set_thread_count(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> arrived{0}, wrong{0};
+  parallel_for(2, kLong, [&](int64_t) {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    const bool is_caller = std::this_thread::get_id() == caller;
+    if (static_cast<std::size_t>(CPU_COUNT(&set)) != (is_caller ? cpus : 1)) ++wrong;
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();  // one chunk for each thread
+  });
+  EXPECT_EQ(wrong, 0);
+  set_thread_count(0);
+}
+#endif
 
 TEST(Parallel, ShortLoopsStayOnTheCaller) {
   set_thread_count(4);
