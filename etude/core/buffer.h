@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <string>
 
-namespace etude {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
 
 // What memory was asked for, in bytes and counts, on this process so far.
 struct MemoryStats {

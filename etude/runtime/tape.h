@@ -11,8 +11,9 @@
 
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 struct TapeOptions {
   bool persistent = false;      // gradient() may be called again

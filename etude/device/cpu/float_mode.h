@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "etude/version.h"
+
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
 
-namespace etude {
+namespace ETUDE_API etude {
 
 enum class Denormals {
   kFlush,  // to zero, as operands and as results: the default

@@ -6,8 +6,9 @@
 #include <cstdint>
 
 #include "etude/base/function_ref.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // How many threads work on one loop, the caller included: what affinity mask and control group
 // grant, unless ETUDE_THREADS or set_thread_count says otherwise.
