@@ -183,4 +183,39 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
+struct LogsumexpOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// log(sum(exp(x))) over the given axes, or over all, without overflow.
+inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
+  static const Op& op = internal::op("logsumexp");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+namespace nn {
+
+struct SoftmaxOptions {
+  int64_t axis = -1;
+};
+// exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing overflows.
+inline Tensor softmax(const Arg& x, const SoftmaxOptions& options = {}) {
+  static const Op& op = internal::op("softmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct LogSoftmaxOptions {
+  int64_t axis = -1;
+};
+// Logarithm of softmax along an axis, without forming it: finite for all finite x.
+inline Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {}) {
+  static const Op& op = internal::op("log_softmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+}  // namespace nn
+
 }  // namespace ETUDE_API etude
