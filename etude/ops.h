@@ -216,6 +216,22 @@ inline Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {}) {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
 }
 
+struct SoftmaxCrossEntropyOptions {
+  std::string reduction = "mean";
+  double label_smoothing = 0;
+  std::optional<int64_t> ignore_index = {};
+  Tensor class_weights = {};
+};
+// Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes].
+// Smoothing mixes labels with the even distribution; rows whose label is ignore_index count
+// nothing; class weights multiply each class, and the mean is then the weighted one.
+inline Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options = {}) {
+  static const Op& op = internal::op("softmax_cross_entropy");
+  const Arg class_weights_arg(options.class_weights, logits.where());
+  const Arg* const args[] = {&logits, &labels, &class_weights_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.reduction), internal::to_attr(options.label_smoothing), internal::to_attr(options.ignore_index)}), logits.where()));
+}
+
 }  // namespace nn
 
 }  // namespace ETUDE_API etude
