@@ -28,7 +28,7 @@ void prepare_full(const PrepareCall& call) {
   p->plan.sizes[0] = p->count;
   call.set([](const KernelCall& k) {
     const auto& q = *static_cast<const CopyParams*>(k.params);
-    if (q.count > 0) kernels::cpu::expand(q.plan, k.out[0], k.in[0], q.bytes, 0, q.count);
+    kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
     return true;
   }, p);
 }
