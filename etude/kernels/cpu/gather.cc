@@ -202,11 +202,6 @@ void update_mode(const IndexWalk& walk, DType dtype, const Places& places, char*
 
 }  // namespace
 
-bool check_indices(const IndexArray& array, const void* indices) {
-  std::vector<int64_t> unused(at(array.count));
-  return normalize(array, indices, false, unused.data());
-}
-
 bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* indices) {
   Places places;
   if (!point_offsets(walk, indices, places.in_x)) return false;

@@ -40,7 +40,5 @@ bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* in
 // kSet keeps the last. The same bits for any number of threads.
 bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void* v,
             const void* const* indices);
-// Every index is inside its axis. False after report_fault.
-bool check_indices(const IndexArray& array, const void* indices);
 
 }  // namespace etude::kernels::cpu
