@@ -6,23 +6,29 @@
 #define ISA_LANES 4
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format off
 #include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format off
 #include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #define ISA_LANES 16
 #include "etude/kernels/cpu/simd/isa.h"
 namespace etude::internal::ISA_NAME {
-#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format off
 #include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/simd/reduce.inc"
+// clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #endif
