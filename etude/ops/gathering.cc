@@ -18,7 +18,8 @@ using Ints = std::vector<int64_t>;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y, std::vector<AttrValue> values) {
+Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
+                std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x, &y});
   return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
@@ -45,7 +46,8 @@ void prepare_take(const PrepareCall& call) {
                       call.out.results[0]->shape(), itemsize(call.dtype(0)), call.types.subspan(1));
   call.set(
       [](const KernelCall& k) {
-        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0], k.in[0], k.in + 1);
+        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0],
+                                    k.in[0], k.in + 1);
       },
       p);
 }
@@ -71,7 +73,8 @@ Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
 
 // x as take would have seen it: the axes of the indices, from `axis` on, give way to one of `size`.
 IndexRegion spread_region(const Shape& ct, const Shape& indices, int axis, int64_t size, Shape& x) {
-  ETUDE_REQUIRE(axis >= 0 && axis + indices.rank() <= ct.rank(), "axis {} does not fit shape {}", axis, ct.to_string());
+  ETUDE_REQUIRE(axis >= 0 && axis + indices.rank() <= ct.rank(), "axis {} does not fit shape {}",
+                axis, ct.to_string());
   x = Shape(ct.sizes().first(at(axis)));
   x.push_back(size);
   for (int a = axis + indices.rank(); a < ct.rank(); ++a) x.push_back(ct[a]);
@@ -80,21 +83,23 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, int axis, int64
 
 Types spread_type(const TypeCall& call) {
   Shape x;
-  spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")), call.attrs.integer("size"),
-                x);
+  spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
+                call.attrs.integer("size"), x);
   return {call.make(call.dtype(0), x)};
 }
 
 bool run_spread(const KernelCall& k) {
   const auto& p = *static_cast<const WalkParams*>(k.params);
   std::memset(k.out[0], 0, at(p.bytes));
-  return kernels::cpu::update(p.walk, kernels::cpu::Update::kAdd, p.dtype, k.out[0], k.in[0], k.in + 1);
+  return kernels::cpu::update(p.walk, kernels::cpu::Update::kAdd, p.dtype, k.out[0], k.in[0],
+                              k.in + 1);
 }
 
 void prepare_spread(const PrepareCall& call) {
   Shape x;
-  const IndexRegion region = spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
-                                           call.attrs.integer("size"), x);
+  const IndexRegion region =
+      spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
+                    call.attrs.integer("size"), x);
   auto p = internal::make_ref<WalkParams>();
   p->walk = plan_walk(region, x, call.shape(0), itemsize(call.dtype(0)), call.types.subspan(1));
   p->dtype = call.dtype(0);
@@ -102,7 +107,9 @@ void prepare_spread(const PrepareCall& call) {
   call.set(run_spread, p);
 }
 
-DType row_dtype(DType dtype) { return dtype == kInt32 || dtype == kInt8 || dtype == kInt16 ? kInt32 : kInt64; }
+DType row_dtype(DType dtype) {
+  return dtype == kInt32 || dtype == kInt8 || dtype == kInt16 ? kInt32 : kInt64;
+}
 
 struct RowParams : KernelParams {
   DType from, to;
@@ -120,7 +127,8 @@ void prepare_row_numbers(const PrepareCall& call) {
         const auto& q = *static_cast<const RowParams*>(k.params);
         visit_dtype(q.from, [&]<class From>() {
           visit_dtype(q.to, [&]<class To>() {
-            if constexpr (std::is_integral_v<From> && (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>)) {
+            if constexpr (std::is_integral_v<From> &&
+                          (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>)) {
               const From* in = static_cast<const From*>(k.in[0]);
               To* out = static_cast<To*>(k.out[0]);
               for (int64_t i = 0; i < q.count; ++i) {
@@ -139,7 +147,8 @@ void define_take(Registry& r) {
   r.define({
       .name = "take",
       .kind = Kind::kLinear,
-      .doc = "The slices of x at `indices` along an axis, which the axes of the indices replace. Negative indices count "
+      .doc = "The slices of x at `indices` along an axis, which the axes of the indices replace. "
+             "Negative indices count "
              "from the end. Along axis 0 the gradient is sparse.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", 0}},
@@ -158,14 +167,17 @@ void define_take(Registry& r) {
       .name = "take_spread",
       .space = "internal",
       .kind = Kind::kLinear,
-      .doc = "Zeros with `size` slices along an axis, to which those of x are added at `indices`: the transpose of take.",
+      .doc = "Zeros with `size` slices along an axis, to which those of x are added at `indices`: "
+             "the transpose of take.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = spread_type,
       .kernel = prepare_spread,
-      .transpose = [](Operands in, int, const Tensor& ct,
-                      const Attrs& attrs) { return take(ct, in[1], {.axis = attrs.integer("axis")}); },
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            return take(ct, in[1], {.axis = attrs.integer("axis")});
+          },
       .samples = {.calls = {{{"[2,4]", "int32[4]"},
                              {{"axis", int64_t{1}}, {"size", int64_t{3}}},
                              {{-2, 2}, {0, 2}}}}},
@@ -174,10 +186,14 @@ void define_take(Registry& r) {
       .name = "row_numbers",
       .space = "internal",
       .kind = Kind::kGeneral,
-      .doc = "The indices flat, counted from the front of an axis of size `limit`, as int32 or int64.",
+      .doc =
+          "The indices flat, counted from the front of an axis of size `limit`, as int32 or int64.",
       .operands = {{"indices", kIntegers}},
       .attrs = {{"limit", AttrKind::kInt}},
-      .type = [](const TypeCall& call) { return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})}; },
+      .type =
+          [](const TypeCall& call) {
+            return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})};
+          },
       .kernel = prepare_row_numbers,
       .no_derivative = "indices are integers",
       .samples = {.calls = {{{"int32[2,2]"}, {{"limit", int64_t{4}}}, {{-4, 3}}}}},
@@ -206,9 +222,11 @@ Values nonzero_values(Operands in, const Attrs&) {
   const kernels::cpu::Strides strides = kernels::cpu::dense_strides(shape);
   Values out;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    Tensor numbers = internal::make_tensor(intern_type(kInt64, Shape{static_cast<int64_t>(found.size())}));
+    Tensor numbers =
+        internal::make_tensor(intern_type(kInt64, Shape{static_cast<int64_t>(found.size())}));
     int64_t* to = static_cast<int64_t*>(TensorAccess::rep(numbers)->data);
-    for (std::size_t i = 0; i < found.size(); ++i) to[i] = found[i] / strides[at(axis)] % shape[axis];
+    for (std::size_t i = 0; i < found.size(); ++i)
+      to[i] = found[i] / strides[at(axis)] % shape[axis];
     out.push_back(std::move(numbers));
   }
   return out;
@@ -226,9 +244,12 @@ Types nonzero_type(const TypeCall& call) {
 
 void require_mask(const Shape& x, const Shape& mask) {
   bool fits = mask.rank() >= 1 && mask.rank() <= x.rank();
-  for (int a = 0; fits && a < mask.rank(); ++a) fits = mask[a] == x[a] || mask[a] == kAny || x[a] == kAny;
-  ETUDE_REQUIRE(fits, "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",
-                mask.to_string(), x.to_string());
+  for (int a = 0; fits && a < mask.rank(); ++a)
+    fits = mask[a] == x[a] || mask[a] == kAny || x[a] == kAny;
+  ETUDE_REQUIRE(
+      fits,
+      "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",
+      mask.to_string(), x.to_string());
 }
 
 Types mask_type(const TypeCall& call) {
@@ -285,8 +306,9 @@ bool run_unmask(const KernelCall& k) {
   const bool* mask = static_cast<const bool*>(k.in[1]);
   const int64_t kept = each_true(mask, p.count, [](int64_t, int64_t, int64_t) {});
   if (kept != p.values) {
-    return report_fault(ErrorCode::kInvalidArgument,
-                        fmt::format("the mask holds at {} places, but there are {} rows", kept, p.values));
+    return report_fault(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the mask holds at {} places, but there are {} rows", kept, p.values));
   }
   char* to = static_cast<char*>(k.out[0]);
   const char* from = static_cast<const char*>(k.in[0]);
@@ -322,7 +344,8 @@ void define_masks(Registry& r) {
   r.define({
       .name = "nonzero",
       .kind = Kind::kGeneral,
-      .doc = "The positions of the elements that are not zero, in row-major order: one array of indices per axis.",
+      .doc = "The positions of the elements that are not zero, in row-major order: one array of "
+             "indices per axis.",
       .operands = {"x"},
       .results = {"indices..."},
       .type = nonzero_type,
@@ -338,13 +361,19 @@ void define_masks(Registry& r) {
       .operands = {"x", {"mask", kBool}},
       .type = mask_type,
       .data = boolean_mask_values,
-      .vjp = [](const VjpCall& call) { return first_only(call_two("unmask", call.ct(), call.in[1], {})); },
+      .vjp =
+          [](const VjpCall& call) {
+            return first_only(call_two("unmask", call.ct(), call.in[1], {}));
+          },
       .jvp =
           [](const JvpCall& call) {
             return Values{call_two("boolean_mask", call.tangents[0], call.in[1], {})};
           },
-      .samples = {.calls = {{{"[2,3]", "bool[2,3]"}}, {{"[2,3]", "bool[2]"}}, {{"[0,3]", "bool[0]"}}}},
-      .errors = {{{"float32[2,3]", "bool[3]"}, "the mask has shape [3] and operand 'x' has shape [2,3]"}},
+      .samples = {.calls = {{{"[2,3]", "bool[2,3]"}},
+                            {{"[2,3]", "bool[2]"}},
+                            {{"[0,3]", "bool[0]"}}}},
+      .errors = {{{"float32[2,3]", "bool[3]"},
+                  "the mask has shape [3] and operand 'x' has shape [2,3]"}},
   });
   r.define({
       .name = "unmask",
@@ -354,8 +383,14 @@ void define_masks(Registry& r) {
       .operands = {"x", {"mask", kBool}},
       .type = unmask_type,
       .kernel = prepare_unmask,
-      .vjp = [](const VjpCall& call) { return first_only(call_two("boolean_mask", call.ct(), call.in[1], {})); },
-      .jvp = [](const JvpCall& call) { return Values{call_two("unmask", call.tangents[0], call.in[1], {})}; },
+      .vjp =
+          [](const VjpCall& call) {
+            return first_only(call_two("boolean_mask", call.ct(), call.in[1], {}));
+          },
+      .jvp =
+          [](const JvpCall& call) {
+            return Values{call_two("unmask", call.tangents[0], call.in[1], {})};
+          },
       .errors = {{{"float32[]", "bool[2]"}, "is a scalar and has no rows"}},
   });
 }

@@ -4,6 +4,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call.h"
+#include "etude/core/context.h"
 #include "etude/core/index.h"
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
@@ -62,12 +63,14 @@ class Parser {
       if (const Tensor* t = std::get_if<Tensor>(&item.value())) {
         consumed += t->dtype() == kBool ? t->rank() : 1;
       } else {
-        const bool takes = !std::holds_alternative<NewAxis>(item.value()) && !std::holds_alternative<Ellipsis>(item.value());
+        const bool takes = !std::holds_alternative<NewAxis>(item.value()) &&
+                           !std::holds_alternative<Ellipsis>(item.value());
         consumed += takes ? 1 : 0;
       }
     }
     ETUDE_REQUIRE_CODE(kOutOfRange, consumed <= shape_.rank(),
-                       "the index has {} items that take an axis, but the shape is {}", consumed, shape_.to_string());
+                       "the index has {} items that take an axis, but the shape is {}", consumed,
+                       shape_.to_string());
     return consumed;
   }
 
@@ -77,8 +80,8 @@ class Parser {
 
   void add(int64_t index) {
     const int64_t size = shape_[axis_];
-    ETUDE_REQUIRE_CODE(kOutOfRange, index >= -size && index < size, "index {} is out of range for axis {} of size {}",
-                       index, axis_, size);
+    ETUDE_REQUIRE_CODE(kOutOfRange, index >= -size && index < size,
+                       "index {} is out of range for axis {} of size {}", index, axis_, size);
     out_.region.starts[at(axis_)] = index < 0 ? index + size : index;
     out_.region.sizes[at(axis_)] = 1;
     out_.parts.push_back(Part::kDropped);
@@ -92,7 +95,8 @@ class Parser {
     const auto end = [&](const std::optional<int64_t>& given, int64_t open) {
       return given ? std::clamp(*given < 0 ? *given + size : *given, low, high) : open;
     };
-    const int64_t start = end(s.start, step > 0 ? low : high), stop = end(s.stop, step > 0 ? high : low);
+    const int64_t start = end(s.start, step > 0 ? low : high),
+                  stop = end(s.stop, step > 0 ? high : low);
     const int64_t span = step > 0 ? stop - start : start - stop;
     const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
     const int64_t count = span <= 0 ? 0 : (span - 1) / stride + 1;
@@ -107,7 +111,8 @@ class Parser {
 
   void add(const Tensor& t) {
     if (t.dtype() == kBool) return add_mask(t);
-    ETUDE_REQUIRE(is_integer(t.dtype()), "an index array is {}, but must be of integers or bool. Cast it with astype",
+    ETUDE_REQUIRE(is_integer(t.dtype()),
+                  "an index array is {}, but must be of integers or bool. Cast it with astype",
                   name(t.dtype()));
     add_array(t);
   }
@@ -119,11 +124,13 @@ class Parser {
   }
 
   void add_mask(const Tensor& mask) {
-    ETUDE_REQUIRE(mask.rank() > 0, "a mask without axes chooses nothing or all. Use where, or a mask of shape {}",
+    ETUDE_REQUIRE(mask.rank() > 0,
+                  "a mask without axes chooses nothing or all. Use where, or a mask of shape {}",
                   shape_.to_string());
     for (int a = 0; a < mask.rank(); ++a) {
       ETUDE_REQUIRE(mask.shape()[a] == shape_[axis_ + a],
-                    "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask must have the sizes of the "
+                    "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask must "
+                    "have the sizes of the "
                     "axes it indexes",
                     mask.shape().to_string(), axis_, axis_ + mask.rank() - 1, shape_.to_string());
     }
@@ -142,7 +149,8 @@ class Parser {
     const auto where = together ? first - parts.begin() : 0;
     parts.erase(std::remove(parts.begin(), parts.end(), Part::kPoints), parts.end());
     parts.insert(parts.begin() + where, Part::kPoints);
-    out_.region.at = std::count_if(parts.begin(), parts.begin() + where, [](Part p) { return p != Part::kNew; });
+    out_.region.at =
+        std::count_if(parts.begin(), parts.begin() + where, [](Part p) { return p != Part::kNew; });
   }
 
   const Shape& shape_;
@@ -160,7 +168,8 @@ Shape result_shape(const Parsed& p, const Shape& region, int points_rank) {
     if (part == Parsed::Part::kNew) shape.push_back(1);
     if (part == Parsed::Part::kKept) shape.push_back(region[from++]);
     if (part == Parsed::Part::kDropped) ++from;
-    for (int i = 0; part == Parsed::Part::kPoints && i < points_rank; ++i) shape.push_back(region[from++]);
+    for (int i = 0; part == Parsed::Part::kPoints && i < points_rank; ++i)
+      shape.push_back(region[from++]);
   }
   return shape;
 }
@@ -188,6 +197,15 @@ Tensor without_leading_ones(const Tensor& value, int rank) {
   int drop = 0;
   while (value.rank() - drop > rank && value.shape()[drop] == 1) ++drop;
   return drop == 0 ? value : reshape(value, Shape(value.shape().sizes().subspan(at(drop))));
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  bool fits = from.rank() <= to.rank();
+  for (int a = 1; fits && a <= from.rank(); ++a) {
+    const int64_t size = from[from.rank() - a];
+    fits = size == 1 || size == to[to.rank() - a];
+  }
+  return fits;
 }
 
 Shape points_of(const Parsed& p) {
@@ -238,7 +256,8 @@ constexpr std::string_view mode_name(ScatterMode mode) {
 
 void require_dtype(const Tensor& x, const Tensor& value) {
   ETUDE_REQUIRE(value.dtype() == x.dtype(),
-                "the value is {}, but the indexed tensor is {} and keeps its dtype. Cast the value: astype(v, {})",
+                "the value is {}, but the indexed tensor is {} and keeps its dtype. Cast the "
+                "value: astype(v, {})",
                 name(value.dtype()), name(x.dtype()), name(x.dtype()));
 }
 
@@ -259,12 +278,14 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode)
   const Shape points = points_of(p);
   const Shape region = ops::region_shape(p.region, points);
   const Shape result = result_shape(p, region, points.rank());
-  Tensor value = given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
+  Tensor value =
+      given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
   require_dtype(x, value);
   value = without_leading_ones(value, result.rank());
-  ETUDE_REQUIRE(value.shape() == result || broadcast(value.shape(), result) == result,
-                "the value has shape {}, which does not broadcast to the shape {} of the indexed part",
-                given.tensor() != nullptr ? given.tensor()->shape().to_string() : "[]", result.to_string());
+  ETUDE_REQUIRE(
+      broadcasts_to(value.shape(), result),
+      "the value has shape {}, which does not broadcast to the shape {} of the indexed part",
+      given.tensor() != nullptr ? given.tensor()->shape().to_string() : "[]", result.to_string());
   const Shape fitted = value_shape(p, value.shape(), result, points.rank());
   if (fitted != value.shape()) value = reshape(value, fitted);
   require_inside(p, x.shape());

@@ -8,15 +8,15 @@
 namespace etude::ops {
 namespace {
 
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t slot(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Strides in elements of `value` along each axis of `shape`, to which it broadcasts.
 std::vector<int64_t> broadcast_strides(const Shape& value, const Shape& shape) {
-  std::vector<int64_t> out(at(shape.rank()), 0);
+  std::vector<int64_t> out(slot(shape.rank()), 0);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(value);
   const int lead = shape.rank() - value.rank();
   for (int axis = 0; axis < value.rank(); ++axis) {
-    if (value[axis] != 1) out[at(axis + lead)] = dense[at(axis)];
+    if (value[axis] != 1) out[slot(axis + lead)] = dense[slot(axis)];
   }
   return out;
 }
@@ -25,8 +25,8 @@ std::vector<int64_t> broadcast_strides(const Shape& value, const Shape& shape) {
 
 IndexRegion IndexRegion::whole(const Shape& x) {
   IndexRegion region;
-  region.starts.assign(at(x.rank()), 0);
-  region.steps.assign(at(x.rank()), 1);
+  region.starts.assign(slot(x.rank()), 0);
+  region.steps.assign(slot(x.rank()), 1);
   region.sizes = x.to_vector();
   return region;
 }
@@ -89,29 +89,31 @@ kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, con
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (region.is_indexed(axis)) continue;
     const std::size_t k = sizes.size();
-    walk.base += region.starts[at(axis)] * dense[at(axis)] * item;
-    sizes.push_back(region.sizes[at(axis)]);
-    from.push_back(region.steps[at(axis)] * dense[at(axis)]);
+    walk.base += region.starts[slot(axis)] * dense[slot(axis)] * item;
+    sizes.push_back(region.sizes[slot(axis)]);
+    from.push_back(region.steps[slot(axis)] * dense[slot(axis)]);
     const bool after = static_cast<int64_t>(k) >= region.at;
-    to.push_back(strides[k + (after ? at(points.rank()) : 0)]);
+    to.push_back(strides[k + (after ? slot(points.rank()) : 0)]);
   }
   // Without arrays all places differ: the leading axes go outside, where threads share them.
-  const std::size_t split = !arrays.empty() ? at(region.at) : sizes.empty() ? 0 : sizes.size() - 1;
+  const std::size_t split = !arrays.empty() ? slot(region.at)
+                            : sizes.empty() ? 0
+                                            : sizes.size() - 1;
   const auto part = [&](const std::vector<int64_t>& v, bool second) {
     return second ? std::span(v).subspan(split) : std::span(v).first(split);
   };
   walk.before = merge_axes(part(sizes, false), part(from, false), part(to, false), item);
-  walk.after = plan_copy(part(sizes, true), part(from, true), part(to, true), item);
+  walk.after = kernels::cpu::plan_copy(part(sizes, true), part(from, true), part(to, true), item);
   walk.points = points.count();
-  const std::vector<int64_t> zeros(at(points.rank()), 0);
-  walk.points_in_v = merge_axes(points.sizes(), zeros,
-                                std::span(strides).subspan(arrays.empty() ? 0 : split, at(points.rank())),
-                                item);
+  const std::vector<int64_t> zeros(slot(points.rank()), 0);
+  walk.points_in_v =
+      merge_axes(points.sizes(), zeros,
+                 std::span(strides).subspan(arrays.empty() ? 0 : split, slot(points.rank())), item);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const auto axis = static_cast<int>(region.axes[i]);
     walk.arrays.push_back({arrays[i]->dtype(), arrays[i]->count(),
                            kernels::cpu::plan_broadcast(arrays[i]->shape(), points), axis, x[axis],
-                           dense[at(axis)] * item});
+                           dense[slot(axis)] * item});
   }
   return walk;
 }

@@ -13,14 +13,14 @@ namespace etude::ops {
 // The part of x that the axes without index arrays name by slices, and the others by arrays. Its
 // shape has the sizes of the sliced axes, with the shape of the points before sliced axis `at`.
 struct IndexRegion {
-  std::vector<int64_t> axes;                   // of x, one per index array, ascending
+  std::vector<int64_t> axes;  // of x, one per index array, ascending
   int64_t at = 0;
-  std::vector<int64_t> starts, sizes, steps;   // per axis of x; unused where an array indexes
+  std::vector<int64_t> starts, sizes, steps;  // per axis of x; unused where an array indexes
 
   // All of x.
   static IndexRegion whole(const Shape& x);
   static IndexRegion of(const Attrs& attrs);
-  std::vector<AttrValue> values() const;       // in the order of kRegionAttrs
+  std::vector<AttrValue> values() const;  // in the order of kRegionAttrs
   bool is_indexed(int axis) const;
 };
 std::vector<AttrDef> region_attrs();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ops behind Tensor::at with index arrays, and behind scatter: reading a region of an array,
-// and writing it. Expressions are turned into regions in index_expression.cc.
+// The two ops behind Tensor::at with index arrays, and behind scatter: reading a region of an
+// array, and writing it. Expressions are turned into regions in index_expression.cc.
 #include <cstring>
 
 #include "etude/base/check.h"
@@ -33,22 +33,26 @@ std::vector<AttrDef> with_region(std::vector<AttrDef> first) {
 
 void require_region(const IndexRegion& region, const Shape& x, std::size_t arrays) {
   const auto rank = static_cast<std::size_t>(x.rank());
-  ETUDE_REQUIRE(region.starts.size() == rank && region.sizes.size() == rank && region.steps.size() == rank,
-                "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
-  ETUDE_REQUIRE(region.axes.size() == arrays, "there are {} index arrays for {} axes", arrays, region.axes.size());
+  ETUDE_REQUIRE(
+      region.starts.size() == rank && region.sizes.size() == rank && region.steps.size() == rank,
+      "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
+  ETUDE_REQUIRE(region.axes.size() == arrays, "there are {} index arrays for {} axes", arrays,
+                region.axes.size());
   ETUDE_REQUIRE(region.at >= 0 && region.at <= x.rank(), "at is {}", region.at);
   int64_t before = -1;
   for (const int64_t axis : region.axes) {
-    ETUDE_REQUIRE(axis > before && axis < x.rank(), "axes must ascend and lie in [0, {})", x.rank());
+    ETUDE_REQUIRE(axis > before && axis < x.rank(), "axes must ascend and lie in [0, {})",
+                  x.rank());
     before = axis;
   }
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto a = static_cast<std::size_t>(axis);
-    const int64_t first = region.starts[a], size = region.sizes[a], last = first + (size - 1) * region.steps[a];
+    const int64_t first = region.starts[a], size = region.sizes[a],
+                  last = first + (size - 1) * region.steps[a];
     if (region.is_indexed(axis) || size == 0 || x[axis] == kAny) continue;
     ETUDE_REQUIRE(size > 0 && std::min(first, last) >= 0 && std::max(first, last) < x[axis],
-                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first, region.steps[a],
-                  axis, x[axis]);
+                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first,
+                  region.steps[a], axis, x[axis]);
   }
 }
 
@@ -64,7 +68,8 @@ void prepare_get(const PrepareCall& call) {
                       itemsize(call.dtype(0)), call.types.subspan(1));
   call.set(
       [](const KernelCall& k) {
-        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0], k.in[0], k.in + 1);
+        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0],
+                                    k.in[0], k.in + 1);
       },
       p);
 }
@@ -74,10 +79,11 @@ Types update_type(const TypeCall& call) {
   require_region(region, call.shape(0), call.types.size() - 2);
   const Update mode = mode_of(call.attrs);
   const DType dtype = call.dtype(0);
-  ETUDE_REQUIRE(mode == Update::kSet || dtype != kBool, "mode \"{}\" needs numbers, but operand 'x' is bool",
-                call.attrs.text("mode"));
+  ETUDE_REQUIRE(mode == Update::kSet || dtype != kBool,
+                "mode \"{}\" needs numbers, but operand 'x' is bool", call.attrs.text("mode"));
   ETUDE_REQUIRE((mode != Update::kMin && mode != Update::kMax) || !is_complex(dtype),
-                "mode \"{}\" needs an order, but operand 'x' is {}", call.attrs.text("mode"), name(dtype));
+                "mode \"{}\" needs an order, but operand 'x' is {}", call.attrs.text("mode"),
+                name(dtype));
   const Shape shape = region_shape(region, points_shape(call.types.subspan(2)));
   ETUDE_REQUIRE(broadcast(call.shape(1), shape) == shape,
                 "the value has shape {}, which does not broadcast to the indexed part of shape {}",
@@ -93,8 +99,8 @@ bool run_update(const KernelCall& k) {
 
 void prepare_update(const PrepareCall& call) {
   auto p = internal::make_ref<WalkParams>();
-  p->walk = plan_walk(IndexRegion::of(call.attrs), call.shape(0), call.shape(1), itemsize(call.dtype(0)),
-                      call.types.subspan(2));
+  p->walk = plan_walk(IndexRegion::of(call.attrs), call.shape(0), call.shape(1),
+                      itemsize(call.dtype(0)), call.types.subspan(2));
   p->mode = mode_of(call.attrs);
   p->dtype = call.dtype(0);
   p->bytes = call.types[0]->bytes();
@@ -106,7 +112,8 @@ void prepare_update(const PrepareCall& call) {
 // places.
 class Places {
  public:
-  Places(Operands in, std::size_t first, const Attrs& attrs) : in_(in), first_(first), region_(IndexRegion::of(attrs)) {}
+  Places(Operands in, std::size_t first, const Attrs& attrs)
+      : in_(in), first_(first), region_(IndexRegion::of(attrs)) {}
 
   bool may_repeat() const { return in_.size() > first_; }
   Tensor get(const Tensor& x) const {
@@ -139,7 +146,9 @@ class Places {
 };
 
 Tensor zeros_of(const Type* type) { return internal::full(type, 0); }
-Tensor scalar_like(const Tensor& x, double value) { return internal::full(intern_type(x.dtype(), {}), value); }
+Tensor scalar_like(const Tensor& x, double value) {
+  return internal::full(intern_type(x.dtype(), {}), value);
+}
 
 Values get_vjp(const VjpCall& call) {
   Values out(call.in.size());
@@ -168,7 +177,8 @@ Values set_vjp(const VjpCall& call, const Places& places) {
   if (call.wants(0)) out[0] = places.update(call.ct(), scalar_like(call.ct(), 0), "set");
   if (!call.wants(1)) return out;
   Tensor part = places.get(call.ct());
-  if (places.may_repeat()) part = where(last_writers(places, call.in[0].type()), part, scalar_like(part, 0));
+  if (places.may_repeat())
+    part = where(last_writers(places, call.in[0].type()), part, scalar_like(part, 0));
   out[1] = internal::sum_to(part, call.in[1].shape());
   return out;
 }
@@ -184,7 +194,8 @@ Values multiply_vjp(const VjpCall& call, const Places& places) {
   const Tensor is_zero = equal(v, zero);
   const Tensor safe = where(is_zero, one, v);
   const Tensor products = places.get(places.update(x, safe, "mul"));
-  const Tensor zeros = places.get(places.update(zeros_of(x.type()), where(is_zero, one, zero), "add"));
+  const Tensor zeros =
+      places.get(places.update(zeros_of(x.type()), where(is_zero, one, zero), "add"));
   const Tensor others = where(equal(zeros, where(is_zero, one, zero)), products / safe, zero);
   out[1] = internal::sum_to(places.get(call.ct()) * internal::conj(others), v.shape());
   return out;
@@ -206,11 +217,15 @@ Values extreme_vjp(const VjpCall& call, const Places& places) {
 Values update_vjp(const VjpCall& call) {
   const Places places(call.in, 2, call.attrs);
   switch (mode_of(call.attrs)) {
-    case Update::kSet: return set_vjp(call, places);
-    case Update::kMultiply: return multiply_vjp(call, places);
+    case Update::kSet:
+      return set_vjp(call, places);
+    case Update::kMultiply:
+      return multiply_vjp(call, places);
     case Update::kMin:
-    case Update::kMax: return extreme_vjp(call, places);
-    case Update::kAdd: break;
+    case Update::kMax:
+      return extreme_vjp(call, places);
+    case Update::kAdd:
+      break;
   }
   Values out(call.in.size());
   if (call.wants(0)) out[0] = call.ct();
@@ -221,8 +236,11 @@ Values update_vjp(const VjpCall& call) {
 }  // namespace
 
 void define_indexing(Registry& r) {
-  const std::vector<std::pair<std::string_view, AttrValue>> rows = {
-      {"axes", Ints{0}}, {"at", int64_t{0}}, {"starts", Ints{0, 1}}, {"sizes", Ints{4, 2}}, {"steps", Ints{1, 1}}};
+  const std::vector<std::pair<std::string_view, AttrValue>> rows = {{"axes", Ints{0}},
+                                                                    {"at", int64_t{0}},
+                                                                    {"starts", Ints{0, 1}},
+                                                                    {"sizes", Ints{4, 2}},
+                                                                    {"steps", Ints{1, 1}}};
   const auto with_mode = [&](const char* mode) {
     auto attrs = rows;
     attrs.emplace_back("mode", std::string(mode));
@@ -233,7 +251,8 @@ void define_indexing(Registry& r) {
       .name = "index_get",
       .space = "internal",
       .kind = Kind::kGeneral,
-      .doc = "The elements of a region of x: slices along some axes, index arrays along the others.",
+      .doc =
+          "The elements of a region of x: slices along some axes, index arrays along the others.",
       .operands = {"x", {"indices...", kIntegers}},
       .attrs = with_region({}),
       .type = get_type,
@@ -247,7 +266,8 @@ void define_indexing(Registry& r) {
       .name = "index_update",
       .space = "internal",
       .kind = Kind::kGeneral,
-      .doc = "x with a region of it set to a value, or updated by it; repeated indices all count, in order.",
+      .doc = "x with a region of it set to a value, or updated by it; repeated indices all count, "
+             "in order.",
       .operands = {"x", "value", {"indices...", kIntegers}},
       .attrs = with_region({{"mode", AttrKind::kText}}),
       .type = update_type,
@@ -257,8 +277,12 @@ void define_indexing(Registry& r) {
                             {{"[4,3]", "[2]", "int32[5]"}, with_mode("add"), ranges},
                             {{"[4,3]", "[5,1]", "int64[5]"}, with_mode("mul"), ranges},
                             {{"[4,3]", "[5,2]", "int32[5]"}, with_mode("max"), ranges}}},
-      .errors = {{{"float32[4,3]", "float32[3]", "int32[5]"}, "sizes 3 and 2 on axis -1", with_mode("set")},
-                 {{"float32[4,3]", "float32[2]", "int32[5]"}, "must be set, add, mul, min or max", with_mode("sum")}},
+      .errors = {{{"float32[4,3]", "float32[3]", "int32[5]"},
+                  "sizes 3 and 2 on axis -1",
+                  with_mode("set")},
+                 {{"float32[4,3]", "float32[2]", "int32[5]"},
+                  "must be set, add, mul, min or max",
+                  with_mode("sum")}},
   });
 }
 

@@ -17,12 +17,13 @@ using Ints = std::vector<int64_t>;
 // The joined array is `outer` rows; each row is one block per part, in order.
 struct BlockParams : KernelParams {
   int64_t outer = 1;
-  int64_t row = 0;            // bytes
+  int64_t row = 0;              // bytes
   std::vector<int64_t> blocks;  // bytes of one row of each part
   std::vector<int64_t> offsets;
 };
 
-internal::RefPtr<BlockParams> plan_blocks(const Shape& whole, int axis, int64_t item, const Ints& sizes) {
+internal::RefPtr<BlockParams> plan_blocks(const Shape& whole, int axis, int64_t item,
+                                          const Ints& sizes) {
   auto p = internal::make_ref<BlockParams>();
   int64_t inner = item;
   for (int a = 0; a < axis; ++a) p->outer *= whole[a];
@@ -45,9 +46,11 @@ void each_block(const BlockParams& p, const F& f) {
   if (p.row >= kChunk) {  // few large rows: cut them
     const int64_t pieces = (p.row + kChunk - 1) / kChunk;
     parallel_for(p.outer * pieces, cost_us, [&](int64_t c) {
-      const int64_t row = c / pieces, begin = c % pieces * kChunk, end = std::min(p.row, begin + kChunk);
+      const int64_t row = c / pieces, begin = c % pieces * kChunk,
+                    end = std::min(p.row, begin + kChunk);
       for (std::size_t i = 0; i < p.blocks.size(); ++i) {
-        const int64_t from = std::max(begin, p.offsets[i]), to = std::min(end, p.offsets[i] + p.blocks[i]);
+        const int64_t from = std::max(begin, p.offsets[i]),
+                      to = std::min(end, p.offsets[i] + p.blocks[i]);
         if (from < to) f(row * p.row + from, i, row * p.blocks[i] + from - p.offsets[i], to - from);
       }
     });
@@ -85,7 +88,8 @@ bool run_split(const KernelCall& k) {
 // -1: an empty list of axes, which flattens.
 int concat_axis(const Attrs& attrs, int rank) {
   const Ints& axis = attrs.ints("axis");
-  ETUDE_REQUIRE(axis.size() <= 1, "axis has {} entries. Join along one axis, or give none to flatten", axis.size());
+  ETUDE_REQUIRE(axis.size() <= 1,
+                "axis has {} entries. Join along one axis, or give none to flatten", axis.size());
   return axis.empty() ? -1 : normalize_axis(axis[0], rank);
 }
 
@@ -104,10 +108,11 @@ Types concat_type(const TypeCall& call) {
       if (shape[a] == kAny) shape.set(a, part[a]);
       fits = a == axis || part[a] == shape[a] || part[a] == kAny;
     }
-    ETUDE_REQUIRE(fits,
-                  "operand {} has shape {} and operand 0 has shape {}; they must agree in rank and on all "
-                  "axes but {}. Reshape one of them",
-                  i, part.to_string(), call.shape(0).to_string(), axis);
+    ETUDE_REQUIRE(
+        fits,
+        "operand {} has shape {} and operand 0 has shape {}; they must agree in rank and on all "
+        "axes but {}. Reshape one of them",
+        i, part.to_string(), call.shape(0).to_string(), axis);
   }
   shape.set(axis < 0 ? 0 : axis, joined);
   return {call.make(call.dtype(0), shape)};
@@ -120,7 +125,8 @@ void prepare_concat(const PrepareCall& call) {
     sizes.push_back(axis < 0 ? call.types[i]->count() : call.shape(i)[axis]);
   }
   if (call.types.size() == 1) return call.view(0);
-  call.set(run_join, plan_blocks(call.out.results[0]->shape(), std::max(axis, 0), itemsize(call.dtype(0)), sizes));
+  call.set(run_join, plan_blocks(call.out.results[0]->shape(), std::max(axis, 0),
+                                 itemsize(call.dtype(0)), sizes));
 }
 
 Tensor concat_back(Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
@@ -175,8 +181,8 @@ Ints split_sizes(const Attrs& attrs, int64_t size) {
   const Ints& given = attrs.ints("parts_or_sizes");
   ETUDE_REQUIRE(!given.empty(), "parts_or_sizes is empty. Give a number of parts or their sizes");
   if (given.size() == 1) {
-    ETUDE_REQUIRE(given[0] > 0 && size % given[0] == 0, "size {} does not divide into {} equal parts. Give their sizes",
-                  size, given[0]);
+    ETUDE_REQUIRE(given[0] > 0 && size % given[0] == 0,
+                  "size {} does not divide into {} equal parts. Give their sizes", size, given[0]);
     return Ints(static_cast<std::size_t>(given[0]), size / given[0]);
   }
   int64_t sum = 0;
@@ -185,8 +191,8 @@ Ints split_sizes(const Attrs& attrs, int64_t size) {
     ETUDE_REQUIRE(part <= size, "a part has size {}, but the axis has size {}", part, size);
     sum += part;
   }
-  ETUDE_REQUIRE(sum == size, "the sizes {} add up to {}, but the axis has size {}", to_string(AttrValue(given)), sum,
-                size);
+  ETUDE_REQUIRE(sum == size, "the sizes {} add up to {}, but the axis has size {}",
+                to_string(AttrValue(given)), sum, size);
   return given;
 }
 
@@ -210,7 +216,8 @@ void prepare_split(const PrepareCall& call) {
 std::vector<Tensor> present(const VjpCall& call) {
   std::vector<Tensor> parts;
   for (std::size_t i = 0; i < call.out.size(); ++i) {
-    parts.push_back(call.cotangents.has(i) ? call.cotangents[i] : internal::full(call.out[i].type(), 0));
+    parts.push_back(call.cotangents.has(i) ? call.cotangents[i]
+                                           : internal::full(call.out[i].type(), 0));
   }
   return parts;
 }
@@ -226,7 +233,8 @@ Types unstack_type(const TypeCall& call) {
     if (a != axis) shape.push_back(call.shape(0)[a]);
   }
   const int64_t parts = call.shape(0)[axis];
-  ETUDE_REQUIRE(parts >= 0, "the size of axis {} of {} is not known", axis, call.shape(0).to_string());
+  ETUDE_REQUIRE(parts >= 0, "the size of axis {} of {} is not known", axis,
+                call.shape(0).to_string());
   Types out;
   for (int64_t i = 0; i < parts; ++i) out.push_back(call.make(call.dtype(0), shape));
   return out;
@@ -234,10 +242,13 @@ Types unstack_type(const TypeCall& call) {
 
 void prepare_unstack(const PrepareCall& call) {
   const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank());
-  call.set(run_split, plan_blocks(call.shape(0), axis, itemsize(call.dtype(0)), Ints(call.out.results.size(), 1)));
+  call.set(run_split, plan_blocks(call.shape(0), axis, itemsize(call.dtype(0)),
+                                  Ints(call.out.results.size(), 1)));
 }
 
-Values unstack_vjp(const VjpCall& call) { return {stack(present(call), {.axis = call.attrs.integer("axis")})}; }
+Values unstack_vjp(const VjpCall& call) {
+  return {stack(present(call), {.axis = call.attrs.integer("axis")})};
+}
 
 Values split_jvp(const JvpCall& call) {
   std::vector<Tensor> parts = split(call.tangents[0], call.attrs.ints("parts_or_sizes"),
@@ -254,7 +265,8 @@ void define_joins(Registry& r) {
   r.define({
       .name = "concat",
       .kind = Kind::kLinear,
-      .doc = "The operands one after the other along an axis; an empty list of axes flattens them first.",
+      .doc = "The operands one after the other along an axis; an empty list of axes flattens them "
+             "first.",
       .operands = {"xs..."},
       .attrs = {{"axis", Ints{0}}},
       .type = concat_type,
@@ -264,7 +276,8 @@ void define_joins(Registry& r) {
                             {{"[2,3]", "[2,0]", "[2,1]"}, {{"axis", Ints{-1}}}},
                             {{"[2,3]", "[2]"}, {{"axis", Ints{}}}},
                             {{"[2]"}}}},
-      .errors = {{{"float32[2,3]", "float32[2,3,4]"}, "operand 1 has shape [2,3,4] and operand 0 has shape [2,3]"},
+      .errors = {{{"float32[2,3]", "float32[2,3,4]"},
+                  "operand 1 has shape [2,3,4] and operand 0 has shape [2,3]"},
                  {{"float32[2,3]", "float32[2,4]"}, "all axes but 0"},
                  {{"float32[2]", "int32[2]"}, "do not promote"},
                  {{"float32[2]"}, "axis 1", {{"axis", Ints{1}}}, ErrorCode::kOutOfRange}},
@@ -278,7 +291,9 @@ void define_joins(Registry& r) {
       .type = stack_type,
       .kernel = prepare_stack,
       .transpose = stack_back,
-      .samples = {.calls = {{{"[2,3]", "[2,3]"}}, {{"[2]", "[2]", "[2]"}, {{"axis", int64_t{-1}}}}, {{"[]"}}}},
+      .samples = {.calls = {{{"[2,3]", "[2,3]"}},
+                            {{"[2]", "[2]", "[2]"}, {{"axis", int64_t{-1}}}},
+                            {{"[]"}}}},
       .errors = {{{"float32[2]", "float32[3]"}, "all shapes must be equal"}},
   });
 }
@@ -287,7 +302,8 @@ void define_splits(Registry& r) {
   r.define({
       .name = "split",
       .kind = Kind::kGeneral,
-      .doc = "Parts of x along an axis: as many equal ones as a single number says, or of the listed sizes.",
+      .doc = "Parts of x along an axis: as many equal ones as a single number says, or of the "
+             "listed sizes.",
       .operands = {"x"},
       .attrs = {{"parts_or_sizes", AttrKind::kInts}, {"axis", 0}},
       .results = {"ys..."},
@@ -296,9 +312,14 @@ void define_splits(Registry& r) {
       .vjp = split_vjp,
       .jvp = split_jvp,
       .samples = {.calls = {{{"[4,3]"}, {{"parts_or_sizes", Ints{2}}}},
-                            {{"[2,3]"}, {{"parts_or_sizes", Ints{1, 0, 2}}, {"axis", int64_t{1}}}}}},
-      .errors = {{{"float32[3]"}, "size 3 does not divide into 2 equal parts", {{"parts_or_sizes", Ints{2}}}},
-                 {{"float32[3]"}, "add up to 2, but the axis has size 3", {{"parts_or_sizes", Ints{1, 1}}}}},
+                            {{"[2,3]"},
+                             {{"parts_or_sizes", Ints{1, 0, 2}}, {"axis", int64_t{1}}}}}},
+      .errors = {{{"float32[3]"},
+                  "size 3 does not divide into 2 equal parts",
+                  {{"parts_or_sizes", Ints{2}}}},
+                 {{"float32[3]"},
+                  "add up to 2, but the axis has size 3",
+                  {{"parts_or_sizes", Ints{1, 1}}}}},
   });
   r.define({
       .name = "unstack",

@@ -21,9 +21,10 @@ using kernels::cpu::Update;
 // Rows of x: what is left of its shape behind the axes of the ids.
 Shape row_shape(const Shape& x, const Shape& ids) {
   bool fits = x.rank() >= ids.rank();
-  for (int a = 0; fits && a < ids.rank(); ++a) fits = x[a] == ids[a] || x[a] == kAny || ids[a] == kAny;
-  ETUDE_REQUIRE(fits, "ids have shape {}, but operand 'x' has shape {}, which must start with it", ids.to_string(),
-                x.to_string());
+  for (int a = 0; fits && a < ids.rank(); ++a)
+    fits = x[a] == ids[a] || x[a] == kAny || ids[a] == kAny;
+  ETUDE_REQUIRE(fits, "ids have shape {}, but operand 'x' has shape {}, which must start with it",
+                ids.to_string(), x.to_string());
   return x.sizes().subspan(static_cast<std::size_t>(ids.rank()));
 }
 
@@ -46,7 +47,7 @@ IndexRegion row_region(const Shape& table) {
 }
 
 struct SegmentParams : WalkParams {
-  int64_t count = 0, values = 0;  // elements of the result and of x
+  int64_t count = 0, values = 0;   // elements of the result and of x
   DType stored = DType::kFloat32;  // dtype of the operands; `dtype` is that of the arithmetic
   alignas(16) char identity[16] = {};
 };
@@ -58,7 +59,8 @@ T identity_of(Update mode) {
   if constexpr (Limits::is_specialized && !std::is_same_v<T, bool>) {
     const bool has_infinity = Limits::has_infinity;
     if (mode == Update::kMin) return has_infinity ? Limits::infinity() : Limits::max();
-    if (mode == Update::kMax) return has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    if (mode == Update::kMax)
+      return has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
   }
   return T(0);
 }
@@ -77,10 +79,12 @@ bool run_segment(const KernelCall& k) {
     return kernels::cpu::update(p.walk, p.mode, p.dtype, k.out[0], k.in[0], k.in + 1);
   }
   // Halves accumulate in float32 and round once.
-  std::vector<float> sums(static_cast<std::size_t>(p.count)), wide(static_cast<std::size_t>(p.values));
+  std::vector<float> sums(static_cast<std::size_t>(p.count)),
+      wide(static_cast<std::size_t>(p.values));
   fill_identity(p, sums.data());
   internal::convert_elements(wide.data(), p.dtype, k.in[0], p.stored, p.values);
-  if (!kernels::cpu::update(p.walk, p.mode, p.dtype, sums.data(), wide.data(), k.in + 1)) return false;
+  if (!kernels::cpu::update(p.walk, p.mode, p.dtype, sums.data(), wide.data(), k.in + 1))
+    return false;
   internal::convert_elements(k.out[0], p.stored, sums.data(), p.dtype, p.count);
   return true;
 }
@@ -104,7 +108,8 @@ void prepare_segment(const PrepareCall& call) {
   call.set(run_segment, p);
 }
 
-Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y, std::vector<AttrValue> values) {
+Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
+                std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x, &y});
   return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
@@ -116,8 +121,8 @@ Tensor rows_of(const Tensor& x, const Tensor& ids) { return call_two("segment_ro
 void prepare_rows(const PrepareCall& call) {
   auto p = internal::make_ref<WalkParams>();
   const Shape& table = call.shape(0);
-  p->walk = plan_walk(row_region(table), table, call.out.results[0]->shape(), itemsize(call.dtype(0)),
-                      call.types.subspan(1));
+  p->walk = plan_walk(row_region(table), table, call.out.results[0]->shape(),
+                      itemsize(call.dtype(0)), call.types.subspan(1));
   p->walk.drops_outside = true;
   p->bytes = call.out.results[0]->bytes();
   call.set(
@@ -140,24 +145,29 @@ void define_sums(Registry& r) {
   r.define({
       .name = "segment_sum",
       .kind = Kind::kLinear,
-      .doc = "Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.",
+      .doc = "Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading "
+             "axes of x.",
       .operands = {"x", {"ids", kIntegers}},
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = segment_type,
       .kernel = prepare_segment<Update::kAdd>,
-      .transpose = [](Operands in, int, const Tensor& ct, const Attrs&) { return rows_of(ct, in[1]); },
+      .transpose = [](Operands in, int, const Tensor& ct,
+                      const Attrs&) { return rows_of(ct, in[1]); },
       .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}},
                             {{"[2,2]", "int64[2,2]"}, {{"num", int64_t{2}}}, {{-2, 2}, {0, 1}}},
                             {{"[0,3]", "int32[0]"}, {{"num", int64_t{2}}}}}},
-      .errors = {{{"float32[4]", "int32[3]"}, "ids have shape [3], but operand 'x' has shape [4]", {{"num", int64_t{2}}}},
+      .errors = {{{"float32[4]", "int32[3]"},
+                  "ids have shape [3], but operand 'x' has shape [4]",
+                  {{"num", int64_t{2}}}},
                  {{"float32[4]", "int32[4]"}, "num is -1", {{"num", int64_t{-1}}}}},
   });
   r.define({
       .name = "segment_rows",
       .space = "internal",
       .kind = Kind::kLinear,
-      .doc = "Row ids[i] of x for each i, zeros where the id is outside: the transpose of segment_sum.",
+      .doc = "Row ids[i] of x for each i, zeros where the id is outside: the transpose of "
+             "segment_sum.",
       .operands = {"x", {"ids", kIntegers}},
       .type = rows_type,
       .kernel = prepare_rows,

@@ -28,19 +28,22 @@ Types reshape_type(const TypeCall& call) {
   const int64_t count = call.types[0]->count();
   int64_t known = 1, open = -1;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    ETUDE_REQUIRE(sizes[i] >= -1, "size {} of axis {} is negative. One size may be -1", sizes[i], i);
-    ETUDE_REQUIRE(sizes[i] >= 0 || open < 0, "axes {} and {} are both -1. Only one size can be found",
-                  open, i);
+    ETUDE_REQUIRE(sizes[i] >= -1, "size {} of axis {} is negative. One size may be -1", sizes[i],
+                  i);
+    ETUDE_REQUIRE(sizes[i] >= 0 || open < 0,
+                  "axes {} and {} are both -1. Only one size can be found", open, i);
     if (sizes[i] < 0) open = static_cast<int64_t>(i);
     if (sizes[i] >= 0) known *= sizes[i];
     ETUDE_REQUIRE(known <= kMaxCount, "the sizes multiply to more than {} elements", kMaxCount);
   }
   Shape shape(sizes);
   if (count == kAny) return {call.make(call.dtype(0), shape)};
-  if (open >= 0 && known > 0 && count % known == 0) shape.set(static_cast<int>(open), count / known);
-  ETUDE_REQUIRE(shape.is_known() && shape.count() == count,
-                "cannot view {} elements as {}: operand 'x' has shape {}. The sizes must multiply to {}",
-                count, shape.to_string(), call.shape(0).to_string(), count);
+  if (open >= 0 && known > 0 && count % known == 0)
+    shape.set(static_cast<int>(open), count / known);
+  ETUDE_REQUIRE(
+      shape.is_known() && shape.count() == count,
+      "cannot view {} elements as {}: operand 'x' has shape {}. The sizes must multiply to {}",
+      count, shape.to_string(), call.shape(0).to_string(), count);
   return {call.make(call.dtype(0), shape)};
 }
 
@@ -72,8 +75,8 @@ Types squeeze_type(const TypeCall& call) {
 
 std::vector<int> permutation(const Ints& given, int rank) {
   ETUDE_REQUIRE(static_cast<int>(given.size()) == rank,
-                "axes has {} entries, but operand 'x' has rank {}. Give each axis once", given.size(),
-                rank);
+                "axes has {} entries, but operand 'x' has rank {}. Give each axis once",
+                given.size(), rank);
   return normalize_axes(given, rank);
 }
 
@@ -160,10 +163,11 @@ Types broadcast_type(const TypeCall& call) {
   const Shape shape(call.attrs.ints("shape"));
   ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
                 shape.to_string());
-  ETUDE_REQUIRE(broadcast(call.shape(0), shape) == shape,
-                "operand 'x' of shape {} does not broadcast to {}. Axes of size 1 repeat and axes are "
-                "added in front",
-                call.shape(0).to_string(), shape.to_string());
+  ETUDE_REQUIRE(
+      broadcast(call.shape(0), shape) == shape,
+      "operand 'x' of shape {} does not broadcast to {}. Axes of size 1 repeat and axes are "
+      "added in front",
+      call.shape(0).to_string(), shape.to_string());
   return {call.make(call.dtype(0), shape)};
 }
 
@@ -226,7 +230,8 @@ Values lower_flatten(Operands in, const Attrs& attrs) {
   if (shape.is_scalar()) return {reshape(in[0], Ints{1})};
   const int start = normalize_axis(attrs.integer("start"), shape.rank());
   const int end = normalize_axis(attrs.integer("end"), shape.rank());
-  ETUDE_REQUIRE(start <= end, "start is axis {} and end is axis {} of shape {}. start must not be after end",
+  ETUDE_REQUIRE(start <= end,
+                "start is axis {} and end is axis {} of shape {}. start must not be after end",
                 start, end, shape.to_string());
   Ints sizes;
   int64_t merged = 1;
@@ -282,7 +287,8 @@ void define_views(Registry& r) {
   r.define({
       .name = "reshape",
       .kind = Kind::kLinear,
-      .doc = "The elements of x in row-major order under another shape; one size may be -1. Shares storage until a "
+      .doc = "The elements of x in row-major order under another shape; one size may be -1. Shares "
+             "storage until a "
              "write.",
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
@@ -299,7 +305,8 @@ void define_views(Registry& r) {
   r.define({
       .name = "expand_dims",
       .kind = Kind::kLinear,
-      .doc = "x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.",
+      .doc = "x with axes of size 1 put in; `axis` numbers them in the result. Shares storage "
+             "until a write.",
       .operands = {"x"},
       .attrs = {{"axis", AttrKind::kInts}},
       .type = expand_dims_type,
@@ -317,7 +324,8 @@ void define_views(Registry& r) {
       .type = squeeze_type,
       .kernel = share,
       .transpose = reshape_back,
-      .samples = {.calls = {{{"[2,1,3]"}, {{"axis", Ints{1}}}}, {{"[1,2,1]"}, {{"axis", Ints{0, -1}}}}}},
+      .samples = {.calls = {{{"[2,1,3]"}, {{"axis", Ints{1}}}},
+                            {{"[1,2,1]"}, {{"axis", Ints{0, -1}}}}}},
       .errors = {{{"float32[2,3]"}, "only axes of size 1 can be squeezed", {{"axis", Ints{0}}}}},
   });
   r.define({
@@ -328,7 +336,9 @@ void define_views(Registry& r) {
       .attrs = {{"start", 0}, {"end", -1}},
       .lower = lower_flatten,
       .samples = {.calls = {{{"[2,3,2]"}}, {{"[2,3,2]"}, {{"start", int64_t{1}}}}, {{"[]"}}}},
-      .errors = {{{"float32[2,3]"}, "start must not be after end", {{"start", int64_t{1}}, {"end", int64_t{0}}}}},
+      .errors = {{{"float32[2,3]"},
+                  "start must not be after end",
+                  {{"start", int64_t{1}}, {"end", int64_t{0}}}}},
   });
 }
 
@@ -345,7 +355,9 @@ void define_orders(Registry& r) {
       .samples = {.calls = {{{"[2,3]"}, {{"axes", Ints{1, 0}}}},
                             {{"[2,1,3,2]"}, {{"axes", Ints{-1, 0, 2, 1}}}},
                             {{"[2,0]"}, {{"axes", Ints{1, 0}}}}}},
-      .errors = {{{"float32[2,3]"}, "axes has 1 entries, but operand 'x' has rank 2", {{"axes", Ints{0}}}},
+      .errors = {{{"float32[2,3]"},
+                  "axes has 1 entries, but operand 'x' has rank 2",
+                  {{"axes", Ints{0}}}},
                  {{"float32[2,3]"}, "axis", {{"axes", Ints{0, 0}}}}},
   });
   r.define({
@@ -360,7 +372,8 @@ void define_orders(Registry& r) {
   r.define({
       .name = "moveaxis",
       .kind = Kind::kComposition,
-      .doc = "x with the axes `source` put at the places `destination`; the others keep their order.",
+      .doc =
+          "x with the axes `source` put at the places `destination`; the others keep their order.",
       .operands = {"x"},
       .attrs = {{"source", AttrKind::kInts}, {"destination", AttrKind::kInts}},
       .lower = lower_moveaxis,
@@ -377,7 +390,10 @@ void define_orders(Registry& r) {
       .attrs = {{"axis1", AttrKind::kInt}, {"axis2", AttrKind::kInt}},
       .lower = lower_swapaxes,
       .samples = {.calls = {{{"[2,3,4]"}, {{"axis1", int64_t{0}}, {"axis2", int64_t{-1}}}}}},
-      .errors = {{{"float32[2]"}, "axis 1", {{"axis1", int64_t{0}}, {"axis2", int64_t{1}}}, ErrorCode::kOutOfRange}},
+      .errors = {{{"float32[2]"},
+                  "axis 1",
+                  {{"axis1", int64_t{0}}, {"axis2", int64_t{1}}},
+                  ErrorCode::kOutOfRange}},
   });
   r.define({
       .name = "flip",
@@ -405,7 +421,8 @@ void define_repeats(Registry& r) {
       .attrs = {{"shape", AttrKind::kInts}},
       .type = broadcast_type,
       .kernel = prepare_broadcast,
-      .transpose = [](Operands in, int, const Tensor& ct, const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
+      .transpose = [](Operands in, int, const Tensor& ct,
+                      const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
       .samples = {.calls = {{{"[3]"}, {{"shape", Ints{4, 3}}}},
                             {{"[2,1,3]"}, {{"shape", Ints{2, 2, 3}}}},
                             {{"[1]"}, {{"shape", Ints{0}}}},
@@ -439,11 +456,13 @@ void define_repeats(Registry& r) {
   r.define({
       .name = "repeat",
       .kind = Kind::kComposition,
-      .doc = "x with each element repeated n times along an axis; without an axis x is flattened first.",
+      .doc = "x with each element repeated n times along an axis; without an axis x is flattened "
+             "first.",
       .operands = {"x"},
       .attrs = {{"n", AttrKind::kInt}, {"axis", AttrKind::kInts, none}},
       .lower = lower_repeat,
-      .samples = {.calls = {{{"[2,3]"}, {{"n", int64_t{2}}}}, {{"[2,3]"}, {{"n", int64_t{3}}, {"axis", Ints{0}}}}}},
+      .samples = {.calls = {{{"[2,3]"}, {{"n", int64_t{2}}}},
+                            {{"[2,3]"}, {{"n", int64_t{3}}, {"axis", Ints{0}}}}}},
       .errors = {{{"float32[2]"}, "axis 0 is repeated -1 times", {{"n", int64_t{-1}}}}},
   });
 }

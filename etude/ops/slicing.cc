@@ -23,30 +23,32 @@ Tensor call_on(std::string_view name, const Tensor& x, std::vector<AttrValue> va
 }
 
 Types strided_type(const TypeCall& call) {
-  const Ints &starts = call.attrs.ints("starts"), &sizes = call.attrs.ints("sizes"), &steps = call.attrs.ints("steps");
+  const Ints &starts = call.attrs.ints("starts"), &sizes = call.attrs.ints("sizes"),
+             &steps = call.attrs.ints("steps");
   const auto rank = at(call.rank(0));
   ETUDE_REQUIRE(starts.size() == rank && sizes.size() == rank && steps.size() == rank,
                 "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
   for (int axis = 0; axis < call.rank(0); ++axis) {
-    const int64_t first = starts[at(axis)], size = sizes[at(axis)], last = first + (size - 1) * steps[at(axis)];
+    const int64_t first = starts[at(axis)], size = sizes[at(axis)],
+                  last = first + (size - 1) * steps[at(axis)];
     const int64_t limit = call.shape(0)[axis];
     ETUDE_REQUIRE(size >= 0 && (size == 0 || limit == kAny ||
                                 (std::min(first, last) >= 0 && std::max(first, last) < limit)),
-                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first, steps[at(axis)],
-                  axis, limit);
+                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first,
+                  steps[at(axis)], axis, limit);
   }
   return {call.make(call.dtype(0), Shape(sizes))};
 }
 
 struct SliceParams : KernelParams {
   kernels::cpu::CopyPlan plan;
-  int64_t offset = 0;     // bytes
+  int64_t offset = 0;      // bytes
   int64_t zero_bytes = 0;  // of the result, before the copy
 };
 
 // A plan between an array of shape `whole` and its dense slice.
-internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes, int64_t item,
-                                         bool into_whole) {
+internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes,
+                                         int64_t item, bool into_whole) {
   const Ints &starts = attrs.ints("starts"), &steps = attrs.ints("steps");
   const kernels::cpu::Strides outer = kernels::cpu::dense_strides(whole);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(Shape(sizes));
@@ -63,7 +65,8 @@ internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs,
 }
 
 void prepare_strided(const PrepareCall& call) {
-  const auto p = plan_slice(call.shape(0), call.attrs, call.attrs.ints("sizes"), itemsize(call.dtype(0)), false);
+  const auto p = plan_slice(call.shape(0), call.attrs, call.attrs.ints("sizes"),
+                            itemsize(call.dtype(0)), false);
   // One contiguous part of the operand.
   if (p->plan.run != 0 && p->plan.rank == 0) return call.view(0, p->offset);
   call.set(
@@ -77,7 +80,8 @@ void prepare_strided(const PrepareCall& call) {
 
 void prepare_spread(const PrepareCall& call) {
   const Type& result = *call.out.results[0];
-  const auto p = plan_slice(result.shape(), call.attrs, call.shape(0).to_vector(), itemsize(call.dtype(0)), true);
+  const auto p = plan_slice(result.shape(), call.attrs, call.shape(0).to_vector(),
+                            itemsize(call.dtype(0)), true);
   p->zero_bytes = result.count() == call.types[0]->count() ? 0 : result.bytes();
   call.set(
       [](const KernelCall& k) {
@@ -104,10 +108,12 @@ Values lower_slice(Operands in, const Attrs& attrs) {
   const Shape& shape = in[0].shape();
   const Ints &from = attrs.ints("start"), &to = attrs.ints("stop");
   const Ints step = attrs.has("step") ? attrs.ints("step") : Ints(from.size(), 1);
-  ETUDE_REQUIRE(from.size() == to.size() && from.size() == step.size() && at(shape.rank()) >= from.size(),
-                "start, stop and step have {}, {} and {} entries for an operand 'x' of shape {}. Give one per axis, or "
-                "for the first axes",
-                from.size(), to.size(), step.size(), shape.to_string());
+  ETUDE_REQUIRE(
+      from.size() == to.size() && from.size() == step.size() && at(shape.rank()) >= from.size(),
+      "start, stop and step have {}, {} and {} entries for an operand 'x' of shape {}. Give one "
+      "per axis, or "
+      "for the first axes",
+      from.size(), to.size(), step.size(), shape.to_string());
   Ints starts(at(shape.rank()), 0), sizes = shape.to_vector(), steps(at(shape.rank()), 1);
   for (std::size_t a = 0; a < from.size(); ++a) {
     ETUDE_REQUIRE(step[a] != 0, "the step of axis {} is 0. Steps are positive or negative", a);
@@ -126,8 +132,8 @@ Ints shifts(const Attrs& attrs, const Shape& shape) {
     for (const int64_t a : attrs.ints("axis")) out.push_back(normalize_axis(a, shape.rank()));
     return out;
   }();
-  ETUDE_REQUIRE(given.size() == 1 || given.size() == axes.size(), "shift has {} entries for {} axes", given.size(),
-                axes.size());
+  ETUDE_REQUIRE(given.size() == 1 || given.size() == axes.size(),
+                "shift has {} entries for {} axes", given.size(), axes.size());
   Ints out(at(shape.rank()), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const int64_t size = std::max<int64_t>(shape[axes[i]], 1);
@@ -163,16 +169,22 @@ void define_slicing(Registry& r) {
       .kind = Kind::kLinear,
       .doc = "sizes[i] elements of axis i of x from starts[i] on, steps[i] apart.",
       .operands = {"x"},
-      .attrs = {{"starts", AttrKind::kInts}, {"sizes", AttrKind::kInts}, {"steps", AttrKind::kInts}},
+      .attrs = {{"starts", AttrKind::kInts},
+                {"sizes", AttrKind::kInts},
+                {"steps", AttrKind::kInts}},
       .type = strided_type,
       .kernel = prepare_strided,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            return call_on("spread_slice", ct, {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
+            return call_on("spread_slice", ct,
+                           {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
           },
-      .samples = {.calls = {{{"[4,3]"}, {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},
-                            {{"[4,3]"}, {{"starts", Ints{1, 0}}, {"sizes", Ints{2, 3}}, {"steps", Ints{1, 1}}}},
-                            {{"[2]"}, {{"starts", Ints{0}}, {"sizes", Ints{0}}, {"steps", Ints{1}}}}}},
+      .samples =
+          {.calls = {{{"[4,3]"},
+                      {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},
+                     {{"[4,3]"},
+                      {{"starts", Ints{1, 0}}, {"sizes", Ints{2, 3}}, {"steps", Ints{1, 1}}}},
+                     {{"[2]"}, {{"starts", Ints{0}}, {"sizes", Ints{0}}, {"steps", Ints{1}}}}}},
       .errors = {{{"float32[2]"},
                   "do not lie in axis 0 of size 2",
                   {{"starts", Ints{1}}, {"sizes", Ints{2}}, {"steps", Ints{1}}}}},
@@ -183,32 +195,51 @@ void define_slicing(Registry& r) {
       .kind = Kind::kLinear,
       .doc = "Zeros of the given shape with x put at starts[i], steps[i] apart along axis i.",
       .operands = {"x"},
-      .attrs = {{"shape", AttrKind::kInts}, {"starts", AttrKind::kInts}, {"steps", AttrKind::kInts}},
-      .type = [](const TypeCall& call) { return Types{call.make(call.dtype(0), Shape(call.attrs.ints("shape")))}; },
+      .attrs = {{"shape", AttrKind::kInts},
+                {"starts", AttrKind::kInts},
+                {"steps", AttrKind::kInts}},
+      .type =
+          [](const TypeCall& call) {
+            return Types{call.make(call.dtype(0), Shape(call.attrs.ints("shape")))};
+          },
       .kernel = prepare_spread,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            return call_on("strided_slice", ct, {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
+            return call_on("strided_slice", ct,
+                           {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
           },
-      .samples = {.calls = {{{"[2,2]"}, {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},
+      .samples =
+          {.calls = {{{"[2,2]"},
+                      {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},
   });
   r.define({
       .name = "slice",
       .kind = Kind::kComposition,
-      .doc = "The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative numbers and "
-             "ends beyond the size; missing axes stay whole. Contiguous parts share storage until a write.",
+      .doc = "The part of x from start[i] to before stop[i] along axis i, by Python's rules for "
+             "negative numbers and "
+             "ends beyond the size; missing axes stay whole. Contiguous parts share storage until "
+             "a write.",
       .operands = {"x"},
-      .attrs = {{"start", AttrKind::kInts}, {"stop", AttrKind::kInts}, {"step", AttrKind::kInts, none}},
+      .attrs = {{"start", AttrKind::kInts},
+                {"stop", AttrKind::kInts},
+                {"step", AttrKind::kInts, none}},
       .lower = lower_slice,
-      .samples = {.calls = {{{"[4,3]"}, {{"start", Ints{1}}, {"stop", Ints{3}}}},
-                            {{"[4,3]"}, {{"start", Ints{-1, 0}}, {"stop", Ints{0, 9}}, {"step", Ints{-2, 2}}}}}},
-      .errors = {{{"float32[2]"}, "the step of axis 0 is 0", {{"start", Ints{0}}, {"stop", Ints{1}}, {"step", Ints{0}}}},
-                 {{"float32[2]"}, "start, stop and step have 2, 1 and 2", {{"start", Ints{0, 0}}, {"stop", Ints{1}}}}},
+      .samples =
+          {.calls = {{{"[4,3]"}, {{"start", Ints{1}}, {"stop", Ints{3}}}},
+                     {{"[4,3]"},
+                      {{"start", Ints{-1, 0}}, {"stop", Ints{0, 9}}, {"step", Ints{-2, 2}}}}}},
+      .errors = {{{"float32[2]"},
+                  "the step of axis 0 is 0",
+                  {{"start", Ints{0}}, {"stop", Ints{1}}, {"step", Ints{0}}}},
+                 {{"float32[2]"},
+                  "start, stop and step have 2, 1 and 2",
+                  {{"start", Ints{0, 0}}, {"stop", Ints{1}}}}},
   });
   r.define({
       .name = "roll",
       .kind = Kind::kComposition,
-      .doc = "x with its elements moved by `shift` places along the given axes, round the end; without axes x is rolled "
+      .doc = "x with its elements moved by `shift` places along the given axes, round the end; "
+             "without axes x is rolled "
              "as if flat.",
       .operands = {"x"},
       .attrs = {{"shift", AttrKind::kInts}, {"axis", AttrKind::kInts, none}},
@@ -216,7 +247,9 @@ void define_slicing(Registry& r) {
       .samples = {.calls = {{{"[2,3]"}, {{"shift", Ints{1}}}},
                             {{"[4,3]"}, {{"shift", Ints{-1, 2}}, {"axis", Ints{0, 1}}}},
                             {{"[0]"}, {{"shift", Ints{1}}}}}},
-      .errors = {{{"float32[2,3]"}, "shift has 2 entries for 1 axes", {{"shift", Ints{1, 2}}, {"axis", Ints{0}}}}},
+      .errors = {{{"float32[2,3]"},
+                  "shift has 2 entries for 1 axes",
+                  {{"shift", Ints{1, 2}}, {"axis", Ints{0}}}}},
   });
 }
 

@@ -78,7 +78,8 @@ void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
   const int64_t strips = (rows + kTile - 1) / kTile;
   const int64_t units = outer_count(outer, outer.rank) * strips;
   const int64_t per_chunk = std::max<int64_t>(1, kChunkBytes / (kTile * columns * kBytes));
-  const double cost = static_cast<double>(units * kTile * columns * kBytes) / (kBytesPerMicrosecond / 2);
+  const double cost =
+      static_cast<double>(units * kTile * columns * kBytes) / (kBytesPerMicrosecond / 2);
   parallel_for((units + per_chunk - 1) / per_chunk, cost, [&](int64_t c) {
     const int64_t end = std::min(units, (c + 1) * per_chunk);
     for (int64_t unit = c * per_chunk; unit < end; ++unit) {
@@ -125,7 +126,7 @@ int64_t outer_count(const CopyPlan& plan, int rank) {
 }
 
 CopyPlan merge_axes(std::span<const int64_t> sizes, std::span<const int64_t> from,
-                   std::span<const int64_t> to, int64_t item) {
+                    std::span<const int64_t> to, int64_t item) {
   CopyPlan plan;
   plan.run = item;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -20,10 +20,10 @@ Strides dense_strides(const Shape& shape);
 
 // Axes merged where both sides allow it; what is contiguous on both sides is one run.
 struct CopyPlan {
-  int64_t run = 0;    // bytes copied at once; 0: nothing to do
-  int rank = 0;       // axes around the run, outermost first
+  int64_t run = 0;  // bytes copied at once; 0: nothing to do
+  int rank = 0;     // axes around the run, outermost first
   Strides sizes{};
-  Strides from{};     // strides in bytes
+  Strides from{};  // strides in bytes
   Strides to{};
 };
 
@@ -64,8 +64,7 @@ int64_t outer_count(const CopyPlan& plan, int rank);
 
 // `n` runs of `run` bytes with strides in bytes; kRun is the run, or 0 if it is not known.
 template <std::size_t kRun>
-inline void copy_line(char* out, const char* in, int64_t n, int64_t to, int64_t from,
-                      int64_t run) {
+inline void copy_line(char* out, const char* in, int64_t n, int64_t to, int64_t from, int64_t run) {
   for (int64_t i = 0; i < n; ++i) {
     std::memcpy(out, in, kRun != 0 ? kRun : static_cast<std::size_t>(run));
     out += to;
@@ -77,14 +76,22 @@ inline void copy_line(char* out, const char* in, int64_t n, int64_t to, int64_t 
 template <class F>
 void with_run(int64_t run, F&& f) {
   switch (run) {
-    case 1: return f.template operator()<1>();
-    case 2: return f.template operator()<2>();
-    case 4: return f.template operator()<4>();
-    case 8: return f.template operator()<8>();
-    case 16: return f.template operator()<16>();
-    case 32: return f.template operator()<32>();
-    case 64: return f.template operator()<64>();
-    default: return f.template operator()<0>();
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 4:
+      return f.template operator()<4>();
+    case 8:
+      return f.template operator()<8>();
+    case 16:
+      return f.template operator()<16>();
+    case 32:
+      return f.template operator()<32>();
+    case 64:
+      return f.template operator()<64>();
+    default:
+      return f.template operator()<0>();
   }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/kernels/cpu/gather.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+
+#include <fmt/format.h>
 
 #include "etude/core/op.h"
 #include "etude/device/cpu/parallel.h"
@@ -139,7 +139,8 @@ void walk_repeated(const IndexWalk& walk, const Places& places, char* x, char* v
         const int64_t offset = places.in_x[at(b)];
         if (offset == kDropped) continue;
         const auto hash = (static_cast<uint64_t>(offset) * 0x9E3779B97F4A7C15ull) >> 32;
-        if (!by_outer && static_cast<int64_t>(hash % static_cast<uint64_t>(parts)) != part) continue;
+        if (!by_outer && static_cast<int64_t>(hash % static_cast<uint64_t>(parts)) != part)
+          continue;
         block(walk.after, x + place.from + offset, v + place.to + places.value(b), f);
       }
     }
@@ -153,11 +154,12 @@ void walk_all(const IndexWalk& walk, const Places& places, char* x, char* v, con
 }
 
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
+using Wide =
+    std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
 
 template <class T>
-inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> ||
-                                   std::is_same_v<T, std::complex<double>>;
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
 // Integers wrap: the arithmetic is done without sign.
 template <Update kMode, class T>
@@ -166,8 +168,10 @@ T combine(T a, T b) {
     return kMode == Update::kAdd || kMode == Update::kMax ? a || b : a && b;
   } else if constexpr (std::is_integral_v<T>) {
     using U = std::common_type_t<std::make_unsigned_t<T>, uint32_t>;
-    if constexpr (kMode == Update::kAdd) return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    if constexpr (kMode == Update::kMultiply) return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    if constexpr (kMode == Update::kAdd)
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    if constexpr (kMode == Update::kMultiply)
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
     if constexpr (kMode == Update::kMin) return std::min(a, b);
     return std::max(a, b);
   } else {
@@ -227,11 +231,20 @@ bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void
   char* to = static_cast<char*>(x);
   char* from = const_cast<char*>(static_cast<const char*>(v));
   switch (mode) {
-    case Update::kAdd: update_mode<Update::kAdd>(walk, dtype, places, to, from); return true;
-    case Update::kMultiply: update_mode<Update::kMultiply>(walk, dtype, places, to, from); return true;
-    case Update::kMin: update_mode<Update::kMin>(walk, dtype, places, to, from); return true;
-    case Update::kMax: update_mode<Update::kMax>(walk, dtype, places, to, from); return true;
-    case Update::kSet: break;
+    case Update::kAdd:
+      update_mode<Update::kAdd>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMultiply:
+      update_mode<Update::kMultiply>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMin:
+      update_mode<Update::kMin>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMax:
+      update_mode<Update::kMax>(walk, dtype, places, to, from);
+      return true;
+    case Update::kSet:
+      break;
   }
   with_run(walk.after.run, [&]<std::size_t kRun>() {
     const int64_t run = walk.after.run;

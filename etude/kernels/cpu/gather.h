@@ -25,16 +25,16 @@ struct IndexArray {
 
 // Pairs of elements of x and of v: for each place of `before`, each point, each place of `after`.
 struct IndexWalk {
-  int64_t base = 0;            // byte offset into x
-  CopyPlan before, after;      // from: strides of x, to: strides of v
+  int64_t base = 0;        // byte offset into x
+  CopyPlan before, after;  // from: strides of x, to: strides of v
   int64_t points = 1;
-  CopyPlan points_in_v;        // `to` strides of v over the points
+  CopyPlan points_in_v;  // `to` strides of v over the points
   std::vector<IndexArray> arrays;
   bool drops_outside = false;  // indices outside are skipped; else they are a fault
 };
 
-// v = the chosen elements of x; places of skipped indices are left as they are. indices: one pointer
-// per array. False after report_fault.
+// v = the chosen elements of x; places of skipped indices are left as they are. indices: one
+// pointer per array. False after report_fault.
 bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* indices);
 // Updates the chosen elements of x by those of v, in the order of v: repeated indices all count and
 // kSet keeps the last. The same bits for any number of threads.
