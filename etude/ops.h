@@ -113,12 +113,58 @@ inline Tensor multiply(const Arg& x1, const Arg& x2) {
 }
 inline Tensor operator*(const Arg& x1, const Arg& x2) { return multiply(x1, x2); }
 
+// (x1 - x2) * (x1 - x2), element by element with broadcasting.
+inline Tensor squared_difference(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("squared_difference");
+  return internal::call2(op, x1, x2);
+}
+
 // Quotient x1 / x2. Integers become float32 first: 7 / 2 is 3.5.
 inline Tensor divide(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("divide");
   return internal::call2(op, x1, x2);
 }
 inline Tensor operator/(const Arg& x1, const Arg& x2) { return divide(x1, x2); }
+
+// The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. A zero among
+// integer divisors is an error.
+inline Tensor floor_divide(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("floor_divide");
+  return internal::call2(op, x1, x2);
+}
+
+// x1 - x2 * floor(x1 / x2): it has the sign of x2, so -7 by 3 gives 2. A zero among integer
+// divisors is an error.
+inline Tensor remainder(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("remainder");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator%(const Arg& x1, const Arg& x2) { return remainder(x1, x2); }
+
+// 1 / x. Integers become float32 first.
+inline Tensor reciprocal(const Arg& x) {
+  static const Op& op = internal::op("reciprocal");
+  return internal::call1(op, x);
+}
+
+// x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an
+// error.
+inline Tensor pow(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("pow");
+  return internal::call2(op, x1, x2);
+}
+
+// x * x.
+inline Tensor square(const Arg& x) {
+  static const Op& op = internal::op("square");
+  return internal::call1(op, x);
+}
+
+// sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.
+inline Tensor hypot(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("hypot");
+  return internal::call2(op, x1, x2);
+}
 
 // -x; integers wrap.
 inline Tensor negative(const Arg& x) {
@@ -127,12 +173,64 @@ inline Tensor negative(const Arg& x) {
 }
 inline Tensor operator-(const Arg& x) { return negative(x); }
 
+// x itself.
+inline Tensor positive(const Arg& x) {
+  static const Op& op = internal::op("positive");
+  return internal::call1(op, x);
+}
+inline Tensor operator+(const Arg& x) { return positive(x); }
+
+// The magnitude of x1 with the sign of x2, which zeros have too.
+inline Tensor copysign(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("copysign");
+  return internal::call2(op, x1, x2);
+}
+
+// The number next to x1 in the direction of x2.
+inline Tensor nextafter(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("nextafter");
+  return internal::call2(op, x1, x2);
+}
+
+// The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
+inline Tensor maximum(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("maximum");
+  return internal::call2(op, x1, x2);
+}
+
+// The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.
+inline Tensor minimum(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("minimum");
+  return internal::call2(op, x1, x2);
+}
+
 // Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing.
 inline Tensor equal(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("equal");
   return internal::call2(op, x1, x2);
 }
 inline Tensor operator==(const Arg& x1, const Arg& x2) { return equal(x1, x2); }
+
+// Whether x1 and x2 differ, element by element with broadcasting; NaN differs from all.
+inline Tensor not_equal(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("not_equal");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator!=(const Arg& x1, const Arg& x2) { return not_equal(x1, x2); }
+
+// Whether x1 < x2, element by element with broadcasting.
+inline Tensor less(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("less");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator<(const Arg& x1, const Arg& x2) { return less(x1, x2); }
+
+// Whether x1 <= x2, element by element with broadcasting.
+inline Tensor less_equal(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("less_equal");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator<=(const Arg& x1, const Arg& x2) { return less_equal(x1, x2); }
 
 // Whether x1 > x2, element by element with broadcasting.
 inline Tensor greater(const Arg& x1, const Arg& x2) {
@@ -141,11 +239,384 @@ inline Tensor greater(const Arg& x1, const Arg& x2) {
 }
 inline Tensor operator>(const Arg& x1, const Arg& x2) { return greater(x1, x2); }
 
+// Whether x1 >= x2, element by element with broadcasting.
+inline Tensor greater_equal(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("greater_equal");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator>=(const Arg& x1, const Arg& x2) { return greater_equal(x1, x2); }
+
+// Whether x1 and x2 both hold.
+inline Tensor logical_and(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("logical_and");
+  return internal::call2(op, x1, x2);
+}
+
+// Whether x1 or x2 holds, or both.
+inline Tensor logical_or(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("logical_or");
+  return internal::call2(op, x1, x2);
+}
+
+// Whether exactly one of x1 and x2 holds.
+inline Tensor logical_xor(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("logical_xor");
+  return internal::call2(op, x1, x2);
+}
+
+// Whether x does not hold.
+inline Tensor logical_not(const Arg& x) {
+  static const Op& op = internal::op("logical_not");
+  return internal::call1(op, x);
+}
+
 // x1 where the condition holds, else x2, with broadcasting.
 inline Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("where");
   const Arg* const args[] = {&condition, &x1, &x2};
   return internal::only(internal::call(op, args, op.default_attrs(), condition.where()));
+}
+
+// The bits that x1 and x2 share.
+inline Tensor bitwise_and(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("bitwise_and");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator&(const Arg& x1, const Arg& x2) { return bitwise_and(x1, x2); }
+
+// The bits of x1 and of x2.
+inline Tensor bitwise_or(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("bitwise_or");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator|(const Arg& x1, const Arg& x2) { return bitwise_or(x1, x2); }
+
+// The bits in which x1 and x2 differ.
+inline Tensor bitwise_xor(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("bitwise_xor");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator^(const Arg& x1, const Arg& x2) { return bitwise_xor(x1, x2); }
+
+// x with every bit turned over.
+inline Tensor bitwise_invert(const Arg& x) {
+  static const Op& op = internal::op("bitwise_invert");
+  return internal::call1(op, x);
+}
+inline Tensor operator~(const Arg& x) { return bitwise_invert(x); }
+
+// The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.
+inline Tensor bitwise_left_shift(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("bitwise_left_shift");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator<<(const Arg& x1, const Arg& x2) { return bitwise_left_shift(x1, x2); }
+
+// The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is negative
+// or at least the number of bits.
+inline Tensor bitwise_right_shift(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("bitwise_right_shift");
+  return internal::call2(op, x1, x2);
+}
+inline Tensor operator>>(const Arg& x1, const Arg& x2) { return bitwise_right_shift(x1, x2); }
+
+// The largest integer not above x, in the dtype of x.
+inline Tensor floor(const Arg& x) {
+  static const Op& op = internal::op("floor");
+  return internal::call1(op, x);
+}
+
+// The smallest integer not below x, in the dtype of x.
+inline Tensor ceil(const Arg& x) {
+  static const Op& op = internal::op("ceil");
+  return internal::call1(op, x);
+}
+
+// The integer nearest to x, in the dtype of x; halves go to the even one.
+inline Tensor round(const Arg& x) {
+  static const Op& op = internal::op("round");
+  return internal::call1(op, x);
+}
+
+// x without its fraction, in the dtype of x.
+inline Tensor trunc(const Arg& x) {
+  static const Op& op = internal::op("trunc");
+  return internal::call1(op, x);
+}
+
+// Whether x is neither infinite nor NaN.
+inline Tensor isfinite(const Arg& x) {
+  static const Op& op = internal::op("isfinite");
+  return internal::call1(op, x);
+}
+
+// Whether x is infinite.
+inline Tensor isinf(const Arg& x) {
+  static const Op& op = internal::op("isinf");
+  return internal::call1(op, x);
+}
+
+// Whether x is NaN.
+inline Tensor isnan(const Arg& x) {
+  static const Op& op = internal::op("isnan");
+  return internal::call1(op, x);
+}
+
+// Whether x is negative, -0 and NaN by their sign bit.
+inline Tensor signbit(const Arg& x) {
+  static const Op& op = internal::op("signbit");
+  return internal::call1(op, x);
+}
+
+struct ClipOptions {
+  OptionalArg min = {};
+  OptionalArg max = {};
+};
+// x with what is below `min` replaced by min and what is above `max` by max. An absent bound does
+// not bind. The gradient at a bound goes to x.
+inline Tensor clip(const Arg& x, const ClipOptions& options = {}) {
+  static const Op& op = internal::op("clip");
+  const Arg min_arg(options.min, x.where());
+  const Arg max_arg(options.max, x.where());
+  const Arg* const args[] = {&x, &min_arg, &max_arg};
+  return internal::only(internal::call(op, args, op.default_attrs(), x.where()));
+}
+
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> posinf = {};
+  std::optional<double> neginf = {};
+};
+// x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to the
+// largest numbers of the dtype.
+inline Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {}) {
+  static const Op& op = internal::op("nan_to_num");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.nan), internal::to_attr(options.posinf), internal::to_attr(options.neginf)}), x.where()));
+}
+
+// e to the power x.
+inline Tensor exp(const Arg& x) {
+  static const Op& op = internal::op("exp");
+  return internal::call1(op, x);
+}
+
+// 2 to the power x.
+inline Tensor exp2(const Arg& x) {
+  static const Op& op = internal::op("exp2");
+  return internal::call1(op, x);
+}
+
+// 10 to the power x.
+inline Tensor exp10(const Arg& x) {
+  static const Op& op = internal::op("exp10");
+  return internal::call1(op, x);
+}
+
+// exp(x) - 1, exact to the last digits near x = 0.
+inline Tensor expm1(const Arg& x) {
+  static const Op& op = internal::op("expm1");
+  return internal::call1(op, x);
+}
+
+// Natural logarithm of x.
+inline Tensor log(const Arg& x) {
+  static const Op& op = internal::op("log");
+  return internal::call1(op, x);
+}
+
+// Logarithm of x to base 2.
+inline Tensor log2(const Arg& x) {
+  static const Op& op = internal::op("log2");
+  return internal::call1(op, x);
+}
+
+// Logarithm of x to base 10.
+inline Tensor log10(const Arg& x) {
+  static const Op& op = internal::op("log10");
+  return internal::call1(op, x);
+}
+
+// log(1 + x), exact to the last digits near x = 0.
+inline Tensor log1p(const Arg& x) {
+  static const Op& op = internal::op("log1p");
+  return internal::call1(op, x);
+}
+
+// log(1 - exp(x)) for x below 0, exact to the last digits everywhere: log1mexp(-1) is -0.4586751.
+inline Tensor log1mexp(const Arg& x) {
+  static const Op& op = internal::op("log1mexp");
+  return internal::call1(op, x);
+}
+
+// log(exp(x1) + exp(x2)) without overflow on the way.
+inline Tensor logaddexp(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("logaddexp");
+  return internal::call2(op, x1, x2);
+}
+
+// Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.
+inline Tensor sqrt(const Arg& x) {
+  static const Op& op = internal::op("sqrt");
+  return internal::call1(op, x);
+}
+
+// 1 / sqrt(x).
+inline Tensor rsqrt(const Arg& x) {
+  static const Op& op = internal::op("rsqrt");
+  return internal::call1(op, x);
+}
+
+// Cube root of x; the principal one of a complex number.
+inline Tensor cbrt(const Arg& x) {
+  static const Op& op = internal::op("cbrt");
+  return internal::call1(op, x);
+}
+
+// Sine of x in radians.
+inline Tensor sin(const Arg& x) {
+  static const Op& op = internal::op("sin");
+  return internal::call1(op, x);
+}
+
+// Cosine of x in radians.
+inline Tensor cos(const Arg& x) {
+  static const Op& op = internal::op("cos");
+  return internal::call1(op, x);
+}
+
+// Tangent of x in radians.
+inline Tensor tan(const Arg& x) {
+  static const Op& op = internal::op("tan");
+  return internal::call1(op, x);
+}
+
+// The angle between -pi/2 and pi/2 whose sine is x.
+inline Tensor asin(const Arg& x) {
+  static const Op& op = internal::op("asin");
+  return internal::call1(op, x);
+}
+
+// The angle between 0 and pi whose cosine is x.
+inline Tensor acos(const Arg& x) {
+  static const Op& op = internal::op("acos");
+  return internal::call1(op, x);
+}
+
+// The angle between -pi/2 and pi/2 whose tangent is x.
+inline Tensor atan(const Arg& x) {
+  static const Op& op = internal::op("atan");
+  return internal::call1(op, x);
+}
+
+// The angle of the point (x2, x1), between -pi and pi: atan(x1 / x2) in the right quadrant. Its
+// gradient at (0, 0) is 0.
+inline Tensor atan2(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("atan2");
+  return internal::call2(op, x1, x2);
+}
+
+// Hyperbolic sine of x.
+inline Tensor sinh(const Arg& x) {
+  static const Op& op = internal::op("sinh");
+  return internal::call1(op, x);
+}
+
+// Hyperbolic cosine of x.
+inline Tensor cosh(const Arg& x) {
+  static const Op& op = internal::op("cosh");
+  return internal::call1(op, x);
+}
+
+// Hyperbolic tangent of x.
+inline Tensor tanh(const Arg& x) {
+  static const Op& op = internal::op("tanh");
+  return internal::call1(op, x);
+}
+
+// The number whose hyperbolic sine is x.
+inline Tensor asinh(const Arg& x) {
+  static const Op& op = internal::op("asinh");
+  return internal::call1(op, x);
+}
+
+// The number, not negative, whose hyperbolic cosine is x.
+inline Tensor acosh(const Arg& x) {
+  static const Op& op = internal::op("acosh");
+  return internal::call1(op, x);
+}
+
+// The number whose hyperbolic tangent is x.
+inline Tensor atanh(const Arg& x) {
+  static const Op& op = internal::op("atanh");
+  return internal::call1(op, x);
+}
+
+// Error function of x.
+inline Tensor erf(const Arg& x) {
+  static const Op& op = internal::op("erf");
+  return internal::call1(op, x);
+}
+
+// 1 - erf(x), without cancellation for large x.
+inline Tensor erfc(const Arg& x) {
+  static const Op& op = internal::op("erfc");
+  return internal::call1(op, x);
+}
+
+// The number whose erf is x, for x between -1 and 1.
+inline Tensor erfinv(const Arg& x) {
+  static const Op& op = internal::op("erfinv");
+  return internal::call1(op, x);
+}
+
+// Logarithm of the absolute value of the gamma function of x.
+inline Tensor lgamma(const Arg& x) {
+  static const Op& op = internal::op("lgamma");
+  return internal::call1(op, x);
+}
+
+// Derivative of lgamma at x.
+inline Tensor digamma(const Arg& x) {
+  static const Op& op = internal::op("digamma");
+  return internal::call1(op, x);
+}
+
+// x with its imaginary part negated; real x comes back as it is.
+inline Tensor conj(const Arg& x) {
+  static const Op& op = internal::op("conj");
+  return internal::call1(op, x);
+}
+
+// Real part of x, a real tensor; real x comes back as it is.
+inline Tensor real(const Arg& x) {
+  static const Op& op = internal::op("real");
+  return internal::call1(op, x);
+}
+
+// Imaginary part of x, a real tensor; zeros for real x.
+inline Tensor imag(const Arg& x) {
+  static const Op& op = internal::op("imag");
+  return internal::call1(op, x);
+}
+
+// Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its gradient at
+// 0 is 0.
+inline Tensor abs(const Arg& x) {
+  static const Op& op = internal::op("abs");
+  return internal::call1(op, x);
+}
+
+// -1, 0 or 1 by the sign of x; x / abs(x) of complex x.
+inline Tensor sign(const Arg& x) {
+  static const Op& op = internal::op("sign");
+  return internal::call1(op, x);
+}
+
+// Angle of x in the complex plane, between -pi and pi. Integers become float32 first.
+inline Tensor angle(const Arg& x) {
+  static const Op& op = internal::op("angle");
+  return internal::call1(op, x);
 }
 
 struct SumOptions {
@@ -438,5 +909,105 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   const Arg* const args[] = {&x, &ids};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
 }
+namespace nn {
+
+// 1 / (1 + exp(-x)).
+inline Tensor sigmoid(const Arg& x) {
+  static const Op& op = internal::op("sigmoid");
+  return internal::call1(op, x);
+}
+
+// log(sigmoid(x)), without overflow: about x for very negative x.
+inline Tensor log_sigmoid(const Arg& x) {
+  static const Op& op = internal::op("log_sigmoid");
+  return internal::call1(op, x);
+}
+
+// log(1 + exp(x)), without overflow: about x for large x.
+inline Tensor softplus(const Arg& x) {
+  static const Op& op = internal::op("softplus");
+  return internal::call1(op, x);
+}
+
+// x / (1 + |x|).
+inline Tensor softsign(const Arg& x) {
+  static const Op& op = internal::op("softsign");
+  return internal::call1(op, x);
+}
+
+// x * sigmoid(x), also called swish.
+inline Tensor silu(const Arg& x) {
+  static const Op& op = internal::op("silu");
+  return internal::call1(op, x);
+}
+
+// x * tanh(softplus(x)).
+inline Tensor mish(const Arg& x) {
+  static const Op& op = internal::op("mish");
+  return internal::call1(op, x);
+}
+
+// The larger of x and 0. Its gradient at 0 is 0.
+inline Tensor relu(const Arg& x) {
+  static const Op& op = internal::op("relu");
+  return internal::call1(op, x);
+}
+
+// x between 0 and 6. Its gradient at both ends is 0.
+inline Tensor relu6(const Arg& x) {
+  static const Op& op = internal::op("relu6");
+  return internal::call1(op, x);
+}
+
+struct LeakyReluOptions {
+  double slope = 0.2;
+};
+// x where it is positive, else slope * x. The gradient at 0 is the slope.
+inline Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options = {}) {
+  static const Op& op = internal::op("leaky_relu");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.slope)}), x.where()));
+}
+
+struct EluOptions {
+  double alpha = 1;
+};
+// x where it is positive, else alpha * (exp(x) - 1).
+inline Tensor elu(const Arg& x, const EluOptions& options = {}) {
+  static const Op& op = internal::op("elu");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.alpha)}), x.where()));
+}
+
+// scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
+inline Tensor selu(const Arg& x) {
+  static const Op& op = internal::op("selu");
+  return internal::call1(op, x);
+}
+
+// relu6(x + 3) / 6.
+inline Tensor hard_sigmoid(const Arg& x) {
+  static const Op& op = internal::op("hard_sigmoid");
+  return internal::call1(op, x);
+}
+
+// x * relu6(x + 3) / 6.
+inline Tensor hard_swish(const Arg& x) {
+  static const Op& op = internal::op("hard_swish");
+  return internal::call1(op, x);
+}
+
+struct GeluOptions {
+  std::string approximate = "none";
+};
+// x times the normal distribution function at x; approximate = "tanh" takes a cheaper formula for
+// it.
+inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
+  static const Op& op = internal::op("gelu");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.approximate)}), x.where()));
+}
+
+}  // namespace nn
 
 }  // namespace ETUDE_API etude

@@ -114,7 +114,7 @@ class Function {
       if (!a.required) out += fmt::format("  {} {} = {};\n", type_of(a), a.name, default_of(a));
     }
     for (const OperandDef& d : op_.def().operands) {
-      if (d.optional) out += fmt::format("  Tensor {} = {{}};\n", d.name);
+      if (d.optional) out += fmt::format("  OptionalArg {} = {{}};\n", d.name);
     }
     return out + "};\n";
   }

@@ -26,11 +26,13 @@ void prepare_full(const PrepareCall& call) {
   p->plan.is_dense = false;
   p->plan.rank = 1;
   p->plan.sizes[0] = p->count;
-  call.set([](const KernelCall& k) {
-    const auto& q = *static_cast<const CopyParams*>(k.params);
-    kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
-    return true;
-  }, p);
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const CopyParams*>(k.params);
+        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
+        return true;
+      },
+      p);
 }
 
 void prepare_astype(const PrepareCall& call) {
@@ -39,11 +41,13 @@ void prepare_astype(const PrepareCall& call) {
   p->count = call.out.results[0]->count();
   p->from = call.dtype(0);
   p->to = call.out.results[0]->dtype();
-  call.set([](const KernelCall& k) {
-    const auto& q = *static_cast<const CopyParams*>(k.params);
-    internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
-    return true;
-  }, p);
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const CopyParams*>(k.params);
+        internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
+        return true;
+      },
+      p);
 }
 
 // A record without operands, or with one of which only the type matters: tensors of one value.
@@ -58,7 +62,8 @@ OpDef constant(std::string_view name, std::string_view doc) {
       .lower =
           [](Operands, const Attrs& attrs) {
             const Shape shape(attrs.ints("shape"));
-            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more", shape.to_string());
+            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                          shape.to_string());
             return Values{internal::full(intern_type(attrs.dtype("dtype"), shape), kValue)};
           },
       .samples = {.calls = {{{}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
@@ -77,7 +82,8 @@ OpDef constant_like(std::string_view name, std::string_view doc) {
       .lower =
           [](Operands in, const Attrs& attrs) {
             const DType dtype = attrs.has("dtype") ? attrs.dtype("dtype") : in[0].dtype();
-            return Values{internal::full(intern_type(dtype, in[0].shape(), in[0].device()), kValue)};
+            return Values{
+                internal::full(intern_type(dtype, in[0].shape(), in[0].device()), kValue)};
           },
       .samples = {.calls = {{{"[2,3]"}}, {{"[2]"}, {{"dtype", kInt32}}}}},
   };
@@ -86,10 +92,15 @@ OpDef constant_like(std::string_view name, std::string_view doc) {
 void define_constants(Registry& r) {
   r.define(constant<0>("zeros", "A tensor of zeros of the given shape."));
   r.define(constant<1>("ones", "A tensor of ones of the given shape."));
-  r.define(constant<0>("empty", "A tensor of the given shape whose elements nothing should rely on; they are zeros."));
-  r.define(constant_like<0>("zeros_like", "Zeros of the shape of x, and of its dtype unless another is given."));
-  r.define(constant_like<1>("ones_like", "Ones of the shape of x, and of its dtype unless another is given."));
-  r.define(constant_like<0>("empty_like", "A tensor of the shape of x whose elements nothing should rely on."));
+  r.define(constant<0>(
+      "empty",
+      "A tensor of the given shape whose elements nothing should rely on; they are zeros."));
+  r.define(constant_like<0>("zeros_like",
+                            "Zeros of the shape of x, and of its dtype unless another is given."));
+  r.define(constant_like<1>("ones_like",
+                            "Ones of the shape of x, and of its dtype unless another is given."));
+  r.define(constant_like<0>("empty_like",
+                            "A tensor of the shape of x whose elements nothing should rely on."));
   r.define({
       .name = "full_like",
       .kind = Kind::kComposition,
@@ -115,13 +126,17 @@ void define_creation(Registry& r) {
             ETUDE_REQUIRE(call.rank(0) == 0, "operand 'value' has shape {}, but must be a scalar",
                           call.shape(0).to_string());
             const Shape shape(call.attrs.ints("shape"));
-            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more", shape.to_string());
+            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                          shape.to_string());
             return Types{call.make(call.dtype(0), shape)};
           },
       .kernel = prepare_full,
-      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return internal::sum_to(ct, {}); },
+      .transpose = [](Operands, int, const Tensor& ct,
+                      const Attrs&) { return internal::sum_to(ct, {}); },
       .samples = {.calls = {{{"[]"}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
-      .errors = {{{"float32[]"}, "shape [?] has a negative size", {{"shape", std::vector<int64_t>{-1}}}}},
+      .errors = {{{"float32[]"},
+                  "shape [?] has a negative size",
+                  {{"shape", std::vector<int64_t>{-1}}}}},
   });
   r.define({
       .name = "astype",
