@@ -909,6 +909,7 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   const Arg* const args[] = {&x, &ids};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
 }
+
 namespace nn {
 
 // 1 / (1 + exp(-x)).
