@@ -683,6 +683,17 @@ inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& opti
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("array_equal");
   return internal::call2(op, x1, x2);
+struct MatmulOptions {
+  bool transpose_x = false;
+  bool transpose_y = false;
+};
+// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
+// operand with one axis is a row on the left and a column on the right, and its axis is not in the
+// result. transpose_x and transpose_y exchange the last two axes of an operand first.
+inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
+  static const Op& op = internal::op("matmul");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
 }
 
 namespace nn {
@@ -782,6 +793,52 @@ inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
   static const Op& op = internal::op("gelu");
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.approximate)}), x.where()));
+}
+
+struct Conv2dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+  int64_t groups = 1;
+  Tensor bias = {};
+};
+// Convolution of x [n, height, width, channels] with filter [height, width, channels / groups,
+// outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left,
+// right}; strides and dilations are one number or two.
+inline Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options = {}) {
+  static const Op& op = internal::op("conv2d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.strides), internal::to_attr(options.padding), internal::to_attr(options.explicit_padding), internal::to_attr(options.dilations), internal::to_attr(options.groups)}), x.where()));
+}
+
+struct MaxPool2dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Largest element of each window of x [n, height, width, channels]. strides default to the window;
+// padding is "valid", "same" or explicit_padding {top, bottom, left, right}. Of equal maxima the
+// first one gets the gradient.
+inline Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options = {}) {
+  static const Op& op = internal::op("max_pool2d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(window), internal::to_attr(options.strides), internal::to_attr(options.padding), internal::to_attr(options.explicit_padding)}), x.where()));
+}
+
+struct AvgPool2dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Mean of each window of x [n, height, width, channels], over the elements inside the image.
+// strides default to the window; padding is "valid", "same" or explicit_padding {top, bottom, left,
+// right}.
+inline Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options = {}) {
+  static const Op& op = internal::op("avg_pool2d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(window), internal::to_attr(options.strides), internal::to_attr(options.padding), internal::to_attr(options.explicit_padding)}), x.where()));
 }
 
 }  // namespace nn
