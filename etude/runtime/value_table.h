@@ -67,7 +67,7 @@ class ValueTable {
   }
   void grow() {
     const std::vector<KnownValue> old = std::move(places_);
-    places_ = std::vector<KnownValue>(old.empty() ? 64 : old.size() * 2);
+    places_ = std::vector<KnownValue>(old.empty() ? 128 : old.size() * 4);
     mask_ = places_.size() - 1;
     for (const KnownValue& value : old) {
       if (value.id == 0) continue;
