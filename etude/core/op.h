@@ -117,9 +117,9 @@ struct VjpCall {
   Operands out;
   Operands cotangents;  // of the results; some may be absent, never all
   const Attrs& attrs;
-  uint64_t wanted;  // bit i: the cotangent of operand i is asked for
+  uint64_t wanted;  // bit i: the cotangent of operand i is asked for; bit 63: of all from 63 on
 
-  bool wants(std::size_t i) const { return (wanted >> i) & 1; }
+  bool wants(std::size_t i) const { return (wanted >> (i < 63 ? i : 63)) & 1; }
   const Tensor& ct() const { return cotangents[0]; }
 };
 // One entry per operand; absent where not wanted or where there is none.
