@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes etude/ops.h from the op records: `opgen --write`, `opgen --check` (exit 1 if stale).
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "etude/core/registry.h"
 
@@ -62,7 +62,8 @@ std::string type_of(const AttrDef& def) {
 std::string default_of(const AttrDef& def) {
   const etude::AttrValue& v = def.default_value;
   if (v.index() == 0) return "{}";
-  if (const auto* d = std::get_if<etude::DType>(&v)) return fmt::format("DType::k{}", pascal(name(*d)));
+  if (const auto* d = std::get_if<etude::DType>(&v))
+    return fmt::format("DType::k{}", pascal(name(*d)));
   if (const auto* ints = std::get_if<std::vector<int64_t>>(&v)) {
     return fmt::format("IntList{{{}}}", fmt::join(*ints, ", "));
   }
@@ -131,13 +132,16 @@ class Function {
   std::string parameters() const {
     std::vector<std::string> list;
     for (const OperandDef& d : op_.def().operands) {
-      if (d.variadic) list.push_back(fmt::format("const Args& {}", d.name));
-      else if (!d.optional) list.push_back(fmt::format("const Arg& {}", d.name));
+      if (d.variadic)
+        list.push_back(fmt::format("const Args& {}", d.name));
+      else if (!d.optional)
+        list.push_back(fmt::format("const Arg& {}", d.name));
     }
     for (const AttrDef& a : op_.def().attrs) {
       if (a.required) list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
     }
-    if (has_options_) list.push_back(fmt::format("const {}Options& options = {{}}", pascal(op_.name())));
+    if (has_options_)
+      list.push_back(fmt::format("const {}Options& options = {{}}", pascal(op_.name())));
     if (!has_operand_) list.push_back("CallSite where = CallSite::here()");
     return fmt::format("{}", fmt::join(list, ", "));
   }
@@ -160,17 +164,20 @@ class Function {
     std::string call;
     std::string before;
     if (op_.is_variadic() && operands.size() == 1) {
-      call = fmt::format("internal::call_list(op, {}.items(), {}, {})", operands[0].name, attrs(), site());
-    } else if (!has_options_ && op_.def().attrs.empty() && operands.size() <= 2 && operands.size() >= 1 &&
-               result_count() == 1 && !any_number() && !op_.is_variadic()) {
+      call = fmt::format("internal::call_list(op, {}.items(), {}, {})", operands[0].name, attrs(),
+                         site());
+    } else if (!has_options_ && op_.def().attrs.empty() && operands.size() <= 2 &&
+               operands.size() >= 1 && result_count() == 1 && !any_number() && !op_.is_variadic()) {
       return operands.size() == 1
                  ? fmt::format("  return internal::call1(op, {});\n", operands[0].name)
-                 : fmt::format("  return internal::call2(op, {}, {});\n", operands[0].name, operands[1].name);
+                 : fmt::format("  return internal::call2(op, {}, {});\n", operands[0].name,
+                               operands[1].name);
     } else if (operands.empty()) {
       call = fmt::format("internal::call(op, {{}}, {}, {})", attrs(), site());
     } else {
       before = fixed_arguments();
-      call = fmt::format("internal::call{}(op, args, {}, {})", op_.is_variadic() ? "_list" : "", attrs(), site());
+      call = fmt::format("internal::call{}(op, args, {}, {})", op_.is_variadic() ? "_list" : "",
+                         attrs(), site());
     }
     return before + finish(call);
   }
@@ -180,13 +187,17 @@ class Function {
     if (op_.is_variadic()) {  // leading operands, then the list
       out = "  std::vector<Tensor> args;\n";
       for (const OperandDef& d : op_.def().operands) {
-        out += d.variadic ? fmt::format("  args.insert(args.end(), {0}.items().begin(), {0}.items().end());\n", d.name)
-                          : fmt::format("  args.push_back(internal::materialize({}));\n", d.name);
+        out += d.variadic
+                   ? fmt::format(
+                         "  args.insert(args.end(), {0}.items().begin(), {0}.items().end());\n",
+                         d.name)
+                   : fmt::format("  args.push_back(internal::materialize({}));\n", d.name);
       }
       return out;
     }
     for (const OperandDef& d : op_.def().operands) {
-      if (d.optional) out += fmt::format("  const Arg {0}_arg(options.{0}, {1});\n", d.name, site());
+      if (d.optional)
+        out += fmt::format("  const Arg {0}_arg(options.{0}, {1});\n", d.name, site());
       list += fmt::format("{}&{}{}", list.empty() ? "" : ", ", d.name, d.optional ? "_arg" : "");
     }
     return out + fmt::format("  const Arg* const args[] = {{{}}};\n", list);
@@ -196,17 +207,20 @@ class Function {
     if (any_number()) return fmt::format("  return internal::list({});\n", call);
     if (!named_results()) return fmt::format("  return internal::only({});\n", call);
     std::string moves;
-    for (std::size_t i = 0; i < result_count(); ++i) moves += fmt::format("{}std::move(y[{}])", i > 0 ? ", " : "", i);
+    for (std::size_t i = 0; i < result_count(); ++i)
+      moves += fmt::format("{}std::move(y[{}])", i > 0 ? ", " : "", i);
     return fmt::format("  Values y = {};\n  return {{{}}};\n", call, moves);
   }
 
   std::string symbol() const {
     const auto& operands = op_.def().operands;
     if (operands.size() == 1) {
-      return fmt::format("inline Tensor operator{}(const Arg& x) {{ return {}(x); }}\n", op_.def().symbol, op_.name());
+      return fmt::format("inline Tensor operator{}(const Arg& x) {{ return {}(x); }}\n",
+                         op_.def().symbol, op_.name());
     }
-    return fmt::format("inline Tensor operator{}(const Arg& x1, const Arg& x2) {{ return {}(x1, x2); }}\n",
-                       op_.def().symbol, op_.name());
+    return fmt::format(
+        "inline Tensor operator{}(const Arg& x1, const Arg& x2) {{ return {}(x1, x2); }}\n",
+        op_.def().symbol, op_.name());
   }
 
   const Op& op_;
@@ -223,7 +237,8 @@ std::string header() {
   std::string out(kHead);
   out += by_space[""];
   for (const auto& [space, text] : by_space) {
-    if (!space.empty()) out += fmt::format("\nnamespace {0} {{\n{1}\n}}  // namespace {0}\n", space, text);
+    if (!space.empty())
+      out += fmt::format("\nnamespace {0} {{\n{1}\n}}  // namespace {0}\n", space, text);
   }
   return out + "\n}  // namespace ETUDE_API etude\n";
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls for the op matrix, made from records alone: operands from the types, ranges and points to
+// avoid that a record states, and a standard set of shapes for element-wise ops. Names no op.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/base/philox.h"
+#include "etude/core/op.h"
+#include "etude/core/registry.h"
+
+namespace etude::matrix {
+
+// One call of an op, with operands that have values.
+struct Call {
+  const Op* op = nullptr;
+  DType dtype = kFloat32;
+  int sample = 0;
+  std::vector<Tensor> operands;  // some may be absent
+  Attrs attrs;
+  bool is_same_tensor = false;  // all operands that share a dtype are one tensor
+
+  OperandList list() const { return OperandList(std::span<const Tensor>(operands)); }
+  // "atan2 cpu float32 sample 3".
+  std::string label(std::string_view mode) const;
+};
+
+// Numbers for one purpose, the same in every run: a stream per (op, text).
+class Draw {
+ public:
+  explicit Draw(std::string_view purpose);
+  double uniform(double low, double high);
+  uint64_t bits();
+
+ private:
+  uint64_t key_;
+  uint64_t count_ = 0;
+};
+
+// A tensor of `type` with values in [low, high], none near a point of `avoid`.
+Tensor draw_tensor(Draw& draw, const Type* type, std::pair<double, double> range,
+                   std::span<const double> avoid);
+// The same with values in [-1, 1]: a direction, a cotangent.
+Tensor draw_like(Draw& draw, const Type* type);
+
+// The dtypes that an op is tried with: those that its operands may share, or one if none do.
+std::vector<DType> dtypes_of(const Op& op);
+// All calls of one op at one dtype; `seed` picks other values for the same calls.
+std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
+// The operands of a case of `errors`: drawn as for calls (fill 0), or all of the value `fill`.
+enum class Fill { kDrawn, kZeros, kHundreds };
+Call error_call(const Op& op, const ErrorCase& c, Fill fill);
+// "int32[4]", "[2,3]" (of `dtype`), or "-" (null).
+const Type* parse_type(std::string_view text, DType dtype);
+
+}  // namespace etude::matrix

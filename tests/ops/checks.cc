@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/checks.h"
+
+#include <atomic>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "etude/core/convert.h"
+
+namespace etude::matrix {
+namespace {
+
+std::atomic<int64_t> checks{0}, skips{0};
+
+std::string grouped(int64_t n) {
+  std::string text;
+  for (; n >= 1000; n /= 1000) text = fmt::format(",{:03}{}", n % 1000, text);
+  return fmt::format("{}{}", n, text);
+}
+
+}  // namespace
+
+void expect(bool holds, const std::string& label, const std::function<std::string()>& message) {
+  ++checks;
+  if (!holds) ADD_FAILURE() << label << ": " << message();
+}
+
+void note_skip() { ++skips; }
+
+std::string summary(std::size_t ops) {
+  return fmt::format("matrix: {} ops, {} checks, {} combinations that a record refuses",
+                     grouped(static_cast<int64_t>(ops)), grouped(checks), grouped(skips));
+}
+
+Tensor deep_copy(const Tensor& x) {
+  if (!x.has_value()) return {};
+  Tensor copy = internal::make_tensor(x.type());
+  if (x.nbytes() > 0)
+    std::memcpy(TensorAccess::writable(copy), TensorAccess::data(x),
+                static_cast<std::size_t>(x.nbytes()));
+  return copy;
+}
+
+std::vector<std::complex<double>> numbers(const Tensor& x) {
+  return to_dense(x).to_vector<std::complex<double>>();
+}
+
+Tensor moved(const Tensor& x, double h, const Tensor& v) {
+  if (!v.has_value()) return x;
+  std::vector<std::complex<double>> a = numbers(x);
+  const std::vector<std::complex<double>> b = numbers(v);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += h * b[i];
+  Tensor out = internal::make_tensor(x.type());
+  internal::convert_elements(TensorAccess::writable(out), x.dtype(), a.data(), kComplex128,
+                             x.size());
+  return out;
+}
+
+double inner_product(const Tensor& a, const Tensor& b) {
+  if (!a.has_value() || !b.has_value()) return 0;
+  const auto x = numbers(a), y = numbers(b);
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += (std::conj(x[i]) * y[i]).real();
+  return sum;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return same_value(to_dense(a), to_dense(b));
+}
+
+std::string show(const Tensor& x) { return x.has_value() ? x.to_string() : "nothing"; }
+
+Values run(const Call& call) {
+  return execute(*call.op, call.list().view(), call.attrs, CallSite::here());
+}
+
+bool may_move(const Call& call, std::size_t i) {
+  return call.operands[i].has_value() && is_differentiable(call.operands[i].dtype());
+}
+bool is_smooth(const Tensor& y) { return is_differentiable(y.dtype()); }
+
+std::string operand_label(const Call& call, std::size_t i) {
+  const OperandDef& def = call.op->operand(i);
+  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - call.op->arity())
+                      : std::string(def.name);
+}
+
+std::vector<Tensor> cotangents(const Call& call, const Values& y) {
+  Draw draw(call.label("cotangent"));
+  std::vector<Tensor> out;
+  for (const Tensor& r : y) out.push_back(is_smooth(r) ? draw_like(draw, r.type()) : Tensor());
+  return out;
+}
+
+std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds) {
+  Tape tape;
+  Values y;
+  {
+    TapeContext context(tape);
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      if (may_move(call, i)) tape.watch(call.operands[i]);
+    }
+    y = run(call);
+  }
+  std::vector<Tensor> out = tape.gradient({y.data(), y.size()}, call.operands, seeds);
+  for (Tensor& g : out) {
+    if (g.has_value()) g = to_dense(g);
+  }
+  return out;
+}
+
+bool is_checked_numerically(const Call& call) {
+  return call.op->is_differentiable() && call.op->def().samples.no_gradient_check.empty() &&
+         !call.is_same_tensor;
+}
+
+}  // namespace etude::matrix

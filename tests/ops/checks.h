@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold for every call of every op, whatever the op. Each function checks one call (or one
+// record) and reports what differs; none names an op.
+#pragma once
+
+#include <complex>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/runtime/jvp.h"
+#include "etude/runtime/tape.h"
+#include "tests/ops/calls.h"
+
+namespace etude::matrix {
+
+// Notes one check; if it does not hold, a failure "LABEL: MESSAGE" of the running test.
+void expect(bool holds, const std::string& label, const std::function<std::string()>& message);
+// The combinations that a record refuses by its type rule.
+void note_skip();
+// "matrix: 213 ops, 48,112 checks".
+std::string summary(std::size_t ops);
+
+// ---- helpers on tensors, computed on the host
+Tensor deep_copy(const Tensor& x);
+// x + h * v.
+Tensor moved(const Tensor& x, double h, const Tensor& v);
+// Real part of the sum of conj(a) * b; nothing counts as zeros.
+double inner_product(const Tensor& a, const Tensor& b);
+std::vector<std::complex<double>> numbers(const Tensor& x);
+bool same_bits(const Tensor& a, const Tensor& b);  // also both absent
+std::string show(const Tensor& x);
+
+// ---- helpers on calls
+Values run(const Call& call);
+bool may_move(const Call& call, std::size_t i);  // operand i has a dtype with derivatives
+bool is_smooth(const Tensor& y);                 // result with a dtype with derivatives
+std::string operand_label(const Call& call, std::size_t i);
+// One cotangent per result, absent for those without derivatives.
+std::vector<Tensor> cotangents(const Call& call, const Values& y);
+// Gradients for all operands with these cotangents of the results; dense, some absent.
+std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds);
+bool is_checked_numerically(const Call& call);
+
+// ---- values
+void check_eager(const Call& call);      // types as inferred, equal bits again, in place, lowered
+void check_reference(const Call& call);  // element-wise: against doubles
+void check_special(const Op& op, DType dtype);  // element-wise: zeros, infinities, NaN
+void check_threads(const Call& call);           // 1, 2 and 7 threads
+void check_large(const Op& op, DType dtype);    // element-wise: more than one chunk
+void check_shared(const Call& call);            // one tensor for several operands
+
+// ---- contexts
+void check_tape(const Call& call);  // values under a tape, gradient types, absent ones
+void check_jvp(const Call& call);   // against central differences
+void check_vjp(const Call& call);   // against jvp by the inner product
+void check_second_order(const Call& call);
+void check_snapshot(const Call& call);   // operands written after the call
+void check_recording(const Call& call);  // record, replay, also gradients
+
+// ---- records
+void check_error(const Op& op, std::size_t index);
+void check_samples(const Op& op);
+void check_undifferentiable(const Call& call);
+
+}  // namespace etude::matrix

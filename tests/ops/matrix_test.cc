@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op matrix: every record of the registry by every mode, dtype and sample. Names no op: a new
+// record is tested by being there.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/ops/checks.h"
+
+namespace etude::matrix {
+namespace {
+
+class Matrix : public testing::TestWithParam<const Op*> {
+ protected:
+  const Op& op() const { return *GetParam(); }
+
+  // Runs `check` on every call that the record allows; stops at the third failure of the op.
+  void each_call(
+      void (*check)(const Call&), bool (*takes)(DType) = [](DType) { return true; }) {
+    int failures = 0;
+    for (const DType dtype : dtypes_of(op())) {
+      if (!takes(dtype)) continue;
+      for (const Call& call : calls_of(op(), dtype)) {
+        if (failures >= 3 || !is_allowed(call)) continue;
+        try {
+          check(call);
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << call.label("call") << ": unexpected error: " << error.what();
+        }
+        failures += HasFailure() ? 1 : 0;
+      }
+    }
+  }
+
+ private:
+  // A type rule may refuse some dtypes of a sample; check_samples counts that.
+  static bool is_allowed(const Call& call) {
+    try {
+      run(call);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+};
+
+bool has_derivative(DType dtype) { return is_differentiable(dtype); }
+
+TEST_P(Matrix, Samples) { check_samples(op()); }
+TEST_P(Matrix, Eager) { each_call(check_eager); }
+TEST_P(Matrix, Reference) {
+  each_call(check_reference);
+  for (const DType dtype : dtypes_of(op())) check_special(op(), dtype);
+}
+TEST_P(Matrix, Threads) {
+  each_call(check_threads);
+  check_large(op(), dtypes_of(op()).front());
+  for (const DType dtype : dtypes_of(op())) {
+    if (dtype == kFloat32) check_large(op(), dtype);
+  }
+}
+TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
+TEST_P(Matrix, Recording) { each_call(check_recording); }
+TEST_P(Matrix, Tape) { each_call(check_tape); }
+TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }
+TEST_P(Matrix, Vjp) { each_call(check_vjp, has_derivative); }
+TEST_P(Matrix, SecondOrder) { each_call(check_second_order, has_derivative); }
+TEST_P(Matrix, Snapshots) { each_call(check_snapshot, has_derivative); }
+TEST_P(Matrix, NoDerivative) { each_call(check_undifferentiable); }
+TEST_P(Matrix, Errors) {
+  for (std::size_t i = 0; i < op().def().errors.size(); ++i) check_error(op(), i);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Matrix, testing::ValuesIn(Registry::global().ops()),
+                         [](const auto& info) { return std::string(info.param->name()); });
+
+class Summary : public testing::Environment {
+ public:
+  void TearDown() override { fmt::print("{}\n", summary(Registry::global().ops().size())); }
+};
+const testing::Environment* const added = testing::AddGlobalTestEnvironment(new Summary);
+
+}  // namespace
+}  // namespace etude::matrix
