@@ -36,6 +36,7 @@ namespace internal {
 // Which samples make up batch `step` of epoch `epoch`.
 class EpochOrder {
  public:
+  EpochOrder() = default;
   // throws: kInvalidArgument for a batch below 1 or no samples to fill one.
   EpochOrder(std::int64_t samples, const EpochsOptions& options);
 
@@ -45,7 +46,7 @@ class EpochOrder {
   Position after(Position at) const;
 
  private:
-  std::int64_t samples_, steps_;
+  std::int64_t samples_ = 0, steps_ = 0;
   EpochsOptions options_;
   std::int64_t shuffled_epoch_ = -1;
   std::vector<std::int64_t> order_;
@@ -182,4 +183,4 @@ Batches<S> batches(const S& samples, std::int64_t n) {
 }
 
 }  // namespace data
-}  // namespace ETUDE_API etude
+}  // namespace etude

@@ -25,10 +25,11 @@ fs::path folder_of(const FashionMnistOptions& options) {
 IdxArray read(const fs::path& folder, const std::string& name) {
   fs::path path = folder / (name + ".gz");
   if (!fs::exists(path)) path = folder / name;
-  ETUDE_REQUIRE_CODE(kNotFound, fs::exists(path),
-                     "Fashion-MNIST: there is no '{}' or '{}.gz'. Install the Debian package "
-                     "dataset-fashion-mnist, or set ETUDE_DATA to the folder that holds fashion-mnist/",
-                     path.string(), path.string());
+  ETUDE_REQUIRE_CODE(
+      kNotFound, fs::exists(path),
+      "Fashion-MNIST: there is no '{}' or '{}.gz'. Install the Debian package "
+      "dataset-fashion-mnist, or set ETUDE_DATA to the folder that holds fashion-mnist/",
+      path.string(), path.string());
   return read_idx(path);
 }
 
@@ -41,11 +42,11 @@ Samples read_samples(const fs::path& folder, const std::string& part, bool stand
                          images.shape[1] == 28 && images.shape[2] == 28,
                      "Fashion-MNIST: the {} images in {} are not bytes of shape [n,28,28]", part,
                      folder.string());
-  ETUDE_REQUIRE_CODE(kDataLoss,
-                     labels.type_code == kUint8 && labels.shape.size() == 1 &&
-                         labels.shape[0] == images.shape[0],
-                     "Fashion-MNIST: the {} labels in {} are not {} bytes, one for each image", part,
-                     folder.string(), images.shape[0]);
+  ETUDE_REQUIRE_CODE(
+      kDataLoss,
+      labels.type_code == kUint8 && labels.shape.size() == 1 && labels.shape[0] == images.shape[0],
+      "Fashion-MNIST: the {} labels in {} are not {} bytes, one for each image", part,
+      folder.string(), images.shape[0]);
   ETUDE_REQUIRE_CODE(kDataLoss,
                      std::all_of(labels.bytes.begin(), labels.bytes.end(),
                                  [](std::uint8_t label) { return label < 10; }),

@@ -27,8 +27,7 @@ struct FashionMnist {
 };
 
 inline constexpr std::array<std::string_view, 10> kFashionMnistClasses = {
-    "T-shirt", "Trouser", "Pullover", "Dress", "Coat",
-    "Sandal",  "Shirt",   "Sneaker",  "Bag",   "Boot"};
+    "T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot"};
 
 // throws: kNotFound when a file is missing, with the package to install; kDataLoss when one is
 //         damaged or holds something else.
@@ -36,4 +35,4 @@ inline constexpr std::array<std::string_view, 10> kFashionMnistClasses = {
 FashionMnist fashion_mnist(const FashionMnistOptions& options = {});
 
 }  // namespace data
-}  // namespace ETUDE_API etude
+}  // namespace etude

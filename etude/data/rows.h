@@ -34,7 +34,8 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end);
 Tensor stack_rows(std::span<const Tensor* const> rows);
 
 namespace internal {
-// Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >= 0).
+// Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=
+// 0).
 std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path);
 }  // namespace internal
 
@@ -85,4 +86,4 @@ S collate(std::span<const S> samples) {
 }
 
 }  // namespace data
-}  // namespace ETUDE_API etude
+}  // namespace etude
