@@ -85,4 +85,102 @@ inline Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
   return internal::only(internal::call(op, args, op.default_attrs(), condition.where()));
 }
 
+struct SumOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types accumulate
+// in float32. Pairwise, and independent of the number of threads.
+inline Tensor sum(const Arg& x, const SumOptions& options = {}) {
+  static const Op& op = internal::op("sum");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct MeanOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Arithmetic mean over the given axes, or over all; NaN of no elements.
+inline Tensor mean(const Arg& x, const MeanOptions& options = {}) {
+  static const Op& op = internal::op("mean");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+// Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.
+inline Tensor sum_to(const Arg& x, const IntList& shape) {
+  static const Op& op = internal::op("sum_to");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shape)}), x.where()));
+}
+
+struct ProdOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Product over the given axes, or over all; 1 of no elements.
+inline Tensor prod(const Arg& x, const ProdOptions& options = {}) {
+  static const Op& op = internal::op("prod");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct MaxOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Largest element along the given axes, or of all. NaN wins. In derivatives k tied elements get 1/k
+// each.
+inline Tensor max(const Arg& x, const MaxOptions& options = {}) {
+  static const Op& op = internal::op("max");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct MinOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Smallest element along the given axes, or of all. NaN wins. In derivatives k tied elements get
+// 1/k each.
+inline Tensor min(const Arg& x, const MinOptions& options = {}) {
+  static const Op& op = internal::op("min");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct AllOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Whether all elements along the given axes are true (not zero); true of none.
+inline Tensor all(const Arg& x, const AllOptions& options = {}) {
+  static const Op& op = internal::op("all");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct AnyOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Whether any element along the given axes is true (not zero); false of none.
+inline Tensor any(const Arg& x, const AnyOptions& options = {}) {
+  static const Op& op = internal::op("any");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct CountNonzeroOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// How many elements along the given axes are not zero, as int64.
+inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {}) {
+  static const Op& op = internal::op("count_nonzero");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
 }  // namespace ETUDE_API etude

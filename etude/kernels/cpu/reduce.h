@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions over axes. Used by op records. Not for scans (scan.h) and positions (sorting.h).
+//
+// The tree is fixed by shapes alone, so results have the same bits for every instruction set and
+// number of threads. Contiguous elements: in a block of 4096, element i goes to partial i % 64
+// (16 lanes by 4 accumulators), partials fold by halves (j with j + 32, then j + 16, ...), and
+// blocks fold by pairs. Columns: rows are added four by four, (r0 + r1) + (r2 + r3), one group
+// after the other in a block of 256 rows, and blocks fold by pairs. Groups of axes that are not
+// neighbours reduce one after the other, innermost first, without rounding in between.
+#pragma once
+
+#include <span>
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+enum class Reduce : uint8_t { kSum, kProd, kMax, kMin, kAll, kAny, kCountNonzero, kMean };
+
+// The dtype that a reduction of `dtype` gives: sums and products of narrow integers widen to int32
+// or uint32, truths are bool, counts int64.
+DType reduced_dtype(Reduce reduce, DType dtype);
+
+// The kernel of a call that reduces operand 0 over `axes` (each in [0, rank), once).
+void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int> axes);
+
+namespace internal {
+
+inline constexpr int64_t kReduceBlock = 4096;  // contiguous elements that one thread reduces alone
+inline constexpr int64_t kReduceRows = 256;    // rows of a block, when columns are reduced
+
+// The loops of one reduction from one dtype. Accumulators are `acc_bytes` wide.
+struct ReduceLoops {
+  int64_t in_bytes = 0;
+  int64_t acc_bytes = 0;
+  // One accumulator from n <= kReduceBlock elements.
+  void (*block)(void* acc, const void* in, int64_t n) = nullptr;
+  // acc[j] of `width` columns from `rows` rows, `stride` elements apart.
+  void (*columns)(void* acc, const void* in, int64_t rows, int64_t stride, int64_t width) = nullptr;
+  // a[i] = a[i] op b[i].
+  void (*combine)(void* a, const void* b, int64_t n) = nullptr;
+  // n accumulators of an empty reduction.
+  void (*clear)(void* acc, int64_t n) = nullptr;
+};
+
+// Plain loops for any dtype; vector loops for float32 replace block and columns.
+ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
+ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
+void use_vector_loops(Reduce reduce, ReduceLoops& loops);
+
+}  // namespace internal
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <complex>
+
+#include "etude/kernels/cpu/reduce_loops.h"
+
+namespace etude::kernels::cpu::internal {
+namespace {
+
+template <class T>
+inline constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+// Sums and products of narrow integers widen; half types accumulate in float32.
+template <class T>
+using Wide = std::conditional_t<
+    kIsShort<T>, float,
+    std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
+                       std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, T>>;
+
+// Integer arithmetic wraps, which signed types do by way of unsigned ones.
+template <class T>
+T add(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(x) + static_cast<U>(y));
+  } else {
+    return x + y;
+  }
+}
+
+template <class T>
+T multiply(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
+  } else if constexpr (kIsComplex<T>) {
+    return T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
+  } else {
+    return x * y;
+  }
+}
+
+template <class T, class A>
+struct Sum {
+  using In = T;
+  using Acc = A;
+  static Acc identity() {
+    if constexpr (kIsComplex<A>)
+      return A(-0.0, -0.0);
+    else if constexpr (std::is_floating_point_v<A>)
+      return -A(0);  // -0.0 + x is x, also for -0.0
+    else
+      return A(0);
+  }
+  static Acc empty() { return A(0); }
+  static Acc load(const T& x) { return static_cast<A>(x); }
+  static Acc fold(const A& x, const A& y) { return add(x, y); }
+};
+
+template <class T, class A>
+struct Product {
+  using In = T;
+  using Acc = A;
+  static Acc identity() { return A(1); }
+  static Acc empty() { return A(1); }
+  static Acc load(const T& x) { return static_cast<A>(x); }
+  static Acc fold(const A& x, const A& y) { return multiply(x, y); }
+};
+
+template <class T, class A, bool kLargest>
+struct Extreme {
+  using In = T;
+  using Acc = A;
+  static Acc identity() {
+    using L = std::numeric_limits<A>;
+    if constexpr (L::has_infinity)
+      return kLargest ? -L::infinity() : L::infinity();
+    else
+      return kLargest ? L::lowest() : L::max();
+  }
+  static Acc empty() { return identity(); }
+  static Acc load(const T& x) { return static_cast<A>(x); }
+  static Acc fold(A x, A y) {
+    if (x != x) return x;  // NaN
+    return (kLargest ? x > y : x < y) ? x : y;
+  }
+};
+
+template <class T, class A>
+ReduceLoops loops_of(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kProd:
+      return plain_loops<Product<T, A>>();
+    case Reduce::kMax:
+      if constexpr (!kIsComplex<A>) return plain_loops<Extreme<T, A, true>>();
+      break;
+    case Reduce::kMin:
+      if constexpr (!kIsComplex<A>) return plain_loops<Extreme<T, A, false>>();
+      break;
+    default:
+      break;
+  }
+  return plain_loops<Sum<T, A>>();
+}
+
+}  // namespace
+
+ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first) {
+  return visit_dtype(dtype, [&]<class T>() -> ReduceLoops {
+    if constexpr (std::is_same_v<T, bool>) {
+      return {};
+    } else {
+      // Later passes go over accumulators of the first.
+      const ReduceLoops loops =
+          is_first ? loops_of<T, Wide<T>>(reduce) : loops_of<Wide<T>, Wide<T>>(reduce);
+      return loops;
+    }
+  });
+}
+
+}  // namespace etude::kernels::cpu::internal

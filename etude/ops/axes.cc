@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/ops/axes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+
+namespace etude::ops {
+
+std::vector<int> axes_of(const Attrs& attrs, int rank) {
+  if (attrs.has("axis")) return normalize_axes(attrs.ints("axis"), rank);
+  std::vector<int> all(static_cast<std::size_t>(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdims) {
+  Shape out;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const bool reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    if (!reduced)
+      out.push_back(shape[axis]);
+    else if (keepdims)
+      out.push_back(1);
+  }
+  return out;
+}
+
+int64_t reduced_count(const Shape& shape, const std::vector<int>& axes) {
+  int64_t count = 1;
+  for (const int axis : axes) count *= shape[axis];
+  return count;
+}
+
+Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operands,
+              std::vector<AttrValue> attrs) {
+  const Op& op = internal::op(name);
+  const OperandList list(operands);
+  return internal::only(execute(
+      op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(std::move(attrs)), {}));
+}
+
+Tensor reshaped(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : run_op("reshape", {&x}, {shape.to_vector()});
+}
+
+Tensor broadcasted(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : run_op("broadcast_to", {&x}, {shape.to_vector()});
+}
+
+Tensor with_axes(const Tensor& y, const Shape& shape, const std::vector<int>& axes) {
+  return reshaped(y, reduced_shape(shape, axes, true));
+}
+
+}  // namespace etude::ops

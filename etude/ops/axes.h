@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes "axis" and "keepdims" of op records, and what rules do with them.
+#pragma once
+
+#include <vector>
+
+#include "etude/core/attrs.h"
+#include "etude/core/op.h"
+#include "etude/core/tensor.h"
+
+namespace etude::ops {
+
+// The axes of the list attribute "axis", counted from the front; all of them if it is absent.
+// throws: kOutOfRange, and kInvalidArgument for an axis given twice.
+std::vector<int> axes_of(const Attrs& attrs, int rank);
+// `shape` without `axes`, or with size 1 in their place.
+Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdims);
+// How many elements of `shape` fall together along `axes`.
+int64_t reduced_count(const Shape& shape, const std::vector<int>& axes);
+
+// Calls of ops by shape: x itself where nothing changes.
+Tensor reshaped(const Tensor& x, const Shape& shape);
+Tensor broadcasted(const Tensor& x, const Shape& shape);
+// A result of reducing a value of `shape` over `axes`, with the axes put back as size 1.
+Tensor with_axes(const Tensor& y, const Shape& shape, const std::vector<int>& axes);
+// A call of an op by name, for rules that run before its function is generated.
+Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operands,
+              std::vector<AttrValue> attrs = {});
+
+}  // namespace etude::ops
