@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/registry.h"
 
+#include <mutex>
 #include <algorithm>
 #include <numeric>
 
