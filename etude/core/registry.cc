@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/registry.h"
 
-#include <mutex>
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "etude/base/check.h"

@@ -77,7 +77,8 @@ void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> output
     record.inputs.push_back(std::move(input));
   }
   for (const Tensor& y : outputs) {
-    record.outputs.push_back({y.has_value() ? TensorAccess::id(y) : 0, y.has_value() ? y.type() : nullptr, {}});
+    record.outputs.push_back(
+        {y.has_value() ? TensorAccess::id(y) : 0, y.has_value() ? y.type() : nullptr, {}});
   }
   append(std::move(record));
 }
@@ -170,7 +171,8 @@ Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
     record.inputs.push_back({is_tracked ? TensorAccess::id_or_zero(in[i]) : 0, types.back(), {}});
   }
   try {
-    // Which values to keep is known before the call, since the call may overwrite expiring operands.
+    // Which values to keep is known before the call, since the call may overwrite expiring
+    // operands.
     const Types results = infer_types(op, {types.data(), types.size()}, attrs);
     const internal::Reads reads = internal::find_reads(op, attrs, {types.data(), types.size()},
                                                        {results.data(), results.size()}, wanted);
@@ -180,7 +182,8 @@ Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
     Values out = parent_->execute(op, in, attrs, where);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const bool is_read = (reads.results >> std::min<std::size_t>(i, 63)) & 1;
-      record.outputs.push_back({TensorAccess::id(out[i]), out[i].type(), is_read ? out[i] : Tensor()});
+      record.outputs.push_back(
+          {TensorAccess::id(out[i]), out[i].type(), is_read ? out[i] : Tensor()});
     }
     record.op = &op;
     record.attrs = attrs;
@@ -240,16 +243,18 @@ Values Tape::run_rule(Record& record, std::span<const Tensor> cotangents) const 
   try {
     if (record.pullback) {
       std::vector<Tensor> back = record.pullback(cotangents);
-      ETUDE_REQUIRE(back.size() == record.inputs.size(),
-                    "the pullback returned {} gradients for {} inputs. Return one per input, absent "
-                    "where there is none",
-                    back.size(), record.inputs.size());
+      ETUDE_REQUIRE(
+          back.size() == record.inputs.size(),
+          "the pullback returned {} gradients for {} inputs. Return one per input, absent "
+          "where there is none",
+          back.size(), record.inputs.size());
       return Values(back.begin(), back.end());
     }
     if (!record.op->def().no_derivative.empty()) return Values(record.inputs.size());
-    ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_vjp(*record.op),
-                       "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
-                       "custom_gradient with a rule of your own");
+    ETUDE_REQUIRE_CODE(
+        kUnimplemented, internal::has_vjp(*record.op),
+        "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
+        "custom_gradient with a rule of your own");
     OperandList in, out;
     const Tensor absent;
     for (const Input& i : record.inputs) {
@@ -258,10 +263,13 @@ Values Tape::run_rule(Record& record, std::span<const Tensor> cotangents) const 
     for (const Input& o : record.outputs) out.add(o.saved.has_value() ? o.saved : o.type->ghost());
     const OperandList cts{cotangents};
     const ContextScope scope(ContextStack::top(), record.where);
-    return internal::run_vjp(*record.op, {in.view(), out.view(), cts.view(), record.attrs, record.wanted});
+    return internal::run_vjp(*record.op,
+                             {in.view(), out.view(), cts.view(), record.attrs, record.wanted});
   } catch (Error& error) {
-    error.name_op(record.op != nullptr ? fmt::format("gradient of {}", record.op->name())
-                                       : fmt::format("gradient of {}", record.name.empty() ? "custom_gradient" : record.name));
+    error.name_op(
+        record.op != nullptr
+            ? fmt::format("gradient of {}", record.op->name())
+            : fmt::format("gradient of {}", record.name.empty() ? "custom_gradient" : record.name));
     error.locate(record.where);
     throw;
   }
@@ -269,9 +277,18 @@ Values Tape::run_rule(Record& record, std::span<const Tensor> cotangents) const 
 
 std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                    std::span<const Tensor> seeds) {
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !used_up_,
-                     "this tape is used up: gradient() was called before. Ask for a persistent one: "
-                     "GradientTape tape({{.persistent = true}})");
+  std::vector<uint64_t> ids;
+  for (const Tensor& x : sources) ids.push_back(x.has_value() ? TensorAccess::id_or_zero(x) : 0);
+  return gradient_by_id(targets, ids, seeds);
+}
+
+std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
+                                         std::span<const uint64_t> sources,
+                                         std::span<const Tensor> seeds) {
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, !used_up_,
+      "this tape is used up: gradient() was called before. Ask for a persistent one: "
+      "GradientTape tape({{.persistent = true}})");
   ETUDE_REQUIRE(seeds.empty() || seeds.size() == targets.size(),
                 "output_gradients has {} entries for {} targets. Give one per target, or none",
                 seeds.size(), targets.size());
@@ -285,15 +302,14 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
   Cotangents cotangents;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Tensor& y = targets[i];
-    ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?", i);
+    ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?",
+                  i);
     if (!is_differentiable(y.dtype()) || !is_watched(y)) continue;
     const bool seeded = !seeds.empty() && seeds[i].has_value();
     cotangents.add(TensorAccess::id(y), seeded ? seeds[i] : internal::full(y.type(), 1));
   }
   std::unordered_map<uint64_t, bool> is_source;
-  for (const Tensor& x : sources) {
-    if (x.has_value()) is_source[TensorAccess::id(x)] = true;
-  }
+  for (const uint64_t id : sources) is_source[id] = true;
   // Rules that run now may add records (a persistent tape on the stack); those are not walked.
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
@@ -315,8 +331,8 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
     }
   }
   std::vector<Tensor> out;
-  for (const Tensor& x : sources) {
-    const Tensor* found = x.has_value() ? cotangents.find(TensorAccess::id(x)) : nullptr;
+  for (const uint64_t id : sources) {
+    const Tensor* found = id != 0 ? cotangents.find(id) : nullptr;
     out.push_back(found != nullptr ? *found : Tensor());
   }
   if (!options_.persistent) {
@@ -327,17 +343,32 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
   return out;
 }
 
+Tape::Sweeps::Sweeps(Tape& tape) : tape_(tape), was_persistent_(tape.options_.persistent) {
+  tape_.options_.persistent = true;
+}
+
+Tape::Sweeps::~Sweeps() {
+  tape_.options_.persistent = was_persistent_;
+  tape_.used_up_ = !was_persistent_;
+}
+
 std::string Tape::explain(const Tensor& target, const Tensor& source) const {
-  if (!target.has_value()) return "the target is absent: it was never given a value";
   if (!source.has_value()) return "the source is absent: it was never given a value";
-  if (!is_differentiable(source.dtype())) {
-    return fmt::format("the source is {}: only floating and complex values have gradients", name(source.dtype()));
+  return explain_id(target, source.dtype(), TensorAccess::id_or_zero(source));
+}
+
+std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t source) const {
+  if (!target.has_value()) return "the target is absent: it was never given a value";
+  if (!is_differentiable(source_dtype)) {
+    return fmt::format("the source is {}: only floating and complex values have gradients",
+                       name(source_dtype));
   }
   if (!is_differentiable(target.dtype())) {
-    return fmt::format("the target is {}: only floating and complex values have gradients", name(target.dtype()));
+    return fmt::format("the target is {}: only floating and complex values have gradients",
+                       name(target.dtype()));
   }
   if (used_up_) return "the tape is used up; explain before gradient, or use a persistent tape";
-  if (!is_watched(source)) {
+  if (!known_.contains(source)) {
     return "the source was not watched: watch it (or read the Variable) before it is used";
   }
   if (!is_watched(target)) {
@@ -351,13 +382,13 @@ std::string Tape::explain(const Tensor& target, const Tensor& source) const {
     const uint64_t id = todo.back();
     todo.pop_back();
     if (std::exchange(seen[id], true)) continue;
-    if (id == TensorAccess::id(source)) return "the source is connected to the target";
+    if (id == source) return "the source is connected to the target";
     const auto found = known_.find(id);
     if (found == known_.end() || found->second.record == Known::kWatched) continue;
     const Record& r = records_[found->second.record];
     if (r.op != nullptr && !r.op->def().no_derivative.empty()) {
-      return fmt::format("the chain ended at {} ({}:{}): {}", r.op->name(), r.where.file, r.where.line,
-                         r.op->def().no_derivative);
+      return fmt::format("the chain ended at {} ({}:{}): {}", r.op->name(), r.where.file,
+                         r.where.line, r.op->def().no_derivative);
     }
     for (const Input& i : r.inputs) {
       if (i.id != 0) todo.push_back(i.id);

@@ -15,8 +15,8 @@
 namespace etude {
 
 struct TapeOptions {
-  bool persistent = false;       // gradient() may be called again
-  bool watch_variables = true;   // trainable Variables are watched when they are read
+  bool persistent = false;      // gradient() may be called again
+  bool watch_variables = true;  // trainable Variables are watched when they are read
 };
 
 // Cotangents of the results to cotangents of the inputs; absent entries: none.
@@ -46,10 +46,26 @@ class Tape final : private internal::ValueObserver {
   //   kUnimplemented when a cotangent must pass an op without a derivative, naming it.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> seeds = {});
+  // The same for sources by value id; 0: none.
+  std::vector<Tensor> gradient_by_id(std::span<const Tensor> targets,
+                                     std::span<const uint64_t> sources,
+                                     std::span<const Tensor> seeds = {});
+  // While alive, the tape may be swept again and again; then it is used up unless persistent.
+  class Sweeps {
+   public:
+    explicit Sweeps(Tape& tape);
+    Sweeps(const Sweeps&) = delete;
+    ~Sweeps();
+
+   private:
+    Tape& tape_;
+    bool was_persistent_;
+  };
   // Forgets all records and watches.
   void reset();
   // Why the gradient of `target` for `source` is absent, in one sentence.
   std::string explain(const Tensor& target, const Tensor& source) const;
+  std::string explain_id(const Tensor& target, DType source_dtype, uint64_t source) const;
 
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/ambient.h"
+
+#include <array>
+#include <atomic>
+
+#include "etude/base/philox.h"
+
+namespace etude {
+namespace {
+
+Ambient new_ambient() noexcept {
+  static std::atomic<uint64_t> threads{0};
+  Ambient ambient;
+  ambient.generator.stream = threads.fetch_add(1, std::memory_order_relaxed);
+  return ambient;
+}
+
+}  // namespace
+
+// The key is a block of the cipher under the complement of the stream, which no draw uses.
+Tensor Generator::next_key() {
+  const std::array<uint32_t, 4> words = philox({seed, ~stream}, position++);
+  const std::array<uint64_t, 2> key = {words[0] | uint64_t{words[1]} << 32,
+                                       words[2] | uint64_t{words[3]} << 32};
+  return Tensor(std::span<const uint64_t>(key), {2});
+}
+
+Ambient& ambient() noexcept {
+  thread_local Ambient mine = new_ambient();
+  return mine;
+}
+
+void set_seed(uint64_t seed) { ambient().generator = Generator(seed); }
+
+namespace internal {
+
+Tensor next_key() {
+  Ambient& here = ambient();
+  return here.keys != nullptr ? here.keys->next_key() : here.generator.next_key();
+}
+
+}  // namespace internal
+}  // namespace etude

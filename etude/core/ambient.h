@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What calls on this thread depend on besides their operands: phase, generator, default dtype.
+// Scopes change it and put it back, also when an exception passes. Layers and random functions read
+// it; op rules and kernels do not.
+#pragma once
+
+#include <cstdint>
+
+#include "etude/core/dtype.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+enum class Phase : uint8_t {
+  kInference,  // dropout is the identity, normalisation uses running statistics
+  kTraining,
+};
+
+// A sequence of random keys: a value, so a copy repeats what the original gives. Philox-4x32-10;
+// streams of one seed are independent.
+struct Generator {
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  uint64_t position = 0;  // keys given so far
+
+  Generator() = default;
+  explicit Generator(uint64_t seed_, uint64_t stream_ = 0) : seed(seed_), stream(stream_) {}
+  // The key of one draw, uint64[2], and a step forward.
+  Tensor next_key();
+  friend bool operator==(const Generator&, const Generator&) = default;
+};
+
+namespace internal {
+
+// Where keys come from while a function is recorded: its runs each need new ones.
+class KeySource {
+ public:
+  virtual ~KeySource() = default;
+  virtual Tensor next_key() = 0;
+};
+
+}  // namespace internal
+
+struct Ambient {
+  Phase phase = Phase::kInference;
+  Generator generator;  // seed 0; the stream counts threads, so that threads differ
+  DType default_dtype = kFloat32;
+  internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
+};
+
+// Of this thread.
+Ambient& ambient() noexcept;
+
+inline bool is_training() noexcept { return ambient().phase == Phase::kTraining; }
+// Starts the sequence of this thread anew: what follows repeats what followed the last such call.
+void set_seed(uint64_t seed);
+
+namespace internal {
+// The key of the next draw on this thread.
+Tensor next_key();
+}  // namespace internal
+
+// confined to the thread that made it.
+class PhaseScope {
+ public:
+  explicit PhaseScope(Phase phase) noexcept : saved_(ambient().phase) { ambient().phase = phase; }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+  ~PhaseScope() { ambient().phase = saved_; }
+
+ private:
+  Phase saved_;
+};
+
+// Draws inside come from the given generator; the sequence outside goes on afterwards as if nothing
+// had been drawn. confined to the thread that made it.
+class SeedScope {
+ public:
+  explicit SeedScope(uint64_t seed) noexcept : SeedScope(Generator(seed)) {}
+  explicit SeedScope(const Generator& generator) noexcept : saved_(ambient().generator) {
+    ambient().generator = generator;
+  }
+  SeedScope(const SeedScope&) = delete;
+  SeedScope& operator=(const SeedScope&) = delete;
+  ~SeedScope() { ambient().generator = saved_; }
+
+ private:
+  Generator saved_;
+};
+
+}  // namespace etude

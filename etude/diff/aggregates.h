@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tangents of plain structs, by reflection (fields.h), and of classes with ETUDE_FIELDS. A struct
+// whose fields are all their own tangents is its own tangent; for any other it is Tangent<T>, whose
+// slots are addressed by field: grads[&Dense::weight]. Part of differentiable.h.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "etude/base/fields.h"
+#include "etude/diff/differentiable.h"
+
+namespace ETUDE_API etude {
+
+template <class T>
+struct Tangent;
+
+namespace internal {
+
+template <class T>
+struct IsTangent : std::false_type {};
+template <class T>
+struct IsTangent<Tangent<T>> : std::true_type {};
+
+// Containers that happen to be aggregates.
+template <class T>
+struct IsArray : std::false_type {};
+template <class T, std::size_t n>
+struct IsArray<std::array<T, n>> : std::true_type {};
+
+// The plain structs that get a tangent by synthesis.
+template <class T>
+concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T>;
+
+template <class T>
+using FieldsOf = decltype(fields(std::declval<T&>()));
+
+template <class Fields>
+struct SlotsOf;
+template <class... F>
+struct SlotsOf<std::tuple<F&...>> {
+  static constexpr bool have_tangents = (HasTangent<std::remove_const_t<F>> && ...);
+  static constexpr bool are_own = [] {
+    if constexpr (have_tangents) {
+      return (std::is_same_v<tangent_t<F>, std::remove_const_t<F>> && ...);
+    }
+    return false;
+  }();
+};
+template <class Fields>
+struct SlotTuple;
+template <class... F>
+struct SlotTuple<std::tuple<F&...>> {
+  using type = std::tuple<tangent_t<F>...>;
+};
+
+template <class T>
+concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
+
+// Whether T is its own tangent.
+template <class T>
+inline constexpr bool kIsOwnTangent = !kHasListedFields<T> && SlotsOf<FieldsOf<T>>::are_own;
+
+// Names of the fields of T as ETUDE_FIELDS writes them: "weight, bias".
+template <class T>
+struct SlotNames {
+  static constexpr std::size_t n = field_count<T>();
+  template <std::size_t... I>
+  static constexpr std::size_t length(std::index_sequence<I...>) {
+    return (std::size_t{0} + ... + (field_name<T, I>.size() + 2));
+  }
+  static constexpr std::size_t size = length(std::make_index_sequence<n>());
+  static constexpr auto text = [] {
+    std::array<char, size + 1> out{};
+    std::size_t at = 0;
+    const auto append = [&](std::string_view name) {
+      at = static_cast<std::size_t>(std::copy(name.begin(), name.end(), out.begin() + at) -
+                                    out.begin());
+      out[at++] = ',';
+      out[at++] = ' ';
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (append(field_name<T, I>), ...); }
+    (std::make_index_sequence<n>());
+    return out;
+  }();
+  static constexpr std::string_view view() { return {text.data(), n == 0 ? 0 : size - 2}; }
+};
+
+// Room for a T that never holds one: only addresses of its fields are formed.
+template <class T>
+union Place {
+  constexpr Place() : empty() {}
+  constexpr ~Place() {}
+  char empty;
+  T value;
+};
+template <class T>
+inline Place<T> place;
+
+}  // namespace internal
+
+// The tangent of a struct T: a slot per field, in order. A slot of a field that cannot move is a
+// NoTangent, and cannot be asked for.
+template <class T>
+struct Tangent {
+  using Value = T;
+  using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
+  Slots slots;
+
+  // The slot of a field: grads[&Dense::weight]. cost: a comparison per field of that type.
+  template <class V>
+  constexpr tangent_t<V>& operator[](V T::*field) {
+    return *find(*this, field);
+  }
+  template <class V>
+  constexpr const tangent_t<V>& operator[](V T::*field) const {
+    return *find(*this, field);
+  }
+  constexpr bool operator==(const Tangent&) const = default;
+
+  // Walks by name treat the tangent like the struct itself.
+  using EtudeFieldsClass = Tangent;
+  static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
+  constexpr auto etude_fields() {
+    return std::apply([](auto&... slot) { return std::tie(slot...); }, slots);
+  }
+  constexpr auto etude_fields() const {
+    return std::apply([](const auto&... slot) { return std::tie(slot...); }, slots);
+  }
+
+ private:
+  template <class Self, class V>
+  static constexpr auto find(Self& self, V T::*field) {
+    static_assert(Differentiable<V>, "etude: this field carries no derivative, so it has no slot");
+    std::conditional_t<std::is_const_v<Self>, const tangent_t<V>*, tangent_t<V>*> found = nullptr;
+    auto& value = internal::place<T>.value;
+    const V* wanted = &(value.*field);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto compare = [&](const auto* candidate, auto& slot) {
+        if constexpr (std::is_same_v<decltype(candidate), const V*>) {
+          if (candidate == wanted) found = &slot;
+        }
+      };
+      auto all = internal::fields(value);
+      (compare(std::addressof(std::get<I>(all)), std::get<I>(self.slots)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<Slots>>());
+    return found;
+  }
+};
+
+// A struct that is its own tangent, as a braced list of its fields.
+template <internal::StructOfTangents T>
+requires internal::kIsOwnTangent<T>
+struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T>> {
+  using Tangent = T;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    std::apply([&](auto&... field) { (internal::each_leaf(field, fn), ...); }, internal::fields(x));
+  }
+  template <class Fn>
+  static constexpr T build(const T& x, Fn& fn) {
+    if constexpr (requires { fn.enter(); }) fn.enter();
+    T out = std::apply([&](auto&... f) { return T{internal::build_tangent(f, fn)...}; },
+                       internal::fields(x));
+    if constexpr (requires { fn.leave(); }) fn.leave();
+    return out;
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    auto values = internal::fields(x);
+    auto tangents = internal::fields(t);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (internal::zip_leaves(std::get<I>(values), std::get<I>(tangents), fn), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+  }
+};
+
+template <internal::StructOfTangents T>
+requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
+    : internal::MoveByWalks<T, DifferentiableTraits<T>> {
+  using Tangent = etude::Tangent<T>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    std::apply([&](auto&... field) { (internal::each_leaf(field, fn), ...); }, internal::fields(x));
+  }
+  template <class Fn>
+  static constexpr Tangent build(const T& x, Fn& fn) {
+    if constexpr (requires { fn.enter(); }) fn.enter();
+    Tangent out = std::apply(
+        [&](auto&... f) {
+          return Tangent{typename Tangent::Slots{internal::build_tangent(f, fn)...}};
+        },
+        internal::fields(x));
+    if constexpr (requires { fn.leave(); }) fn.leave();
+    return out;
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    auto values = internal::fields(x);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (internal::zip_leaves(std::get<I>(values), std::get<I>(t.slots), fn), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+  }
+};
+
+template <class T>
+struct DifferentiableTraits<Tangent<T>>
+    : internal::MoveByWalks<Tangent<T>, DifferentiableTraits<Tangent<T>>> {
+  using Tangent = etude::Tangent<T>;
+  using Slots = DifferentiableTraits<typename Tangent::Slots>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    Slots::each(x.slots, fn);
+  }
+  template <class Fn>
+  static constexpr Tangent build(const Tangent& x, Fn& fn) {
+    if constexpr (requires { fn.enter(); }) fn.enter();
+    Tangent out{Slots::build(x.slots, fn)};
+    if constexpr (requires { fn.leave(); }) fn.leave();
+    return out;
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    Slots::zip(x.slots, t.slots, fn);
+  }
+};
+
+}  // namespace etude

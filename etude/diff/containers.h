@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tangents of the standard containers: the same container of tangents. Part of differentiable.h.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "etude/diff/differentiable.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+template <class... T>
+concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
+
+// Sequences of one type, walked by index.
+template <class X, class T>
+struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    for (auto& element : x) each_leaf(element, fn);
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    if (x.size() != t.size()) throw_tangent_length(x.size(), t.size());
+    for (std::size_t i = 0; i < x.size(); ++i) zip_leaves(x[i], t[i], fn);
+  }
+};
+
+// Pairs and tuples, also those of references.
+template <class X, class Out>
+struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
+  using Tangent = Out;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    std::apply([&](auto&... part) { (each_leaf(part, fn), ...); }, x);
+  }
+  template <class Fn>
+  static constexpr Out build(const X& x, Fn& fn) {
+    return std::apply([&](const auto&... part) { return Out{build_tangent(part, fn)...}; }, x);
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (zip_leaves(std::get<I>(x), std::get<I>(t), fn), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<X>>());
+  }
+};
+
+}  // namespace internal
+
+template <internal::SomeMove T, class A>
+struct DifferentiableTraits<std::vector<T, A>> : internal::SequenceTraits<std::vector<T, A>, T> {
+  using Tangent = std::vector<tangent_t<T>>;
+  template <class Fn>
+  static constexpr Tangent build(const std::vector<T, A>& x, Fn& fn) {
+    Tangent out;
+    out.reserve(x.size());
+    for (const T& element : x) out.push_back(internal::build_tangent(element, fn));
+    return out;
+  }
+  static constexpr Tangent zero(const std::vector<T, A>& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+};
+
+template <internal::SomeMove T, std::size_t n>
+struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::array<T, n>, T> {
+  using Tangent = std::array<tangent_t<T>, n>;
+  template <class Fn>
+  static constexpr Tangent build(const std::array<T, n>& x, Fn& fn) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Tangent{internal::build_tangent(x[I], fn)...};
+    }
+    (std::make_index_sequence<n>());
+  }
+  static constexpr Tangent zero(const std::array<T, n>& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+};
+
+template <class... T>
+requires internal::SomeMove<T...>
+struct DifferentiableTraits<std::tuple<T...>>
+    : internal::TupleTraits<std::tuple<T...>, std::tuple<tangent_t<T>...>> {
+};
+
+template <class A, class B>
+requires internal::SomeMove<A, B>
+struct DifferentiableTraits<std::pair<A, B>>
+    : internal::TupleTraits<std::pair<A, B>, std::pair<tangent_t<A>, tangent_t<B>>> {
+};
+
+// An empty optional has an empty tangent.
+template <internal::SomeMove T>
+struct DifferentiableTraits<std::optional<T>> {
+  using Composite = void;
+  using Tangent = std::optional<tangent_t<T>>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    if (x) internal::each_leaf(*x, fn);
+  }
+  template <class Fn>
+  static constexpr Tangent build(const std::optional<T>& x, Fn& fn) {
+    return x ? Tangent(internal::build_tangent(*x, fn)) : Tangent();
+  }
+  // An absent tangent moves nothing.
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    if (t && !x) internal::throw_tangent_holds();
+    if (t) internal::zip_leaves(*x, *t, fn);
+  }
+  static constexpr Tangent zero(const std::optional<T>& x) {
+    return x ? Tangent(zero_tangent(*x)) : Tangent();
+  }
+  static constexpr void move(std::optional<T>& x, const Tangent& by) {
+    if (by && !x) internal::throw_tangent_holds();
+    if (by) etude::move(*x, *by);
+  }
+};
+
+// The tangent may lack keys: what it lacks does not move.
+template <class Key, internal::SomeMove T, class C, class A>
+struct DifferentiableTraits<std::map<Key, T, C, A>> {
+  using Composite = void;
+  using X = std::map<Key, T, C, A>;
+  using Tangent = std::map<Key, tangent_t<T>, C>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    for (auto& entry : x) internal::each_leaf(entry.second, fn);
+  }
+  template <class Fn>
+  static constexpr Tangent build(const X& x, Fn& fn) {
+    Tangent out;
+    for (const auto& [key, value] : x) out.emplace(key, internal::build_tangent(value, fn));
+    return out;
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    for (auto& [key, tangent] : t) {
+      const auto found = x.find(key);
+      if (found == x.end()) internal::throw_tangent_key(key);
+      internal::zip_leaves(found->second, tangent, fn);
+    }
+  }
+  static constexpr Tangent zero(const X& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+  static constexpr void move(X& x, const Tangent& by) {
+    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
+    zip(x, by, each);
+  }
+};
+
+// The tangent holds the alternative of the value.
+template <class... T>
+requires internal::SomeMove<T...>
+struct DifferentiableTraits<std::variant<T...>> {
+  using Composite = void;
+  using X = std::variant<T...>;
+  using Tangent = std::variant<tangent_t<T>...>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    std::visit([&](auto& held) { internal::each_leaf(held, fn); }, x);
+  }
+  template <class Fn>
+  static constexpr Tangent build(const X& x, Fn& fn) {
+    Tangent out;
+    at_index(x, [&]<std::size_t i>() {
+      out.template emplace<i>(internal::build_tangent(std::get<i>(x), fn));
+    });
+    return out;
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    if (x.index() != t.index()) internal::throw_tangent_holds();
+    at_index(x, [&]<std::size_t i>() { internal::zip_leaves(std::get<i>(x), std::get<i>(t), fn); });
+  }
+  static constexpr Tangent zero(const X& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+  static constexpr void move(X& x, const Tangent& by) {
+    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
+    zip(x, by, each);
+  }
+
+ private:
+  template <class Fn>
+  static constexpr void at_index(const X& x, Fn&& fn) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((x.index() == I ? fn.template operator()<I>() : void()), ...);
+    }
+    (std::index_sequence_for<T...>());
+  }
+};
+
+}  // namespace etude

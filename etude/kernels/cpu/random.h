@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of random ops. Operand 0 is the key, uint64[2]: seed and stream of Philox-4x32-10. What
+// an element gets depends on the key and its row-major index alone.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// Multiples of the dtype's unit in [0, 1).
+void prepare_random_uniform(const PrepareCall& call);
+// Mean 0 and deviation 1, by Box and Muller.
+void prepare_random_normal(const PrepareCall& call);
+// The same, cut off at two deviations, by the inverse of the distribution function.
+void prepare_random_truncated_normal(const PrepareCall& call);
+// Whole numbers in [low, high), attributes "low" and "high".
+void prepare_random_integers(const PrepareCall& call);
+// The numbers 0 .. n - 1 in a random order, as int64.
+void prepare_random_permutation(const PrepareCall& call);
+
+}  // namespace etude::kernels::cpu

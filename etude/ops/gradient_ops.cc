@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that steer derivatives: a value under a new identity, and a value that carries none.
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+Types same_type(const TypeCall& call) { return {call.types[0]}; }
+
+}  // namespace
+
+void define_gradient_ops(Registry& r) {
+  r.define({
+      .name = "identity",
+      .space = "internal",
+      .kind = Kind::kLinear,
+      .doc = "x as a value of its own: derivatives with respect to the result do not mean x.",
+      .operands = {"x"},
+      .dtypes = kAnyDType,
+      .type = same_type,
+      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
+      .samples = {.calls = {{{"[2,3]"}}}},
+  });
+  r.define({
+      .name = "stop_gradient",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "x without its history: no derivative passes.",
+      .operands = {"x"},
+      .dtypes = kAnyDType,
+      .type = same_type,
+      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .no_derivative = "stop_gradient lets none pass",
+      .samples = {.calls = {{{"[2,3]"}}}},
+  });
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random draws: ops that are pure functions of a key, and the public functions that take keys from
+// the generator of the thread.
+#include "etude/ops/random.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "etude/base/check.h"
+#include "etude/base/philox.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+#include "etude/kernels/cpu/random.h"
+#include "etude/ops.h"
+#include "etude/ops/axes.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr std::string_view kKeyed = "random numbers are a function of the key alone";
+
+Shape drawn_shape(const TypeCall& call) {
+  ETUDE_REQUIRE(call.shape(0) == Shape({2}),
+                "operand 'key' has shape {}, but a key is uint64[2]. Use random::key(seed)",
+                call.shape(0).to_string());
+  const Shape shape(call.attrs.ints("shape"));
+  ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                shape.to_string());
+  return shape;
+}
+
+Types float_type(const TypeCall& call) {
+  const DType dtype = call.attrs.dtype("dtype");
+  ETUDE_REQUIRE(is_floating(dtype), "dtype {} is not a floating one. Choose one of {}", name(dtype),
+                describe(kFloating));
+  return {call.make(dtype, drawn_shape(call))};
+}
+
+Types integer_type(const TypeCall& call) {
+  const DType dtype = call.attrs.dtype("dtype");
+  const int64_t low = call.attrs.integer("low"), high = call.attrs.integer("high");
+  ETUDE_REQUIRE(is_integer(dtype), "dtype {} is not an integer one. Choose one of {}", name(dtype),
+                describe(kIntegers));
+  ETUDE_REQUIRE(low < high, "there is no whole number in [{}, {}). low must be less than high", low,
+                high);
+  const bool fits = visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      return std::in_range<T>(low) && std::in_range<T>(high - 1);
+    } else {
+      return false;
+    }
+  });
+  ETUDE_REQUIRE(fits, "{} does not hold the numbers in [{}, {}). Choose a wider dtype", name(dtype),
+                low, high);
+  return {call.make(dtype, drawn_shape(call))};
+}
+
+Samples float_samples() {
+  Samples samples;
+  samples.calls = {{{"uint64[2]"}, {{"shape", Ints{3, 5}}, {"dtype", kFloat32}}},
+                   {{"uint64[2]"}, {{"shape", Ints{}}, {"dtype", kFloat64}}},
+                   {{"uint64[2]"}, {{"shape", Ints{7}}, {"dtype", kBFloat16}}}};
+  return samples;
+}
+
+std::vector<ErrorCase> float_errors() {
+  return {
+      {{"uint64[3]"}, "a key is uint64[2]", {{"shape", Ints{2}}, {"dtype", kFloat32}}},
+      {{"uint64[2]"}, "shape [?] has a negative size", {{"shape", Ints{-1}}, {"dtype", kFloat32}}},
+      {{"uint64[2]"},
+       "dtype int32 is not a floating one",
+       {{"shape", Ints{2}}, {"dtype", kInt32}}}};
+}
+
+OpDef float_draw(std::string_view name, std::string_view doc, PrepareRule kernel) {
+  return {
+      .name = name,
+      .space = "internal",
+      .doc = doc,
+      .operands = {{"key", kUInt64}},
+      .attrs = {{"shape", AttrKind::kInts}, {"dtype", AttrKind::kDType}},
+      .type = float_type,
+      .kernel = kernel,
+      .no_derivative = kKeyed,
+      .samples = float_samples(),
+      .errors = float_errors(),
+  };
+}
+
+}  // namespace
+
+void define_random(Registry& r) {
+  r.define(float_draw("random_uniform", "Uniform in [0, 1) from a key.",
+                      kernels::cpu::prepare_random_uniform));
+  r.define(float_draw("random_normal", "Normal with mean 0 and deviation 1 from a key.",
+                      kernels::cpu::prepare_random_normal));
+  r.define(float_draw("random_truncated_normal",
+                      "Normal with mean 0 and deviation 1, cut off at two deviations, from a key.",
+                      kernels::cpu::prepare_random_truncated_normal));
+  r.define({
+      .name = "random_integers",
+      .space = "internal",
+      .doc = "Whole numbers in [low, high) from a key.",
+      .operands = {{"key", kUInt64}},
+      .attrs = {{"shape", AttrKind::kInts},
+                {"low", AttrKind::kInt},
+                {"high", AttrKind::kInt},
+                {"dtype", kInt32}},
+      .type = integer_type,
+      .kernel = kernels::cpu::prepare_random_integers,
+      .no_derivative = kKeyed,
+      .samples = {.calls = {{{"uint64[2]"},
+                             {{"shape", Ints{3, 5}}, {"low", int64_t{-2}}, {"high", int64_t{7}}}},
+                            {{"uint64[2]"},
+                             {{"shape", Ints{9}},
+                              {"low", int64_t{0}},
+                              {"high", int64_t{200}},
+                              {"dtype", kUInt8}}}}},
+      .errors =
+          {{{"uint64[2]"},
+            "low must be less than high",
+            {{"shape", Ints{2}}, {"low", int64_t{3}}, {"high", int64_t{3}}}},
+           {{"uint64[2]"},
+            "int8 does not hold the numbers in [0, 300)",
+            {{"shape", Ints{2}}, {"low", int64_t{0}}, {"high", int64_t{300}}, {"dtype", kInt8}}},
+           {{"uint64[2]"},
+            "dtype float32 is not an integer one",
+            {{"shape", Ints{2}}, {"low", int64_t{0}}, {"high", int64_t{3}}, {"dtype", kFloat32}}}},
+  });
+  r.define({
+      .name = "random_permutation",
+      .space = "internal",
+      .doc = "The numbers 0 .. n - 1 in a random order from a key.",
+      .operands = {{"key", kUInt64}},
+      .attrs = {{"shape", AttrKind::kInts}},
+      .type =
+          [](const TypeCall& call) {
+            const Shape shape = drawn_shape(call);
+            ETUDE_REQUIRE(shape.rank() == 1, "shape {} must have one axis", shape.to_string());
+            return Types{call.make(kInt64, shape)};
+          },
+      .kernel = kernels::cpu::prepare_random_permutation,
+      .no_derivative = kKeyed,
+      .samples = {.calls = {{{"uint64[2]"}, {{"shape", Ints{11}}}},
+                            {{"uint64[2]"}, {{"shape", Ints{0}}}}}},
+      .errors = {{{"uint64[2]"}, "shape [2,3] must have one axis", {{"shape", Ints{2, 3}}}}},
+  });
+}
+
+}  // namespace etude::ops
+
+namespace etude::random {
+namespace {
+
+Tensor key_or_next(const Tensor& given) { return given.has_value() ? given : internal::next_key(); }
+
+Tensor draw(const char* name, const Tensor& key, std::vector<AttrValue> attrs, CallSite where) {
+  const Op& op = internal::op(name);
+  const OperandList in({&key});
+  return internal::only(execute(op, in.view(), op.attrs(std::move(attrs)), where));
+}
+
+// Names the public function and the user's line in errors of what it calls.
+template <class F>
+Tensor as(const char* name, CallSite where, const F& body) {
+  try {
+    return body();
+  } catch (Error& error) {
+    error.name_op(name);
+    error.locate(where);
+    throw;
+  }
+}
+
+// The values of an option, where they can be looked at: while recording, a tensor may have none.
+std::vector<double> known_values(const Tensor& x) {
+  if (!x.has_value() || TensorAccess::data(x) == nullptr) return {};
+  return x.to_vector<double>();
+}
+
+Tensor fit(const Tensor& x, DType dtype) { return internal::cast(x, dtype); }
+
+// y scaled and moved, for options that may be absent.
+Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const Shape& shape) {
+  if (scale.has_value()) y = y * fit(scale, y.dtype());
+  if (shift.has_value()) y = y + fit(shift, y.dtype());
+  ETUDE_REQUIRE(y.shape() == shape,
+                "options of shape {} do not broadcast to the shape {} asked for",
+                y.shape().to_string(), shape.to_string());
+  return y;
+}
+
+Tensor normal_from(const char* name, const char* op, const IntList& shape,
+                   const NormalOptions& options, CallSite where) {
+  return as(name, where, [&] {
+    for (const double s : known_values(options.stddev)) {
+      ETUDE_REQUIRE(s >= 0, "stddev is {}, but must be 0 or more", s);
+    }
+    const DType dtype = options.dtype.value_or(ambient().default_dtype);
+    const Tensor y = draw(op, key_or_next(options.key), {shape.values(), dtype}, where);
+    return reparameterized(y, options.mean, options.stddev, Shape(shape.values()));
+  });
+}
+
+}  // namespace
+
+Tensor key(uint64_t seed) {
+  const std::array<uint64_t, 2> words = {seed, 0};
+  return Tensor(std::span<const uint64_t>(words), {2});
+}
+
+Tensor fold_in(const Tensor& key, uint64_t number) {
+  const std::vector<uint64_t> words = key.to_vector<uint64_t>();
+  ETUDE_REQUIRE(words.size() == 2,
+                "key has {} numbers, but a key is uint64[2]. Use random::key(seed)", words.size());
+  Generator generator(words[0], words[1]);
+  generator.position = number;
+  return generator.next_key();
+}
+
+Tensor split(const Tensor& key, int64_t n) {
+  ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+  std::vector<uint64_t> out;
+  for (int64_t i = 0; i < n; ++i) {
+    const std::vector<uint64_t> words =
+        fold_in(key, static_cast<uint64_t>(i)).to_vector<uint64_t>();
+    out.insert(out.end(), words.begin(), words.end());
+  }
+  return Tensor(out, {n, 2});
+}
+
+Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite where) {
+  return as("random.uniform", where, [&] {
+    const Tensor low =
+        options.low.has_value() || !options.high.has_value() ? options.low : Tensor(0.0);
+    const Tensor high =
+        options.high.has_value() || !options.low.has_value() ? options.high : Tensor(1.0);
+    const std::vector<double> lows = known_values(low), highs = known_values(high);
+    if (!lows.empty() && !highs.empty()) {
+      const double top = *std::max_element(lows.begin(), lows.end());
+      const double bottom = *std::min_element(highs.begin(), highs.end());
+      const bool apart = lows.size() == 1 || highs.size() == 1;
+      ETUDE_REQUIRE(!apart || top <= bottom,
+                    "low is {} and high is {}, but low must not be above high", top, bottom);
+    }
+    const DType dtype = options.dtype.value_or(ambient().default_dtype);
+    Tensor u = draw("random_uniform", key_or_next(options.key), {shape.values(), dtype}, where);
+    if (!low.has_value()) return u;
+    const Tensor from = fit(low, dtype), width = fit(high, dtype) - from;
+    return reparameterized(std::move(u), from, width, Shape(shape.values()));
+  });
+}
+
+Tensor normal(const IntList& shape, const NormalOptions& options, CallSite where) {
+  return normal_from("random.normal", "random_normal", shape, options, where);
+}
+
+Tensor truncated_normal(const IntList& shape, const NormalOptions& options, CallSite where) {
+  return normal_from("random.truncated_normal", "random_truncated_normal", shape, options, where);
+}
+
+Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options,
+               CallSite where) {
+  return as("random.randint", where, [&] {
+    return draw("random_integers", key_or_next(options.key),
+                {shape.values(), low, high, options.dtype.value_or(kInt32)}, where);
+  });
+}
+
+Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& options,
+                 CallSite where) {
+  return as("random.bernoulli", where, [&] {
+    for (const double value : known_values(p)) {
+      ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
+    }
+    const Tensor chance = is_floating(p.dtype()) ? p : fit(p, kFloat32);
+    const Shape to = shape.is_given() ? Shape(shape.values()) : p.shape();
+    const Tensor u =
+        draw("random_uniform", key_or_next(options.key), {to.to_vector(), chance.dtype()}, where);
+    const Tensor hit = chance > u;
+    ETUDE_REQUIRE(hit.shape() == to, "p of shape {} does not broadcast to the shape {} asked for",
+                  p.shape().to_string(), to.to_string());
+    return options.dtype ? fit(hit, *options.dtype) : hit;
+  });
+}
+
+Tensor permutation(int64_t n, const DrawOptions& options, CallSite where) {
+  return as("random.permutation", where, [&] {
+    ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+    const Tensor order =
+        draw("random_permutation", key_or_next(options.key), {std::vector<int64_t>{n}}, where);
+    return fit(order, options.dtype.value_or(kInt64));
+  });
+}
+
+}  // namespace etude::random

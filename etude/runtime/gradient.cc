@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/gradient.h"
+
+#include "etude/base/check.h"
+#include "etude/base/warning.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+
+namespace etude::internal {
+
+void FreshLeaves::operator()(Tensor& leaf) {
+  if (!leaf.has_value() || !is_differentiable(leaf.dtype())) return;
+  static const Op& identity = op("identity");
+  const OperandList in({&leaf});
+  leaf = only(execute(identity, in.view(), identity.default_attrs(), {}));
+  tape_.watch(leaf);
+}
+
+void FreshLeaves::operator()(Variable& leaf) { tape_.watch(leaf); }
+
+void require_scalar_result(const Tensor& value) {
+  try {
+    ETUDE_REQUIRE(value.has_value(), "the function returned nothing. Does it return its value?");
+    ETUDE_REQUIRE(value.size() == 1,
+                  "gradient needs a scalar result, this one has shape {}; use pullback or jacobian",
+                  value.shape().to_string());
+    ETUDE_REQUIRE(is_differentiable(value.dtype()),
+                  "gradient needs a floating result, this one is {}. Cast it with astype",
+                  name(value.dtype()));
+  } catch (Error& error) {
+    error.name_op("gradient");
+    throw;
+  }
+}
+
+void warn_independent(const void* function_key, std::size_t argument, std::string_view type) {
+  warn_once(fmt::format("independent {} {}", function_key, argument),
+            fmt::format("gradient: the result does not depend on argument {} ({}); its gradient is "
+                        "zero",
+                        argument, type));
+}
+
+}  // namespace etude::internal

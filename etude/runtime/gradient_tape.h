@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// GradientTape: notes the calls that depend on watched values while it lives, and runs their rules
+// backwards. For programs that choose sources and targets after the fact; gradient.h has operators
+// on functions. Made of Tape and TapeContext.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etude/runtime/tangent.h"
+#include "etude/runtime/tape.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// What a gradient is where the target does not depend on the source: absent, or zeros.
+enum class Unconnected { kNone, kZero };
+
+struct GradientOptions {
+  std::vector<Tensor> output_gradients = {};  // per target tensor; empty or absent: ones
+  Unconnected unconnected = Unconnected::kNone;
+};
+struct JacobianOptions {
+  Unconnected unconnected = Unconnected::kNone;
+  bool vectorize = true;  // false: one sweep per element of the target, always
+};
+
+// Something made of tensors, Variables and host values: what watch and gradient take.
+template <class X>
+concept Structure = internal::HasTangent<X>;
+// The gradient of a structure: a Tensor for a Tensor or Variable, the same container of those, and
+// tangent_t<X> for a struct.
+template <class X>
+using gradient_t = tangent_t<X>;
+
+namespace internal {
+
+// The tensors and Variables of a structure, borrowed, in order.
+struct LeafRef {
+  const Tensor* tensor = nullptr;
+  const Variable* variable = nullptr;
+};
+class LeafList {
+ public:
+  template <class X>
+  explicit LeafList(const X& x) {
+    each_leaf(x, *this);
+  }
+  void operator()(const Tensor& x) { items_.push_back({&x, nullptr}); }
+  void operator()(const Variable& x) { items_.push_back({nullptr, &x}); }
+  template <class T>
+  void operator()(const T&) {}  // a host value: nothing records it
+
+  std::span<const LeafRef> items() const { return items_; }
+
+ private:
+  std::vector<LeafRef> items_;
+};
+
+// Puts gradients in the place of leaves, in the order of LeafList; inside structs absent ones
+// become zeros.
+class LeafGradients {
+ public:
+  explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
+      : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
+  // Whether a gradient arrived since the last question.
+  bool take_arrived() { return std::exchange(arrived_, false); }
+  Tensor operator()(const Tensor& x) { return take(x); }
+  Tensor operator()(const Variable& x) { return take(x); }
+  template <class T>
+  tangent_t<T> operator()(const T& x) {
+    return zero_tangent(x);
+  }
+  void enter() { ++depth_; }
+  void leave() { --depth_; }
+
+ private:
+  template <class T>
+  Tensor take(const T& x) {
+    Tensor g = std::move(found_[next_++]);
+    arrived_ = arrived_ || g.has_value();
+    return g.has_value() || depth_ == 0 ? std::move(g) : zero_tangent(x);
+  }
+  std::vector<Tensor> found_;
+  std::size_t next_ = 0;
+  int depth_;
+  bool arrived_ = false;
+};
+
+struct GradientTapeAccess;
+
+}  // namespace internal
+
+// Records from its construction until stop(), the first gradient() of a tape that is not
+// persistent, or its end. Neither copied nor moved. confined to the thread that made it.
+class GradientTape final : private internal::VariableReader {
+ public:
+  // Recording resumes when a Pause ends.
+  class Pause {
+   public:
+    explicit Pause(GradientTape& tape) : tape_(tape), was_recording_(tape.recording()) {
+      if (was_recording_) tape_.stop();
+    }
+    Pause(const Pause&) = delete;
+    ~Pause() {
+      if (was_recording_ && !tape_.recording()) tape_.start();
+    }
+
+   private:
+    GradientTape& tape_;
+    bool was_recording_;
+  };
+
+  explicit GradientTape(TapeOptions options = {});
+  ~GradientTape() = default;
+
+  // Records calls on these from now on. A Variable is watched at each read.
+  template <Structure X>
+  void watch(const X& x) {
+    const internal::LeafList leaves(x);
+    for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf);
+  }
+
+  // The gradient of the sum of all targets, in the structure of the sources. It is absent where the
+  // targets do not depend on a source, unless asked for as zeros; in a struct it is zeros.
+  //
+  // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
+  //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming it, for an
+  //   op without a derivative on the way.
+  template <Structure T, Structure X>
+  gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
+                         CallSite where = CallSite::here()) {
+    internal::LeafGradients found(
+        sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where));
+    return internal::build_tangent(sources, found);
+  }
+  // Derivatives of each element of the target: [target shape..., source shape...].
+  //
+  // throws: as gradient; kFailedPrecondition without vectorize on a tape that is not persistent.
+  template <Structure X>
+  gradient_t<X> jacobian(const Tensor& target, const X& sources, JacobianOptions options = {},
+                         CallSite where = CallSite::here()) {
+    internal::LeafGradients found(
+        sweep_elements(target, internal::LeafList(sources), options, where));
+    return internal::build_tangent(sources, found);
+  }
+  // The same for rows that do not depend on each other: target [b, t...] and source [b, s...] give
+  // [b, t..., s...].
+  //
+  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
+  // equal.
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options = {},
+                        CallSite where = CallSite::here());
+
+  // Ends recording; nothing happens if it has ended.
+  void stop();
+  // Continues the same record. throws: kFailedPrecondition if it is recording.
+  void start(CallSite where = CallSite::here());
+  // Drops all records and watches.
+  void reset();
+  // Stops recording until the end of what is returned.
+  [[nodiscard]] Pause pause() { return Pause(*this); }
+
+  // The Variables that were read while recording, in order of first use.
+  std::vector<Variable> watched_variables() const;
+  // Why the gradient of `target` for `source` is absent, in one sentence.
+  std::string explain(const Tensor& target, const Tensor& source) const;
+  std::string explain(const Tensor& target, const Variable& source) const;
+
+  bool persistent() const { return tape_.options().persistent; }
+  bool recording() const { return context_.has_value(); }
+  bool should_record(std::span<const Tensor> inputs) const { return tape_.should_record(inputs); }
+  // Notes a call made elsewhere by its pullback, if should_record(inputs).
+  void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
+              std::string_view name = {}, CallSite where = CallSite::here());
+  // Drops what belongs to this value only.
+  void forget(const Tensor& x) { tape_.forget(x); }
+  // How many records it holds. For tests.
+  std::size_t size() const { return tape_.size(); }
+
+ private:
+  friend struct internal::GradientTapeAccess;
+  struct Watched {
+    Variable variable;
+    std::vector<uint64_t> snapshots;  // ids of the values that were read
+    bool is_asked_for = false;        // by watch(), not by a read alone
+  };
+
+  void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  void watch_leaf(const internal::LeafRef& leaf);
+  void note(const Variable& variable, const Tensor& snapshot, bool is_asked_for);
+  const Watched* find(const Variable& variable) const;
+  std::vector<Tensor> sweep(const internal::LeafList& targets, const internal::LeafList& sources,
+                            GradientOptions options, CallSite where);
+  std::vector<Tensor> sweep_ids(std::span<const Tensor> targets, const internal::LeafList& sources,
+                                std::span<const Tensor> seeds);
+  std::vector<Tensor> sweep_elements(const Tensor& target, const internal::LeafList& sources,
+                                     JacobianOptions options, CallSite where);
+  void require_sweeps(const JacobianOptions& options) const;
+
+  Tape tape_;
+  std::optional<TapeContext> context_;
+  std::vector<Watched> variables_;
+};
+
+}  // namespace etude

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variable: a cell that holds a tensor and is reached by reference. For programs that share state;
+// models may as well be plain structs of tensors. Reading gives a snapshot, and tapes watch it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "etude/core/index.h"
+#include "etude/core/tensor.h"
+#include "etude/diff/differentiable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class VariableSlice;
+
+struct VariableOptions {
+  std::string name = {};                      // for display; need not be unique
+  bool trainable = true;                      // tapes watch reads of trainable Variables
+  std::optional<DType> dtype = std::nullopt;  // the initial value is cast to it
+  std::optional<Shape> shape = std::nullopt;  // may have kAny: such sizes may change
+};
+
+namespace internal {
+struct VariableCell;
+}
+
+// A handle; copies name the same cell, which dies with its last handle.
+//
+// threads: a read, an assignment and each updating assignment are atomic.
+class Variable {
+ public:
+  // Takes the value; the storage is the Variable's own. An absent tensor, with dtype and shape in
+  // the options, makes a Variable that must be assigned before it is read.
+  explicit Variable(Tensor initial, VariableOptions options = {},
+                    CallSite where = CallSite::here());
+  // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
+  explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
+                    CallSite where = CallSite::here())
+      : Variable(Tensor(rows, where), std::move(options), where) {}
+  // The initial value is computed when it is first needed, once; never if the Variable is assigned
+  // before (restored from a checkpoint).
+  template <class F>
+  requires(std::is_invocable_r_v<Tensor, F&> &&
+           !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
+                                                                VariableOptions options = {},
+                                                                CallSite where = CallSite::here())
+      : Variable(Initialiser{std::move(initialiser)}, std::move(options), where) {}
+
+  // The value now: later assignments do not change it. Recording tapes watch it if the Variable is
+  // trainable.
+  //
+  // throws: kFailedPrecondition before initialisation, and for a handle that was moved from.
+  Tensor read(CallSite where = CallSite::here()) const;
+  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
+
+  // Replaces or updates the value, in place when no snapshot is alive; gives the new value. No
+  // derivative passes through an assignment.
+  //
+  // throws: kInvalidArgument for another dtype or a shape that does not fit, naming the Variable.
+  Tensor assign(const Arg& x) const;
+  Tensor assign_add(const Arg& x) const;
+  Tensor assign_sub(const Arg& x) const;
+  // A part of the value, by the rules of Tensor::at; it can be assigned to.
+  template <class... I>
+  VariableSlice at(const I&... index) const;
+
+  const std::string& name() const;
+  bool trainable() const;
+  bool initialized() const;  // has a value, or an initialiser that will give one
+  DType dtype() const;
+  Shape shape() const;  // of the value now; the declared one before initialisation
+  Device device() const;
+  CallSite where() const;  // the line that made it
+  // Hashable identity of the cell.
+  const void* ref() const noexcept { return cell_.get(); }
+  // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws for what it holds.
+  std::string to_string() const;
+
+ private:
+  friend class VariableSlice;
+  struct Initialiser {
+    std::function<Tensor()> run;
+  };
+  Variable(Initialiser initialiser, VariableOptions options, CallSite where);
+  internal::VariableCell& cell() const;
+
+  std::shared_ptr<internal::VariableCell> cell_;
+};
+
+// `value` printed with its name, shape and dtype.
+std::ostream& operator<<(std::ostream& out, const Variable& value);
+
+// A part of a Variable: reads as a tensor, and can be assigned to. Lives for one expression.
+class VariableSlice {
+ public:
+  VariableSlice(Variable variable, Index index)
+      : variable_(std::move(variable)), index_(std::move(index)) {}
+  VariableSlice(const VariableSlice&) = delete;
+
+  Tensor read(CallSite where = CallSite::here()) const {
+    return get_index(variable_.read(where), index_, where);
+  }
+  operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
+  const VariableSlice& operator=(const Arg& x) const {
+    assign(x);
+    return *this;
+  }
+  const VariableSlice& operator=(const VariableSlice& other) const {
+    return *this = Arg(other.read());
+  }
+  // The new value of the whole Variable. Repeated indices of an update count every time.
+  Tensor assign(const Arg& x) const { return update(x, ScatterMode::kSet, "assign"); }
+  Tensor assign_add(const Arg& x) const { return update(x, ScatterMode::kAdd, "assign_add"); }
+  Tensor assign_sub(const Arg& x) const;
+
+ private:
+  Tensor update(const Arg& x, ScatterMode mode, const char* name) const;
+
+  Variable variable_;
+  Index index_;
+};
+
+template <class... I>
+VariableSlice Variable::at(const I&... index) const {
+  return VariableSlice(*this, Index{IndexItem(index)...});
+}
+
+// The tangent of a Variable is a tensor; moving is one assign_add.
+template <>
+struct DifferentiableTraits<Variable> {
+  using Tangent = Tensor;
+  static Tensor zero(const Variable& x);
+  static void move(Variable& x, const Tensor& by) {
+    if (by.has_value()) x.assign_add(by);
+  }
+};
+
+namespace internal {
+
+// Hears of each read of a Variable on its thread, while it is registered. For tapes.
+class VariableReader {
+ public:
+  VariableReader() = default;
+  VariableReader(const VariableReader&) = delete;
+  VariableReader& operator=(const VariableReader&) = delete;
+  virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
+
+ protected:
+  ~VariableReader() { stop_reading(); }
+  // Both are idempotent. confined to one thread.
+  void start_reading() noexcept;
+  void stop_reading() noexcept;
+
+ private:
+  friend void announce_read(const Variable& variable, const Tensor& snapshot);
+  VariableReader* next_ = nullptr;
+  bool is_registered_ = false;
+};
+
+// The value without telling anybody.
+Tensor peek(const Variable& variable);
+
+}  // namespace internal
+}  // namespace etude
