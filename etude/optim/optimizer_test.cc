@@ -109,12 +109,14 @@ TEST(Optimizer, Dampening) {
   }
 }
 
+struct Line {
+  Tensor w, b;
+};
+
 // The first step after which weight and bias of y = w x + b stay that near to y = x + 1.
 template <class Optimizer>
 int steps_to_fit(Optimizer optimizer) {
-  struct {
-    Tensor w, b;
-  } line{Tensor(Vector{.8}), Tensor(Vector{.8})}, slope;
+  Line line{Tensor(Vector{.8}), Tensor(Vector{.8})}, slope;
   for (int step = 1; step <= 1000; ++step) {
     const double w = line.w.item<double>(), b = line.b.item<double>();
     double dw = 0, db = 0;
