@@ -6,6 +6,8 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -17,6 +19,28 @@ namespace etude {
 template <class T>
 concept ReadableAsTensor = requires(const T& x) {
   { x.read() } -> std::convertible_to<Tensor>;
+};
+
+// An optional operand among the options of a function: absent, a tensor, or a host number, which
+// takes the dtype of the other operands. Plain value.
+class OptionalArg {
+ public:
+  OptionalArg() = default;
+  OptionalArg(Tensor value) : tensor_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  template <ReadableAsTensor T>
+  OptionalArg(const T& value) : tensor_(value.read()) {}  // NOLINT(google-explicit-constructor)
+  template <std::floating_point T>
+  OptionalArg(T value) : real_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
+  template <std::integral T>
+  OptionalArg(T value)  // NOLINT(google-explicit-constructor)
+      : integer_(static_cast<int64_t>(value)), is_bool_(std::same_as<T, bool>) {}
+
+ private:
+  friend class Arg;
+  Tensor tensor_;
+  std::optional<double> real_;
+  std::optional<int64_t> integer_;
+  bool is_bool_ = false;
 };
 
 // Implicit on purpose: `a + b` records the line of `a`. Lives for one call.
@@ -40,6 +64,18 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
+  // An option. It must outlive this object.
+  Arg(const OptionalArg& value, CallSite where) : where_(where) {
+    if (value.real_) {
+      real_ = *value.real_;
+      kind_ = Kind::kReal;
+    } else if (value.integer_) {
+      integer_ = *value.integer_;
+      kind_ = value.is_bool_ ? Kind::kBool : Kind::kInteger;
+    } else {
+      tensor_ = &value.tensor_;
+    }
+  }
   Arg(const Arg&) = delete;
   Arg& operator=(const Arg&) = delete;
   ~Arg() = default;

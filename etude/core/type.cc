@@ -2,10 +2,12 @@
 #include "etude/core/type.h"
 
 #include <array>
+#include <charconv>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
@@ -85,6 +87,27 @@ const Type* intern_type(DType dtype, const Shape& shape, Device device) {
   if (found != shard.types.end()) return found->second;
   std::unique_ptr<Type> made(new Type(dtype, shape, device, table().next_id.fetch_add(1)));
   return shard.types.emplace(key, made.release()).first->second;
+}
+
+const Type* parse_type(std::string_view text, DType dtype) {
+  const std::size_t open = text.find('[');
+  const bool closed = open != std::string_view::npos && text.back() == ']';
+  const auto named = closed && open > 0 ? dtype_named(text.substr(0, open)) : std::optional(dtype);
+  ETUDE_REQUIRE(closed && named, "'{}' is no type. Write it like float32[2,3]", text);
+  std::vector<int64_t> sizes;
+  const char* at = text.data() + open + 1;
+  const char* const end = text.data() + text.size() - 1;
+  while (at < end) {
+    int64_t size = kAny;
+    const auto [behind, fault] = std::from_chars(at, end, size);
+    const bool unknown = *at == '?';
+    at = unknown ? at + 1 : behind;
+    ETUDE_REQUIRE((unknown || fault == std::errc()) && (at == end || (*at == ',' && at + 1 < end)),
+                  "'{}' is no type. Write it like float32[2,3]", text);
+    sizes.push_back(unknown ? kAny : size);
+    if (at < end) ++at;
+  }
+  return intern_type(*named, Shape(sizes));
 }
 
 }  // namespace etude

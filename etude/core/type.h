@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
@@ -57,5 +58,9 @@ class Type {
 // The one Type object of these properties. thread-safe.
 // throws: kInvalidArgument if the element count is beyond kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
+
+// The type that to_string() writes as `text`; "[2,3]" without a name has the given dtype.
+// throws: kInvalidArgument, quoting the text.
+const Type* parse_type(std::string_view text, DType dtype = kFloat32);
 
 }  // namespace etude

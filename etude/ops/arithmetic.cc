@@ -2,10 +2,12 @@
 // Binary and unary arithmetic. Integer arithmetic wraps; integer division by zero is an error.
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
+#include "etude/ops/zero_gradient.h"
 
 namespace etude::ops {
+namespace {
 
-void define_arithmetic(Registry& r) {
+void define_sums_and_products(Registry& r) {
   r.define({
       .name = "add",
       .symbol = "+",
@@ -16,6 +18,7 @@ void define_arithmetic(Registry& r) {
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 + x2; }),
       .partials = partials_of<2>([](auto, auto, auto, auto t) { return math::list(t, t); }),
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
+                 {{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   });
   r.define({
@@ -36,8 +39,23 @@ void define_arithmetic(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 * x2; }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) { return math::list(t * x2, t * x1); }),
+      .partials =
+          partials_of<2>([](auto x1, auto x2, auto, auto t) { return math::list(t * x2, t * x1); }),
   });
+  r.define({
+      .name = "squared_difference",
+      .kind = Kind::kElementwise,
+      .doc = "(x1 - x2) * (x1 - x2), element by element with broadcasting.",
+      .operands = {"x1", "x2"},
+      .dtypes = kNumeric,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return (x1 - x2) * (x1 - x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        return math::list(t * (2.0 * (x1 - x2)), t * (2.0 * (x2 - x1)));
+      }),
+  });
+}
+
+void define_quotients(Registry& r) {
   r.define({
       .name = "divide",
       .symbol = "/",
@@ -47,9 +65,98 @@ void define_arithmetic(Registry& r) {
       .dtypes = kFloatingComplex,
       .casts_integers = true,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 / x2; }),
-      .partials = partials_of<2>([](auto, auto x2, auto y, auto t) { return math::list(t / x2, -(t * y) / x2); }),
+      .partials = partials_of<2>(
+          [](auto, auto x2, auto y, auto t) { return math::list(t / x2, -(t * y) / x2); }),
       .samples = {.ranges = {{-2, 2}, {0.5, 2}}},
+      .errors = {{{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"}},
   });
+  r.define({
+      .name = "floor_divide",
+      .kind = Kind::kElementwise,
+      .doc = "The largest integer not above x1 / x2, in the dtype of the operands: -7 by 2 is -4. "
+             "A zero among integer divisors is an error.",
+      .operands = {"x1", "x2"},
+      .dtypes = kReal,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::floor_divide(x1, x2); }),
+      .vjp = zero_gradient,
+      .samples = {.ranges = {{-8, 8}, {1, 3}},
+                  .no_gradient_check = "the gradient is zero, the quotient jumps"},
+      .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
+  });
+  r.define({
+      .name = "remainder",
+      .symbol = "%",
+      .kind = Kind::kElementwise,
+      .doc = "x1 - x2 * floor(x1 / x2): it has the sign of x2, so -7 by 3 gives 2. A zero among "
+             "integer divisors is an error.",
+      .operands = {"x1", "x2"},
+      .dtypes = kReal,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::remainder(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        return math::list(t, -(t * math::floor_divide(x1, x2)));
+      }),
+      .samples = {.ranges = {{0.25, 0.75}, {1, 2}}},
+      .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
+  });
+  r.define({
+      .name = "reciprocal",
+      .kind = Kind::kElementwise,
+      .doc = "1 / x. Integers become float32 first.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .casts_integers = true,
+      .scalar = scalar_of<1>([](auto x) { return 1.0 / x; }),
+      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(-(t * y) * y); }),
+      .samples = {.ranges = {{0.5, 2}}},
+  });
+}
+
+void define_powers(Registry& r) {
+  // For a base that is zero or negative the gradient of the exponent takes log(x1) as zero. Complex
+  // bases have no order: there the square root is always defined, and zero alone is left out.
+  r.define({
+      .name = "pow",
+      .kind = Kind::kElementwise,
+      .doc = "x1 to the power x2, element by element with broadcasting. Negative exponents of "
+             "integers are an error.",
+      .operands = {"x1", "x2"},
+      .dtypes = kNumeric,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::pow(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto y, auto t) {
+        const auto flat = math::logical_and(x1 == 0.0, x2 == 0.0);
+        const auto negative = math::logical_and(math::isnan(math::sqrt(x1)), x1 == x1);
+        const auto no_log = math::logical_or(x1 == 0.0, negative);
+        const auto base = math::select(no_log, 1.0, x1);
+        return math::list(t * (x2 * math::pow(x1, math::select(flat, 1.0, x2 - 1.0))),
+                          t * (y * math::log(base)));
+      }),
+      .samples = {.ranges = {{0.5, 2}, {0, 3}}},
+  });
+  r.define({
+      .name = "square",
+      .kind = Kind::kElementwise,
+      .doc = "x * x.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .scalar = scalar_of<1>([](auto x) { return x * x; }),
+      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t * (2.0 * x)); }),
+  });
+  r.define({
+      .name = "hypot",
+      .kind = Kind::kElementwise,
+      .doc = "sqrt(x1 * x1 + x2 * x2) without overflow on the way. Its gradient at (0, 0) is 0.",
+      .operands = {"x1", "x2"},
+      .dtypes = kFloating,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::hypot(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto y, auto t) {
+        const auto length = math::select(y == 0.0, 1.0, y);
+        return math::list(t * (x1 / length), t * (x2 / length));
+      }),
+      .samples = {.ranges = {{0.5, 2}, {-2, 2}}},
+  });
+}
+
+void define_signs(Registry& r) {
   r.define({
       .name = "negative",
       .symbol = "-",
@@ -60,6 +167,83 @@ void define_arithmetic(Registry& r) {
       .scalar = scalar_of<1>([](auto x) { return -x; }),
       .partials = partials_of<1>([](auto, auto, auto t) { return math::list(-t); }),
   });
+  r.define({
+      .name = "positive",
+      .symbol = "+",
+      .kind = Kind::kElementwise,
+      .doc = "x itself.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .scalar = scalar_of<1>([](auto x) { return x; }),
+      .partials = partials_of<1>([](auto, auto, auto t) { return math::list(t); }),
+      .kernel = [](const PrepareCall& call) { call.view(0); },
+  });
+  r.define({
+      .name = "copysign",
+      .kind = Kind::kElementwise,
+      .doc = "The magnitude of x1 with the sign of x2, which zeros have too.",
+      .operands = {"x1", "x2"},
+      .dtypes = kFloating,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::copysign(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        const auto flips = math::logical_xor(math::signbit(x1), math::signbit(x2));
+        const auto moved = math::select(flips, -t, t);
+        return math::list(math::select(x1 == 0.0, 0.0, moved), scalar::lift(t, 0.0));
+      }),
+      .samples = {.avoid = {0.0}},
+  });
+  r.define({
+      .name = "nextafter",
+      .kind = Kind::kElementwise,
+      .doc = "The number next to x1 in the direction of x2.",
+      .operands = {"x1", "x2"},
+      .dtypes = DTypeSet(kFloat32) | kFloat64,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::nextafter(x1, x2); }),
+      .no_derivative = "it steps from number to number",
+  });
+}
+
+void define_extremes(Registry& r) {
+  // Operands that are equal share the cotangent: half each (the reductions max and min do the
+  // same).
+  r.define({
+      .name = "maximum",
+      .kind = Kind::kElementwise,
+      .doc = "The larger of x1 and x2, NaN if one is NaN. Equal operands share the gradient.",
+      .operands = {"x1", "x2"},
+      .dtypes = kReal,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::maximum(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        const auto shared = math::select(x1 == x2, 0.5 * t, 0.0);
+        return math::list(math::select(x1 > x2, t, shared), math::select(x2 > x1, t, shared));
+      }),
+      .samples = {.calls = {{.operands = {"[3]", "[3]"}, .ranges = {{-2, -1}, {1, 2}}}}},
+      .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
+  });
+  r.define({
+      .name = "minimum",
+      .kind = Kind::kElementwise,
+      .doc = "The smaller of x1 and x2, NaN if one is NaN. Equal operands share the gradient.",
+      .operands = {"x1", "x2"},
+      .dtypes = kReal,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::minimum(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        const auto shared = math::select(x1 == x2, 0.5 * t, 0.0);
+        return math::list(math::select(x1 < x2, t, shared), math::select(x2 < x1, t, shared));
+      }),
+      .samples = {.calls = {{.operands = {"[3]", "[3]"}, .ranges = {{-2, -1}, {1, 2}}}}},
+      .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
+  });
+}
+
+}  // namespace
+
+void define_arithmetic(Registry& r) {
+  define_sums_and_products(r);
+  define_quotients(r);
+  define_powers(r);
+  define_signs(r);
+  define_extremes(r);
 }
 
 }  // namespace etude::ops

@@ -8,30 +8,85 @@ namespace {
 
 constexpr std::string_view kStep = "the result is piecewise constant";
 
+OpDef comparison(std::string_view name, std::string_view symbol, DTypeSet dtypes,
+                 std::string_view doc, const ScalarDef& scalar) {
+  OpDef def{
+      .name = name,
+      .symbol = symbol,
+      .kind = Kind::kElementwise,
+      .doc = doc,
+      .operands = {"x1", "x2"},
+      .dtypes = dtypes,
+      .result_dtype = ResultDType::kBool,
+      .scalar = scalar,
+      .no_derivative = kStep,
+      .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
+                 {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
+  };
+  if (dtypes == kReal) {
+    def.errors.push_back(
+        {{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be one of"});
+  }
+  return def;
+}
+
+OpDef logical(std::string_view name, std::vector<OperandDef> operands, std::string_view doc,
+              const ScalarDef& scalar) {
+  const bool binary = operands.size() == 2;
+  const std::vector<std::string_view> wrong(operands.size(), "int32[2]");
+  return {
+      .name = name,
+      .kind = Kind::kElementwise,
+      .doc = doc,
+      .operands = std::move(operands),
+      .dtypes = kBool,
+      .result_dtype = ResultDType::kBool,
+      .scalar = scalar,
+      .no_derivative = kStep,
+      .errors = {{wrong, binary ? "operand 'x1' is int32, but must be one of bool"
+                                : "operand 'x' is int32, but must be one of bool"}},
+  };
+}
+
+void define_order(Registry& r) {
+  r.define(
+      comparison("equal", "==", kAnyDType,
+                 "Whether x1 and x2 are equal, element by element with broadcasting; NaN equals "
+                 "nothing.",
+                 scalar_of<2>([](auto x1, auto x2) { return x1 == x2; })));
+  r.define(comparison("not_equal", "!=", kAnyDType,
+                      "Whether x1 and x2 differ, element by element with broadcasting; NaN differs "
+                      "from all.",
+                      scalar_of<2>([](auto x1, auto x2) { return x1 != x2; })));
+  r.define(comparison("less", "<", kReal, "Whether x1 < x2, element by element with broadcasting.",
+                      scalar_of<2>([](auto x1, auto x2) { return x1 < x2; })));
+  r.define(comparison("less_equal", "<=", kReal,
+                      "Whether x1 <= x2, element by element with broadcasting.",
+                      scalar_of<2>([](auto x1, auto x2) { return x1 <= x2; })));
+  r.define(comparison("greater", ">", kReal,
+                      "Whether x1 > x2, element by element with broadcasting.",
+                      scalar_of<2>([](auto x1, auto x2) { return x1 > x2; })));
+  r.define(comparison("greater_equal", ">=", kReal,
+                      "Whether x1 >= x2, element by element with broadcasting.",
+                      scalar_of<2>([](auto x1, auto x2) { return x1 >= x2; })));
+}
+
+void define_logic(Registry& r) {
+  r.define(logical("logical_and", {"x1", "x2"}, "Whether x1 and x2 both hold.",
+                   scalar_of<2>([](auto x1, auto x2) { return math::logical_and(x1, x2); })));
+  r.define(logical("logical_or", {"x1", "x2"}, "Whether x1 or x2 holds, or both.",
+                   scalar_of<2>([](auto x1, auto x2) { return math::logical_or(x1, x2); })));
+  r.define(logical("logical_xor", {"x1", "x2"}, "Whether exactly one of x1 and x2 holds.",
+                   scalar_of<2>([](auto x1, auto x2) { return math::logical_xor(x1, x2); })));
+  r.define(logical("logical_not", {"x"}, "Whether x does not hold.",
+                   scalar_of<1>([](auto x) { return math::logical_not(x); })));
+}
+
 }  // namespace
 
 void define_comparison(Registry& r) {
-  r.define({
-      .name = "equal",
-      .symbol = "==",
-      .kind = Kind::kElementwise,
-      .doc = "Whether x1 and x2 are equal, element by element with broadcasting; NaN equals nothing.",
-      .operands = {"x1", "x2"},
-      .result_dtype = ResultDType::kBool,
-      .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 == x2; }),
-      .no_derivative = kStep,
-  });
-  r.define({
-      .name = "greater",
-      .symbol = ">",
-      .kind = Kind::kElementwise,
-      .doc = "Whether x1 > x2, element by element with broadcasting.",
-      .operands = {"x1", "x2"},
-      .dtypes = kReal,
-      .result_dtype = ResultDType::kBool,
-      .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 > x2; }),
-      .no_derivative = kStep,
-  });
+  define_order(r);
+  define_logic(r);
   r.define({
       .name = "where",
       .kind = Kind::kElementwise,
@@ -41,6 +96,8 @@ void define_comparison(Registry& r) {
       .partials = partials_of<3>([](auto c, auto, auto, auto, auto t) {
         return math::list(scalar::lift(t, 0.0), math::select(c, t, 0.0), math::select(c, 0.0, t));
       }),
+      .errors = {{{"int32[2]", "float32[2]", "float32[2]"},
+                  "operand 'condition' is int32, but must be one of bool"}},
   });
 }
 

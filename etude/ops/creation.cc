@@ -26,11 +26,13 @@ void prepare_full(const PrepareCall& call) {
   p->plan.is_dense = false;
   p->plan.rank = 1;
   p->plan.sizes[0] = p->count;
-  call.set([](const KernelCall& k) {
-    const auto& q = *static_cast<const CopyParams*>(k.params);
-    if (q.count > 0) kernels::cpu::expand(q.plan, k.out[0], k.in[0], q.bytes, 0, q.count);
-    return true;
-  }, p);
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const CopyParams*>(k.params);
+        if (q.count > 0) kernels::cpu::expand(q.plan, k.out[0], k.in[0], q.bytes, 0, q.count);
+        return true;
+      },
+      p);
 }
 
 void prepare_astype(const PrepareCall& call) {
@@ -39,11 +41,13 @@ void prepare_astype(const PrepareCall& call) {
   p->count = call.out.results[0]->count();
   p->from = call.dtype(0);
   p->to = call.out.results[0]->dtype();
-  call.set([](const KernelCall& k) {
-    const auto& q = *static_cast<const CopyParams*>(k.params);
-    internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
-    return true;
-  }, p);
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const CopyParams*>(k.params);
+        internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
+        return true;
+      },
+      p);
 }
 
 }  // namespace
@@ -60,13 +64,17 @@ void define_creation(Registry& r) {
             ETUDE_REQUIRE(call.rank(0) == 0, "operand 'value' has shape {}, but must be a scalar",
                           call.shape(0).to_string());
             const Shape shape(call.attrs.ints("shape"));
-            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more", shape.to_string());
+            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                          shape.to_string());
             return Types{call.make(call.dtype(0), shape)};
           },
       .kernel = prepare_full,
-      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return internal::sum_to(ct, {}); },
+      .transpose = [](Operands, int, const Tensor& ct,
+                      const Attrs&) { return internal::sum_to(ct, {}); },
       .samples = {.calls = {{{"[]"}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
-      .errors = {{{"float32[]"}, "shape [?] has a negative size", {{"shape", std::vector<int64_t>{-1}}}}},
+      .errors = {{{"float32[]"},
+                  "shape [?] has a negative size",
+                  {{"shape", std::vector<int64_t>{-1}}}}},
   });
   r.define({
       .name = "astype",

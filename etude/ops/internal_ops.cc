@@ -59,11 +59,15 @@ void define_internal_ops(Registry& r) {
       .name = "fused_elementwise",
       .space = "internal",
       .kind = Kind::kComposition,
-      .doc = "A scalar program on each element: what a run of element-wise calls computes, in one pass.",
+      .doc = "A scalar program on each element: what a run of element-wise calls computes, in one "
+             "pass.",
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"program", AttrKind::kProgram}, {"params", AttrKind::kReals}},
       .type = fused_type,
-      .kernel = [](const PrepareCall& call) { kernels::cpu::prepare_fused(call, program_of(call.attrs)); },
+      .kernel =
+          [](const PrepareCall& call) {
+            kernels::cpu::prepare_fused(call, program_of(call.attrs));
+          },
       .lower = lower_fused,
   });
 }

@@ -28,6 +28,7 @@ Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t
   const scalar::Program& program = *partial.program;
   const bool is_t = program.size == 1 && program.operands == 1 && program.sources[0] == in.size() + 1;
   if (is_t) return t;
+  if (program.operands == 0) return full(y.type(), 0);  // a constant that is linear in t
   OperandList list;
   for (int i = 0; i < program.operands; ++i) {
     const std::size_t source = program.sources[static_cast<std::size_t>(i)];

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -77,7 +76,7 @@ std::vector<Tensor> operands_of(const Op& op, const std::vector<std::string_view
                                 Draw& draw) {
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const Type* type = parse_type(texts[i], dtype);
+    const Type* type = operand_type(texts[i], dtype);
     const bool own = texts[i].empty() || texts[i][0] != '[';
     if (type != nullptr && !own && !op.operand(i).dtypes.empty() &&
         !op.operand(i).dtypes.contains(dtype)) {
@@ -202,26 +201,8 @@ Tensor draw_tensor(Draw& draw, const Type* type, std::pair<double, double> range
 
 Tensor draw_like(Draw& draw, const Type* type) { return draw_tensor(draw, type, {-1, 1}, {}); }
 
-const Type* parse_type(std::string_view text, DType dtype) {
-  if (text == "-") return nullptr;
-  const std::size_t open = text.find('[');
-  if (open == std::string_view::npos || text.back() != ']') {
-    throw std::logic_error(
-        fmt::format("'{}' is no operand type; write \"[2,3]\" or \"int32[4]\"", text));
-  }
-  if (open > 0) {
-    const auto named = dtype_named(text.substr(0, open));
-    if (!named) throw std::logic_error(fmt::format("'{}' names no dtype", text));
-    dtype = *named;
-  }
-  Shape shape;
-  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    shape.push_back(std::stoll(std::string(rest.substr(0, comma))));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  return intern_type(dtype, shape);
+const Type* operand_type(std::string_view text, DType dtype) {
+  return text == "-" ? nullptr : parse_type(text, dtype);
 }
 
 std::vector<DType> dtypes_of(const Op& op) {

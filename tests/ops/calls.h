@@ -53,6 +53,6 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
 enum class Fill { kDrawn, kZeros, kHundreds };
 Call error_call(const Op& op, const ErrorCase& c, Fill fill);
 // "int32[4]", "[2,3]" (of `dtype`), or "-" (null).
-const Type* parse_type(std::string_view text, DType dtype);
+const Type* operand_type(std::string_view text, DType dtype);
 
 }  // namespace etude::matrix

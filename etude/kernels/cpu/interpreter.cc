@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile interpreter: runs a scalar program block by block for every dtype without its own SIMD
 // kernels. One plain loop per (function, element type); float32 has compiled kernels instead.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -34,7 +35,7 @@ bool arithmetic_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
     case Fn::kAdd: loop(out, a, b, n, [](T x, T y) { return math_add(x, y); }); return true;
     case Fn::kSubtract: loop(out, a, b, n, [](T x, T y) { return math_subtract(x, y); }); return true;
     case Fn::kMultiply: loop(out, a, b, n, [](T x, T y) { return math_multiply(x, y); }); return true;
-    case Fn::kNegative: loop(out, a, a, n, [](T x, T) { return math_subtract(T(0), x); }); return true;
+    case Fn::kNegative: loop(out, a, a, n, [](T x, T) { return math_negative(x); }); return true;
     case Fn::kAbs: loop(out, a, a, n, [](T x, T) { return math_abs(x); }); return true;
     case Fn::kSign: loop(out, a, a, n, [](T x, T) { return math_sign(x); }); return true;
     case Fn::kPow: loop(out, a, b, n, [](T x, T y) { return math_pow(x, y); }); return true;
@@ -44,6 +45,13 @@ bool arithmetic_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
 
 template <class T>
 bool value_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
+  if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
+    if (fn == Fn::kPow && std::any_of(b, b + n, [](T e) { return e < 0; })) {
+      return report_fault(ErrorCode::kInvalidArgument,
+                          "operand 'x2' has a negative exponent, and powers of integers would not be "
+                          "integers. Cast the base: astype(x1, float32)");
+    }
+  }
   if (arithmetic_block(fn, out, a, b, n)) return true;
   if constexpr (std::is_integral_v<T>) {
     return integer_block(fn, out, a, b, n);

@@ -107,7 +107,8 @@ T floored_remainder(T x, T y) {
 }
 template <class T>
 T floored_quotient(T x, T y) {
-  if (y == 0 || std::isinf(x) || std::isnan(x) || std::isnan(y)) return std::isinf(x) && !std::isinf(y) && y != 0 ? std::copysign(x, x * y) : x / y;
+  if (y == 0 || !std::isfinite(x) || std::isnan(y)) return x / y;
+  if (std::isinf(y)) return x != 0 && (x < 0) != (y < 0) ? T(-1) : std::copysign(T(0), x * y);
   const T q = (x - floored_remainder(x, y)) / y;
   return q == 0 ? std::copysign(T(0), x / y) : std::round(q);
 }
@@ -187,6 +188,10 @@ std::complex<T> complex_log1p(std::complex<T> z) {
   }
   return {T(0.5) * std::log1p(x * (2 + x) + y * y), std::atan2(y, 1 + x)};
 }
+template <class T>
+std::complex<T> complex_cbrt(std::complex<T> z) {
+  return z == T(0) ? z : std::polar(std::cbrt(std::abs(z)), std::arg(z) / 3);
+}
 
 }  // namespace
 
@@ -237,6 +242,7 @@ bool complex_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
     case Fn::kDivide: return map2(out, a, b, n, [](T x, T y) { return x / y; });
     case Fn::kSqrt: return map1(out, a, n, [](T x) { return std::sqrt(x); });
     case Fn::kRsqrt: return map1(out, a, n, [](T x) { return T(1) / std::sqrt(x); });
+    case Fn::kCbrt: return map1(out, a, n, complex_cbrt<R>);
     case Fn::kExp2: return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN2)); });
     case Fn::kExp10: return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN10)); });
     case Fn::kExpm1: return map1(out, a, n, complex_expm1<R>);

@@ -35,6 +35,11 @@ ETUDE_WRAPPING(math_multiply, *)
 #undef ETUDE_WRAPPING
 
 template <class T>
+T math_negative(T x) {
+  if constexpr (std::is_integral_v<T>) return math_subtract(T(0), x);
+  else return -x;  // also of zeros
+}
+template <class T>
 T math_abs(T x) {
   if constexpr (std::is_unsigned_v<T>) return x;
   else if constexpr (std::is_integral_v<T>) return x < 0 ? math_subtract(T(0), x) : x;
@@ -55,6 +60,10 @@ T math_pow(T x, T y) {
       x = math_multiply(x, x);
     }
     return result;
+  } else if constexpr (kIsComplexNumber<T>) {
+    if (y == T(0)) return T(1);
+    if (x == T(0) && y.real() > 0) return T(0);
+    return std::pow(x, y);
   } else {
     return std::pow(x, y);
   }

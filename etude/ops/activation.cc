@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation functions of neural networks, in etude::nn.
+#include <cmath>
+
+#include "etude/base/check.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+#include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+const std::vector<ErrorCase> kFloatsOnly = {
+    {{"int32[2]"}, "operand 'x' is int32, but must be one of"},
+    {{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}};
+// SELU's constants (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point.
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+
+// log(1 + exp(x)), which neither overflows nor loses small values.
+template <class S>
+constexpr S softplus(S x) {
+  return math::maximum(x, 0.0) + math::log1p(math::exp(-math::abs(x)));
+}
+template <class S>
+constexpr S relu6(S x) {
+  return math::minimum(math::maximum(x, 0.0), 6.0);
+}
+// 2 sqrt(2 / pi) (x + 0.044715 x^3): the tangent form of gelu is x sigmoid of this.
+template <class S>
+constexpr S gelu_argument(S x) {
+  return (M_2_SQRTPI * M_SQRT2) * (x + 0.044715 * (x * x * x));
+}
+
+OpDef activation(std::string_view name, std::string_view doc, const ScalarDef& scalar,
+                 const PartialsDef& partials) {
+  return {
+      .name = name,
+      .space = "nn",
+      .kind = Kind::kElementwise,
+      .doc = doc,
+      .operands = {"x"},
+      .dtypes = kFloating,
+      .scalar = scalar,
+      .partials = partials,
+      .errors = kFloatsOnly,
+  };
+}
+// The same for a function with a kink at each of `avoid`.
+OpDef activation(std::string_view name, std::string_view doc, std::vector<double> avoid,
+                 const ScalarDef& scalar, const PartialsDef& partials) {
+  OpDef def = activation(name, doc, scalar, partials);
+  def.samples.avoid = std::move(avoid);
+  return def;
+}
+
+void define_sigmoids(Registry& r) {
+  r.define(activation(
+      "sigmoid", "1 / (1 + exp(-x)).", scalar_of<1>([](auto x) { return math::sigmoid(x); }),
+      partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * (1.0 - y))); })));
+  r.define(activation(
+      "log_sigmoid", "log(sigmoid(x)), without overflow: about x for very negative x.",
+      scalar_of<1>([](auto x) { return -softplus(-x); }),
+      partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sigmoid(-x)); })));
+  r.define(activation(
+      "softplus", "log(1 + exp(x)), without overflow: about x for large x.",
+      scalar_of<1>([](auto x) { return softplus(x); }),
+      partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sigmoid(x)); })));
+  r.define(activation("softsign", "x / (1 + |x|).",
+                      scalar_of<1>([](auto x) { return x / (1.0 + math::abs(x)); }),
+                      partials_of<1>([](auto x, auto, auto t) {
+                        const auto inverse = 1.0 / (1.0 + math::abs(x));
+                        return math::list(t * (inverse * inverse));
+                      })));
+  r.define(activation("silu", "x * sigmoid(x), also called swish.",
+                      scalar_of<1>([](auto x) { return x * math::sigmoid(x); }),
+                      partials_of<1>([](auto x, auto, auto t) {
+                        const auto s = math::sigmoid(x);
+                        return math::list(t * (s * (1.0 + x * (1.0 - s))));
+                      })));
+  r.define(activation("mish", "x * tanh(softplus(x)).",
+                      scalar_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
+                      partials_of<1>([](auto x, auto, auto t) {
+                        const auto w = math::tanh(softplus(x));
+                        const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
+                        return math::list(t * (w + bend));
+                      })));
+}
+
+void define_rectifiers(Registry& r) {
+  r.define(activation("relu", "The larger of x and 0. Its gradient at 0 is 0.", {0.0},
+                      scalar_of<1>([](auto x) { return math::maximum(x, 0.0); }),
+                      partials_of<1>([](auto, auto y, auto t) {
+                        return math::list(math::select(y > 0.0, t, 0.0));
+                      })));
+  r.define(activation("relu6", "x between 0 and 6. Its gradient at both ends is 0.", {0.0, 6.0},
+                      scalar_of<1>([](auto x) { return relu6(x); }),
+                      partials_of<1>([](auto, auto y, auto t) {
+                        const auto inside = math::logical_and(y > 0.0, y < 6.0);
+                        return math::list(math::select(inside, t, 0.0));
+                      })));
+  OpDef leaky = activation(
+      "leaky_relu", "x where it is positive, else slope * x. The gradient at 0 is the slope.",
+      {0.0},
+      scalar_of<1, 1>([](auto x, auto slope) { return math::select(x > 0.0, x, slope * x); }),
+      partials_of<1, 1>([](auto x, auto, auto t, auto slope) {
+        return math::list(math::select(x > 0.0, t, slope * t));
+      }));
+  leaky.attrs = {{"slope", 0.2}};
+  r.define(std::move(leaky));
+  OpDef elu = activation(
+      "elu", "x where it is positive, else alpha * (exp(x) - 1).", {0.0},
+      scalar_of<1, 1>(
+          [](auto x, auto alpha) { return math::select(x > 0.0, x, alpha * math::expm1(x)); }),
+      partials_of<1, 1>([](auto x, auto, auto t, auto alpha) {
+        return math::list(math::select(x > 0.0, t, t * (alpha * math::exp(math::minimum(x, 0.0)))));
+      }));
+  elu.attrs = {{"alpha", 1.0}};
+  r.define(std::move(elu));
+  r.define(activation(
+      "selu", "scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.", {0.0},
+      scalar_of<1>([](auto x) {
+        return math::select(x > 0.0, kSeluScale * x, (kSeluScale * kSeluAlpha) * math::expm1(x));
+      }),
+      partials_of<1>([](auto x, auto, auto t) {
+        const auto left = (kSeluScale * kSeluAlpha) * math::exp(math::minimum(x, 0.0));
+        return math::list(math::select(x > 0.0, kSeluScale * t, t * left));
+      })));
+}
+
+void define_hard_forms(Registry& r) {
+  r.define(activation("hard_sigmoid", "relu6(x + 3) / 6.", {-3.0, 3.0},
+                      scalar_of<1>([](auto x) { return relu6(x + 3.0) / 6.0; }),
+                      partials_of<1>([](auto, auto y, auto t) {
+                        const auto inside = math::logical_and(y > 0.0, y < 1.0);
+                        return math::list(math::select(inside, t / 6.0, 0.0));
+                      })));
+  r.define(activation("hard_swish", "x * relu6(x + 3) / 6.", {-3.0, 3.0},
+                      scalar_of<1>([](auto x) { return x * (relu6(x + 3.0) / 6.0); }),
+                      partials_of<1>([](auto x, auto, auto t) {
+                        const auto bent = math::select(x >= 3.0, t, t * ((2.0 * x + 3.0) / 6.0));
+                        return math::list(math::select(x <= -3.0, 0.0, bent));
+                      })));
+}
+
+void define_gelu(Registry& r) {
+  OpDef exact =
+      activation("gelu_exact", "x * (1 + erf(x / sqrt(2))) / 2.",
+                 scalar_of<1>([](auto x) { return 0.5 * x * math::erfc(-M_SQRT1_2 * x); }),
+                 partials_of<1>([](auto x, auto, auto t) {
+                   const auto density = (0.5 * M_SQRT1_2 * M_2_SQRTPI) * math::exp(-0.5 * (x * x));
+                   return math::list(t * (0.5 * math::erfc(-M_SQRT1_2 * x) + x * density));
+                 }));
+  exact.space = "internal";
+  r.define(std::move(exact));
+  OpDef tangent = activation(
+      "gelu_tanh", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.",
+      scalar_of<1>([](auto x) { return x * math::sigmoid(gelu_argument(x)); }),
+      partials_of<1>([](auto x, auto, auto t) {
+        const auto s = math::sigmoid(gelu_argument(x));
+        const auto z = math::minimum(math::maximum(x, -32.0), 32.0);  // beyond, s(1 - s) is 0
+        const auto slope = (M_2_SQRTPI * M_SQRT2) * (1.0 + 3 * 0.044715 * (z * z));
+        return math::list(t * (s + z * (s * (1.0 - s)) * slope));
+      }));
+  tangent.space = "internal";
+  r.define(std::move(tangent));
+  r.define({
+      .name = "gelu",
+      .space = "nn",
+      .kind = Kind::kComposition,
+      .doc =
+          "x times the normal distribution function at x; approximate = \"tanh\" takes a cheaper "
+          "formula for it.",
+      .operands = {"x"},
+      .attrs = {{"approximate", "none"}},
+      .dtypes = kFloating,
+      .lower =
+          [](Operands in, const Attrs& attrs) {
+            const std::string& form = attrs.text("approximate");
+            ETUDE_REQUIRE(form == "none" || form == "tanh",
+                          "approximate is \"{}\", but must be \"none\" or \"tanh\"", form);
+            const Op& op = internal::op(form == "none" ? "gelu_exact" : "gelu_tanh");
+            return execute(op, in, op.default_attrs(), {});
+          },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"approximate", std::string("tanh")}}}}},
+      .errors = {{{"int32[2]"}, "operand 'x' is int32, but must be one of"},
+                 {{"float32[2]"},
+                  "approximate is \"erf\", but must be",
+                  {{"approximate", std::string("erf")}}}},
+  });
+}
+
+}  // namespace
+
+void define_activation(Registry& r) {
+  define_sigmoids(r);
+  define_rectifiers(r);
+  define_hard_forms(r);
+  define_gelu(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of complex numbers, and the functions that tell them from real ones: abs and sign. Complex
+// cotangents follow the convention of the tape: the gradient is conjugate to the derivative.
+#include <cmath>
+#include <complex>
+#include <cstring>
+
+#include "etude/core/builtin.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+#include "etude/ops/zero_gradient.h"
+
+namespace etude::ops {
+namespace {
+
+constexpr int64_t kChunk = 1 << 15;
+
+struct CountParams : KernelParams {
+  int64_t count = 0;
+};
+
+// result[i] = F(x[i]) for complex x, split by size alone.
+template <class R, class Out, auto kFunction>
+bool run_map(const KernelCall& call) {
+  const auto* x = static_cast<const std::complex<R>*>(call.in[0]);
+  auto* y = static_cast<Out*>(call.out[0]);
+  const int64_t count = static_cast<const CountParams*>(call.params)->count;
+  const int64_t chunks = (count + kChunk - 1) / kChunk;
+  parallel_for(chunks, static_cast<double>(count) * 1e-3, [&](int64_t chunk) {
+    const int64_t end = std::min(count, (chunk + 1) * kChunk);
+    for (int64_t i = chunk * kChunk; i < end; ++i) y[i] = kFunction(x[i]);
+  });
+  return true;
+}
+
+template <class R>
+std::complex<R> conj_of(std::complex<R> z) {
+  return {z.real(), -z.imag()};
+}
+template <class R>
+R real_of(std::complex<R> z) {
+  return z.real();
+}
+template <class R>
+R imag_of(std::complex<R> z) {
+  return z.imag();
+}
+template <class R>
+R abs_of(std::complex<R> z) {
+  return std::hypot(z.real(), z.imag());
+}
+
+// The kernel of a function on complex operands, for both widths.
+template <auto kSingle, auto kDouble>
+void prepare_map(const PrepareCall& call) {
+  auto p = internal::make_ref<CountParams>();
+  p->count = call.out.results[0]->count();
+  using Single = decltype(kSingle(std::complex<float>()));
+  using Double = decltype(kDouble(std::complex<double>()));
+  const bool single = call.dtype(0) == kComplex64;
+  call.set(single ? run_map<float, Single, kSingle> : run_map<double, Double, kDouble>, p);
+}
+
+void prepare_imag(const PrepareCall& call) {
+  if (is_complex(call.dtype(0))) return prepare_map<imag_of<float>, imag_of<double>>(call);
+  auto p = internal::make_ref<CountParams>();
+  p->count = call.out.results[0]->bytes();
+  call.set(
+      [](const KernelCall& k) {
+        const int64_t bytes = static_cast<const CountParams*>(k.params)->count;
+        if (bytes > 0) std::memset(k.out[0], 0, static_cast<std::size_t>(bytes));
+        return true;
+      },
+      p);
+}
+
+Types real_type(const TypeCall& call) {
+  return {call.make(real_dtype(call.dtype(0)), call.shape(0))};
+}
+
+// A real cotangent of a complex operand, as a complex number.
+Tensor widen(const Tensor& ct, DType dtype) { return internal::cast(ct, dtype); }
+
+Tensor imag_transpose(Operands in, int, const Tensor& ct, const Attrs&) {
+  if (!is_complex(in[0].dtype())) return internal::full(in[0].type(), 0);
+  return multiply(widen(ct, in[0].dtype()), Tensor(std::complex<float>(0, 1)));
+}
+
+// x / |x| moves by the part of its tangent that is at a right angle to x, over |x|.
+Values sign_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  const DType dtype = x.dtype();
+  if (!is_complex(dtype)) return zero_gradient(call);
+  const Tensor& s = call.out[0];
+  const Tensor along = real(multiply(conj(s), call.ct()));
+  const Tensor across = subtract(call.ct(), multiply(s, widen(along, dtype)));
+  const Tensor length = abs(x);
+  const Tensor safe = where(equal(length, 0.0), 1.0, length);
+  return {divide(across, widen(safe, dtype))};
+}
+
+// |x| moves along x / |x|, which is taken as 0 at 0.
+Values abs_vjp(const VjpCall& call) {
+  const DType dtype = call.in[0].dtype();
+  const Tensor direction = sign(call.in[0]);
+  if (!is_complex(dtype)) return {multiply(call.ct(), direction)};
+  return {multiply(widen(call.ct(), dtype), direction)};
+}
+
+void define_parts(Registry& r) {
+  r.define({
+      .name = "conj",
+      .kind = Kind::kLinear,
+      .doc = "x with its imaginary part negated; real x comes back as it is.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .type = [](const TypeCall& call) { return Types{call.types[0]}; },
+      .kernel =
+          [](const PrepareCall& call) {
+            if (!is_complex(call.dtype(0))) return call.view(0);
+            prepare_map<conj_of<float>, conj_of<double>>(call);
+          },
+      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+  r.define({
+      .name = "real",
+      .kind = Kind::kLinear,
+      .doc = "Real part of x, a real tensor; real x comes back as it is.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .type = real_type,
+      .kernel =
+          [](const PrepareCall& call) {
+            if (!is_complex(call.dtype(0))) return call.view(0);
+            prepare_map<real_of<float>, real_of<double>>(call);
+          },
+      .transpose = [](Operands in, int, const Tensor& ct,
+                      const Attrs&) { return widen(ct, in[0].dtype()); },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+  r.define({
+      .name = "imag",
+      .kind = Kind::kLinear,
+      .doc = "Imaginary part of x, a real tensor; zeros for real x.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .type = real_type,
+      .kernel = prepare_imag,
+      .transpose = imag_transpose,
+      .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+}
+
+void define_polar(Registry& r) {
+  r.define({
+      .name = "abs",
+      .kind = Kind::kElementwise,
+      .doc =
+          "Absolute value of x, a real tensor; the smallest integer of a signed dtype wraps. Its "
+          "gradient at 0 is 0.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .type = real_type,
+      .scalar = scalar_of<1>([](auto x) { return math::abs(x); }),
+      .partials =
+          partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sign(x)); }),
+      .kernel =
+          [](const PrepareCall& call) {
+            if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
+            prepare_map<abs_of<float>, abs_of<double>>(call);
+          },
+      .vjp = abs_vjp,
+      .samples = {.avoid = {0.0}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+  r.define({
+      .name = "sign",
+      .kind = Kind::kElementwise,
+      .doc = "-1, 0 or 1 by the sign of x; x / abs(x) of complex x.",
+      .operands = {"x"},
+      .dtypes = kNumeric,
+      .scalar = scalar_of<1>([](auto x) { return math::sign(x); }),
+      .vjp = sign_vjp,
+      .samples = {.avoid = {0.0}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+  r.define({
+      .name = "angle",
+      .kind = Kind::kComposition,
+      .doc = "Angle of x in the complex plane, between -pi and pi. Integers become float32 first.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .casts_integers = true,
+      .lower = [](Operands in, const Attrs&) { return Values{atan2(imag(in[0]), real(in[0]))}; },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}}, .ranges = {{0.5, 2}}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
+  });
+}
+
+}  // namespace
+
+void define_complex_ops(Registry& r) {
+  define_parts(r);
+  define_polar(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exponentials, logarithms and roots of floating and complex values.
+#include <cmath>
+
+#include "etude/core/context.h"
+#include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+const std::vector<ErrorCase> kNoIntegers = {
+    {{"int32[2]"}, "operand 'x' is int32, but must be one of"}};
+
+// y where dividing by it is safe: a root has an infinite slope at 0, but 0 times it is 0.
+template <class S>
+constexpr S slope_divisor(S y, S t) {
+  return math::select(math::logical_and(y == 0.0, t == 0.0), 1.0, y);
+}
+
+void define_exponentials(Registry& r) {
+  r.define({
+      .name = "exp",
+      .kind = Kind::kElementwise,
+      .doc = "e to the power x.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::exp(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * y); }),
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "exp2",
+      .kind = Kind::kElementwise,
+      .doc = "2 to the power x.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::exp2(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * M_LN2)); }),
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "exp10",
+      .kind = Kind::kElementwise,
+      .doc = "10 to the power x.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::exp10(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * M_LN10)); }),
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "expm1",
+      .kind = Kind::kElementwise,
+      .doc = "exp(x) - 1, exact to the last digits near x = 0.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::expm1(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y + 1.0)); }),
+      .errors = kNoIntegers,
+  });
+}
+
+void define_logarithms(Registry& r) {
+  r.define({
+      .name = "log",
+      .kind = Kind::kElementwise,
+      .doc = "Natural logarithm of x.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::log(x); }),
+      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / x); }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "log2",
+      .kind = Kind::kElementwise,
+      .doc = "Logarithm of x to base 2.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::log2(x); }),
+      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (x * M_LN2)); }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "log10",
+      .kind = Kind::kElementwise,
+      .doc = "Logarithm of x to base 10.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::log10(x); }),
+      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (x * M_LN10)); }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "log1p",
+      .kind = Kind::kElementwise,
+      .doc = "log(1 + x), exact to the last digits near x = 0.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::log1p(x); }),
+      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (1.0 + x)); }),
+      .samples = {.ranges = {{-0.75, 3}}},
+      .errors = kNoIntegers,
+  });
+}
+
+void define_differences(Registry& r) {
+  r.define({
+      .name = "log1mexp_real",
+      .space = "internal",
+      .kind = Kind::kElementwise,
+      .doc = "log(1 - exp(x)) for negative x.",
+      .operands = {"x"},
+      .dtypes = kFloating,
+      .scalar = scalar_of<1>([](auto x) {
+        return math::select(x > -M_LN2, math::log(-math::expm1(x)), math::log1p(-math::exp(x)));
+      }),
+      .partials =
+          partials_of<1>([](auto x, auto, auto t) { return math::list(-t / math::expm1(-x)); }),
+      .samples = {.ranges = {{-3, -0.25}}},
+  });
+  r.define({
+      .name = "log1mexp",
+      .kind = Kind::kComposition,
+      .doc = "log(1 - exp(x)) for x below 0, exact to the last digits everywhere: "
+             "log1mexp(-1) is -0.4586751.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .lower =
+          [](Operands in, const Attrs&) {
+            static const Op& op = internal::op("log1mexp_real");
+            if (!is_complex(in[0].dtype())) return execute(op, in, op.default_attrs(), {});
+            const Tensor near_zero = greater(real(in[0]), -M_LN2);
+            return Values{
+                where(near_zero, log(negative(expm1(in[0]))), log1p(negative(exp(in[0]))))};
+          },
+      .samples = {.calls = {{.operands = {"[2,3]"}}}, .ranges = {{-3, -0.25}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "logaddexp",
+      .kind = Kind::kElementwise,
+      .doc = "log(exp(x1) + exp(x2)) without overflow on the way.",
+      .operands = {"x1", "x2"},
+      .dtypes = kFloating,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::logaddexp(x1, x2); }),
+      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
+        const auto same = x1 == x2;  // also both infinite
+        return math::list(t * math::sigmoid(math::select(same, 0.0, x1 - x2)),
+                          t * math::sigmoid(math::select(same, 0.0, x2 - x1)));
+      }),
+      .errors = {{{"int32[2]", "int32[2]"}, "operand 'x1' is int32, but must be one of"}},
+  });
+}
+
+void define_roots(Registry& r) {
+  r.define({
+      .name = "sqrt",
+      .kind = Kind::kElementwise,
+      .doc = "Square root of x. Its gradient at 0 is infinite, but 0 where nothing flows back.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
+      .partials = partials_of<1>(
+          [](auto, auto y, auto t) { return math::list(0.5 * t / slope_divisor(y, t)); }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "rsqrt",
+      .kind = Kind::kElementwise,
+      .doc = "1 / sqrt(x).",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::rsqrt(x); }),
+      .partials =
+          partials_of<1>([](auto x, auto y, auto t) { return math::list(-0.5 * t * y / x); }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+  r.define({
+      .name = "cbrt",
+      .kind = Kind::kElementwise,
+      .doc = "Cube root of x; the principal one of a complex number.",
+      .operands = {"x"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<1>([](auto x) { return math::cbrt(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) {
+        const auto root = slope_divisor(y, t);
+        return math::list(t / (3.0 * root * root));
+      }),
+      .samples = {.ranges = {{0.25, 4}}},
+      .errors = kNoIntegers,
+  });
+}
+
+}  // namespace
+
+void define_exponential(Registry& r) {
+  define_exponentials(r);
+  define_logarithms(r);
+  define_differences(r);
+  define_roots(r);
+}
+
+}  // namespace etude::ops

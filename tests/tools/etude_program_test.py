@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program `etude` on safetensors files: python3 etude_program_test.py PATH_OF_ETUDE."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+SIZES = {"F32": ("f", 4), "F64": ("d", 8), "I32": ("i", 4)}
+
+
+def write_file(path, tensors):
+    """tensors: {name: (dtype, shape, values)}."""
+    header, data = {}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        raw = struct.pack("<" + SIZES[dtype][0] * len(values), *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_file(path):
+    with open(path, "rb") as file:
+        raw = file.read()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
+    header.pop("__metadata__", None)
+    return {name: list(struct.unpack("<" + SIZES[e["dtype"]][0] * ((e["data_offsets"][1] - e["data_offsets"][0])
+                                                                    // SIZES[e["dtype"]][1]),
+                                     data[slice(*e["data_offsets"])]))
+            for name, e in header.items()}
+
+
+class EtudeTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def run_etude(self, *args):
+        return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, check=False)
+
+    def test_list_and_show(self):
+        names = self.run_etude("ops", "list", "--names").stdout.split()
+        self.assertIn("multiply", names)
+        self.assertEqual(len(names), len(set(names)))
+        shown = self.run_etude("ops", "show", "multiply")
+        self.assertEqual(shown.returncode, 0)
+        self.assertIn("multiply(x1, x2) -> y", shown.stdout)
+        self.assertIn("x1: x2", shown.stdout)  # what the gradient keeps
+        self.assertIn("y = multiply(x1, x2)", shown.stdout)
+
+    def test_every_record_can_be_shown(self):
+        for name in self.run_etude("ops", "list", "--names").stdout.split():
+            shown = self.run_etude("ops", "show", name)
+            self.assertEqual(shown.returncode, 0, name + ": " + shown.stderr)
+
+    def test_unknown_op_names_the_nearest(self):
+        shown = self.run_etude("ops", "show", "multiplx")
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("multiply", shown.stderr)
+
+    def test_run_with_gradient(self):
+        write_file(self.path("in"), {"x1": ("F32", [2], [2.0, 3.0]), "x2": ("F32", [2], [5.0, 7.0])})
+        done = self.run_etude("ops", "run", "multiply", "--inputs", self.path("in"), "--output", self.path("out"),
+                              "--gradient")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_file(self.path("out")), {"y": [10.0, 21.0], "grad/x1": [5.0, 7.0], "grad/x2": [2.0, 3.0]})
+
+    def test_run_with_cotangent_and_attributes(self):
+        write_file(self.path("in"), {"value": ("F64", [], [2.0]), "ct/y": ("F64", [3], [1.0, 2.0, 4.0])})
+        done = self.run_etude("ops", "run", "full", "--inputs", self.path("in"), "--output", self.path("out"),
+                              "--attrs", '{"shape": [3]}', "--gradient")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_file(self.path("out")), {"y": [2.0, 2.0, 2.0], "grad/value": [7.0]})
+
+    def test_attributes_are_checked(self):
+        write_file(self.path("in"), {"value": ("F64", [], [2.0])})
+        deep = "[" * 5000 + "]" * 5000
+        for attrs, fragment in (('{"shape": "x"}', "a list of integers"), ('{"shap": [1]}', "no attribute 'shap'"),
+                                ("{", "no JSON"), ('{"shape": [1], "shape": [2]}', "twice"),
+                                ("{}", "'shape' is missing"), (deep, "nested deeper"),
+                                ('{"shape": [1e999]}', "no JSON"), ('{"shape": [18446744073709551615]}', "64 bits")):
+            done = self.run_etude("ops", "run", "full", "--inputs", self.path("in"), "--output", self.path("out"),
+                                  "--attrs", attrs)
+            self.assertEqual(done.returncode, 1, attrs[:40])
+            self.assertIn(fragment, done.stderr, attrs[:40])
+            self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_operands_are_checked(self):
+        write_file(self.path("in"), {"x1": ("F32", [2], [2.0, 3.0]), "y2": ("F32", [2], [5.0, 7.0])})
+        done = self.run_etude("ops", "run", "multiply", "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("operand 'x2' is missing", done.stderr)
+        write_file(self.path("in"), {"x": ("F32", [2], [2.0, 3.0]), "y2": ("F32", [2], [5.0, 7.0])})
+        done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertIn("no operand 'y2'", done.stderr)
+
+    def test_a_damaged_file_is_an_error(self):
+        with open(self.path("in"), "wb") as file:
+            file.write(b"\x10\0\0\0\0\0\0\0{\"x1\":")
+        done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("etude:", done.stderr)
+
+    def test_cases(self):
+        write_file(self.path("all.safetensors"),
+                   {"a/x1": ("F32", [2], [2.0, 3.0]), "a/x2": ("F32", [], [5.0]), "b/x1": ("F32", [2], [1.0, 2.0]),
+                    "b/x2": ("I32", [2], [1, 2]), "3/x": ("F32", [1], [4.0])})
+        cases = {"inputs": "all.safetensors",
+                 "cases": [{"id": "a", "op": "multiply", "gradient": True}, {"id": "b", "op": "multiply"}, 7,
+                           {"op": "negative"}, {"op": 5}, {"op": "no_such_op"}]}
+        with open(self.path("cases.json"), "w", encoding="utf-8") as file:
+            json.dump(cases, file)
+        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("results.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual([("error" in entry) for entry in report], [False, True, True, False, True, True])
+        self.assertEqual(report[0]["results"], {"y": "float32[2]", "grad/x1": "float32[2]", "grad/x2": "float32[]"})
+        self.assertEqual(report[1]["error"]["code"], "invalid argument")
+        self.assertIn("operand 'x2' is int32", report[1]["error"]["message"])
+        self.assertEqual(report[5]["error"]["code"], "not found")
+        out = read_file(self.path("results.safetensors"))
+        self.assertEqual(out, {"a/y": [10.0, 15.0], "a/grad/x1": [5.0, 5.0], "a/grad/x2": [5.0], "3/y": [-4.0]})
+
+
+if __name__ == "__main__":
+    unittest.main()

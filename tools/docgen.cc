@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the reference pages, one Markdown page per namespace, from the op records:
+// `docgen FOLDER`.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "etude/core/registry.h"
+#include "tools/record_text.h"
+
+namespace etude::tools {
+namespace {
+
+std::string list(std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string out = fmt::format("\n{}:\n\n", title);
+  for (const std::string& line : lines) out += fmt::format("* `{}`\n", line);
+  return out;
+}
+
+std::string section(const Op& op) {
+  std::string out = fmt::format("\n## {}\n\n```\n{}\n```\n\n{} ({})\n", op.name(), signature(op),
+                                op.def().doc, kind_name(op.def().kind));
+  if (!op.def().symbol.empty()) out += fmt::format("\nOperator: `{}`.\n", op.def().symbol);
+  out += list("Operands", operand_lines(op)) + list("Attributes", attr_lines(op));
+  out += list("Per element", program_lines(op)) +
+         list("Kept for a gradient, by operand", kept_lines(op));
+  if (!op.def().no_derivative.empty())
+    out += fmt::format("\nNo derivative: {}.\n", op.def().no_derivative);
+  return out + list("Errors", error_lines(op));
+}
+
+std::string title_of(const std::string& space) {
+  return space.empty() ? "etude" : "etude::" + space;
+}
+std::string file_of(const std::string& space) { return (space.empty() ? "array" : space) + ".md"; }
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text;
+  if (!out.flush()) throw std::runtime_error(file.string() + " cannot be written");
+}
+
+void write_pages(const std::filesystem::path& folder) {
+  std::map<std::string, std::map<std::string, std::string>> sections;
+  for (const Op* op : Registry::global().ops()) {
+    if (op->def().space != "internal")
+      sections[std::string(op->def().space)][std::string(op->name())] = section(*op);
+  }
+  std::filesystem::create_directories(folder);
+  std::string index = "# Reference\n\n";
+  for (const auto& [space, by_name] : sections) {
+    std::string page = fmt::format("# {}\n", title_of(space));
+    for (const auto& [name, text] : by_name) page += text;
+    write(folder / file_of(space), page);
+    index +=
+        fmt::format("* [{}]({}): {} functions\n", title_of(space), file_of(space), by_name.size());
+  }
+  write(folder / "README.md", index);
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: docgen FOLDER\n");
+    return 2;
+  }
+  try {
+    write_pages(argv[1]);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "docgen: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace etude::tools
+
+int main(int argc, char** argv) { return etude::tools::run_program(argc, argv); }

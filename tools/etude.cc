@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command-line program `etude`: looks at op records and runs ops by name.
+#include <fstream>
+#include <iterator>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/registry.h"
+#include "tools/record_text.h"
+#include "tools/run_op.h"
+
+namespace etude::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+void list_ops(bool names_only) {
+  for (const Op* op : Registry::global().ops()) {
+    if (names_only)
+      fmt::print("{}\n", full_name(*op));
+    else
+      fmt::print("{:<32} {:<13} {}\n", full_name(*op), kind_name(op->def().kind), op->def().doc);
+  }
+}
+
+void print_section(std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  fmt::print("\n{}\n", title);
+  for (const std::string& line : lines) fmt::print("  {}\n", line);
+}
+
+void show_op(const std::string& name) {
+  const Op& op = Registry::global().at(name);
+  fmt::print("{}\n{}: {}\n", signature(op), kind_name(op.def().kind), op.def().doc);
+  print_section("operands", operand_lines(op));
+  print_section("attributes", attr_lines(op));
+  print_section("program, and tangents by operand", program_lines(op));
+  print_section("its gradient keeps, by operand", kept_lines(op));
+  if (!op.def().no_derivative.empty()) fmt::print("\nno derivative: {}\n", op.def().no_derivative);
+  print_section("samples", sample_lines(op));
+  print_section("errors", error_lines(op));
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  ETUDE_REQUIRE_CODE(kNotFound, in.good(), "{}: cannot be read. Is the path right?", file.string());
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+struct RunOptions {
+  std::string op, inputs, attrs = "{}", output, cases;
+  bool gradient = false;
+};
+
+void run_one(const RunOptions& options) {
+  ETUDE_REQUIRE(!options.op.empty(), "which op? etude ops run NAME --inputs FILE --output FILE");
+  const TensorMap inputs = options.inputs.empty() ? TensorMap{} : load_tensors(options.inputs);
+  const OpRun run{options.op, parse_json(options.attrs), "", options.gradient};
+  save_tensors(options.output, run_op(run, inputs));
+}
+
+template <class T>
+T field(const Json& json, const char* key, T otherwise) {
+  const auto found = json.find(key);
+  if (found == json.end()) return otherwise;
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    ETUDE_THROW(kInvalidArgument, "the field '{}' of a case has the wrong kind", key);
+  }
+}
+
+// One case: {"id": "a", "op": "add", "attrs": {}, "gradient": true}; its tensors are "a/x1", ...
+// Its results go to `out` as "a/y", ... What fails is an entry of the report.
+Json run_case(const Json& json, std::size_t index, const TensorMap& inputs, TensorMap& out) {
+  Json report = {{"id", std::to_string(index)}};
+  try {
+    ETUDE_REQUIRE(json.is_object(),
+                  "a case is an object with the fields id, op, attrs and gradient");
+    const auto id = field<std::string>(json, "id", std::to_string(index));
+    report["id"] = id;
+    const OpRun run{field<std::string>(json, "op", ""), field<Json>(json, "attrs", Json::object()),
+                    id + "/", field<bool>(json, "gradient", false)};
+    report["op"] = run.op;
+    Json results = Json::object();
+    for (auto& [name, value] : run_op(run, inputs)) {
+      results[name] = value.type()->to_string();
+      out[id + "/" + name] = value;
+    }
+    report["results"] = std::move(results);
+  } catch (const Error& error) {
+    report["error"] = {{"code", std::string(to_string(error.code()))}, {"message", error.what()}};
+  } catch (const std::exception& error) {
+    report["error"] = {{"code", "internal"}, {"message", error.what()}};
+  }
+  return report;
+}
+
+// {"inputs": "all.safetensors", "cases": [...]}. The report goes to standard output, and with a
+// folder as output, to results.json in it.
+void run_cases(const RunOptions& options) {
+  const Json file = parse_json(text_of(options.cases));
+  ETUDE_REQUIRE(file.is_object() && file.contains("cases") && file["cases"].is_array(),
+                "{}: write {{\"inputs\": FILE, \"cases\": [...]}}", options.cases);
+  const auto named = field<std::string>(file, "inputs", options.inputs);
+  const fs::path source =
+      named.empty() ? fs::path() : fs::path(options.cases).parent_path() / named;
+  const TensorMap inputs = source.empty() ? TensorMap{} : load_tensors(source);
+  TensorMap out;
+  Json report = Json::array();
+  for (std::size_t i = 0; i < file["cases"].size(); ++i)
+    report.push_back(run_case(file["cases"][i], i, inputs, out));
+  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace);
+  const bool folder = fs::is_directory(options.output);
+  save_tensors(folder ? fs::path(options.output) / "results.safetensors" : fs::path(options.output),
+               out);
+  if (folder)
+    std::ofstream(fs::path(options.output) / "results.json") << text << "\n";
+  else
+    fmt::print("{}\n", text);
+}
+
+void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only, std::string& shown) {
+  CLI::App* ops = app.add_subcommand("ops", "op records")->require_subcommand(1);
+  CLI::App* list = ops->add_subcommand("list", "all ops, with kind and meaning");
+  list->add_flag("--names", names_only, "names only");
+  list->callback([&] { list_ops(names_only); });
+  CLI::App* show = ops->add_subcommand("show", "the record of one op");
+  show->add_option("NAME", shown)->required();
+  show->callback([&] { show_op(shown); });
+  CLI::App* run = ops->add_subcommand("run", "runs an op on tensors of a safetensors file");
+  run->add_option("NAME", options.op, "the op");
+  run->add_option("--inputs", options.inputs, "safetensors file with the operands by name");
+  run->add_option("--attrs", options.attrs, "JSON object with the attributes");
+  run->add_option("--output", options.output, "safetensors file, or a folder for --cases")
+      ->required();
+  run->add_option("--cases", options.cases, "JSON file with many runs");
+  run->add_flag("--gradient", options.gradient, "also gradients, for cotangents ct/RESULT or ones");
+  run->callback([&] { options.cases.empty() ? run_one(options) : run_cases(options); });
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  CLI::App app("Etude from the command line");
+  app.require_subcommand(1);
+  RunOptions options;
+  bool names_only = false;
+  std::string shown;
+  add_ops_commands(app, options, names_only, shown);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "etude: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace etude::tools
+
+int main(int argc, char** argv) { return etude::tools::run_program(argc, argv); }
