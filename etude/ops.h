@@ -15,6 +15,69 @@
 
 namespace ETUDE_API etude {
 
+struct ZerosOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of zeros of the given shape.
+inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("zeros");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct OnesOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of ones of the given shape.
+inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("ones");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct EmptyOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of the given shape whose elements nothing should rely on; they are zeros.
+inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("empty");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct ZerosLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Zeros of the shape of x, and of its dtype unless another is given.
+inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
+  static const Op& op = internal::op("zeros_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct OnesLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Ones of the shape of x, and of its dtype unless another is given.
+inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
+  static const Op& op = internal::op("ones_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct EmptyLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// A tensor of the shape of x whose elements nothing should rely on.
+inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
+  static const Op& op = internal::op("empty_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+// A tensor of the shape of x whose elements are all `value`.
+inline Tensor full_like(const Arg& x, const Arg& value) {
+  static const Op& op = internal::op("full_like");
+  return internal::call2(op, x, value);
+}
+
 // A tensor of the given shape whose elements are all `value`, of its dtype.
 inline Tensor full(const Arg& value, const IntList& shape) {
   static const Op& op = internal::op("full");
@@ -654,6 +717,197 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
+// The elements of x in row-major order under another shape; one size may be -1. Shares storage
+// until a write.
+inline Tensor reshape(const Arg& x, const IntList& shape) {
+  static const Op& op = internal::op("reshape");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shape)}), x.where()));
+}
+
+// x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.
+inline Tensor expand_dims(const Arg& x, const IntList& axis) {
+  static const Op& op = internal::op("expand_dims");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis)}), x.where()));
+}
+
+// x without the given axes, which must have size 1. Shares storage until a write.
+inline Tensor squeeze(const Arg& x, const IntList& axis) {
+  static const Op& op = internal::op("squeeze");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis)}), x.where()));
+}
+
+struct FlattenOptions {
+  int64_t start = 0;
+  int64_t end = -1;
+};
+// x with the axes from `start` to `end` merged into one. Shares storage until a write.
+inline Tensor flatten(const Arg& x, const FlattenOptions& options = {}) {
+  static const Op& op = internal::op("flatten");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.start), internal::to_attr(options.end)}), x.where()));
+}
+
+// x with its axes in the order `axes`: axis i of the result is axis axes[i] of x.
+inline Tensor permute_dims(const Arg& x, const IntList& axes) {
+  static const Op& op = internal::op("permute_dims");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axes)}), x.where()));
+}
+
+// x with its last two axes swapped.
+inline Tensor matrix_transpose(const Arg& x) {
+  static const Op& op = internal::op("matrix_transpose");
+  return internal::call1(op, x);
+}
+
+// x with the axes `source` put at the places `destination`; the others keep their order.
+inline Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
+  static const Op& op = internal::op("moveaxis");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(source), internal::to_attr(destination)}), x.where()));
+}
+
+// x with two axes swapped.
+inline Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
+  static const Op& op = internal::op("swapaxes");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis1), internal::to_attr(axis2)}), x.where()));
+}
+
+struct FlipOptions {
+  IntList axis = {};
+};
+// x with the order of elements reversed along the given axes, by default along all.
+inline Tensor flip(const Arg& x, const FlipOptions& options = {}) {
+  static const Op& op = internal::op("flip");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+// x repeated to a larger shape by the rules of broadcasting.
+inline Tensor broadcast_to(const Arg& x, const IntList& shape) {
+  static const Op& op = internal::op("broadcast_to");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shape)}), x.where()));
+}
+
+// All operands broadcast to one shape.
+inline std::vector<Tensor> broadcast_arrays(const Args& xs) {
+  static const Op& op = internal::op("broadcast_arrays");
+  return internal::list(internal::call_list(op, xs.items(), op.default_attrs(), xs.where()));
+}
+
+// x laid out repeatedly, repetitions[i] times along axis i.
+inline Tensor tile(const Arg& x, const IntList& repetitions) {
+  static const Op& op = internal::op("tile");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(repetitions)}), x.where()));
+}
+
+struct RepeatOptions {
+  IntList axis = {};
+};
+// x with each element repeated n times along an axis; without an axis x is flattened first.
+inline Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {}) {
+  static const Op& op = internal::op("repeat");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(n), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct ConcatOptions {
+  IntList axis = IntList{0};
+};
+// The operands one after the other along an axis; an empty list of axes flattens them first.
+inline Tensor concat(const Args& xs, const ConcatOptions& options = {}) {
+  static const Op& op = internal::op("concat");
+  return internal::only(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.axis)}), xs.where()));
+}
+
+struct StackOptions {
+  int64_t axis = 0;
+};
+// Operands of one shape joined along a new axis.
+inline Tensor stack(const Args& xs, const StackOptions& options = {}) {
+  static const Op& op = internal::op("stack");
+  return internal::only(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.axis)}), xs.where()));
+}
+
+struct SplitOptions {
+  int64_t axis = 0;
+};
+// Parts of x along an axis: as many equal ones as a single number says, or of the listed sizes.
+inline std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options = {}) {
+  static const Op& op = internal::op("split");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.attrs({internal::to_attr(parts_or_sizes), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct UnstackOptions {
+  int64_t axis = 0;
+};
+// The slices of x along an axis, without that axis.
+inline std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {}) {
+  static const Op& op = internal::op("unstack");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct SliceOptions {
+  IntList step = {};
+};
+// The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative
+// numbers and ends beyond the size; missing axes stay whole. Contiguous parts share storage until a
+// write.
+inline Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {}) {
+  static const Op& op = internal::op("slice");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(start), internal::to_attr(stop), internal::to_attr(options.step)}), x.where()));
+}
+
+struct RollOptions {
+  IntList axis = {};
+};
+// x with its elements moved by `shift` places along the given axes, round the end; without axes x
+// is rolled as if flat.
+inline Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {}) {
+  static const Op& op = internal::op("roll");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shift), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct TakeOptions {
+  int64_t axis = 0;
+};
+// The slices of x at `indices` along an axis, which the axes of the indices replace. Negative
+// indices count from the end. Along axis 0 the gradient is sparse.
+inline Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {}) {
+  static const Op& op = internal::op("take");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+// The positions of the elements that are not zero, in row-major order: one array of indices per
+// axis.
+inline std::vector<Tensor> nonzero(const Arg& x) {
+  static const Op& op = internal::op("nonzero");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.default_attrs(), x.where()));
+}
+
+// The rows of x at which the mask holds; the mask has the leading axes of x.
+inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
+  static const Op& op = internal::op("boolean_mask");
+  return internal::call2(op, x, mask);
+}
+
+// Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.
+inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_sum");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
 struct MatmulOptions {
   bool transpose_x = false;
   bool transpose_y = false;
