@@ -15,69 +15,6 @@
 
 namespace ETUDE_API etude {
 
-struct ZerosOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of zeros of the given shape.
-inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("zeros");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct OnesOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of ones of the given shape.
-inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("ones");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct EmptyOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of the given shape whose elements nothing should rely on; they are zeros.
-inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("empty");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct ZerosLikeOptions {
-  std::optional<DType> dtype = {};
-};
-// Zeros of the shape of x, and of its dtype unless another is given.
-inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
-  static const Op& op = internal::op("zeros_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
-}
-
-struct OnesLikeOptions {
-  std::optional<DType> dtype = {};
-};
-// Ones of the shape of x, and of its dtype unless another is given.
-inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
-  static const Op& op = internal::op("ones_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
-}
-
-struct EmptyLikeOptions {
-  std::optional<DType> dtype = {};
-};
-// A tensor of the shape of x whose elements nothing should rely on.
-inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
-  static const Op& op = internal::op("empty_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
-}
-
-// A tensor of the shape of x whose elements are all `value`.
-inline Tensor full_like(const Arg& x, const Arg& value) {
-  static const Op& op = internal::op("full_like");
-  return internal::call2(op, x, value);
-}
-
 // A tensor of the given shape whose elements are all `value`, of its dtype.
 inline Tensor full(const Arg& value, const IntList& shape) {
   static const Op& op = internal::op("full");
@@ -717,6 +654,93 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
+struct MatmulOptions {
+  bool transpose_x = false;
+  bool transpose_y = false;
+};
+// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
+// operand with one axis is a row on the left and a column on the right, and its axis is not in the
+// result. transpose_x and transpose_y exchange the last two axes of an operand first.
+inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
+  static const Op& op = internal::op("matmul");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
+}
+
+struct LogsumexpOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// log(sum(exp(x))) over the given axes, or over all, without overflow.
+inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
+  static const Op& op = internal::op("logsumexp");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct ZerosOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of zeros of the given shape.
+inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("zeros");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct OnesOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of ones of the given shape.
+inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("ones");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct EmptyOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of the given shape whose elements nothing should rely on; they are zeros.
+inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("empty");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct ZerosLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Zeros of the shape of x, and of its dtype unless another is given.
+inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
+  static const Op& op = internal::op("zeros_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct OnesLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Ones of the shape of x, and of its dtype unless another is given.
+inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
+  static const Op& op = internal::op("ones_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct EmptyLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// A tensor of the shape of x whose elements nothing should rely on.
+inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
+  static const Op& op = internal::op("empty_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+// A tensor of the shape of x whose elements are all `value`.
+inline Tensor full_like(const Arg& x, const Arg& value) {
+  static const Op& op = internal::op("full_like");
+  return internal::call2(op, x, value);
+}
+
 // The elements of x in row-major order under another shape; one size may be -1. Shares storage
 // until a write.
 inline Tensor reshape(const Arg& x, const IntList& shape) {
@@ -908,6 +932,19 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_sum");
   const Arg* const args[] = {&x, &ids};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+struct MatmulOptions {
+  bool transpose_x = false;
+  bool transpose_y = false;
+};
+// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
+// operand with one axis is a row on the left and a column on the right, and its axis is not in the
+// result. transpose_x and transpose_y exchange the last two axes of an operand first.
+inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
+  static const Op& op = internal::op("matmul");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
+}
+
 struct IscloseOptions {
   double rtol = 1e-05;
   double atol = 1e-08;
@@ -948,17 +985,6 @@ inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = 
   static const Op& op = internal::op("matmul");
   const Arg* const args[] = {&x, &y};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
-}
-
-struct LogsumexpOptions {
-  IntList axis = {};
-  bool keepdims = false;
-};
-// log(sum(exp(x))) over the given axes, or over all, without overflow.
-inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
-  static const Op& op = internal::op("logsumexp");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
 namespace nn {
