@@ -772,7 +772,7 @@ struct Conv2dOptions {
   IntList explicit_padding = {};
   IntList dilations = IntList{1};
   int64_t groups = 1;
-  Tensor bias = {};
+  OptionalArg bias = {};
 };
 // Convolution of x [n, height, width, channels] with filter [height, width, channels / groups,
 // outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left,
