@@ -667,6 +667,17 @@ inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = 
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
 }
 
+struct LogsumexpOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// log(sum(exp(x))) over the given axes, or over all, without overflow.
+inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
+  static const Op& op = internal::op("logsumexp");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
 namespace nn {
 
 // 1 / (1 + exp(-x)).
@@ -810,6 +821,42 @@ inline Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOpt
   static const Op& op = internal::op("avg_pool2d");
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(window), internal::to_attr(options.strides), internal::to_attr(options.padding), internal::to_attr(options.explicit_padding)}), x.where()));
+}
+
+struct SoftmaxOptions {
+  int64_t axis = -1;
+};
+// exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing overflows.
+inline Tensor softmax(const Arg& x, const SoftmaxOptions& options = {}) {
+  static const Op& op = internal::op("softmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct LogSoftmaxOptions {
+  int64_t axis = -1;
+};
+// Logarithm of softmax along an axis, without forming it: finite for all finite x.
+inline Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {}) {
+  static const Op& op = internal::op("log_softmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct SoftmaxCrossEntropyOptions {
+  std::string reduction = "mean";
+  double label_smoothing = 0;
+  std::optional<int64_t> ignore_index = {};
+  OptionalArg class_weights = {};
+};
+// Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes].
+// Smoothing mixes labels with the even distribution; rows whose label is ignore_index count
+// nothing; class weights multiply each class, and the mean is then the weighted one.
+inline Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options = {}) {
+  static const Op& op = internal::op("softmax_cross_entropy");
+  const Arg class_weights_arg(options.class_weights, logits.where());
+  const Arg* const args[] = {&logits, &labels, &class_weights_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.reduction), internal::to_attr(options.label_smoothing), internal::to_attr(options.ignore_index)}), logits.where()));
 }
 
 }  // namespace nn
