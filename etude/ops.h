@@ -932,17 +932,6 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_sum");
   const Arg* const args[] = {&x, &ids};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
-struct MatmulOptions {
-  bool transpose_x = false;
-  bool transpose_y = false;
-};
-// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
-// operand with one axis is a row on the left and a column on the right, and its axis is not in the
-// result. transpose_x and transpose_y exchange the last two axes of an operand first.
-inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
-  static const Op& op = internal::op("matmul");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
 }
 
 struct IscloseOptions {
@@ -974,17 +963,6 @@ inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& opti
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("array_equal");
   return internal::call2(op, x1, x2);
-struct MatmulOptions {
-  bool transpose_x = false;
-  bool transpose_y = false;
-};
-// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
-// operand with one axis is a row on the left and a column on the right, and its axis is not in the
-// result. transpose_x and transpose_y exchange the last two axes of an operand first.
-inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
-  static const Op& op = internal::op("matmul");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
 }
 
 namespace nn {
