@@ -15,6 +15,69 @@
 
 namespace ETUDE_API etude {
 
+struct ZerosOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of zeros of the given shape.
+inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("zeros");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct OnesOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of ones of the given shape.
+inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("ones");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct EmptyOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of the given shape whose elements nothing should rely on; they are zeros.
+inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("empty");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct ZerosLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Zeros of the shape of x, and of its dtype unless another is given.
+inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
+  static const Op& op = internal::op("zeros_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct OnesLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Ones of the shape of x, and of its dtype unless another is given.
+inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
+  static const Op& op = internal::op("ones_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct EmptyLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// A tensor of the shape of x whose elements nothing should rely on.
+inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
+  static const Op& op = internal::op("empty_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+// A tensor of the shape of x whose elements are all `value`.
+inline Tensor full_like(const Arg& x, const Arg& value) {
+  static const Op& op = internal::op("full_like");
+  return internal::call2(op, x, value);
+}
+
 // A tensor of the given shape whose elements are all `value`, of its dtype.
 inline Tensor full(const Arg& value, const IntList& shape) {
   static const Op& op = internal::op("full");
@@ -654,91 +717,82 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
-struct MatmulOptions {
-  bool transpose_x = false;
-  bool transpose_y = false;
-};
-// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
-// operand with one axis is a row on the left and a column on the right, and its axis is not in the
-// result. transpose_x and transpose_y exchange the last two axes of an operand first.
-inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
-  static const Op& op = internal::op("matmul");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
-}
-
-struct LogsumexpOptions {
-  IntList axis = {};
-  bool keepdims = false;
-};
-// log(sum(exp(x))) over the given axes, or over all, without overflow.
-inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
-  static const Op& op = internal::op("logsumexp");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
-}
-
-struct ZerosOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of zeros of the given shape.
-inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("zeros");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct OnesOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of ones of the given shape.
-inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("ones");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct EmptyOptions {
-  DType dtype = DType::kFloat32;
-};
-// A tensor of the given shape whose elements nothing should rely on; they are zeros.
-inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("empty");
-  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
-}
-
-struct ZerosLikeOptions {
+struct ArangeOptions {
+  std::optional<double> stop = {};
+  double step = 1;
   std::optional<DType> dtype = {};
 };
-// Zeros of the shape of x, and of its dtype unless another is given.
-inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
-  static const Op& op = internal::op("zeros_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+// start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The dtype defaults
+// to int32 (int64 where needed) if all three are whole numbers, else to float32.
+inline Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("arange");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(start), internal::to_attr(options.stop), internal::to_attr(options.step), internal::to_attr(options.dtype)}), where));
 }
 
-struct OnesLikeOptions {
-  std::optional<DType> dtype = {};
+struct LinspaceOptions {
+  bool endpoint = true;
 };
-// Ones of the shape of x, and of its dtype unless another is given.
-inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
-  static const Op& op = internal::op("ones_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+// `num` equally spaced numbers from start to stop, both exact; stop is left out without `endpoint`.
+inline Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {}) {
+  static const Op& op = internal::op("linspace");
+  const Arg* const args[] = {&start, &stop};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num), internal::to_attr(options.endpoint)}), start.where()));
 }
 
-struct EmptyLikeOptions {
-  std::optional<DType> dtype = {};
+struct EyeOptions {
+  std::optional<int64_t> cols = {};
+  int64_t k = 0;
+  IntList batch_shape = IntList{};
+  DType dtype = DType::kFloat32;
 };
-// A tensor of the shape of x whose elements nothing should rely on.
-inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
-  static const Op& op = internal::op("empty_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+// Matrices with ones on diagonal k and zeros elsewhere.
+inline Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("eye");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(rows), internal::to_attr(options.cols), internal::to_attr(options.k), internal::to_attr(options.batch_shape), internal::to_attr(options.dtype)}), where));
 }
 
-// A tensor of the shape of x whose elements are all `value`.
-inline Tensor full_like(const Arg& x, const Arg& value) {
-  static const Op& op = internal::op("full_like");
-  return internal::call2(op, x, value);
+struct OneHotOptions {
+  double on = 1;
+  double off = 0;
+  int64_t axis = -1;
+  DType dtype = DType::kFloat32;
+};
+// `on` at the index along a new axis of size `depth`, `off` elsewhere; an index outside gives `off`
+// only.
+inline Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {}) {
+  static const Op& op = internal::op("one_hot");
+  const Arg* const args[] = {&indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(depth), internal::to_attr(options.on), internal::to_attr(options.off), internal::to_attr(options.axis), internal::to_attr(options.dtype)}), indices.where()));
+}
+
+struct TrilOptions {
+  int64_t k = 0;
+};
+// x with zeros above diagonal k of its last two axes.
+inline Tensor tril(const Arg& x, const TrilOptions& options = {}) {
+  static const Op& op = internal::op("tril");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.k)}), x.where()));
+}
+
+struct TriuOptions {
+  int64_t k = 0;
+};
+// x with zeros below diagonal k of its last two axes.
+inline Tensor triu(const Arg& x, const TriuOptions& options = {}) {
+  static const Op& op = internal::op("triu");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.k)}), x.where()));
+}
+
+struct MeshgridOptions {
+  std::string indexing = "xy";
+};
+// Coordinates of all points of a grid: one array per operand, with axes in the order of the
+// operands (ij) or with the first two swapped (xy).
+inline std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {}) {
+  static const Op& op = internal::op("meshgrid");
+  return internal::list(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.indexing)}), xs.where()));
 }
 
 // The elements of x in row-major order under another shape; one size may be -1. Shares storage
@@ -963,6 +1017,30 @@ inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& opti
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("array_equal");
   return internal::call2(op, x1, x2);
+}
+
+struct MatmulOptions {
+  bool transpose_x = false;
+  bool transpose_y = false;
+};
+// Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
+// operand with one axis is a row on the left and a column on the right, and its axis is not in the
+// result. transpose_x and transpose_y exchange the last two axes of an operand first.
+inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
+  static const Op& op = internal::op("matmul");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
+}
+
+struct LogsumexpOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+// log(sum(exp(x))) over the given axes, or over all, without overflow.
+inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
+  static const Op& op = internal::op("logsumexp");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
 namespace nn {
