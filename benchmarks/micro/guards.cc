@@ -13,20 +13,20 @@ namespace {
 
 using namespace etude;  // NOLINT(google-build-using-namespace): a program
 
-struct Operands {
+struct Pair {
   Tensor a = Tensor({{1.0, 2.0}, {3.0, 4.0}}), b = Tensor({{0.5, 0.25}, {0.125, 1.0}});
 };
 
 // What callgrind's --toggle-collect counts: one function that runs a body a number of times.
-__attribute__((noinline)) void guard_body(void (*body)(Operands&), Operands& o, long turns) {
+__attribute__((noinline)) void guard_body(void (*body)(Pair&), Pair& o, long turns) {
   for (long i = 0; i < turns; ++i) body(o);
 }
 
-void eager_add(Operands& o) { const Tensor c = o.a + o.b; }
-void small_product(Operands& o) { const Tensor c = matmul(o.a, o.b); }
-void in_place_update(Operands& o) { o.a += o.b; }
-void tensor_made_and_dropped(Operands&) { const Tensor t = 1.0; }
-void taped_add(Operands& o) {
+void eager_add(Pair& o) { const Tensor c = o.a + o.b; }
+void small_product(Pair& o) { const Tensor c = matmul(o.a, o.b); }
+void in_place_update(Pair& o) { o.a += o.b; }
+void tensor_made_and_dropped(Pair&) { const Tensor t = 1.0; }
+void taped_add(Pair& o) {
   GradientTape tape;
   tape.watch(o.a);
   Tensor y = o.a;
@@ -36,7 +36,7 @@ void taped_add(Operands& o) {
 
 struct Guard {
   const char* name;
-  void (*body)(Operands&);
+  void (*body)(Pair&);
 };
 constexpr Guard kGuards[] = {
     {"eager_add", eager_add},
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   }
   for (const Guard& guard : kGuards) {
     if (std::strcmp(guard.name, argv[1]) != 0) continue;
-    Operands operands;
+    Pair operands;
     guard_body(guard.body, operands, std::atol(argv[2]));
     return 0;
   }
