@@ -42,6 +42,9 @@ def self_test():
 def main():
     lists = {os.path.dirname(path): set(common.words_of_list(path)) for path in common.files()
              if os.path.basename(path) == "CMakeLists.txt"}
+    for folder, words in list(lists.items()):  # a list may name a file above its folder: ../ops.h
+        above = {os.path.normpath(os.path.join(folder, word)) for word in words if word.startswith("../")}
+        lists.setdefault("", set()).update(above)
     sources = [path for path in common.cpp_files() if not path.startswith(ELSEWHERE)]
     return [f"{path}: no CMakeLists.txt names it; add it to HDRS, SRCS or TESTS of its folder"
             for path in unnamed(sources, lists)]

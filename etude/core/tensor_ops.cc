@@ -67,7 +67,8 @@ Tensor& Tensor::operator/=(const Arg& x) {
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
   static const Op& op = internal::op("negative");
-  const Tensor negated = internal::call1(op, Arg(internal::materialize(value), value.where()));
+  const Tensor number = value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
+  const Tensor negated = internal::call1(op, Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }
 

@@ -3,11 +3,13 @@
 // looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
+#include "etude/version.h"
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-namespace etude::internal {
+namespace ETUDE_API etude {
+namespace internal {
 
 struct KnownValue {
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -82,4 +84,5 @@ class ValueTable {
   std::size_t size_ = 0;
 };
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

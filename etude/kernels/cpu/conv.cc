@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// float32 convolutions as products over overlapping views: the pixels under one row of the filter
+// are adjacent in memory, so a row of results is a product whose left operand is the image itself,
+// with a step of one stride from row to row. Nothing is copied but images that need padding.
+#include "etude/kernels/cpu/conv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "etude/core/convert.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/thread_scratch.h"
+#include "etude/kernels/cpu/tile_product.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
+constexpr double kChunkFlops = 2e6;
+constexpr int64_t kMostPartials = 32;  // sums of a filter gradient
+
+enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves };
+
+// A correlation of an image, padded with zeros, with a filter.
+struct Correlation {
+  ConvPlan p;
+  bool copies = false;  // the image is padded into scratch memory
+  int64_t padded_w = 0;
+  int64_t rows = 0;     // of results in one block
+  int64_t blocks = 0;   // in one image
+  TileProduct product;  // of one row of results
+  std::vector<int64_t> a_offset, b_offset;
+
+  int64_t row_step() const { return (copies ? padded_w : p.w) * p.c; }
+  // Rows of the padded image that `count` rows of results read.
+  int64_t rows_read(int64_t count) const { return (count - 1) * p.sh + (p.kh - 1) * p.dh + 1; }
+  double flops() const {
+    return 2.0 * static_cast<double>(p.oh * p.ow) * static_cast<double>(p.filter());
+  }
+};
+
+// Rows of one filter row, or pixel by pixel where they are not adjacent, are one segment each.
+void set_segments(Correlation& c) {
+  const ConvPlan& p = c.p;
+  const bool whole_rows = p.dw == 1 && p.groups == 1;
+  const int64_t across = whole_rows ? 1 : p.kw;
+  for (int64_t i = 0; i < p.kh; ++i) {
+    for (int64_t j = 0; j < across; ++j) {
+      c.a_offset.push_back(i * p.dh * c.row_step() + j * p.dw * p.c);
+      c.b_offset.push_back((i * p.kw + j) * p.group_inputs() * p.o);
+    }
+  }
+  TileProduct& t = c.product;
+  t.rows = p.ow;
+  t.columns = p.group_outputs();
+  t.depth = whole_rows ? p.kw * p.c : p.group_inputs();
+  t.a_row = p.sw * p.c;
+  t.b_depth = t.out_row = p.o;
+  t.segments = p.kh * across;
+  t.a_offset = c.a_offset.data();
+  t.b_offset = c.b_offset.data();
+}
+
+void set_geometry(Correlation& c) {
+  const ConvPlan& p = c.p;
+  const int64_t read_h = c.rows_read(p.oh), read_w = (p.ow - 1) * p.sw + (p.kw - 1) * p.dw + 1;
+  c.copies = p.top != 0 || p.left != 0 || read_h > p.h || read_w > p.w;
+  c.padded_w = read_w;
+  const double row_flops = c.flops() / static_cast<double>(std::max<int64_t>(1, p.oh));
+  c.rows = std::clamp<int64_t>(static_cast<int64_t>(kChunkFlops / (row_flops + 1)), 1, p.oh);
+  c.blocks = (p.oh + c.rows - 1) / c.rows;
+}
+
+// Rows [first, first + count) of the padded image.
+void pad_rows(const Correlation& c, float* to, const float* image, int64_t first, int64_t count) {
+  const ConvPlan& p = c.p;
+  const int64_t width = c.padded_w * p.c;
+  const int64_t begin = std::clamp<int64_t>(p.left, 0, c.padded_w);
+  const int64_t end = std::clamp<int64_t>(p.left + p.w, begin, c.padded_w);
+  for (int64_t r = 0; r < count; ++r, to += width) {
+    const int64_t y = first + r - p.top;
+    if (y < 0 || y >= p.h) {
+      std::fill_n(to, width, 0.0f);
+      continue;
+    }
+    const float* row = image + (y * p.w - p.left) * p.c;
+    std::fill(to, to + begin * p.c, 0.0f);
+    std::copy(row + begin * p.c, row + end * p.c, to + begin * p.c);
+    std::fill(to + end * p.c, to + width, 0.0f);
+  }
+}
+
+// The part of one image that results [row, row + count) read: where it begins.
+const float* window_rows(const Correlation& c, const float* image, int64_t row, int64_t count) {
+  if (!c.copies) return image + row * c.p.sh * c.row_step();
+  const int64_t rows = c.rows_read(count);
+  float* padded = thread_scratch<float, kPadded>(rows * c.row_step());
+  pad_rows(c, padded, image, row * c.p.sh, rows);
+  return padded;
+}
+
+void correlate_block(const Correlation& c, float* out, const float* image, const float* filter,
+                     const float* bias, int64_t row, int64_t count) {
+  const ConvPlan& p = c.p;
+  const float* window = window_rows(c, image, row, count);
+  TileProduct t = c.product;
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t g = 0; g < p.groups; ++g) {
+      const int64_t o = g * p.group_outputs();
+      t.start = bias != nullptr ? bias + o : nullptr;
+      tile_product(t, out + (row + r) * p.ow * p.o + o,
+                   window + r * p.sh * c.row_step() + g * p.group_inputs(), filter + o);
+    }
+  }
+}
+
+void correlate(const Correlation& c, float* out, const float* x, const float* filter,
+               const float* bias) {
+  const ConvPlan& p = c.p;
+  const int64_t blocks = p.n * c.blocks;
+  const double each = c.flops() / static_cast<double>(c.blocks);
+  const int64_t per_chunk = std::max<int64_t>(1, static_cast<int64_t>(kChunkFlops / (each + 1)));
+  parallel_for((blocks + per_chunk - 1) / per_chunk,
+               each * static_cast<double>(blocks) / kFlopsPerUs, [&](int64_t chunk) {
+                 const int64_t end = std::min(blocks, (chunk + 1) * per_chunk);
+                 for (int64_t b = chunk * per_chunk; b < end; ++b) {
+                   const int64_t image = b / c.blocks, row = b % c.blocks * c.rows;
+                   correlate_block(c, out + image * p.result(), x + image * p.image(), filter, bias,
+                                   row, std::min(c.rows, p.oh - row));
+                 }
+               });
+}
+
+// Without strides, the input gradient is the correlation of the cotangent with the filter turned by
+// half a circle and its channels exchanged.
+ConvPlan gradient_plan(const ConvPlan& p) {
+  ConvPlan q = p;
+  q.h = p.oh, q.w = p.ow, q.c = p.o;
+  q.oh = p.h, q.ow = p.w, q.o = p.c;
+  q.top = (p.kh - 1) * p.dh - p.top;
+  q.left = (p.kw - 1) * p.dw - p.left;
+  return q;
+}
+
+// filter [kh, kw, c / groups, o] as [kh, kw, o / groups, c], turned.
+void turn_filter(const ConvPlan& p, float* to, const float* filter) {
+  const int64_t inputs = p.group_inputs(), outputs = p.group_outputs(), taps = p.kh * p.kw;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const float* from = filter + (taps - 1 - tap) * inputs * p.o;
+    for (int64_t j = 0; j < outputs; ++j) {
+      for (int64_t g = 0; g < p.groups; ++g) {
+        for (int64_t i = 0; i < inputs; ++i) *to++ = from[i * p.o + g * outputs + j];
+      }
+    }
+  }
+}
+
+bool by_columns(const ConvPlan& p) { return p.group_inputs() < 16 || p.sh > 1 || p.sw > 1; }
+
+struct ConvParams : KernelParams {
+  ConvPlan plan;
+  DType dtype = kFloat32;
+  ConvPass pass = ConvPass::kForward;
+  Correlation correlation;            // forward, input gradient
+  int64_t chunks = 1, per_chunk = 1;  // filter gradient: partial sums, blocks in each
+  std::vector<int64_t> x_rows, ct_rows;
+};
+
+// What rows [row, row + count) of results of one image add to the filter gradient.
+void add_filter_gradient(const ConvParams& q, float* sum, const float* image, const float* ct,
+                         int64_t row, int64_t count) {
+  const Correlation& c = q.correlation;
+  const ConvPlan& p = q.plan;
+  const float* window = window_rows(c, image, row, count);
+  TileProduct t;
+  t.rows = c.product.depth;
+  t.columns = c.product.columns;
+  t.depth = p.ow;
+  t.a_row = 1;
+  t.a_depth = c.product.a_row;
+  t.b_depth = t.out_row = t.start_row = p.o;
+  t.segments = count;
+  t.a_offset = q.x_rows.data();
+  t.b_offset = q.ct_rows.data();
+  for (std::size_t s = 0; s < c.a_offset.size(); ++s) {
+    for (int64_t g = 0; g < p.groups; ++g) {
+      const int64_t o = g * p.group_outputs();
+      float* out = sum + c.b_offset[s] + o;
+      t.start = out;
+      tile_product(t, out, window + c.a_offset[s] + g * p.group_inputs(),
+                   ct + row * p.ow * p.o + o);
+    }
+  }
+}
+
+void filter_gradient(const ConvParams& q, float* out, const float* x, const float* ct) {
+  const Correlation& c = q.correlation;
+  const ConvPlan& p = q.plan;
+  const int64_t size = p.filter(), blocks = p.n * c.blocks;
+  float* partials = q.chunks > 1 ? thread_scratch<float, kPartials>(q.chunks * size) : out;
+  parallel_for(q.chunks, c.flops() * static_cast<double>(p.n) / kFlopsPerUs, [&](int64_t chunk) {
+    float* sum = partials + chunk * size;
+    std::fill_n(sum, size, 0.0f);
+    const int64_t end = std::min(blocks, (chunk + 1) * q.per_chunk);
+    for (int64_t b = chunk * q.per_chunk; b < end; ++b) {
+      const int64_t image = b / c.blocks, row = b % c.blocks * c.rows;
+      add_filter_gradient(q, sum, x + image * p.image(), ct + image * p.result(), row,
+                          std::min(c.rows, p.oh - row));
+    }
+  });
+  if (q.chunks == 1) return;
+  std::copy_n(partials, size, out);
+  for (int64_t chunk = 1; chunk < q.chunks; ++chunk) {
+    const float* sum = partials + chunk * size;
+    for (int64_t i = 0; i < size; ++i) out[i] += sum[i];
+  }
+}
+
+int64_t result_count(const ConvParams& q) {
+  const ConvPlan& p = q.plan;
+  switch (q.pass) {
+    case ConvPass::kForward:
+      return p.n * p.result();
+    case ConvPass::kInputGradient:
+      return p.n * p.image();
+    default:
+      return p.filter();
+  }
+}
+
+void run_float32(const ConvParams& q, float* out, const float* a, const float* b,
+                 const float* bias) {
+  const ConvPlan& p = q.plan;
+  if (p.n * p.result() * p.image() * p.filter() == 0) {  // nothing to sum
+    const bool biased = bias != nullptr;
+    for (int64_t i = 0, n = result_count(q); i < n; ++i) out[i] = biased ? bias[i % p.o] : 0.0f;
+    return;
+  }
+  if (q.pass == ConvPass::kFilterGradient) return filter_gradient(q, out, a, b);
+  if (q.pass == ConvPass::kForward) return correlate(q.correlation, out, a, b, bias);
+  if (by_columns(p)) return conv2d_input_columns(p, out, a, b);
+  float* turned = thread_scratch<float, kFlipped>(p.filter());
+  turn_filter(p, turned, b);
+  correlate(q.correlation, out, a, turned, nullptr);
+}
+
+// Elements of the operands of a pass.
+std::array<int64_t, 3> operand_counts(const ConvParams& q, bool biased) {
+  const ConvPlan& p = q.plan;
+  const int64_t x = p.n * p.image(), y = p.n * p.result(), f = p.filter();
+  switch (q.pass) {
+    case ConvPass::kForward:
+      return {x, f, biased ? p.o : 0};
+    case ConvPass::kInputGradient:
+      return {y, f, 0};
+    default:
+      return {x, y, 0};
+  }
+}
+
+// Half types compute in float32 and round once.
+void run_half(const ConvParams& q, void* out, const void* const* in, bool biased) {
+  const std::array<int64_t, 3> counts = operand_counts(q, biased);
+  const int64_t results = result_count(q);
+  float* buffer = thread_scratch<float, kHalves>(counts[0] + counts[1] + counts[2] + results);
+  std::array<float*, 3> at{};
+  float* next = buffer;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (counts[i] > 0) internal::convert_elements(next, kFloat32, in[i], q.dtype, counts[i]);
+    at[i] = next;
+    next += counts[i];
+  }
+  run_float32(q, next, at[0], at[1], biased ? at[2] : nullptr);
+  internal::convert_elements(out, q.dtype, next, kFloat32, results);
+}
+
+bool run_conv(const KernelCall& call) try {
+  const auto& q = *static_cast<const ConvParams*>(call.params);
+  const bool forward = q.pass == ConvPass::kForward;
+  const void* in[] = {call.in[0], call.in[1], forward ? call.in[2] : nullptr};
+  if (q.dtype == kFloat32) {
+    run_float32(q, static_cast<float*>(call.out[0]), static_cast<const float*>(in[0]),
+                static_cast<const float*>(in[1]), static_cast<const float*>(in[2]));
+  } else if (q.dtype == kFloat16 || q.dtype == kBFloat16) {
+    run_half(q, call.out[0], in, in[2] != nullptr);
+  } else {
+    conv2d_generic(q.plan, q.pass, q.dtype, call.out[0], in);
+  }
+  return true;
+} catch (const std::bad_alloc&) {
+  return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+}
+
+void set_filter_gradient(ConvParams& q) {
+  const Correlation& c = q.correlation;
+  const int64_t blocks = q.plan.n * c.blocks;
+  const double total = c.flops() * static_cast<double>(q.plan.n);
+  const int64_t most =
+      std::clamp<int64_t>(static_cast<int64_t>(total / kChunkFlops), 1, kMostPartials);
+  q.per_chunk = std::max<int64_t>(1, (blocks + most - 1) / most);
+  q.chunks = std::max<int64_t>(1, (blocks + q.per_chunk - 1) / q.per_chunk);
+  for (int64_t r = 0; r < c.rows; ++r) {
+    q.x_rows.push_back(r * q.plan.sh * c.row_step());
+    q.ct_rows.push_back(r * q.plan.ow * q.plan.o);
+  }
+}
+
+void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
+  auto q = internal::make_ref<ConvParams>();
+  q->plan = plan;
+  q->dtype = call.dtype(0);
+  q->pass = pass;
+  Correlation& c = q->correlation;
+  c.p = plan;
+  if (pass == ConvPass::kInputGradient) c.p = gradient_plan(plan);
+  if (c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
+    set_geometry(c);
+    set_segments(c);
+    if (pass == ConvPass::kFilterGradient) set_filter_gradient(*q);
+  }
+  call.set(run_conv, q);
+}
+
+}  // namespace
+
+void prepare_conv2d(const PrepareCall& call, const ConvPlan& plan) {
+  prepare(call, plan, ConvPass::kForward);
+}
+void prepare_conv2d_input_gradient(const PrepareCall& call, const ConvPlan& plan) {
+  prepare(call, plan, ConvPass::kInputGradient);
+}
+void prepare_conv2d_filter_gradient(const PrepareCall& call, const ConvPlan& plan) {
+  prepare(call, plan, ConvPass::kFilterGradient);
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/matmul.h"
+
+#include <algorithm>
+#include <new>
+
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/onednn/onednn.h"
+#include "etude/kernels/cpu/thread_scratch.h"
+#include "etude/kernels/cpu/tile_product.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
+constexpr double kChunkFlops = 2e6;   // 20 to 40 us
+constexpr double kSmallFlops = 2.0 * 96 * 96 * 96;
+constexpr int64_t kPackedColumns = 32;  // of a transposed y, copied at a time
+
+struct MatmulParams : KernelParams {
+  MatmulPlan plan;
+  DType dtype = kFloat32;
+};
+
+double flops(const MatmulPlan& p) {
+  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+
+// Whether our own kernel takes a product: there oneDNN's fixed cost shows, or memory is the limit.
+bool is_small(const MatmulPlan& p) {
+  return flops(p) <= kSmallFlops || p.m == 1 || p.n == 1 || p.k <= 4;
+}
+
+// y [n, k], some columns of its transpose, as [k, columns].
+void pack_transposed(float* to, const float* y, int64_t k, int64_t columns) {
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = y[j * k + i];
+  }
+}
+
+// Rows [begin, end) of one product.
+void small_rows(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t begin,
+                int64_t end) {
+  TileProduct t;
+  t.rows = end - begin;
+  t.columns = p.n;
+  t.depth = p.k;
+  t.a_row = p.transpose_x ? 1 : p.k;
+  t.a_depth = p.transpose_x ? p.m : 1;
+  t.b_depth = p.n;
+  t.out_row = p.n;
+  x += begin * t.a_row;
+  out += begin * p.n;
+  if (!p.transpose_y || p.n == 1) return tile_product(t, out, x, y);
+  float* packed = thread_scratch<float, 0>(p.k * std::min(p.n, kPackedColumns));
+  for (int64_t j = 0; j < p.n; j += kPackedColumns) {
+    t.columns = t.b_depth = std::min(kPackedColumns, p.n - j);
+    pack_transposed(packed, y + j * p.k, p.k, t.columns);
+    tile_product(t, out + j, x, packed);
+  }
+}
+
+// A block of one product by oneDNN.
+void large_block(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t row,
+                 int64_t rows, int64_t column, int64_t columns) {
+  onednn::Gemm g;
+  g.m = rows;
+  g.n = columns;
+  g.k = p.k;
+  g.transpose_a = p.transpose_x;
+  g.transpose_b = p.transpose_y;
+  g.a_row = p.transpose_x ? p.m : p.k;
+  g.b_row = p.transpose_y ? p.k : p.n;
+  g.out_row = p.n;
+  onednn::gemm(g, out + row * p.n + column, x + row * (p.transpose_x ? 1 : p.k),
+               y + column * (p.transpose_y ? p.k : 1));
+}
+
+struct Blocks {
+  int64_t rows, columns;  // of one block
+};
+
+// Blocks of at least 128 on a side, so that packing stays a small part of the work.
+Blocks large_blocks(const MatmulPlan& p) {
+  constexpr int64_t kSide = 192;
+  Blocks b{p.m, p.n};
+  if (p.m >= 2 * kSide)
+    b.rows = kSide;
+  else if (p.n >= 2 * kSide)
+    b.columns = kSide;
+  return b;
+}
+
+void run_small(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  const double work = flops(p);
+  const int64_t per_chunk = std::max<int64_t>(1, static_cast<int64_t>(kChunkFlops / (work + 1)));
+  const int64_t whole = p.batches * p.m;
+  const int64_t least = std::max<int64_t>(
+      1, static_cast<int64_t>(kChunkFlops / (work / static_cast<double>(p.m) + 1)));
+  const double us = work * static_cast<double>(p.batches) / kFlopsPerUs;
+  if (p.batches > 1 || least >= whole) {
+    const int64_t chunks = (p.batches + per_chunk - 1) / per_chunk;
+    return parallel_for(chunks, us, [&](int64_t chunk) {
+      const int64_t end = std::min(p.batches, (chunk + 1) * per_chunk);
+      for (int64_t b = chunk * per_chunk; b < end; ++b) {
+        small_rows(p, out + b * p.m * p.n, x + p.x_offset(b), y + p.y_offset(b), 0, p.m);
+      }
+    });
+  }
+  const int64_t rows = (least + 11) / 12 * 12;
+  parallel_for((p.m + rows - 1) / rows, us, [&](int64_t chunk) {
+    small_rows(p, out, x, y, chunk * rows, std::min(p.m, (chunk + 1) * rows));
+  });
+}
+
+void run_large(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  const Blocks b = large_blocks(p);
+  const int64_t down = (p.m + b.rows - 1) / b.rows, across = (p.n + b.columns - 1) / b.columns;
+  const double us = flops(p) * static_cast<double>(p.batches) / kFlopsPerUs;
+  parallel_for(p.batches * down * across, us, [&](int64_t chunk) {
+    const int64_t batch = chunk / (down * across), block = chunk % (down * across);
+    const int64_t row = block / across * b.rows, column = block % across * b.columns;
+    large_block(p, out + batch * p.m * p.n, x + p.x_offset(batch), y + p.y_offset(batch), row,
+                std::min(b.rows, p.m - row), column, std::min(b.columns, p.n - column));
+  });
+}
+
+bool run_one_small(const KernelCall& call) {
+  const MatmulPlan& p = static_cast<const MatmulParams*>(call.params)->plan;
+  small_rows(p, static_cast<float*>(call.out[0]), static_cast<const float*>(call.in[0]),
+             static_cast<const float*>(call.in[1]), 0, p.m);
+  return true;
+}
+
+bool run_matmul(const KernelCall& call) try {
+  const auto& p = *static_cast<const MatmulParams*>(call.params);
+  if (p.dtype == kFloat32) {
+    matmul_float32(p.plan, static_cast<float*>(call.out[0]), static_cast<const float*>(call.in[0]),
+                   static_cast<const float*>(call.in[1]));
+  } else {
+    matmul_generic(p.plan, p.dtype, call.out[0], call.in[0], call.in[1]);
+  }
+  return true;
+} catch (const std::bad_alloc&) {
+  return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+}
+
+// Steps of the leading axes of `shape` in a result with `rank` of them.
+void set_steps(const Shape& shape, int rank, std::array<int64_t, kMaxRank>& steps) {
+  if (shape.rank() < 3) return;
+  int64_t step = shape[shape.rank() - 1] * shape[shape.rank() - 2];
+  for (int axis = shape.rank() - 3; axis >= 0; --axis) {
+    const int at = axis + rank - (shape.rank() - 2);
+    steps[static_cast<std::size_t>(at)] = shape[axis] == 1 ? 0 : step;
+    step *= shape[axis];
+  }
+}
+
+}  // namespace
+
+MatmulPlan plan_matmul(const Shape& x, const Shape& y, bool transpose_x, bool transpose_y) {
+  MatmulPlan p;
+  const int xr = x.rank(), yr = y.rank();
+  p.transpose_x = transpose_x && xr > 1;
+  p.transpose_y = transpose_y && yr > 1;
+  p.m = xr == 1 ? 1 : x[p.transpose_x ? xr - 1 : xr - 2];
+  p.k = xr == 1 ? x[0] : x[p.transpose_x ? xr - 2 : xr - 1];
+  p.n = yr == 1 ? 1 : y[p.transpose_y ? yr - 2 : yr - 1];
+  p.rank = std::max({xr, yr, 2}) - 2;
+  set_steps(x, p.rank, p.x_steps);
+  set_steps(y, p.rank, p.y_steps);
+  for (int axis = 0; axis < p.rank; ++axis) {
+    const int xa = axis - p.rank + xr - 2, ya = axis - p.rank + yr - 2;
+    const int64_t xs = xa < 0 ? 1 : x[xa], ys = ya < 0 ? 1 : y[ya];
+    p.sizes[static_cast<std::size_t>(axis)] = xs == 1 ? ys : xs;
+    p.batches *= p.sizes[static_cast<std::size_t>(axis)];
+  }
+  // One matrix y for all of x: the batches of x are rows.
+  if (yr <= 2 && !p.transpose_x) {
+    p.m *= p.batches;
+    p.batches = 1;
+    p.rank = 0;
+  }
+  // A column times a matrix is a row of the transposed product, whose elements lie the same way.
+  if (p.n == 1 && p.transpose_x && p.m > 1) {
+    std::swap(p.m, p.n);
+    std::swap(p.x_steps, p.y_steps);
+    p.transpose_x = p.transpose_y = false;
+    p.swapped = true;
+  } else if (p.m == 1 && p.transpose_y && p.n > 1) {
+    std::swap(p.m, p.n);
+    std::swap(p.x_steps, p.y_steps);
+    p.transpose_x = p.transpose_y = false;
+    p.swapped = true;
+  }
+  return p;
+}
+
+void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  if (p.batches * p.m * p.n == 0) return;
+  if (p.swapped) std::swap(x, y);
+  is_small(p) ? run_small(p, out, x, y) : run_large(p, out, x, y);
+}
+
+void prepare_matmul(const PrepareCall& call) {
+  auto p = internal::make_ref<MatmulParams>();
+  p->plan = plan_matmul(call.shape(0), call.shape(1), call.attrs.flag("transpose_x"),
+                        call.attrs.flag("transpose_y"));
+  p->dtype = call.dtype(0);
+  const bool one = p->dtype == kFloat32 && p->plan.batches == 1 && !p->plan.swapped &&
+                   p->plan.m * p->plan.n > 0 && flops(p->plan) <= kChunkFlops / 4;
+  call.set(one ? run_one_small : run_matmul, p);
+}
+
+}  // namespace etude::kernels::cpu

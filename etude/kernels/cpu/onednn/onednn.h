@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large float32 products through oneDNN, on the calling thread alone. This folder is the only one
+// that includes headers of oneDNN. Callers split work with parallel_for.
+#pragma once
+
+#include <cstdint>
+
+namespace etude::kernels::cpu::onednn {
+
+// out[m, n] = a[m, k] b[k, n]. All row-major with the given steps from row to row; a transposed
+// operand is stored as [k, m] or [n, k].
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t a_row = 0, b_row = 0, out_row = 0;
+};
+void gemm(const Gemm& g, float* out, const float* a, const float* b);
+
+}  // namespace etude::kernels::cpu::onednn

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/pool.h"
+
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+
+#include "etude/base/check.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/thread_scratch.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr double kElementsPerUs = 1000;
+constexpr int64_t kChunkElements = 1 << 15;
+
+enum Purpose { kColumns = 20, kIndices };
+
+struct PoolParams : KernelParams {
+  PoolPlan plan;
+  DType dtype = kFloat32;
+};
+
+// The part of a window that lies inside an axis.
+struct Part {
+  int64_t begin, end;
+};
+Part part(int64_t i, int64_t stride, int64_t before, int64_t window, int64_t size) {
+  const int64_t first = i * stride - before;
+  return {std::max<int64_t>(first, 0), std::min(first + window, size)};
+}
+
+// Calls body(image) for all images, in chunks of equal size.
+template <class F>
+void for_each_image(const PoolPlan& p, F&& body) {
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, p.image()));
+  const double us = static_cast<double>(p.n * p.image()) / kElementsPerUs;
+  parallel_for((p.n + per_chunk - 1) / per_chunk, us, [&](int64_t chunk) {
+    const int64_t end = std::min(p.n, (chunk + 1) * per_chunk);
+    for (int64_t n = chunk * per_chunk; n < end; ++n) body(n);
+  });
+}
+
+// The first NaN is the largest value. Without branches, so that loops become vectors.
+template <class T>
+bool exceeds(T x, T best) {
+  return (x > best) | ((x != x) & (best == best));
+}
+
+// to[i] = the larger of to[i] and from[i], whole rows at a time.
+template <class T>
+void keep_larger(T* to, const T* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = exceeds(from[i], to[i]) ? from[i] : to[i];
+}
+
+// One row of results: first down the columns of the image, then across.
+template <class T>
+void max_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
+  const Part down = part(row, p.sh, p.top, p.kh, p.h);
+  const int64_t width = p.w * p.c;
+  T* best = thread_scratch<T, kColumns>(width);
+  std::copy_n(x + down.begin * width, width, best);
+  for (int64_t r = down.begin + 1; r < down.end; ++r) keep_larger(best, x + r * width, width);
+  for (int64_t s = 0; s < p.ow; ++s) {
+    const Part across = part(s, p.sw, p.left, p.kw, p.w);
+    T* to = y + s * p.c;
+    const T* first = best + across.begin * p.c;
+    if (across.end - across.begin == 1) {
+      std::copy_n(first, p.c, to);
+      continue;
+    }
+    for (int64_t c = 0; c < p.c; ++c) {
+      to[c] = exceeds(first[p.c + c], first[c]) ? first[p.c + c] : first[c];
+    }
+    for (int64_t t = across.begin + 2; t < across.end; ++t) keep_larger(to, best + t * p.c, p.c);
+  }
+}
+
+template <class T>
+void run_max(const PoolPlan& p, T* y, const T* x) {
+  for_each_image(p, [&](int64_t n) {
+    for (int64_t row = 0; row < p.oh; ++row) {
+      max_row(p, y + n * p.result() + row * p.ow * p.c, x + n * p.image(), row);
+    }
+  });
+}
+
+// The largest value of each column of rows [down.begin, down.end), and the first row it is in.
+template <class T>
+void column_maxima(T* __restrict best, int32_t* __restrict where, const T* __restrict x, Part down,
+                   int64_t width) {
+  std::copy_n(x + down.begin * width, width, best);
+  std::fill_n(where, width, static_cast<int32_t>(down.begin));
+  for (int64_t r = down.begin + 1; r < down.end; ++r) {
+    const T* from = x + r * width;
+    const auto row = static_cast<int32_t>(r);
+    for (int64_t i = 0; i < width; ++i) {
+      // exceeds(x, b) and selection as bits, which is what the compiler makes vectors of.
+      const T x = from[i], b = best[i];
+      const int32_t above = x > b ? -1 : 0, x_is_nan = x != x ? -1 : 0, b_is_not = b == b ? -1 : 0;
+      const int32_t larger = above | (x_is_nan & b_is_not);
+      where[i] = (row & larger) | (where[i] & ~larger);
+      best[i] = larger != 0 ? x : b;
+    }
+  }
+}
+
+// Calls body(result, place) for every result of one image: the offset of the first maximum of its
+// window in x, in row-major order.
+template <class T, class F>
+void for_each_maximum(const PoolPlan& p, const T* x, F&& body) {
+  const int64_t width = p.w * p.c;
+  T* best = thread_scratch<T, kColumns>(width);
+  int32_t* where = thread_scratch<int32_t, kIndices>(width);
+  for (int64_t row = 0; row < p.oh; ++row) {
+    column_maxima(best, where, x, part(row, p.sh, p.top, p.kh, p.h), width);
+    for (int64_t s = 0; s < p.ow; ++s) {
+      const Part across = part(s, p.sw, p.left, p.kw, p.w);
+      for (int64_t c = 0; c < p.c; ++c) {
+        int64_t at = across.begin * p.c + c;
+        for (int64_t i = at + p.c; i < across.end * p.c; i += p.c) {
+          // Of equal columns the one whose maximum comes first, and the left one within a row.
+          // Without branches: which one wins cannot be predicted.
+          const bool larger = exceeds(best[i], best[at]), smaller = exceeds(best[at], best[i]);
+          const bool wins = larger | (!smaller & (where[i] < where[at]));
+          at += (i - at) & -static_cast<int64_t>(wins);
+        }
+        body((row * p.ow + s) * p.c + c, where[at] * width + at);
+      }
+    }
+  }
+}
+
+template <class T>
+void run_scatter(const PoolPlan& p, T* out, const T* ct, const T* x) {
+  for_each_image(p, [&](int64_t n) {
+    T* to = out + n * p.image();
+    const T* from = ct + n * p.result();
+    std::fill_n(to, p.image(), T{});
+    for_each_maximum(p, x + n * p.image(),
+                     [&](int64_t i, int64_t at) { to[at] = static_cast<T>(to[at] + from[i]); });
+  });
+}
+
+template <class T>
+void run_gather(const PoolPlan& p, T* y, const T* g, const T* x) {
+  for_each_image(p, [&](int64_t n) {
+    for_each_maximum(p, x + n * p.image(),
+                     [&](int64_t i, int64_t at) { y[n * p.result() + i] = g[n * p.image() + at]; });
+  });
+}
+
+// Sums are taken in this type.
+template <class T>
+using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
+
+template <class T>
+void mean_image(const PoolPlan& p, T* y, const T* x) {
+  Sum<T>* sum = thread_scratch<Sum<T>, kColumns>(p.c);
+  for (int64_t row = 0; row < p.oh; ++row) {
+    const Part down = part(row, p.sh, p.top, p.kh, p.h);
+    for (int64_t s = 0; s < p.ow; ++s) {
+      const Part across = part(s, p.sw, p.left, p.kw, p.w);
+      std::fill_n(sum, p.c, Sum<T>{});
+      for (int64_t r = down.begin; r < down.end; ++r) {
+        for (int64_t t = across.begin; t < across.end; ++t) {
+          const T* from = x + (r * p.w + t) * p.c;
+          for (int64_t c = 0; c < p.c; ++c) sum[c] += static_cast<Sum<T>>(from[c]);
+        }
+      }
+      const auto count = static_cast<float>((down.end - down.begin) * (across.end - across.begin));
+      T* to = y + (row * p.ow + s) * p.c;
+      for (int64_t c = 0; c < p.c; ++c) to[c] = static_cast<T>(sum[c] / count);
+    }
+  }
+}
+
+template <class T>
+void spread_image(const PoolPlan& p, T* x, const T* y) {
+  Sum<T>* sum = thread_scratch<Sum<T>, kIndices>(p.image());
+  std::fill_n(sum, p.image(), Sum<T>{});
+  for (int64_t row = 0; row < p.oh; ++row) {
+    const Part down = part(row, p.sh, p.top, p.kh, p.h);
+    for (int64_t s = 0; s < p.ow; ++s) {
+      const Part across = part(s, p.sw, p.left, p.kw, p.w);
+      const auto count = static_cast<float>((down.end - down.begin) * (across.end - across.begin));
+      const T* from = y + (row * p.ow + s) * p.c;
+      for (int64_t r = down.begin; r < down.end; ++r) {
+        for (int64_t t = across.begin; t < across.end; ++t) {
+          Sum<T>* to = sum + (r * p.w + t) * p.c;
+          for (int64_t c = 0; c < p.c; ++c) to[c] += static_cast<Sum<T>>(from[c]) / count;
+        }
+      }
+    }
+  }
+  for (int64_t i = 0; i < p.image(); ++i) x[i] = static_cast<T>(sum[i]);
+}
+
+template <Pool kPool, class T>
+void run(const PoolPlan& p, void* out, const void* const* in) {
+  T* to = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
+  if constexpr (kPool == Pool::kMax) return run_max(p, to, a);
+  if constexpr (kPool == Pool::kMaxScatter)
+    return run_scatter(p, to, a, static_cast<const T*>(in[1]));
+  if constexpr (kPool == Pool::kMaxGather)
+    return run_gather(p, to, a, static_cast<const T*>(in[1]));
+  if constexpr (kPool == Pool::kMean) {
+    for_each_image(p, [&](int64_t n) { mean_image(p, to + n * p.result(), a + n * p.image()); });
+  }
+  if constexpr (kPool == Pool::kMeanSpread) {
+    for_each_image(p, [&](int64_t n) { spread_image(p, to + n * p.image(), a + n * p.result()); });
+  }
+}
+
+template <Pool kPool>
+bool run_pool(const KernelCall& call) {
+  const auto& q = *static_cast<const PoolParams*>(call.params);
+  visit_dtype(q.dtype, [&]<class T>() {
+    constexpr bool kWhole = std::is_integral_v<T>,
+                   kMean = kPool == Pool::kMean || kPool == Pool::kMeanSpread;
+    constexpr bool kNumber = !std::is_same_v<T, bool> && !std::is_same_v<T, std::complex<float>> &&
+                             !std::is_same_v<T, std::complex<double>>;
+    if constexpr (kNumber && (!kWhole || (!kMean && kPool != Pool::kMaxScatter))) {
+      run<kPool, T>(q.plan, call.out[0], call.in);
+    }
+  });
+  return true;
+}
+
+}  // namespace
+
+void prepare_pool2d(const PrepareCall& call, const PoolPlan& plan, Pool pool) {
+  auto q = internal::make_ref<PoolParams>();
+  q->plan = plan;
+  q->dtype = call.dtype(0);
+  switch (pool) {
+    case Pool::kMax:
+      return call.set(run_pool<Pool::kMax>, q);
+    case Pool::kMaxScatter:
+      return call.set(run_pool<Pool::kMaxScatter>, q);
+    case Pool::kMaxGather:
+      return call.set(run_pool<Pool::kMaxGather>, q);
+    case Pool::kMean:
+      return call.set(run_pool<Pool::kMean>, q);
+    case Pool::kMeanSpread:
+      return call.set(run_pool<Pool::kMeanSpread>, q);
+  }
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/softmax.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <type_traits>
+
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/rows.h"
+#include "etude/kernels/cpu/scratch.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr int64_t kChunkElements = 1 << 13;
+constexpr int64_t kTile = 16;  // rows that are gathered together: one cache line of float32
+
+struct RowsParams : KernelParams {
+  int64_t outer = 1, size = 1, inner = 1;
+  RowFn fn = RowFn::kSoftmax;
+};
+
+// One row; `y` may be x.
+template <class C>
+void run_row(const RowMath<C>& math, RowFn fn, C* y, const C* x, int64_t n) {
+  const C max = math.max(x, n);
+  if (fn == RowFn::kSoftmax) {
+    const C sum = math.exp_sum(y, x, n, max);
+    math.scale(y, y, n, C(1) / sum);
+    return;
+  }
+  const C shift = fn == RowFn::kLogSumExp && std::isinf(max) ? C(0) : max;
+  const C log = math.log(math.exp_sum(nullptr, x, n, shift));
+  if (fn == RowFn::kLogSoftmax)
+    math.subtract(y, x, n, max, log);
+  else
+    *y = log + shift;
+}
+
+// Rows [begin, end) of the inner axes of one outer index, through a buffer.
+template <class T, class C>
+void run_gathered(const RowsParams& p, C* buffer, T* out, const T* in, int64_t rows) {
+  const int64_t n = p.size, stride = p.inner;
+  const int64_t results = p.fn == RowFn::kLogSumExp ? 1 : n;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t r = 0; r < rows; ++r) buffer[r * n + i] = static_cast<C>(in[i * stride + r]);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    run_row(row_math<C>(), p.fn, buffer + r * n, buffer + r * n, n);
+  for (int64_t i = 0; i < results; ++i) {
+    for (int64_t r = 0; r < rows; ++r) out[i * stride + r] = T(buffer[r * n + i]);
+  }
+}
+
+template <class T, class C>
+bool run_rows(const KernelCall& call) {
+  const auto& p = *static_cast<const RowsParams*>(call.params);
+  const T* in = static_cast<const T*>(call.in[0]);
+  T* out = static_cast<T*>(call.out[0]);
+  const int64_t n = p.size, results = p.fn == RowFn::kLogSumExp ? 1 : n;
+  const bool direct = std::is_same_v<T, C> && p.inner == 1;
+  // A task is a tile of rows that lie side by side.
+  const int64_t tile = p.inner == 1 ? 1 : kTile;
+  const int64_t tiles = (p.inner + tile - 1) / tile, tasks = p.outer * tiles;
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, n * tile));
+  std::atomic<bool> fine{true};
+  const double us = static_cast<double>(p.outer * p.inner * n) * (direct ? 1e-3 : 3e-3);
+  parallel_for((tasks + per_chunk - 1) / per_chunk, us, [&](int64_t chunk) {
+    Scratch scratch(direct ? 0 : tile * n * static_cast<int64_t>(sizeof(C)));
+    C* buffer = reinterpret_cast<C*>(scratch.data());
+    if (buffer == nullptr) {
+      fine = false;
+      return;
+    }
+    for (int64_t task = chunk * per_chunk; task < std::min(tasks, (chunk + 1) * per_chunk);
+         ++task) {
+      const int64_t outer = task / tiles, first = task % tiles * tile;
+      const int64_t rows = std::min(tile, p.inner - first);
+      T* to = out + outer * results * p.inner + first;
+      const T* from = in + outer * n * p.inner + first;
+      if constexpr (std::is_same_v<T, C>) {
+        if (direct) {
+          run_row(row_math<C>(), p.fn, to, from, n);
+          continue;
+        }
+      }
+      run_gathered<T, C>(p, buffer, to, from, rows);
+    }
+  });
+  return fine ? true : Scratch::report();
+}
+
+}  // namespace
+
+void prepare_rows(const PrepareCall& call, RowFn fn, int axis) {
+  auto p = etude::internal::make_ref<RowsParams>();
+  const Shape& shape = call.shape(0);
+  p->fn = fn;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i < axis)
+      p->outer *= shape[i];
+    else if (i > axis)
+      p->inner *= shape[i];
+    else
+      p->size = shape[i];
+  }
+  switch (call.dtype(0)) {
+    case kFloat16:
+      return call.set(run_rows<Float16, float>, p);
+    case kBFloat16:
+      return call.set(run_rows<BFloat16, float>, p);
+    case kFloat64:
+      return call.set(run_rows<double, double>, p);
+    default:
+      return call.set(run_rows<float, float>, p);
+  }
+}
+
+}  // namespace etude::kernels::cpu

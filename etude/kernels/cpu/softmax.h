@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels along one axis that begin with a shifted exponential. Used by op records.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+enum class RowFn : uint8_t { kSoftmax, kLogSoftmax, kLogSumExp };
+
+// Operand 0 along `axis` in [0, rank); kLogSumExp leaves one element of each row. Half types
+// compute in float32. Other axes than the last are gathered row by row and have the same bits.
+void prepare_rows(const PrepareCall& call, RowFn fn, int axis);
+
+}  // namespace etude::kernels::cpu

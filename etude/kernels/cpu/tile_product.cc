@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/tile_product.h"
+
+#include <utility>
+
+#define ISA_LANES 4
+#include "etude/kernels/cpu/simd/isa.h"
+namespace etude::kernels::cpu {
+namespace ISA_NAME {
+#include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/tile_product.inc"
+}  // namespace ISA_NAME
+}  // namespace etude::kernels::cpu
+#undef ISA_LANES
+#if defined(__x86_64__)
+#define ISA_LANES 8
+#include "etude/kernels/cpu/simd/isa.h"
+namespace etude::kernels::cpu {
+namespace ISA_NAME {
+#include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/tile_product.inc"
+}  // namespace ISA_NAME
+}  // namespace etude::kernels::cpu
+#undef ISA_LANES
+#define ISA_LANES 16
+#include "etude/kernels/cpu/simd/isa.h"
+namespace etude::kernels::cpu {
+namespace ISA_NAME {
+#include "etude/kernels/cpu/simd/vec.inc"
+#include "etude/kernels/cpu/tile_product.inc"
+}  // namespace ISA_NAME
+}  // namespace etude::kernels::cpu
+#undef ISA_LANES
+#endif
+
+namespace etude::kernels::cpu {
+
+void tile_product(internal::Isa isa, const TileProduct& p, float* out, const float* a,
+                  const float* b) {
+#if defined(__x86_64__)
+  if (isa == internal::Isa::kAvx512) return avx512::product(p, out, a, b);
+  if (isa == internal::Isa::kAvx2) return avx2::product(p, out, a, b);
+#else
+  static_cast<void>(isa);
+#endif
+  portable::product(p, out, a, b);
+}
+
+void tile_product(const TileProduct& p, float* out, const float* a, const float* b) {
+  static const internal::Isa isa = internal::best_isa();
+  tile_product(isa, p, out, a, b);
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one float32 product kernel of our own: small matrices, matrix times vector, and convolutions
+// as sums of products over overlapping views. Large products go to oneDNN (onednn/onednn.h).
+#pragma once
+
+#include <cstdint>
+
+#include "etude/kernels/cpu/simd/math_table.h"
+
+namespace etude::kernels::cpu {
+
+// out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
+// bits on every instruction set and for every split of rows and columns. Steps are in elements; the
+// columns of b and out are adjacent. Views may overlap, which is what makes convolutions products.
+struct TileProduct {
+  int64_t rows = 0, columns = 0, depth = 0;
+  int64_t a_row = 0, a_depth = 1;
+  int64_t b_depth = 0;
+  int64_t out_row = 0;
+  int64_t segments = 1;               // number of terms; term s starts at a + a_offset[s]
+  const int64_t* a_offset = nullptr;  // null: one segment at 0
+  const int64_t* b_offset = nullptr;
+  const float* start =
+      nullptr;  // what the sums start from: zeros, a row for all (start_row 0), out
+  int64_t start_row = 0;
+};
+
+// Runs on the calling thread.
+void tile_product(const TileProduct& p, float* out, const float* a, const float* b);
+// The same with the instruction set given, for tests. The machine must have it.
+void tile_product(internal::Isa isa, const TileProduct& p, float* out, const float* a,
+                  const float* b);
+
+}  // namespace etude::kernels::cpu

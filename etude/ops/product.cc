@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices and vectors.
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/kernels/cpu/matmul.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+Types matmul_type(const TypeCall& call) {
+  const Shape &x = call.shape(0), &y = call.shape(1);
+  const bool tx = call.attrs.flag("transpose_x") && x.rank() > 1;
+  const bool ty = call.attrs.flag("transpose_y") && y.rank() > 1;
+  for (std::size_t i = 0; i < 2; ++i) {
+    ETUDE_REQUIRE(call.rank(i) >= 1,
+                  "operand '{}' is a scalar, but must have at least one axis. Use x * y",
+                  call.op.operand(i).name);
+  }
+  const int64_t columns = x[x.rank() - (tx ? 2 : 1)];
+  const int64_t rows = y[y.rank() - (ty || y.rank() == 1 ? 1 : 2)];
+  ETUDE_REQUIRE(
+      columns == rows,
+      "operand 'x' has shape {} and operand 'y' has shape {}: inner sizes {} and {} must be equal. "
+      "Pass transpose_x or transpose_y, or reshape one of them",
+      x.to_string(), y.to_string(), columns, rows);
+  const auto leading = [](const Shape& s) {
+    return s.rank() < 3 ? Shape{} : Shape(s.sizes().first(static_cast<std::size_t>(s.rank() - 2)));
+  };
+  Shape out;
+  try {
+    out = broadcast(leading(x), leading(y));
+  } catch (const Error&) {
+    ETUDE_THROW(kInvalidArgument,
+                "operand 'x' has shape {} and operand 'y' has shape {}: the axes before the last "
+                "two must be equal "
+                "or 1",
+                x.to_string(), y.to_string());
+  }
+  if (x.rank() > 1) out.push_back(x[x.rank() - (tx ? 1 : 2)]);
+  if (y.rank() > 1) out.push_back(y[y.rank() - (ty ? 2 : 1)]);
+  return {call.make(call.dtype(0), out)};
+}
+
+Tensor with_shape(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const Op& op = internal::op("reshape");
+  return internal::only(execute(op, OperandList({&x}).view(), op.attrs({shape.to_vector()}), {}));
+}
+
+// Gradients of operands that have two axes or more.
+Tensor matrix_gradient(const Tensor& x, const Tensor& y, int wrt, const Tensor& ct, bool tx,
+                       bool ty) {
+  if (wrt == 0) {
+    const Tensor other = internal::conj(y);
+    return tx ? matmul(other, ct, {.transpose_x = ty, .transpose_y = true})
+              : matmul(ct, other, {.transpose_y = !ty});
+  }
+  const Tensor other = internal::conj(x);
+  return ty ? matmul(ct, other, {.transpose_x = true, .transpose_y = tx})
+            : matmul(other, ct, {.transpose_x = !tx});
+}
+
+// All leading axes and the rows as one axis.
+Shape flat(const Shape& s) {
+  const int64_t last = s[s.rank() - 1];
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < s.rank(); ++axis) rows *= s[axis];
+  return {rows, last};
+}
+
+Tensor matmul_transpose(Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
+  Shape xs = in[0].shape(), ys = in[1].shape(), cs = ct.shape();
+  const bool x_is_row = xs.rank() == 1, y_is_column = ys.rank() == 1;
+  const bool tx = attrs.flag("transpose_x") && !x_is_row,
+             ty = attrs.flag("transpose_y") && !y_is_column;
+  const Shape wanted = wrt == 0 ? xs : ys;
+  if (y_is_column) cs.push_back(1), ys.push_back(1);
+  if (x_is_row) {
+    xs = {1, xs[0]};
+    const int64_t last = cs[cs.rank() - 1];
+    cs.set(cs.rank() - 1, 1);
+    cs.push_back(last);
+  }
+  // One matrix y for many of x: the leading axes are rows, and nothing is left to be summed.
+  const bool rows = ys.rank() == 2 && xs.rank() > 2 && !tx && wrt == 1;
+  if (rows) xs = flat(xs), cs = flat(cs);
+  // The operand itself may be asked for by type only, so it is not reshaped.
+  const Tensor x = wrt == 1 ? with_shape(in[0], xs) : in[0],
+               y = wrt == 0 ? with_shape(in[1], ys) : in[1];
+  const Tensor g = matrix_gradient(x, y, wrt, with_shape(ct, cs), tx, ty);
+  return with_shape(internal::sum_to(g, wrt == 0 ? xs : ys), wanted);
+}
+
+}  // namespace
+
+void define_product(Registry& r) {
+  r.define({
+      .name = "matmul",
+      .kind = Kind::kLinear,
+      .doc = "Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two "
+             "broadcast. An operand "
+             "with one axis is a row on the left and a column on the right, and its axis is not in "
+             "the result. "
+             "transpose_x and transpose_y exchange the last two axes of an operand first.",
+      .operands = {"x", "y"},
+      .attrs = {{"transpose_x", false}, {"transpose_y", false}},
+      .dtypes = kNumeric,
+      .type = matmul_type,
+      .kernel = kernels::cpu::prepare_matmul,
+      .transpose = matmul_transpose,
+      .samples = {.calls = {{{"[4,2]", "[2,5]"}},
+                            {{"[3,1,4,2]", "[5,2,3]"}},
+                            {{"[2,0]", "[0,3]"}},
+                            {{"[3]", "[3]"}},
+                            {{"[3]", "[2,3,4]"}},
+                            {{"[2,4,3]", "[3]"}},
+                            {{"[2,4,3]", "[3,5]"}},
+                            {{"[3,2]", "[3,4]"}, {{"transpose_x", true}}},
+                            {{"[2,3]", "[4,3]"}, {{"transpose_y", true}}},
+                            {{"[2,3,2]", "[4,3]"}, {{"transpose_x", true}, {"transpose_y", true}}}},
+                  .ulp = 8},
+      .errors =
+          {{{"float32[2,3]", "float32[4,2]"},
+            "operand 'x' has shape [2,3] and operand 'y' has shape [4,2]: inner sizes 3 and 4"},
+           {{"float32[]", "float32[2]"}, "operand 'x' is a scalar"},
+           {{"float32[2,3,4]", "float32[3,4,5]"}, "the axes before the last two"},
+           {{"float32[2,3]", "float32[3,2]"}, "inner sizes 2 and 3", {{"transpose_x", true}}}},
+  });
+}
+
+}  // namespace etude::ops

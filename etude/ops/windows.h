@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of ops that slide a window over the axes of an image: strides, dilations and padding
+// as users write them, resolved to numbers per axis. Used by convolution.cc and pooling.cc.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "etude/core/attrs.h"
+#include "etude/core/shape.h"
+
+namespace etude::ops {
+
+// How a window of `size` pixels, `dilation` apart, moves along one axis.
+struct WindowAxis {
+  int64_t input = 0, output = 0;
+  int64_t size = 1, stride = 1, dilation = 1;
+  int64_t before = 0, after = 0;  // padding
+
+  int64_t reach() const { return (size - 1) * dilation + 1; }
+};
+using Window2d = std::array<WindowAxis, 2>;
+
+// One number per axis from an attribute that gives one for both, or two. absent: `otherwise`.
+// throws: kInvalidArgument for another number of them, or one below 1.
+std::array<int64_t, 2> pair_attr(const Attrs& attrs, std::string_view name,
+                                 std::array<int64_t, 2> otherwise = {1, 1});
+
+// Resolves attributes strides, padding ("valid" or "same") and explicit_padding (top, bottom, left,
+// right), and dilations where the record has them, for a window on axes 1 and 2 of `x`.
+// throws: kInvalidArgument if no result would be left, naming both shapes.
+Window2d resolve_window(const Attrs& attrs, const Shape& x, std::array<int64_t, 2> size,
+                        std::array<int64_t, 2> strides);
+// The padding as explicit_padding.
+std::vector<int64_t> explicit_padding(const Window2d& window);
+
+}  // namespace etude::ops
