@@ -654,35 +654,6 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
 
-struct IscloseOptions {
-  double rtol = 1e-05;
-  double atol = 1e-08;
-  bool equal_nan = false;
-};
-// Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves
-// only, NaN to NaN only with equal_nan.
-inline Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {}) {
-  static const Op& op = internal::op("isclose");
-  const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.rtol), internal::to_attr(options.atol), internal::to_attr(options.equal_nan)}), x1.where()));
-}
-
-struct AllcloseOptions {
-  double rtol = 1e-05;
-  double atol = 1e-08;
-  bool equal_nan = false;
-};
-// Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar.
-inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {}) {
-  static const Op& op = internal::op("allclose");
-  const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.rtol), internal::to_attr(options.atol), internal::to_attr(options.equal_nan)}), x1.where()));
-}
-
-// Whether x1 and x2 have the same shape and equal elements; a bool scalar.
-inline Tensor array_equal(const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("array_equal");
-  return internal::call2(op, x1, x2);
 struct MatmulOptions {
   bool transpose_x = false;
   bool transpose_y = false;
@@ -706,6 +677,8 @@ inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
+struct IscloseOptions { double rtol = 1e-05; double atol = 1e-08; bool equal_nan = false; };
+inline Tensor isclose(const Arg& x, const Arg& y, const IscloseOptions&) { return internal::call2(internal::op("isclose"), x, y); }
 
 namespace nn {
 
