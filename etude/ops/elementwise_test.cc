@@ -193,7 +193,7 @@ std::vector<std::byte> run_kernel(const ScalarDef& def, std::size_t isa,
   std::vector<const void*> in;
   for (const auto& operand : operands) in.push_back(operand.data());
   std::vector<std::byte> out(n * 4 + kGuard, std::byte{0xA5});
-  const internal::FloatModeScope flush;
+  const FloatModeScope flush;
   def.kernels[isa](out.data(), in.data(), params.data(), n);
   if (def.program->is_truth) return out;
   for (std::size_t i = 0; i < n; ++i) {
