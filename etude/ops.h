@@ -1042,8 +1042,6 @@ inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
-struct IscloseOptions { double rtol = 1e-05; double atol = 1e-08; bool equal_nan = false; };
-inline Tensor isclose(const Arg& x, const Arg& y, const IscloseOptions&) { return internal::call2(internal::op("isclose"), x, y); }
 
 namespace nn {
 
