@@ -41,8 +41,10 @@ Values lower_layer(Operands in, const Attrs& attrs) {
   std::vector<int> axes = normalize_axes(attrs.ints("axes"), x.rank());
   std::sort(axes.begin(), axes.end());
   ETUDE_REQUIRE(!axes.empty(), "the list of axes is empty. Name one axis at least");
-  const auto [mean, var] = moments(x, {.axis = Ints(axes.begin(), axes.end()), .keepdims = true});
-  Tensor y = (x - mean) * rsqrt(var + attrs.real("epsilon"));
+  const Op& op = internal::op("moments");
+  const Values moments =
+      execute(op, OperandList({&x}).view(), op.attrs({Ints(axes.begin(), axes.end()), true}), {});
+  Tensor y = (x - moments[0]) * rsqrt(moments[1] + attrs.real("epsilon"));
   if (in.has(1)) y = y * along(in[1], "scale", x, axes);
   if (in.has(2)) y = y + along(in[2], "offset", x, axes);
   return {y};
