@@ -21,11 +21,12 @@ struct ElementwiseParams : KernelParams {
   ProgramKernel kernel = nullptr;  // for float32; null: the interpreter
   DType dtype = kFloat32;          // of the arithmetic
   bool round_nodes = false;
+  bool may_fault = false;  // for some values: it could stop half way
   std::vector<double> params;
   int64_t count = 0;
-  int64_t out_bytes = 4;                       // of one element
+  int64_t out_bytes = 4;  // of one element
   std::vector<int64_t> in_bytes;
-  std::vector<BroadcastPlan> plans;            // by operand
+  std::vector<BroadcastPlan> plans;  // by operand
   bool broadcasts = false;
   int64_t tile = kTile;
 };
@@ -91,14 +92,31 @@ bool run_elementwise(const KernelCall& call) {
       return;
     }
     std::array<const void*, 6> at{};
-    for (std::size_t i = 0; i < p.plans.size(); ++i) at[i] = offset(call.in[i], begin * p.in_bytes[i]);
+    for (std::size_t i = 0; i < p.plans.size(); ++i)
+      at[i] = offset(call.in[i], begin * p.in_bytes[i]);
     if (!run_dense(p, out + begin * p.out_bytes, at.data(), end - begin)) fine = false;
   };
   // The interpreter may report a fault, which belongs to the calling thread: it runs there.
-  const bool may_fault = p.kernel == nullptr && is_integer(p.dtype);
-  const double us = may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.def.program->size * 0.5;
+  const double us =
+      p.may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.def.program->size * 0.5;
   parallel_for(chunks, us, run);
   return fine;
+}
+
+// Whether some integers make the program fail: division by zero, a negative power, a function that
+// integers lack.
+bool has_faults(const scalar::Program& program, DType dtype) {
+  using scalar::Fn;
+  constexpr Fn kSafe[] = {Fn::kOperand,    Fn::kParam,     Fn::kConstant,   Fn::kAdd,
+                          Fn::kSubtract,   Fn::kMultiply,  Fn::kNegative,   Fn::kAbs,
+                          Fn::kSign,       Fn::kMaximum,   Fn::kMinimum,    Fn::kWhere,
+                          Fn::kBitwiseAnd, Fn::kBitwiseOr, Fn::kBitwiseXor, Fn::kBitwiseInvert};
+  if (!is_integer(dtype)) return false;
+  return std::any_of(
+      program.nodes.begin(), program.nodes.begin() + program.size, [&](const scalar::Node& node) {
+        const bool safe = std::find(std::begin(kSafe), std::end(kSafe), node.fn) != std::end(kSafe);
+        return !safe && !scalar::info(node.fn).is_truth;
+      });
 }
 
 int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
@@ -125,11 +143,15 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     p->in_bytes.push_back(itemsize(type->dtype()));
     p->plans.push_back(plan_broadcast(type->shape(), result->shape()));
     p->broadcasts = p->broadcasts || !p->plans.back().is_dense;
-    // Writing over an operand is safe element by element, unless a fault could stop half way.
-    if (type == result && !is_integer(type->dtype())) call.out.in_place |= uint64_t{1} << i;
+  }
+  p->may_fault = has_faults(*def.program, p->dtype);
+  for (std::size_t i = 0; i < call.types.size() && !p->may_fault; ++i) {
+    // Writing over an operand is safe element by element.
+    if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;
   }
   const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
-  if (vector && p->dtype == kFloat32) p->kernel = def.kernels[static_cast<std::size_t>(internal::best_isa())];
+  if (vector && p->dtype == kFloat32)
+    p->kernel = def.kernels[static_cast<std::size_t>(internal::best_isa())];
   p->tile = tile_for(p->plans);
   const bool small = p->kernel != nullptr && !p->broadcasts && p->count <= kChunk;
   call.set(small ? run_small : run_elementwise, p);

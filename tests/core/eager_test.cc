@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eager execution as a user meets it: literals, dtypes, arithmetic, errors, printing.
+#include <cmath>
+#include <sstream>
+#include <unordered_set>
+
+#include <gtest/gtest.h>
+
+#include "etude/core/context.h"
+#include "etude/ops.h"
+#include "etude/runtime/tape.h"
+
+namespace etude {
+namespace {
+
+template <class F>
+std::string error_of(ErrorCode code, F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+}
+
+// spec: IM-01
+TEST(Eager, AProductNeedsNoSetUp) {
+  const Tensor y = matmul(Tensor({{1.0, 0.0}}), Tensor({{2.0}, {-2.0}}));
+  EXPECT_EQ(y.shape(), (Shape{1, 1}));
+  EXPECT_EQ(y.dtype(), kFloat32);
+  std::ostringstream out;
+  out << y;
+  expect_parts(out.str(), {"[[2]]", "shape=[1, 1]", "float32"});
+}
+
+// spec: IM-02
+TEST(Eager, LiteralsAndHostDataKeepTheirKinds) {
+  const Tensor y = Tensor({1., 2.}) + Tensor({3., 4.});
+  EXPECT_EQ(y.dtype(), kFloat32);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{4, 6}));
+  EXPECT_EQ(Tensor(1).dtype(), kInt32);
+  EXPECT_EQ(Tensor(1.5).dtype(), kFloat32);
+  EXPECT_EQ(Tensor(true).dtype(), kBool);
+  EXPECT_EQ(Tensor(int64_t{1} << 33).dtype(), kInt64);
+  EXPECT_EQ(Tensor(int64_t{1} << 33).item<int64_t>(), int64_t{1} << 33);
+  EXPECT_EQ(Tensor({int64_t{1} << 33, int64_t{2}}).dtype(), kInt64);
+  EXPECT_EQ(Tensor(std::vector<double>{1}).dtype(), kFloat64);
+}
+
+// spec: IM-03
+TEST(Eager, MixedKindsAreRefusedAndNumbersAdapt) {
+  const Tensor n({1, 2}), x({1., 2.});
+  expect_parts(error_of(ErrorCode::kInvalidArgument, [&] { n + x; }),
+               {"add", "'x2'", "int32", "float32", "astype", "eager_test.cc"});
+  EXPECT_EQ((x + 1).dtype(), kFloat32);
+  EXPECT_EQ((n + 1).dtype(), kInt32);
+  EXPECT_EQ((astype(x, kFloat16) * 0.5).dtype(), kFloat16);
+  expect_parts(error_of(ErrorCode::kInvalidArgument, [&] { n + 1.5; }), {"add", "1.5", "int32"});
+}
+
+// spec: IM-04
+TEST(Eager, RaggedNestingIsRefused) {
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [] {
+                          Tensor({{1}, {2, 3}});
+                        }),
+               {"not rectangular", "level 1"});
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [] {
+                          Tensor({{{1}}, {{2}, {3}}});
+                        }),
+               {"not rectangular", "level 1"});
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [] {
+                          Tensor({{1}, 2});
+                        }),
+               {"not rectangular", "level"});
+}
+
+// spec: IM-05
+TEST(Eager, DivisionAndWrapping) {
+  EXPECT_EQ(floor_divide(Tensor(-7), 2).item<int>(), -4);
+  EXPECT_EQ(remainder(Tensor(-7), 3).item<int>(), 2);
+  const Tensor half = Tensor(7) / Tensor(2);
+  EXPECT_EQ(half.dtype(), kFloat32);
+  EXPECT_EQ(half.item<float>(), 3.5f);
+  const Tensor bytes = Tensor(std::vector<uint8_t>{200}) + Tensor(std::vector<uint8_t>{100});
+  EXPECT_EQ(bytes.to_vector<int>(), (std::vector<int>{44}));
+  expect_parts(error_of(ErrorCode::kInvalidArgument, [] { floor_divide(Tensor(1), 0); }),
+               {"floor_divide", "zero"});
+  expect_parts(error_of(ErrorCode::kInvalidArgument, [] { remainder(Tensor(1), 0); }),
+               {"remainder", "zero"});
+  EXPECT_TRUE(std::isinf((Tensor(1.0) / 0.0).item<float>()));
+  EXPECT_TRUE(std::isnan((Tensor(0.0) / 0.0).item<float>()));
+}
+
+// spec: IM-06
+TEST(Eager, ComparisonIsByElementAndIdentityByRef) {
+  const Tensor a({1., NAN}), b = a;
+  EXPECT_EQ((a == b).to_vector<bool>(), (std::vector<bool>{true, false}));
+  std::unordered_set<const void*> refs = {a.ref()};
+  EXPECT_TRUE(refs.contains(b.ref()));
+  EXPECT_FALSE(refs.contains(Tensor({1., 2.}).ref()));
+  static_assert(!std::is_default_constructible_v<std::hash<Tensor>>);
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [&] {
+                          a == Tensor({1., 2., 3.});
+                        }),
+               {"equal", "2", "3"});
+}
+
+// spec: IM-07
+TEST(Eager, TruthNeedsOneElement) {
+  EXPECT_TRUE(static_cast<bool>(Tensor({2.})));
+  EXPECT_FALSE(static_cast<bool>(Tensor(0)));
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [] {
+                          (void)static_cast<bool>(Tensor({1., 2.}));
+                        }),
+               {"ambiguous", "any", "all"});
+  error_of(ErrorCode::kInvalidArgument,
+           [] { (void)static_cast<bool>(Tensor(std::vector<float>{})); });
+}
+
+// spec: IM-08
+TEST(Eager, HostDataIsCopied) {
+  std::vector<float> host = {1, 2};
+  Tensor x(host);
+  host[0] = 9;
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2}));
+  const std::vector<float> seen = x.to_vector<float>();
+  x += 1;
+  EXPECT_EQ(seen, (std::vector<float>{1, 2}));
+  const Tensor y = x;
+  x += 1;
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 3}));
+}
+
+// spec: IM-09
+TEST(Eager, EqualConstantsAreDistinctForATape) {
+  const auto slope = [](const Tensor& c1, const Tensor& c2) {
+    Tape tape;
+    const TapeContext context(tape);
+    tape.watch(c1);
+    const Tensor y = c1 + c2;
+    return tape.gradient(std::span(&y, 1), std::span(&c1, 1))[0].item<float>();
+  };
+  const Tensor c1(1.0), c2(1.0);
+  EXPECT_EQ(slope(c1, c2), 1);
+  EXPECT_EQ(slope(c1, c1), 2);
+  const Tensor copy = c1;
+  EXPECT_EQ(slope(c1, copy), 2);
+}
+
+// spec: IM-10
+TEST(Eager, EmptyOperandsHaveNeutralResults) {
+  const Tensor none(std::vector<float>{});
+  EXPECT_EQ(sum(none).item<float>(), 0);
+  EXPECT_EQ(prod(none).item<float>(), 1);
+  EXPECT_TRUE(std::isnan(mean(none).item<float>()));
+  const Tensor y = matmul(full(1.0, Shape{2, 0}), full(1.0, Shape{0, 3}));
+  EXPECT_EQ(y.shape(), (Shape{2, 3}));
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(6, 0));
+}
+
+// spec: IM-12
+TEST(Eager, AFailureLeavesNothingBehind) {
+  const Tensor a = full(1.0, Shape{2, 3});
+  Tape tape;
+  const TapeContext context(tape);
+  tape.watch(a);
+  const std::string text = error_of(ErrorCode::kInvalidArgument, [&] { matmul(a, a); });
+  expect_parts(text, {"matmul", "float32[2,3]", "eager_test.cc:"});
+  EXPECT_EQ(tape.size(), 0u);
+  EXPECT_EQ(sum(a * a).item<float>(), 6);
+}
+
+// spec: IM-14
+TEST(Eager, PrintingNeverThrows) {
+  EXPECT_EQ(Tensor({{1, 2}, {3, 4}}).to_string(),
+            "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=int32, device=cpu:0)");
+  const std::string large = full(1.0, Shape{1000, 1000}).to_string();
+  EXPECT_LT(large.size(), 2000u);
+  expect_parts(large, {"...", "1000"});
+  EXPECT_FALSE(Tensor().to_string().empty());
+  expect_parts(internal::make_ghost(intern_type(kFloat32, {2})).to_string(), {"float32"});
+  EXPECT_FALSE(Tensor(std::vector<float>{}).to_string().empty());
+}
+
+}  // namespace
+}  // namespace etude
