@@ -15,6 +15,69 @@
 
 namespace ETUDE_API etude {
 
+struct ZerosOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of zeros of the given shape.
+inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("zeros");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct OnesOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of ones of the given shape.
+inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("ones");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct EmptyOptions {
+  DType dtype = DType::kFloat32;
+};
+// A tensor of the given shape whose elements nothing should rely on; they are zeros.
+inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("empty");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct ZerosLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Zeros of the shape of x, and of its dtype unless another is given.
+inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
+  static const Op& op = internal::op("zeros_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct OnesLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// Ones of the shape of x, and of its dtype unless another is given.
+inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
+  static const Op& op = internal::op("ones_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+struct EmptyLikeOptions {
+  std::optional<DType> dtype = {};
+};
+// A tensor of the shape of x whose elements nothing should rely on.
+inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
+  static const Op& op = internal::op("empty_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
+// A tensor of the shape of x whose elements are all `value`.
+inline Tensor full_like(const Arg& x, const Arg& value) {
+  static const Op& op = internal::op("full_like");
+  return internal::call2(op, x, value);
+}
+
 // A tensor of the given shape whose elements are all `value`, of its dtype.
 inline Tensor full(const Arg& value, const IntList& shape) {
   static const Op& op = internal::op("full");
@@ -652,6 +715,308 @@ inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {
   static const Op& op = internal::op("count_nonzero");
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct ArangeOptions {
+  std::optional<double> stop = {};
+  double step = 1;
+  std::optional<DType> dtype = {};
+};
+// start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The dtype defaults
+// to int32 (int64 where needed) if all three are whole numbers, else to float32.
+inline Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("arange");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(start), internal::to_attr(options.stop), internal::to_attr(options.step), internal::to_attr(options.dtype)}), where));
+}
+
+struct LinspaceOptions {
+  bool endpoint = true;
+};
+// `num` equally spaced numbers from start to stop, both exact; stop is left out without `endpoint`.
+inline Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {}) {
+  static const Op& op = internal::op("linspace");
+  const Arg* const args[] = {&start, &stop};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num), internal::to_attr(options.endpoint)}), start.where()));
+}
+
+struct EyeOptions {
+  std::optional<int64_t> cols = {};
+  int64_t k = 0;
+  IntList batch_shape = IntList{};
+  DType dtype = DType::kFloat32;
+};
+// Matrices with ones on diagonal k and zeros elsewhere.
+inline Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("eye");
+  return internal::only(internal::call(op, {}, op.attrs({internal::to_attr(rows), internal::to_attr(options.cols), internal::to_attr(options.k), internal::to_attr(options.batch_shape), internal::to_attr(options.dtype)}), where));
+}
+
+struct OneHotOptions {
+  double on = 1;
+  double off = 0;
+  int64_t axis = -1;
+  DType dtype = DType::kFloat32;
+};
+// `on` at the index along a new axis of size `depth`, `off` elsewhere; an index outside gives `off`
+// only.
+inline Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {}) {
+  static const Op& op = internal::op("one_hot");
+  const Arg* const args[] = {&indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(depth), internal::to_attr(options.on), internal::to_attr(options.off), internal::to_attr(options.axis), internal::to_attr(options.dtype)}), indices.where()));
+}
+
+struct TrilOptions {
+  int64_t k = 0;
+};
+// x with zeros above diagonal k of its last two axes.
+inline Tensor tril(const Arg& x, const TrilOptions& options = {}) {
+  static const Op& op = internal::op("tril");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.k)}), x.where()));
+}
+
+struct TriuOptions {
+  int64_t k = 0;
+};
+// x with zeros below diagonal k of its last two axes.
+inline Tensor triu(const Arg& x, const TriuOptions& options = {}) {
+  static const Op& op = internal::op("triu");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.k)}), x.where()));
+}
+
+struct MeshgridOptions {
+  std::string indexing = "xy";
+};
+// Coordinates of all points of a grid: one array per operand, with axes in the order of the
+// operands (ij) or with the first two swapped (xy).
+inline std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {}) {
+  static const Op& op = internal::op("meshgrid");
+  return internal::list(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.indexing)}), xs.where()));
+}
+
+// The elements of x in row-major order under another shape; one size may be -1. Shares storage
+// until a write.
+inline Tensor reshape(const Arg& x, const IntList& shape) {
+  static const Op& op = internal::op("reshape");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shape)}), x.where()));
+}
+
+// x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.
+inline Tensor expand_dims(const Arg& x, const IntList& axis) {
+  static const Op& op = internal::op("expand_dims");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis)}), x.where()));
+}
+
+// x without the given axes, which must have size 1. Shares storage until a write.
+inline Tensor squeeze(const Arg& x, const IntList& axis) {
+  static const Op& op = internal::op("squeeze");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis)}), x.where()));
+}
+
+struct FlattenOptions {
+  int64_t start = 0;
+  int64_t end = -1;
+};
+// x with the axes from `start` to `end` merged into one. Shares storage until a write.
+inline Tensor flatten(const Arg& x, const FlattenOptions& options = {}) {
+  static const Op& op = internal::op("flatten");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.start), internal::to_attr(options.end)}), x.where()));
+}
+
+// x with its axes in the order `axes`: axis i of the result is axis axes[i] of x.
+inline Tensor permute_dims(const Arg& x, const IntList& axes) {
+  static const Op& op = internal::op("permute_dims");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axes)}), x.where()));
+}
+
+// x with its last two axes swapped.
+inline Tensor matrix_transpose(const Arg& x) {
+  static const Op& op = internal::op("matrix_transpose");
+  return internal::call1(op, x);
+}
+
+// x with the axes `source` put at the places `destination`; the others keep their order.
+inline Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
+  static const Op& op = internal::op("moveaxis");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(source), internal::to_attr(destination)}), x.where()));
+}
+
+// x with two axes swapped.
+inline Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
+  static const Op& op = internal::op("swapaxes");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axis1), internal::to_attr(axis2)}), x.where()));
+}
+
+struct FlipOptions {
+  IntList axis = {};
+};
+// x with the order of elements reversed along the given axes, by default along all.
+inline Tensor flip(const Arg& x, const FlipOptions& options = {}) {
+  static const Op& op = internal::op("flip");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+// x repeated to a larger shape by the rules of broadcasting.
+inline Tensor broadcast_to(const Arg& x, const IntList& shape) {
+  static const Op& op = internal::op("broadcast_to");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shape)}), x.where()));
+}
+
+// All operands broadcast to one shape.
+inline std::vector<Tensor> broadcast_arrays(const Args& xs) {
+  static const Op& op = internal::op("broadcast_arrays");
+  return internal::list(internal::call_list(op, xs.items(), op.default_attrs(), xs.where()));
+}
+
+// x laid out repeatedly, repetitions[i] times along axis i.
+inline Tensor tile(const Arg& x, const IntList& repetitions) {
+  static const Op& op = internal::op("tile");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(repetitions)}), x.where()));
+}
+
+struct RepeatOptions {
+  IntList axis = {};
+};
+// x with each element repeated n times along an axis; without an axis x is flattened first.
+inline Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {}) {
+  static const Op& op = internal::op("repeat");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(n), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct ConcatOptions {
+  IntList axis = IntList{0};
+};
+// The operands one after the other along an axis; an empty list of axes flattens them first.
+inline Tensor concat(const Args& xs, const ConcatOptions& options = {}) {
+  static const Op& op = internal::op("concat");
+  return internal::only(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.axis)}), xs.where()));
+}
+
+struct StackOptions {
+  int64_t axis = 0;
+};
+// Operands of one shape joined along a new axis.
+inline Tensor stack(const Args& xs, const StackOptions& options = {}) {
+  static const Op& op = internal::op("stack");
+  return internal::only(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(options.axis)}), xs.where()));
+}
+
+struct SplitOptions {
+  int64_t axis = 0;
+};
+// Parts of x along an axis: as many equal ones as a single number says, or of the listed sizes.
+inline std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options = {}) {
+  static const Op& op = internal::op("split");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.attrs({internal::to_attr(parts_or_sizes), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct UnstackOptions {
+  int64_t axis = 0;
+};
+// The slices of x along an axis, without that axis.
+inline std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {}) {
+  static const Op& op = internal::op("unstack");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct SliceOptions {
+  IntList step = {};
+};
+// The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative
+// numbers and ends beyond the size; missing axes stay whole. Contiguous parts share storage until a
+// write.
+inline Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {}) {
+  static const Op& op = internal::op("slice");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(start), internal::to_attr(stop), internal::to_attr(options.step)}), x.where()));
+}
+
+struct RollOptions {
+  IntList axis = {};
+};
+// x with its elements moved by `shift` places along the given axes, round the end; without axes x
+// is rolled as if flat.
+inline Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {}) {
+  static const Op& op = internal::op("roll");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(shift), internal::to_attr(options.axis)}), x.where()));
+}
+
+struct TakeOptions {
+  int64_t axis = 0;
+};
+// The slices of x at `indices` along an axis, which the axes of the indices replace. Negative
+// indices count from the end. Along axis 0 the gradient is sparse.
+inline Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {}) {
+  static const Op& op = internal::op("take");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+// The positions of the elements that are not zero, in row-major order: one array of indices per
+// axis.
+inline std::vector<Tensor> nonzero(const Arg& x) {
+  static const Op& op = internal::op("nonzero");
+  const Arg* const args[] = {&x};
+  return internal::list(internal::call(op, args, op.default_attrs(), x.where()));
+}
+
+// The rows of x at which the mask holds; the mask has the leading axes of x.
+inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
+  static const Op& op = internal::op("boolean_mask");
+  return internal::call2(op, x, mask);
+}
+
+// Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.
+inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_sum");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+struct IscloseOptions {
+  double rtol = 1e-05;
+  double atol = 1e-08;
+  bool equal_nan = false;
+};
+// Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves
+// only, NaN to NaN only with equal_nan.
+inline Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {}) {
+  static const Op& op = internal::op("isclose");
+  const Arg* const args[] = {&x1, &x2};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.rtol), internal::to_attr(options.atol), internal::to_attr(options.equal_nan)}), x1.where()));
+}
+
+struct AllcloseOptions {
+  double rtol = 1e-05;
+  double atol = 1e-08;
+  bool equal_nan = false;
+};
+// Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar.
+inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {}) {
+  static const Op& op = internal::op("allclose");
+  const Arg* const args[] = {&x1, &x2};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.rtol), internal::to_attr(options.atol), internal::to_attr(options.equal_nan)}), x1.where()));
+}
+
+// Whether x1 and x2 have the same shape and equal elements; a bool scalar.
+inline Tensor array_equal(const Arg& x1, const Arg& x2) {
+  static const Op& op = internal::op("array_equal");
+  return internal::call2(op, x1, x2);
 }
 
 struct MatmulOptions {

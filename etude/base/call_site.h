@@ -3,7 +3,9 @@
 // Every public entry point takes one; errors, records and profiles show it. Not a stack trace.
 #pragma once
 
-namespace etude {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
 
 // A position in a source file. Trivial, two words; the text lives as long as the program.
 struct CallSite {

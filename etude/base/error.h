@@ -8,8 +8,9 @@
 #include <string_view>
 
 #include "etude/base/call_site.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 enum class ErrorCode {
   kInvalidArgument,     // the caller can fix the value, shape or type

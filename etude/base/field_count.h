@@ -8,7 +8,10 @@
 #include <type_traits>
 #include <utility>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/gen_fields.py
 
@@ -139,4 +142,5 @@ constexpr std::size_t checked_field_count() {
   return 0;
 }
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

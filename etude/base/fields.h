@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "etude/base/field_count.h"
+#include "etude/version.h"
 
 // Lists the fields of a class, in any section of its body, in place of reflection:
 //
@@ -31,7 +32,8 @@
   constexpr auto etude_fields() const { return std::tie(__VA_ARGS__); }          \
   static_assert(true, "")
 
-namespace etude::internal {
+namespace ETUDE_API etude {
+namespace internal {
 
 // Reaches what ETUDE_FIELDS declares, also in a private section.
 struct FieldAccess {
@@ -159,4 +161,5 @@ consteval std::string_view find_field_name() {
 template <class T, std::size_t I>
 inline constexpr std::string_view field_name = find_field_name<std::remove_const_t<T>, I>();
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <limits>
 
-namespace etude {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
 namespace internal {
 
 // The float next to x that has its last bit set when x is no float (round to odd), so that a

@@ -7,7 +7,10 @@
 #include <type_traits>
 #include <utility>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 template <class Signature>
 class FunctionRef;
@@ -16,8 +19,9 @@ template <class R, class... A>
 class FunctionRef<R(A...)> {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, A...>)
-  FunctionRef(F&& f) noexcept  // NOLINT(google-explicit-constructor): stands for the callable
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
+           std::is_invocable_r_v<R, F&, A...>) FunctionRef(F&& f)
+  noexcept  // NOLINT(google-explicit-constructor): stands for the callable
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, A... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<A>(args)...);
@@ -30,4 +34,5 @@ class FunctionRef<R(A...)> {
   R (*call_)(void*, A...);
 };
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "etude/base/fields.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // Marks a value that carries no derivative; walks pass it over unless they ask for it.
 template <class T>

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 // The finaliser of splitmix64: every input bit changes every output bit with probability one half.
 constexpr uint64_t mix(uint64_t z) noexcept {
@@ -15,4 +18,5 @@ constexpr uint64_t mix(uint64_t z) noexcept {
 }
 constexpr uint64_t mix(uint64_t seed, uint64_t value) noexcept { return mix(seed ^ mix(value)); }
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -10,7 +10,10 @@
 #include <new>
 #include <utility>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 // Grows to the heap beyond N. Elements must move without throwing. thread-compatible.
 template <class T, std::size_t N>
@@ -118,4 +121,5 @@ class InlineVector {
   std::size_t capacity_ = N;
 };
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -8,7 +8,9 @@
 #include <array>
 #include <cstdint>
 
-namespace etude {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
 
 // Streams of one seed are independent: 2^64 streams of 2^64 blocks of four words each.
 struct PhiloxKey {

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <utility>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 // Base of counted objects that are made with `new`. thread-safe counts.
 class RefCounted {
@@ -40,8 +43,8 @@ class RefPtr {
   RefPtr(const RefPtr& other) noexcept : RefPtr(other.object_) {}
   RefPtr(RefPtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   template <class U>
-    requires std::is_convertible_v<U*, T*>
-  RefPtr(const RefPtr<U>& other) noexcept : RefPtr(other.get()) {}  // NOLINT(google-explicit-constructor): like a pointer
+  requires std::is_convertible_v<U*, T*> RefPtr(const RefPtr<U>& other)
+  noexcept : RefPtr(other.get()) {}  // NOLINT(google-explicit-constructor): like a pointer
   RefPtr& operator=(RefPtr other) noexcept {
     std::swap(object_, other.object_);
     return *this;
@@ -64,4 +67,5 @@ RefPtr<T> make_ref(A&&... args) {
   return RefPtr<T>(new T(std::forward<A>(args)...));
 }
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

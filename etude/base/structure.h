@@ -20,8 +20,9 @@
 
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 namespace internal {
 

@@ -12,8 +12,9 @@
 
 #include "etude/base/call_site.h"
 #include "etude/core/tensor.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // Whatever stands for a tensor that is fetched when it is used.
 template <class T>
@@ -30,7 +31,8 @@ class OptionalArg {
   template <ReadableAsTensor T>
   OptionalArg(const T& value) : tensor_(value.read()) {}  // NOLINT(google-explicit-constructor)
   template <std::floating_point T>
-  OptionalArg(T value) : real_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
+  OptionalArg(T value)
+      : real_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
   template <std::integral T>
   OptionalArg(T value)  // NOLINT(google-explicit-constructor)
       : integer_(static_cast<int64_t>(value)), is_bool_(std::same_as<T, bool>) {}
@@ -48,7 +50,8 @@ class Arg {
  public:
   enum class Kind : uint8_t { kTensor, kInteger, kReal, kBool };
 
-  Arg(const Tensor& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Arg(const Tensor& value,
+      CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&value), where_(where) {}
   // An expiring operand: its storage may be reused for the result.
   Arg(Tensor&& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
@@ -105,9 +108,11 @@ class Arg {
 // A list of operands, for ops that take any number: concat({a, b}). Lives for one call.
 class Args {
  public:
-  Args(std::initializer_list<Tensor> list, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Args(std::initializer_list<Tensor> list,
+       CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : items_(list.begin(), list.end()), where_(where) {}
-  Args(const std::vector<Tensor>& list, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+  Args(const std::vector<Tensor>& list,
+       CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : items_(list), where_(where) {}
 
   const std::vector<Tensor>& items() const noexcept { return items_; }

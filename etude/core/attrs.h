@@ -15,8 +15,9 @@
 #include "etude/base/ref_ptr.h"
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 struct ScalarDef;
 
@@ -41,10 +42,13 @@ struct AttrDef {
   AttrDef(const char* n, int v) : name(n), kind(AttrKind::kInt), default_value(int64_t{v}) {}
   AttrDef(const char* n, double v) : name(n), kind(AttrKind::kReal), default_value(v) {}
   AttrDef(const char* n, DType v) : name(n), kind(AttrKind::kDType), default_value(v) {}
-  AttrDef(const char* n, const char* v) : name(n), kind(AttrKind::kText), default_value(std::string(v)) {}
-  AttrDef(const char* n, std::vector<int64_t> v) : name(n), kind(AttrKind::kInts), default_value(std::move(v)) {}
+  AttrDef(const char* n, const char* v)
+      : name(n), kind(AttrKind::kText), default_value(std::string(v)) {}
+  AttrDef(const char* n, std::vector<int64_t> v)
+      : name(n), kind(AttrKind::kInts), default_value(std::move(v)) {}
   AttrDef(const char* n, AttrKind k) : name(n), kind(k), required(true) {}
-  AttrDef(const char* n, AttrKind k, std::monostate absent) : name(n), kind(k), default_value(absent) {}
+  AttrDef(const char* n, AttrKind k, std::monostate absent)
+      : name(n), kind(k), default_value(absent) {}
 };
 inline constexpr std::monostate none;
 
@@ -52,10 +56,14 @@ inline constexpr std::monostate none;
 class IntList {
  public:
   IntList() = default;  // absent
-  IntList(std::initializer_list<int64_t> list) : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
-  IntList(int64_t value) : is_given_(true), values_{value} {}                        // NOLINT(google-explicit-constructor)
-  IntList(std::vector<int64_t> list) : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
-  IntList(const Shape& shape) : is_given_(true), values_(shape.to_vector()) {}       // NOLINT(google-explicit-constructor)
+  IntList(std::initializer_list<int64_t> list)
+      : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
+  IntList(int64_t value)
+      : is_given_(true), values_{value} {}  // NOLINT(google-explicit-constructor)
+  IntList(std::vector<int64_t> list)
+      : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
+  IntList(const Shape& shape)
+      : is_given_(true), values_(shape.to_vector()) {}  // NOLINT(google-explicit-constructor)
 
   bool is_given() const { return is_given_; }
   const std::vector<int64_t>& values() const { return values_; }

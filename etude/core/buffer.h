@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <string>
 
-namespace etude {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
 
 // What memory was asked for, in bytes and counts, on this process so far.
 struct MemoryStats {
@@ -31,6 +33,19 @@ void set_memory_limit(int64_t bytes);
 // Gives cached blocks back to the system. thread-safe.
 void trim_memory();
 
+namespace internal {
+// The highest live_bytes since it was made; kept in a list while it lives.
+struct PeakWatch {
+  PeakWatch();
+  PeakWatch(const PeakWatch&) = delete;
+  PeakWatch& operator=(const PeakWatch&) = delete;
+  ~PeakWatch();
+
+  int64_t peak_bytes = 0;
+  PeakWatch* next = nullptr;
+};
+}  // namespace internal
+
 // Counts what happens between its construction and a look at it. thread-safe reads; counts all
 // threads.
 //
@@ -41,9 +56,11 @@ class MemoryScope {
  public:
   MemoryScope();
   // Differences since the start; live and peak are given relative to live_bytes at the start.
+  // cached_bytes and limit_bytes are those of now.
   MemoryStats stats() const;
 
  private:
+  internal::PeakWatch watch_;
   MemoryStats start_;
 };
 

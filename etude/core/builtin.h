@@ -4,8 +4,10 @@
 #pragma once
 
 #include "etude/core/context.h"
+#include "etude/version.h"
 
-namespace etude::internal {
+namespace ETUDE_API etude {
+namespace internal {
 
 // x as another dtype (op astype).
 Tensor cast(const Tensor& x, DType dtype, CallSite where = {});
@@ -21,4 +23,5 @@ Tensor conj(const Tensor& x, CallSite where = {});
 Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
                    CallSite where = {});
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

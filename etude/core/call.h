@@ -9,8 +9,10 @@
 
 #include "etude/core/arg.h"
 #include "etude/core/op.h"
+#include "etude/version.h"
 
-namespace etude::internal {
+namespace ETUDE_API etude {
+namespace internal {
 
 // The record called `name`; lives for ever. throws: kInternal if it is not there.
 const Op& op(std::string_view name);
@@ -22,11 +24,13 @@ Tensor call2(const Op& op, const Arg& x, const Arg& y);
 // Any operands and attributes. Host numbers take the dtype of the first tensor among the operands
 // that share one.
 Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, CallSite where);
-Values call_list(const Op& op, std::span<const Tensor> operands, const Attrs& attrs, CallSite where);
+Values call_list(const Op& op, std::span<const Tensor> operands, const Attrs& attrs,
+                 CallSite where);
 
 inline Tensor only(Values values) { return std::move(values[0]); }
 inline std::vector<Tensor> list(Values values) {
   return {std::make_move_iterator(values.begin()), std::make_move_iterator(values.end())};
 }
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -6,8 +6,9 @@
 #include "etude/base/call_site.h"
 #include "etude/core/op.h"
 #include "etude/core/values.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // confined to the thread that made it.
 class Context {
@@ -17,8 +18,8 @@ class Context {
   Context& operator=(const Context&) = delete;
   virtual ~Context() = default;
 
-  // Runs one call. Operands are dense, of one dtype where the record shares it, and their number and
-  // kinds are checked. throws: what the op's rules throw, without the op's name.
+  // Runs one call. Operands are dense, of one dtype where the record shares it, and their number
+  // and kinds are checked. throws: what the op's rules throw, without the op's name.
   virtual Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) = 0;
 
   // The context that this one wraps; null at the bottom.

@@ -9,8 +9,9 @@
 #include <string_view>
 
 #include "etude/base/float16.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 enum class DType : uint8_t {
   kBool,
@@ -52,11 +53,17 @@ class DTypeSet {
  public:
   constexpr DTypeSet() = default;
   constexpr explicit DTypeSet(uint32_t bits) : bits_(bits) {}
-  constexpr DTypeSet(DType d) : bits_(1u << static_cast<int>(d)) {}  // NOLINT(google-explicit-constructor): a dtype is a set of one
+  constexpr DTypeSet(DType d)
+      : bits_(1u << static_cast<int>(d)) {
+  }  // NOLINT(google-explicit-constructor): a dtype is a set of one
   constexpr bool contains(DType d) const { return (bits_ >> static_cast<int>(d)) & 1; }
   constexpr bool empty() const { return bits_ == 0; }
-  friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) { return DTypeSet(a.bits_ | b.bits_); }
-  friend constexpr DTypeSet operator&(DTypeSet a, DTypeSet b) { return DTypeSet(a.bits_ & b.bits_); }
+  friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) {
+    return DTypeSet(a.bits_ | b.bits_);
+  }
+  friend constexpr DTypeSet operator&(DTypeSet a, DTypeSet b) {
+    return DTypeSet(a.bits_ & b.bits_);
+  }
   friend constexpr bool operator==(DTypeSet, DTypeSet) = default;
 
  private:
@@ -101,43 +108,75 @@ inline constexpr DType dtype_of = [] {
   static_assert(sizeof(T) == 0, "etude: this C++ type has no dtype");
   return kBool;
 }();
-template <> inline constexpr DType dtype_of<bool> = kBool;
-template <> inline constexpr DType dtype_of<int8_t> = kInt8;
-template <> inline constexpr DType dtype_of<int16_t> = kInt16;
-template <> inline constexpr DType dtype_of<int32_t> = kInt32;
-template <> inline constexpr DType dtype_of<int64_t> = kInt64;
-template <> inline constexpr DType dtype_of<long long> = kInt64;
-template <> inline constexpr DType dtype_of<uint8_t> = kUInt8;
-template <> inline constexpr DType dtype_of<uint16_t> = kUInt16;
-template <> inline constexpr DType dtype_of<uint32_t> = kUInt32;
-template <> inline constexpr DType dtype_of<uint64_t> = kUInt64;
-template <> inline constexpr DType dtype_of<unsigned long long> = kUInt64;
-template <> inline constexpr DType dtype_of<Float16> = kFloat16;
-template <> inline constexpr DType dtype_of<BFloat16> = kBFloat16;
-template <> inline constexpr DType dtype_of<float> = kFloat32;
-template <> inline constexpr DType dtype_of<double> = kFloat64;
-template <> inline constexpr DType dtype_of<std::complex<float>> = kComplex64;
-template <> inline constexpr DType dtype_of<std::complex<double>> = kComplex128;
+template <>
+inline constexpr DType dtype_of<bool> = kBool;
+template <>
+inline constexpr DType dtype_of<int8_t> = kInt8;
+template <>
+inline constexpr DType dtype_of<int16_t> = kInt16;
+template <>
+inline constexpr DType dtype_of<int32_t> = kInt32;
+template <>
+inline constexpr DType dtype_of<int64_t> = kInt64;
+template <>
+inline constexpr DType dtype_of<long long> = kInt64;
+template <>
+inline constexpr DType dtype_of<uint8_t> = kUInt8;
+template <>
+inline constexpr DType dtype_of<uint16_t> = kUInt16;
+template <>
+inline constexpr DType dtype_of<uint32_t> = kUInt32;
+template <>
+inline constexpr DType dtype_of<uint64_t> = kUInt64;
+template <>
+inline constexpr DType dtype_of<unsigned long long> = kUInt64;
+template <>
+inline constexpr DType dtype_of<Float16> = kFloat16;
+template <>
+inline constexpr DType dtype_of<BFloat16> = kBFloat16;
+template <>
+inline constexpr DType dtype_of<float> = kFloat32;
+template <>
+inline constexpr DType dtype_of<double> = kFloat64;
+template <>
+inline constexpr DType dtype_of<std::complex<float>> = kComplex64;
+template <>
+inline constexpr DType dtype_of<std::complex<double>> = kComplex128;
 
 // Calls f.template operator()<T>() with the C++ element type of `dtype` and returns its result.
 template <class F>
 decltype(auto) visit_dtype(DType dtype, F&& f) {
   switch (dtype) {
-    case kBool: return f.template operator()<bool>();
-    case kInt8: return f.template operator()<int8_t>();
-    case kInt16: return f.template operator()<int16_t>();
-    case kInt32: return f.template operator()<int32_t>();
-    case kInt64: return f.template operator()<int64_t>();
-    case kUInt8: return f.template operator()<uint8_t>();
-    case kUInt16: return f.template operator()<uint16_t>();
-    case kUInt32: return f.template operator()<uint32_t>();
-    case kUInt64: return f.template operator()<uint64_t>();
-    case kFloat16: return f.template operator()<Float16>();
-    case kBFloat16: return f.template operator()<BFloat16>();
-    case kFloat32: return f.template operator()<float>();
-    case kFloat64: return f.template operator()<double>();
-    case kComplex64: return f.template operator()<std::complex<float>>();
-    case kComplex128: break;
+    case kBool:
+      return f.template operator()<bool>();
+    case kInt8:
+      return f.template operator()<int8_t>();
+    case kInt16:
+      return f.template operator()<int16_t>();
+    case kInt32:
+      return f.template operator()<int32_t>();
+    case kInt64:
+      return f.template operator()<int64_t>();
+    case kUInt8:
+      return f.template operator()<uint8_t>();
+    case kUInt16:
+      return f.template operator()<uint16_t>();
+    case kUInt32:
+      return f.template operator()<uint32_t>();
+    case kUInt64:
+      return f.template operator()<uint64_t>();
+    case kFloat16:
+      return f.template operator()<Float16>();
+    case kBFloat16:
+      return f.template operator()<BFloat16>();
+    case kFloat32:
+      return f.template operator()<float>();
+    case kFloat64:
+      return f.template operator()<double>();
+    case kComplex64:
+      return f.template operator()<std::complex<float>>();
+    case kComplex128:
+      break;
   }
   return f.template operator()<std::complex<double>>();
 }

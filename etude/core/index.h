@@ -11,8 +11,9 @@
 
 #include "etude/core/arg.h"
 #include "etude/core/tensor.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // start:stop:step of one axis; absent ends are open; negative numbers count from the end.
 struct Slice {
@@ -36,11 +37,12 @@ class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
   template <std::integral T>
-  IndexItem(T index) : value_(static_cast<int64_t>(index)) {}  // NOLINT(google-explicit-constructor)
-  IndexItem(Slice s) : value_(s) {}                            // NOLINT(google-explicit-constructor)
-  IndexItem(NewAxis a) : value_(a) {}                          // NOLINT(google-explicit-constructor)
-  IndexItem(Ellipsis e) : value_(e) {}                         // NOLINT(google-explicit-constructor)
-  IndexItem(const Tensor& t) : value_(t) {}                    // NOLINT(google-explicit-constructor)
+  IndexItem(T index)
+      : value_(static_cast<int64_t>(index)) {}  // NOLINT(google-explicit-constructor)
+  IndexItem(Slice s) : value_(s) {}             // NOLINT(google-explicit-constructor)
+  IndexItem(NewAxis a) : value_(a) {}           // NOLINT(google-explicit-constructor)
+  IndexItem(Ellipsis e) : value_(e) {}          // NOLINT(google-explicit-constructor)
+  IndexItem(const Tensor& t) : value_(t) {}     // NOLINT(google-explicit-constructor)
 
   const Value& value() const { return value_; }
 

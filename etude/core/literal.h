@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "etude/core/dtype.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // A number, or a list of literals. Lives for one call.
 class Literal {
@@ -17,9 +18,9 @@ class Literal {
   enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
 
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   constexpr Literal(T value)  // NOLINT(google-explicit-constructor): stands for the number
-      : kind_(std::is_same_v<T, bool>         ? Kind::kBool
+      : kind_(std::is_same_v<T, bool>       ? Kind::kBool
               : std::is_floating_point_v<T> ? Kind::kReal
                                             : Kind::kInteger),
         real_(static_cast<double>(value)),

@@ -4,17 +4,19 @@
 #pragma once
 
 #include "etude/core/scalar.h"
+#include "etude/version.h"
 
-namespace etude::math {
+namespace ETUDE_API etude {
+namespace math {
 
 using scalar::Fn;
 using scalar::Sym;
 
 #define ETUDE_MATH_1(name, fn) \
   constexpr Sym name(Sym x) { return scalar::call(fn, x); }
-#define ETUDE_MATH_2(name, fn)                                                               \
-  constexpr Sym name(Sym a, Sym b) { return scalar::call(fn, a, b); }                        \
-  constexpr Sym name(Sym a, double b) { return scalar::call(fn, a, scalar::lift(a, b)); }    \
+#define ETUDE_MATH_2(name, fn)                                                            \
+  constexpr Sym name(Sym a, Sym b) { return scalar::call(fn, a, b); }                     \
+  constexpr Sym name(Sym a, double b) { return scalar::call(fn, a, scalar::lift(a, b)); } \
   constexpr Sym name(double a, Sym b) { return scalar::call(fn, scalar::lift(b, a), b); }
 ETUDE_MATH_1(abs, Fn::kAbs)
 ETUDE_MATH_1(sign, Fn::kSign)
@@ -81,7 +83,9 @@ ETUDE_MATH_2(logical_xor, Fn::kLogicalXor)
 // `a` where the condition holds, else `b`; both are evaluated. Numbers adapt.
 template <class A, class B>
 constexpr Sym select(Sym condition, A a, B b) {
-  return scalar::call(Fn::kWhere, condition, scalar::lift(condition, a), scalar::lift(condition, b));
+  return scalar::call(Fn::kWhere, condition, scalar::lift(condition, a),
+                      scalar::lift(condition, b));
 }
 
-}  // namespace etude::math
+}  // namespace math
+}  // namespace etude

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 inline constexpr uint32_t kModeContexts = 1;  // a context above eager is on the stack
 inline constexpr uint32_t kModeProfile = 2;   // calls are timed
@@ -14,4 +17,5 @@ extern thread_local constinit uint32_t mode_word;
 // Whether a rule or lowering is running: its errors get the name of the user's op, not of its own.
 bool is_inside_rule() noexcept;
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +15,9 @@
 #include "etude/core/attrs.h"
 #include "etude/core/scalar.h"
 #include "etude/core/values.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 class Op;
 
@@ -36,7 +36,9 @@ struct OperandDef {
   bool optional = false;
   bool variadic = false;
 
-  OperandDef(const char* text) : OperandDef(text, DTypeSet{}) {}  // NOLINT(google-explicit-constructor): a name is an operand
+  OperandDef(const char* text)
+      : OperandDef(text, DTypeSet{}) {
+  }  // NOLINT(google-explicit-constructor): a name is an operand
   OperandDef(const char* text, DTypeSet own);
 };
 
@@ -52,7 +54,9 @@ struct TypeCall {
   int rank(std::size_t i) const { return types[i]->rank(); }
   Device device() const;
   // A type on the device of the operands.
-  const Type* make(DType dtype, const Shape& shape) const { return intern_type(dtype, shape, device()); }
+  const Type* make(DType dtype, const Shape& shape) const {
+    return intern_type(dtype, shape, device());
+  }
 };
 using TypeRule = Types (*)(const TypeCall&);
 
@@ -77,6 +81,7 @@ struct Prepared : internal::RefCounted {
   const void* params = nullptr;
   Types results;
   uint64_t in_place = 0;   // bit i: result 0 may be written over operand i (same type)
+  internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
   int view_of = -1;        // result 0 is operand view_of under another type, at view_offset bytes
   int64_t view_offset = 0;
 };
@@ -112,9 +117,9 @@ struct VjpCall {
   Operands out;
   Operands cotangents;  // of the results; some may be absent, never all
   const Attrs& attrs;
-  uint64_t wanted;  // bit i: the cotangent of operand i is asked for
+  uint64_t wanted;  // bit i: the cotangent of operand i is asked for; bit 63: of all from 63 on
 
-  bool wants(std::size_t i) const { return (wanted >> i) & 1; }
+  bool wants(std::size_t i) const { return (wanted >> (i < 63 ? i : 63)) & 1; }
   const Tensor& ct() const { return cotangents[0]; }
 };
 // One entry per operand; absent where not wanted or where there is none.
@@ -158,11 +163,11 @@ struct Sample {
   std::vector<std::pair<double, double>> ranges = {};  // by operand; default [-2, 2]
 };
 struct Samples {
-  std::vector<Sample> calls = {};                      // element-wise ops have a standard set as well
+  std::vector<Sample> calls = {};  // element-wise ops have a standard set as well
   std::vector<std::pair<double, double>> ranges = {};  // by operand, for all calls
-  std::vector<double> avoid = {};                      // points near which derivatives are not checked
-  double ulp = 2;                                 // of a float32 result against the double reference
-  std::string_view no_gradient_check = "";             // reason why the numeric check is left out
+  std::vector<double> avoid = {};           // points near which derivatives are not checked
+  double ulp = 2;                           // of a float32 result against the double reference
+  std::string_view no_gradient_check = "";  // reason why the numeric check is left out
 };
 // A call that must fail, and a part of its message.
 struct ErrorCase {
@@ -174,7 +179,7 @@ struct ErrorCase {
 
 struct OpDef {
   std::string_view name;
-  std::string_view space = "";   // "nn", "random": the C++ namespace; "internal": no public function
+  std::string_view space = "";  // "nn", "random": the C++ namespace; "internal": no public function
   std::string_view symbol = "";  // "+": the C++ operator, beside the function
   Kind kind = Kind::kGeneral;
   std::string_view doc;
@@ -222,11 +227,14 @@ class Op {
 
   // Attributes from values in the order of the definitions. An absent value means the default.
   Attrs attrs(std::vector<AttrValue> values) const;
-  // The same by name. throws: kInvalidArgument for an unknown name, a wrong kind or a missing value.
+  // The same by name. throws: kInvalidArgument for an unknown name, a wrong kind or a missing
+  // value.
   Attrs attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& values) const;
   // Number of operands the record names; a variadic one counts as one.
   std::size_t arity() const noexcept { return def_.operands.size(); }
-  bool is_variadic() const noexcept { return !def_.operands.empty() && def_.operands.back().variadic; }
+  bool is_variadic() const noexcept {
+    return !def_.operands.empty() && def_.operands.back().variadic;
+  }
   // The definition that operand i of a call falls under.
   const OperandDef& operand(std::size_t i) const {
     return def_.operands[std::min(i, def_.operands.size() - 1)];

@@ -2,6 +2,7 @@
 #include "etude/core/registry.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "etude/base/check.h"

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "etude/core/op.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // thread-safe: adding while others look up is allowed; records are never removed.
 class Registry {

@@ -10,7 +10,10 @@
 #include <string_view>
 #include <utility>
 
-namespace etude::scalar {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace scalar {
 
 enum class Fn : uint8_t {
   kOperand,   // args[0]: number of the operand
@@ -29,7 +32,9 @@ struct FnInfo {
 constexpr FnInfo info(Fn fn) {
   constexpr bool value = false, truth = true;
   constexpr FnInfo kInfo[] = {
-      {"operand", 0, value}, {"param", 0, value}, {"constant", 0, value},
+      {"operand", 0, value},
+      {"param", 0, value},
+      {"constant", 0, value},
 #define ETUDE_SCALAR_FN(enumerator, op, arity, result) {op, arity, result},
 #include "etude/core/scalar_fns.inc"
 #undef ETUDE_SCALAR_FN
@@ -50,10 +55,10 @@ inline constexpr int kMaxNodes = 64;
 struct Program {
   std::array<Node, kMaxNodes> nodes{};
   int size = 0;
-  int operands = 0;        // operand nodes are numbered below this
+  int operands = 0;  // operand nodes are numbered below this
   int params = 0;
-  uint32_t truths = 0;     // bit i: operand i is bool
-  bool is_truth = false;   // the result is bool
+  uint32_t truths = 0;               // bit i: operand i is bool
+  bool is_truth = false;             // the result is bool
   std::array<uint8_t, 8> sources{};  // operand i of this program is value sources[i] of its maker
 
   constexpr bool is_truth_node(int i) const {
@@ -100,9 +105,9 @@ constexpr Sym call(Fn fn, Sym first, S... rest) {
   return {first.builder, first.builder->add({fn, {first.node, rest.node...}, 0})};
 }
 
-#define ETUDE_SCALAR_OPERATOR(op, fn)                                                      \
-  constexpr Sym operator op(Sym a, Sym b) { return call(fn, a, b); }                       \
-  constexpr Sym operator op(Sym a, double b) { return call(fn, a, lift(a, b)); }           \
+#define ETUDE_SCALAR_OPERATOR(op, fn)                                            \
+  constexpr Sym operator op(Sym a, Sym b) { return call(fn, a, b); }             \
+  constexpr Sym operator op(Sym a, double b) { return call(fn, a, lift(a, b)); } \
   constexpr Sym operator op(double a, Sym b) { return call(fn, lift(b, a), b); }
 ETUDE_SCALAR_OPERATOR(+, Fn::kAdd)
 ETUDE_SCALAR_OPERATOR(-, Fn::kSubtract)
@@ -129,13 +134,15 @@ constexpr void mark_truths(Program& program, const Node& node) {
 
 // Keeps what `result` needs, numbers the operands that are left from zero, and makes the result
 // the last node.
-constexpr Program finish(const Program& raw, int result, int operands, int params, bool keep_all = true) {
+constexpr Program finish(const Program& raw, int result, int operands, int params,
+                         bool keep_all = true) {
   std::array<bool, kMaxNodes> used{};
   used[static_cast<std::size_t>(result)] = true;
   for (int i = raw.size - 1; i >= 0; --i) {
     const Node& node = raw.nodes[static_cast<std::size_t>(i)];
     if (!used[static_cast<std::size_t>(i)]) continue;
-    for (int a = 0; a < info(node.fn).arity; ++a) used[node.args[static_cast<std::size_t>(a)]] = true;
+    for (int a = 0; a < info(node.fn).arity; ++a)
+      used[node.args[static_cast<std::size_t>(a)]] = true;
   }
   Program out;
   out.params = params;
@@ -187,4 +194,5 @@ constexpr Program build() {
   return finish(builder.program, lift(args[0], result).node, kOperands, kParams);
 }
 
-}  // namespace etude::scalar
+}  // namespace scalar
+}  // namespace etude

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 inline constexpr int64_t kAny = -1;
 inline constexpr int kMaxRank = 16;
@@ -23,9 +24,12 @@ inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 class Shape {
  public:
   constexpr Shape() = default;
-  Shape(std::initializer_list<int64_t> sizes);   // NOLINT(google-explicit-constructor): {2, 3} is a shape
-  Shape(std::span<const int64_t> sizes);         // NOLINT(google-explicit-constructor): a list of sizes is a shape
-  Shape(const std::vector<int64_t>& sizes) : Shape(std::span<const int64_t>(sizes)) {}  // NOLINT(google-explicit-constructor)
+  Shape(std::initializer_list<int64_t>
+            sizes);  // NOLINT(google-explicit-constructor): {2, 3} is a shape
+  Shape(std::span<const int64_t>
+            sizes);  // NOLINT(google-explicit-constructor): a list of sizes is a shape
+  Shape(const std::vector<int64_t>& sizes)
+      : Shape(std::span<const int64_t>(sizes)) {}  // NOLINT(google-explicit-constructor)
 
   int rank() const noexcept { return rank_; }
   bool is_scalar() const noexcept { return rank_ == 0; }

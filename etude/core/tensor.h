@@ -18,8 +18,9 @@
 #include "etude/core/buffer.h"
 #include "etude/core/literal.h"
 #include "etude/core/type.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 class Tensor;
 class TensorSlice;
@@ -35,10 +36,10 @@ struct alignas(64) TensorRep {
   std::atomic<uint32_t> count{1};
   uint32_t block_bytes = 0;
   const Type* type = nullptr;
-  void* data = nullptr;            // null: a ghost, or slices that were not made dense
-  Buffer* buffer = nullptr;        // null: the payload follows this header
-  std::atomic<uint64_t> id{0};     // value id; 0 until a context asks for it
-  SlicesRep* slices = nullptr;     // rows of a sparse gradient
+  void* data = nullptr;         // null: a ghost, or slices that were not made dense
+  Buffer* buffer = nullptr;     // null: the payload follows this header
+  std::atomic<uint64_t> id{0};  // value id; 0 until a context asks for it
+  SlicesRep* slices = nullptr;  // rows of a sparse gradient
 };
 static_assert(sizeof(TensorRep) == 64);
 
@@ -46,7 +47,8 @@ void destroy(TensorRep* rep) noexcept;
 
 }  // namespace internal
 
-// threads: thread-compatible, like std::string; distinct variables may share storage across threads.
+// threads: thread-compatible, like std::string; distinct variables may share storage across
+// threads.
 class Tensor {
  public:
   // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
@@ -65,7 +67,8 @@ class Tensor {
   // Host data keeps its dtype: std::vector<double> stays float64. The shape defaults to one axis.
   // throws: kInvalidArgument if the shape holds another number of elements.
   template <class T>
-  Tensor(const std::vector<T>& values, CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
+  Tensor(const std::vector<T>& values,
+         CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
   template <class T>
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "etude/core/tensor.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // What contexts and kernels may do with a tensor. Not for users.
 struct TensorAccess {

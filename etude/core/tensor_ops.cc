@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Tensor does by calling ops: in-place updates and dense forms; and the builtin functions.
+#include <array>
+
 #include "etude/base/check.h"
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
@@ -65,7 +67,8 @@ Tensor& Tensor::operator/=(const Arg& x) {
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
   static const Op& op = internal::op("negative");
-  const Tensor negated = internal::call1(op, Arg(internal::materialize(value), value.where()));
+  const Tensor number = value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
+  const Tensor negated = internal::call1(op, Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }
 
@@ -111,7 +114,17 @@ Tensor conj(const Tensor& x, CallSite where) {
 Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
                    CallSite where) {
   static const Op& op = internal::op("fused_elementwise");
-  return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
+  if (!params.empty()) return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
+  // Rules of element-wise ops come here at each step: their attributes are made once per thread.
+  struct Made {
+    const ScalarDef* def = nullptr;
+    Attrs attrs;
+  };
+  thread_local std::array<Made, 256> cache;
+  Made& made = cache[(reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull) >> 56];
+  if (made.def != &def) made = {&def, op.attrs({&def, std::move(params)})};
+  const Attrs attrs = made.attrs;  // the rule may come here again
+  return only(execute(op, operands, attrs, where));
 }
 
 }  // namespace internal

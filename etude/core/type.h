@@ -10,8 +10,9 @@
 
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // A device by kind and number; "cpu:0" is the default. Plain value.
 struct Device {

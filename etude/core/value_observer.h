@@ -5,7 +5,10 @@
 
 #include <cstdint>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 // Registered on the thread that makes it, for its lifetime. confined to that thread.
 class ValueObserver {
@@ -28,4 +31,5 @@ class ValueObserver {
 // Calls value_died of every observer of this thread.
 void announce_death(uint64_t id) noexcept;
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -8,8 +8,9 @@
 
 #include "etude/base/inline_vector.h"
 #include "etude/core/tensor.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // One or two results without allocating; more spill to the heap.
 using Values = internal::InlineVector<Tensor, 2>;

@@ -11,7 +11,10 @@
 #include <string_view>
 #include <vector>
 
-namespace etude::data {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
 
 struct IdxArray {
   std::uint8_t type_code = 0;  // 0x08 uint8, 0x09 int8, 0x0B int16, 0x0C int32, 0x0D float32,
@@ -33,4 +36,5 @@ IdxArray read_idx(const std::filesystem::path& path);
 // cost:   memory within a small factor of what the data really holds.
 IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name);
 
-}  // namespace etude::data
+}  // namespace data
+}  // namespace etude

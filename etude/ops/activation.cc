@@ -17,6 +17,8 @@ const std::vector<ErrorCase> kFloatsOnly = {
 // SELU's constants (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point.
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+// The tails of gelu magnify the rounding of the argument; that is 50 units of a value below 1e-8.
+constexpr double kTailUlp = 64;
 
 // log(1 + exp(x)), which neither overflows nor loses small values.
 template <class S>
@@ -73,19 +75,23 @@ void define_sigmoids(Registry& r) {
                         const auto inverse = 1.0 / (1.0 + math::abs(x));
                         return math::list(t * (inverse * inverse));
                       })));
-  r.define(activation("silu", "x * sigmoid(x), also called swish.",
-                      scalar_of<1>([](auto x) { return x * math::sigmoid(x); }),
-                      partials_of<1>([](auto x, auto, auto t) {
-                        const auto s = math::sigmoid(x);
-                        return math::list(t * (s * (1.0 + x * (1.0 - s))));
-                      })));
-  r.define(activation("mish", "x * tanh(softplus(x)).",
-                      scalar_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
-                      partials_of<1>([](auto x, auto, auto t) {
-                        const auto w = math::tanh(softplus(x));
-                        const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
-                        return math::list(t * (w + bend));
-                      })));
+  OpDef silu = activation("silu", "x * sigmoid(x), also called swish.",
+                          scalar_of<1>([](auto x) { return x * math::sigmoid(x); }),
+                          partials_of<1>([](auto x, auto, auto t) {
+                            const auto s = math::sigmoid(x);
+                            return math::list(t * (s * (1.0 + x * (1.0 - s))));
+                          }));
+  silu.samples.ulp = 3;
+  r.define(std::move(silu));
+  OpDef mish = activation("mish", "x * tanh(softplus(x)).",
+                          scalar_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
+                          partials_of<1>([](auto x, auto, auto t) {
+                            const auto w = math::tanh(softplus(x));
+                            const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
+                            return math::list(t * (w + bend));
+                          }));
+  mish.samples.ulp = 4;
+  r.define(std::move(mish));
 }
 
 void define_rectifiers(Registry& r) {
@@ -153,6 +159,7 @@ void define_gelu(Registry& r) {
                    return math::list(t * (0.5 * math::erfc(-M_SQRT1_2 * x) + x * density));
                  }));
   exact.space = "internal";
+  exact.samples.ulp = kTailUlp;
   r.define(std::move(exact));
   OpDef tangent = activation(
       "gelu_tanh", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.",
@@ -164,6 +171,7 @@ void define_gelu(Registry& r) {
         return math::list(t * (s + z * (s * (1.0 - s)) * slope));
       }));
   tangent.space = "internal";
+  tangent.samples.ulp = kTailUlp;
   r.define(std::move(tangent));
   r.define({
       .name = "gelu",
@@ -183,7 +191,8 @@ void define_gelu(Registry& r) {
             const Op& op = internal::op(form == "none" ? "gelu_exact" : "gelu_tanh");
             return execute(op, in, op.default_attrs(), {});
           },
-      .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"approximate", std::string("tanh")}}}}},
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"approximate", std::string("tanh")}}}},
+                  .ulp = kTailUlp},
       .errors = {{{"int32[2]"}, "operand 'x' is int32, but must be one of"},
                  {{"float32[2]"},
                   "approximate is \"erf\", but must be",

@@ -29,7 +29,7 @@ void prepare_full(const PrepareCall& call) {
   call.set(
       [](const KernelCall& k) {
         const auto& q = *static_cast<const CopyParams*>(k.params);
-        if (q.count > 0) kernels::cpu::expand(q.plan, k.out[0], k.in[0], q.bytes, 0, q.count);
+        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
         return true;
       },
       p);
@@ -50,9 +50,71 @@ void prepare_astype(const PrepareCall& call) {
       p);
 }
 
+// A record without operands, or with one of which only the type matters: tensors of one value.
+template <int kValue>
+OpDef constant(std::string_view name, std::string_view doc) {
+  return {
+      .name = name,
+      .kind = Kind::kComposition,
+      .doc = doc,
+      .operands = {},
+      .attrs = {{"shape", AttrKind::kInts}, {"dtype", kFloat32}},
+      .lower =
+          [](Operands, const Attrs& attrs) {
+            const Shape shape(attrs.ints("shape"));
+            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                          shape.to_string());
+            return Values{internal::full(intern_type(attrs.dtype("dtype"), shape), kValue)};
+          },
+      .samples = {.calls = {{{}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
+      .errors = {{{}, "has a negative size", {{"shape", std::vector<int64_t>{-1}}}}},
+  };
+}
+
+template <int kValue>
+OpDef constant_like(std::string_view name, std::string_view doc) {
+  return {
+      .name = name,
+      .kind = Kind::kComposition,
+      .doc = doc,
+      .operands = {"x"},
+      .attrs = {{"dtype", AttrKind::kDType, none}},
+      .lower =
+          [](Operands in, const Attrs& attrs) {
+            const DType dtype = attrs.has("dtype") ? attrs.dtype("dtype") : in[0].dtype();
+            return Values{
+                internal::full(intern_type(dtype, in[0].shape(), in[0].device()), kValue)};
+          },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2]"}, {{"dtype", kInt32}}}}},
+  };
+}
+
+void define_constants(Registry& r) {
+  r.define(constant<0>("zeros", "A tensor of zeros of the given shape."));
+  r.define(constant<1>("ones", "A tensor of ones of the given shape."));
+  r.define(constant<0>(
+      "empty",
+      "A tensor of the given shape whose elements nothing should rely on; they are zeros."));
+  r.define(constant_like<0>("zeros_like",
+                            "Zeros of the shape of x, and of its dtype unless another is given."));
+  r.define(constant_like<1>("ones_like",
+                            "Ones of the shape of x, and of its dtype unless another is given."));
+  r.define(constant_like<0>("empty_like",
+                            "A tensor of the shape of x whose elements nothing should rely on."));
+  r.define({
+      .name = "full_like",
+      .kind = Kind::kComposition,
+      .doc = "A tensor of the shape of x whose elements are all `value`.",
+      .operands = {"x", "value"},
+      .lower = [](Operands in, const Attrs&) { return Values{full(in[1], in[0].shape())}; },
+      .samples = {.calls = {{{"[2,3]", "[]"}}}},
+  });
+}
+
 }  // namespace
 
 void define_creation(Registry& r) {
+  define_constants(r);
   r.define({
       .name = "full",
       .kind = Kind::kLinear,

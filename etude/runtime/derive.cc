@@ -107,7 +107,7 @@ Values transposed_vjp(const Op& op, const JvpCall& call) {
   Values out(call.out.size());
   uint64_t wanted = 0;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
-    if (call.tangents[i].has_value()) wanted |= uint64_t{1} << i;
+    if (call.tangents[i].has_value()) wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
   }
   std::vector<Tensor> cotangents;
   for (std::size_t i = 0; i < call.out.size(); ++i) {
@@ -221,9 +221,9 @@ Values run_jvp(const Op& op, const JvpCall& call) {
 }
 
 Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
-                 std::span<const Type* const> results, uint64_t wanted) {
+                 uint64_t wanted) {
   const Reads everything{~uint64_t{0}, ~uint64_t{0}};
-  if (operands.size() + results.size() > 63) return everything;
+  if (operands.size() > 60) return everything;
   const bool cacheable = attrs.dispatch_id() != 0 || attrs == op.default_attrs();
   thread_local const std::unique_ptr<ReadsEntry[]> table(new ReadsEntry[kReadsSlots]);
   uint64_t h = mix(op.index() + (uint64_t{attrs.dispatch_id()} << 32), wanted);
@@ -235,7 +235,9 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
   }
   Reads reads = everything;
   try {
-    reads = try_on_symbols(op, attrs, operands, results, wanted);
+    const Types results = infer_types(op, operands, attrs);
+    if (operands.size() + results.size() > 63) return everything;
+    reads = try_on_symbols(op, attrs, operands, {results.data(), results.size()}, wanted);
   } catch (const Error&) {
     // The rule fails on these types; it says so when a gradient asks for it.
   }

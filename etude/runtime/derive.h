@@ -24,6 +24,6 @@ struct Reads {
   uint64_t results = 0;
 };
 Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
-                 std::span<const Type* const> results, uint64_t wanted);
+                 uint64_t wanted);
 
 }  // namespace etude::internal

@@ -2,6 +2,7 @@
 // The eager context and the fast path to it: a thread-local mode word of zero goes straight through
 // the dispatch cache to the kernel.
 #include <memory>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
@@ -57,16 +58,22 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
   throw Error(taken->code, taken->message);
 }
 
+// The storage of operand i for a result, if the caller gave it away and nobody else sees it.
+std::optional<Tensor> take_over(Operands in, std::size_t i) {
+  if (((in.expiring() >> i) & 1) == 0 || !TensorAccess::is_unique(in[i])) return std::nullopt;
+  // The caller gave this operand away, so writing through its const view is what it asked for.
+  Tensor out = std::move(const_cast<Tensor&>(in[i]));
+  TensorAccess::forget_id(out);
+  count_copy_avoided();
+  return out;
+}
+
 // A result over the first expiring operand that allows it, else a new one.
 Tensor make_result(const DispatchEntry& entry, Operands in) {
   const uint64_t usable = entry.in_place & in.expiring();
   for (std::size_t i = 0; i < in.size() && (usable >> i) != 0; ++i) {
-    if (((usable >> i) & 1) == 0 || !TensorAccess::is_unique(in[i])) continue;
-    // The caller gave this operand away, so writing through its const view is what it asked for.
-    Tensor out = std::move(const_cast<Tensor&>(in[i]));
-    TensorAccess::forget_id(out);
-    count_copy_avoided();
-    return out;
+    if (((usable >> i) & 1) == 0) continue;
+    if (std::optional<Tensor> out = take_over(in, i)) return *std::move(out);
   }
   return make_tensor(entry.result);
 }
@@ -95,8 +102,11 @@ Values run_prepared(const Prepared& p, Operands in) {
     data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
   }
   InlineVector<void*, 4> to;
-  for (const Type* type : p.results) {
-    out.push_back(make_tensor(type));
+  for (std::size_t r = 0; r < p.results.size(); ++r) {
+    const int over = r < p.results_over.size() ? p.results_over[r] : -1;
+    std::optional<Tensor> taken;
+    if (over >= 0) taken = take_over(in, static_cast<std::size_t>(over));
+    out.push_back(taken ? *std::move(taken) : make_tensor(p.results[r]));
     to.push_back(TensorAccess::rep(out.back())->data);
   }
   const FloatModeScope float_mode;

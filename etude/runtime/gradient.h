@@ -30,8 +30,18 @@ namespace internal {
 
 struct GradientTapeAccess {
   static std::vector<Tensor> sweep(GradientTape& tape, const LeafList& targets,
-                                   const LeafList& sources) {
-    return tape.sweep(targets, sources, {}, {});
+                                   const LeafList& sources, std::vector<Tensor> seeds = {}) {
+    return tape.sweep(targets, sources, {.output_gradients = std::move(seeds)}, {});
+  }
+  // Absent cotangents are none, not ones.
+  static std::vector<Tensor> sweep_arrived(GradientTape& tape, const LeafList& targets,
+                                           std::span<const Tensor> cotangents,
+                                           const LeafList& sources) {
+    return tape.sweep_arrived(targets, cotangents, sources);
+  }
+  static void freeze(GradientTape& tape) {
+    tape.stop();
+    tape.tape_.freeze();
   }
 };
 
@@ -182,3 +192,5 @@ auto gradient(const F& f, const X&... x) {
 }
 
 }  // namespace etude
+
+#include "etude/runtime/operators.h"

@@ -188,6 +188,19 @@ std::vector<Tensor> GradientTape::sweep(const LeafList& targets, const LeafList&
   });
 }
 
+std::vector<Tensor> GradientTape::sweep_arrived(const LeafList& targets,
+                                                std::span<const Tensor> cotangents,
+                                                const LeafList& sources) {
+  if (!persistent()) stop();
+  std::vector<Tensor> ys, seeds;
+  for (std::size_t i = 0; i < cotangents.size(); ++i) {
+    if (!cotangents[i].has_value()) continue;
+    ys.push_back(*targets.items()[i].tensor);
+    seeds.push_back(cotangents[i]);
+  }
+  return sweep_ids(ys, sources, seeds);
+}
+
 std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const LeafList& sources,
                                                  JacobianOptions options, CallSite where) {
   return located("jacobian", where, [&] {

@@ -199,6 +199,9 @@ class GradientTape final : private internal::VariableReader {
                             GradientOptions options, CallSite where);
   std::vector<Tensor> sweep_ids(std::span<const Tensor> targets, const internal::LeafList& sources,
                                 std::span<const Tensor> seeds);
+  std::vector<Tensor> sweep_arrived(const internal::LeafList& targets,
+                                    std::span<const Tensor> cotangents,
+                                    const internal::LeafList& sources);
   std::vector<Tensor> sweep_elements(const Tensor& target, const internal::LeafList& sources,
                                      JacobianOptions options, CallSite where);
   void require_sweeps(const JacobianOptions& options) const;

@@ -7,8 +7,9 @@
 
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // On the stack for its lifetime. confined to the thread that made it.
 class JvpContext final : public Context, private internal::ValueObserver {

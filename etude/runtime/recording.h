@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "etude/core/context.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 // A list of calls on numbered values: inputs first, then constants that the program used, then
 // results. A value; thread-safe to replay.

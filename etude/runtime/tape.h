@@ -4,15 +4,18 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
+#include "etude/runtime/value_table.h"
+#include "etude/version.h"
 
-namespace etude {
+namespace ETUDE_API etude {
 
 struct TapeOptions {
   bool persistent = false;      // gradient() may be called again
@@ -22,11 +25,12 @@ struct TapeOptions {
 // Cotangents of the results to cotangents of the inputs; absent entries: none.
 using Pullback = std::function<std::vector<Tensor>(std::span<const Tensor> output_gradients)>;
 
-// confined to the thread that made it.
-class Tape final : private internal::ValueObserver {
+// confined to the thread that made it, until freeze().
+class Tape final {
  public:
-  explicit Tape(TapeOptions options = {}) : options_(options) {}
+  explicit Tape(TapeOptions options = {}) : options_(options), observer_(std::in_place, *this) {}
   Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
   ~Tape();
 
   // Notes calls that depend on `x` from now on. Idempotent; a no-op for results of recorded calls.
@@ -53,7 +57,9 @@ class Tape final : private internal::ValueObserver {
   // While alive, the tape may be swept again and again; then it is used up unless persistent.
   class Sweeps {
    public:
-    explicit Sweeps(Tape& tape);
+    explicit Sweeps(Tape& tape) : tape_(tape), was_persistent_(tape.options_.persistent) {
+      tape_.options_.persistent = true;
+    }
     Sweeps(const Sweeps&) = delete;
     ~Sweeps();
 
@@ -61,6 +67,8 @@ class Tape final : private internal::ValueObserver {
     Tape& tape_;
     bool was_persistent_;
   };
+  // Ends recording for good: the tape keeps what it has and may be swept from any thread.
+  void freeze() noexcept { observer_.reset(); }
   // Forgets all records and watches.
   void reset();
   // Why the gradient of `target` for `source` is absent, in one sentence.
@@ -69,48 +77,97 @@ class Tape final : private internal::ValueObserver {
 
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }
+  // How many calls it holds.
   std::size_t size() const { return records_.size() - dead_records_; }
 
  private:
   friend class TapeContext;
-  struct Input {
-    uint64_t id = 0;             // 0: not watched
-    const Type* type = nullptr;  // null: absent operand
-    Tensor saved;                // absent: the rule does not read it
+  // Keeps records where they are while a call or a sweep is under way.
+  class Busy {
+   public:
+    explicit Busy(Tape& tape) : tape_(tape), was_(std::exchange(tape.is_busy_, true)) {}
+    Busy(const Busy&) = delete;
+    ~Busy() {
+      tape_.is_busy_ = was_;
+      if (!was_ && !tape_.deaths_.empty()) tape_.settle_deaths();
+    }
+
+   private:
+    Tape& tape_;
+    bool was_;
   };
+  using Known = internal::KnownValue;
+
+  // An operand or result of a recorded call.
+  struct Entry {
+    uint64_t id = 0;             // 0: not known to the tape
+    const Type* type = nullptr;  // null: absent operand
+    Tensor saved = {};           // absent: the rule does not read it
+    uint32_t slot = 0;
+  };
+  struct ByPullback {
+    Pullback run;
+    std::string name;
+  };
+  // A call. Its entries, operands before results, follow each other in entries_.
   struct Record {
     const Op* op = nullptr;  // null: a pullback
-    Attrs attrs;
-    CallSite where;
-    internal::InlineVector<Input, 3> inputs;
-    internal::InlineVector<Input, 1> outputs;
-    uint64_t wanted = 0;
-    Pullback pullback;
-    std::string name;
+    Attrs attrs = {};
+    CallSite where = {};
+    uint32_t first = 0;
+    uint32_t inputs = 0;
+    uint32_t outputs = 0;
     bool is_dead = false;
+    uint64_t wanted = 0;  // bit i: operand i; bit 63 stands for all from 63 on
+    std::shared_ptr<const ByPullback> pullback = {};
   };
-  struct Known {
-    static constexpr uint32_t kWatched = ~uint32_t{0};
-    uint32_t record = kWatched;  // the record whose result it is
-    uint32_t uses = 0;           // records that have it as an input
-    bool is_alive = true;
+  struct Observer final : internal::ValueObserver {
+    explicit Observer(Tape& t) : tape(t) {}
+    void value_died(uint64_t id) noexcept override { tape.value_died(id); }
+    Tape& tape;
   };
 
-  // Marks the tracked ones of `in` as used while a call on them runs; bit i: operand i is tracked.
-  uint64_t begin_call(Operands in);
-  void append(Record record);
-  void value_died(uint64_t id) noexcept override;
+  std::span<Entry> inputs_of(const Record& r) { return {entries_.data() + r.first, r.inputs}; }
+  std::span<const Entry> inputs_of(const Record& r) const {
+    return {entries_.data() + r.first, r.inputs};
+  }
+  std::span<Entry> outputs_of(const Record& r) {
+    return {entries_.data() + r.first + r.inputs, r.outputs};
+  }
+  std::span<const Entry> outputs_of(const Record& r) const {
+    return {entries_.data() + r.first + r.inputs, r.outputs};
+  }
+  bool is_recording() const noexcept { return observer_.has_value() && !used_up_; }
+  // Appends the operands as entries, and marks the known ones as used; whether one is known.
+  bool begin_call(Operands in, uint64_t& wanted);
+  // Takes back what begin_call appended.
+  void abandon_call(std::size_t first) noexcept;
+  void add_output(const Tensor& y, bool is_saved);
+  void finish_call(Record record, std::size_t first);
+
+  // Deaths are worked off one by one, and later while a call or a sweep is under way.
+  void value_died(uint64_t id) noexcept;
+  void settle_deaths() noexcept;
   void drop_record(uint32_t index) noexcept;
   void release_use(uint64_t id) noexcept;
+  void erase_known(uint64_t id) noexcept;
   void compact();
-  Values run_rule(Record& record, std::span<const Tensor> cotangents) const;
+
+  void seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
+            std::span<const Tensor> seeds) const;
+  void sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source);
+  Values run_rule(const Record& record, std::span<const Tensor> cotangents) const;
 
   TapeOptions options_;
   std::vector<Record> records_;
-  std::unordered_map<uint64_t, Known> known_;
+  std::vector<Entry> entries_;
+  internal::ValueTable known_;
+  uint32_t next_slot_ = 0;
   std::size_t dead_records_ = 0;
+  std::vector<uint64_t> deaths_;
   bool used_up_ = false;
-  bool in_gradient_ = false;
+  bool is_busy_ = false;
+  std::optional<Observer> observer_;  // last: it must go first
 };
 
 // Passes every call to its parent and records it: the same op code runs with or without a tape,
@@ -121,9 +178,10 @@ class TapeContext final : public Context {
   ~TapeContext() override { ContextStack::remove(*this); }
 
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
+  Tape& tape() const { return tape_; }
 
  private:
   Tape& tape_;
 };
 
-}  // namespace etude
+}  // namespace ETUDE_API etude

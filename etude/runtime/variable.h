@@ -8,6 +8,7 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -162,6 +163,21 @@ class VariableReader {
   friend void announce_read(const Variable& variable, const Tensor& snapshot);
   VariableReader* next_ = nullptr;
   bool is_registered_ = false;
+};
+
+// While alive, reads on this thread give these values: how a function is run again as it was.
+class VariableReplay {
+ public:
+  VariableReplay(std::span<const Variable> variables, std::span<const Tensor> values) noexcept;
+  VariableReplay(const VariableReplay&) = delete;
+  VariableReplay& operator=(const VariableReplay&) = delete;
+  ~VariableReplay();
+
+ private:
+  friend const Tensor* find_replayed(const Variable& variable) noexcept;
+  std::span<const Variable> variables_;
+  std::span<const Tensor> values_;
+  VariableReplay* outer_;
 };
 
 // The value without telling anybody.

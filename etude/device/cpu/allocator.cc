@@ -1,324 +1,372 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small blocks from thread-local lists; large buffers from a process-wide cache by size class,
-// since fresh pages cost more than most kernels that write them.
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstdlib>
-#include <map>
-#include <mutex>
 #include <new>
-#include <utility>
 #include <vector>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "etude/base/check.h"
 #include "etude/core/buffer.h"
-#include "etude/device/cpu/memory_counters.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ETUDE_NO_BLOCK_CACHE 1  // sanitizers see every allocation
-#endif
+#include "etude/device/cpu/block_spans.h"
+#include "etude/device/cpu/large_pool.h"
+#include "etude/device/cpu/memory_ledger.h"
 
 namespace etude {
 namespace internal {
 namespace {
 
-constexpr std::size_t kLine = 64;
-constexpr std::size_t kBlockClasses = 66;  // up to the header and kInlineBytes, in lines
-constexpr int kBlocksPerClass = 256;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr int64_t kReportBytes = 64 << 10;     // small blocks are booked in sums of about this much
+constexpr std::size_t kListBytes = 512 << 10;  // a thread keeps about so much of each class
+constexpr std::size_t kBatchBytes = 32 << 10;
 
-// ---- counters
-// -------------------------------------------------------------------------------------
-
-struct CounterList {
-  std::mutex mutex;
-  std::vector<MemoryCounters*> all;
-};
-CounterList& counter_list() {
-  static auto* list = new CounterList;  // read by destructors of static tensors
-  return *list;
-}
-
-MemoryCounters* new_counters() {
-  auto* counters = new MemoryCounters;  // kept for ever: its sums stay part of the totals
-  const std::lock_guard lock(counter_list().mutex);
-  counter_list().all.push_back(counters);
-  return counters;
-}
-
-thread_local MemoryCounters* my_counters = nullptr;
-
-std::atomic<int64_t> large_live{0}, large_peak{0}, cached{0}, limit{0};
-
-void add_large(int64_t bytes) {
-  const int64_t now = large_live.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t peak = large_peak.load(std::memory_order_relaxed);
-  while (now > peak && !large_peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
-}
-
-// ---- small blocks
-// ---------------------------------------------------------------------------------
-
-#if !defined(ETUDE_NO_BLOCK_CACHE)
-struct FreeBlock {
-  FreeBlock* next;
-};
 struct FreeList {
-  FreeBlock* first = nullptr;
-  int count = 0;
+  FreeBlock* head = nullptr;
+  std::atomic<uint32_t> count{0};  // written by the owner only
+  uint32_t most = 0;
 };
 
-// A plain array without a destructor, so that blocks freed while a thread ends still find it; a
-// guard object gives the blocks back and closes the lists.
-thread_local constinit std::array<FreeList, kBlockClasses> block_lists{};
-thread_local constinit bool lists_closed = false;
+// The lists and counters of one thread. Others read the counters, none writes them.
+struct alignas(64) ThreadMemory {
+  std::atomic<int64_t> unreported{0};  // live bytes that the ledger does not know of
+  int64_t high = 0;                    // highest `unreported` since the last report
+  std::atomic<int64_t> allocations{0};
+  std::atomic<int64_t> live_tensors{0};
+  std::atomic<int64_t> deep_copies{0};
+  std::atomic<int64_t> copies_avoided{0};
+  std::array<FreeList, kBlockClasses> lists;
 
-struct ListGuard {
-  ~ListGuard() {
-    lists_closed = true;
-    for (FreeList& list : block_lists) {
-      while (list.first != nullptr) std::free(std::exchange(list.first, list.first->next));
-      list.count = 0;
+  ThreadMemory() {
+    for (int c = 0; c < kBlockClasses; ++c) {
+      lists[c].most = static_cast<uint32_t>(std::max<std::size_t>(kListBytes / block_bytes(c), 8));
     }
   }
 };
 
-void guard_lists() {
-  thread_local ListGuard guard;
-  static_cast<void>(guard);
-}
-#endif
-
-[[noreturn]] void throw_exhausted(int64_t bytes) {
-  ETUDE_THROW(kResourceExhausted, "{:.1f} MiB were asked for, but the host has no more memory",
-              static_cast<double>(bytes) / (1 << 20));
+// Plain additions: a counter has one writer.
+template <class T>
+void add(std::atomic<T>& counter, T value) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
 }
 
-// ---- large buffers
-// --------------------------------------------------------------------------------
+// All threads' counters. Never destroyed.
+struct Threads {
+  std::mutex mutex;
+  std::vector<ThreadMemory*> active;
+  std::vector<ThreadMemory*> spare;
+  ThreadMemory ended;  // sums of ended threads; serves frees after a thread's lists are gone
 
-// Size classes: eight per power of two, so that at most an eighth is unused.
-std::size_t size_class(std::size_t bytes) {
-  const std::size_t step = std::max(std::bit_floor(bytes) / 8, kLine);
-  return (bytes + step - 1) / step * step;
-}
-
-void* map_pages(std::size_t bytes) {
-  const std::size_t room = bytes >= kHugePage ? bytes + kHugePage : bytes;
-  void* raw = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (raw == MAP_FAILED) return nullptr;
-  if (bytes < kHugePage) return raw;
-  auto begin = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t aligned = (begin + kHugePage - 1) & ~(kHugePage - 1);
-  if (aligned > begin) munmap(raw, aligned - begin);
-  const uintptr_t end = begin + room, used = aligned + bytes;
-  if (end > used) munmap(reinterpret_cast<void*>(used), end - used);
-  madvise(reinterpret_cast<void*>(aligned), bytes, MADV_HUGEPAGE);
-  return reinterpret_cast<void*>(aligned);
-}
-
-constexpr std::size_t kMapFrom = std::size_t{1} << 18;  // below, malloc serves
-
-std::size_t round_pages(std::size_t bytes) { return (bytes + 4095) & ~std::size_t{4095}; }
-
-class BufferCache {
- public:
-  static BufferCache& of_process() {
-    static auto* cache = new BufferCache;
-    return *cache;
+  static Threads& instance() {
+    static Threads& threads = *new Threads;
+    return threads;
   }
-
-  Buffer* take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const auto found = free_.find(bytes);
-    if (found == free_.end() || found->second.empty()) return nullptr;
-    Buffer* buffer = found->second.back();
-    found->second.pop_back();
-    cached.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-    return buffer;
-  }
-
-  void put(Buffer* buffer) {
-    {
-      const std::lock_guard lock(mutex_);
-      const int64_t held = cached.load(std::memory_order_relaxed);
-      const int64_t high =
-          std::max<int64_t>(large_peak.load(std::memory_order_relaxed), int64_t{64} << 20);
-      if (held + static_cast<int64_t>(buffer->bytes) <= high) {
-        free_[buffer->bytes].push_back(buffer);
-        cached.fetch_add(static_cast<int64_t>(buffer->bytes), std::memory_order_relaxed);
-        return;
-      }
-    }
-    give_back(buffer);
-  }
-
-  void trim() {
-    std::map<std::size_t, std::vector<Buffer*>> all;
-    {
-      const std::lock_guard lock(mutex_);
-      all.swap(free_);
-      cached = 0;
-    }
-    for (auto& [bytes, list] : all) {
-      for (Buffer* buffer : list) give_back(buffer);
-    }
-  }
-
- private:
-  static void give_back(Buffer* buffer) {
-    if (buffer->bytes >= kMapFrom) {
-      munmap(buffer->data, round_pages(buffer->bytes));
-    } else {
-      std::free(buffer->data);
-    }
-    delete buffer;
-  }
-
-  std::mutex mutex_;
-  std::map<std::size_t, std::vector<Buffer*>> free_;
 };
 
-// More than the machine has would be granted by the system and then end the process when touched.
-std::size_t physical_bytes() {
-  static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
-                                   static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
+// One word each of the static block, so that a library opened at run time may have them.
+[[gnu::tls_model("initial-exec")]] thread_local constinit ThreadMemory* thread_memory = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local constinit bool thread_ended = false;
+
+void report(ThreadMemory& mine) noexcept {
+  const int64_t difference = mine.unreported.load(std::memory_order_relaxed);
+  mine.unreported.store(0, std::memory_order_relaxed);
+  MemoryLedger::instance().report(difference, mine.high);
+  mine.high = 0;
 }
 
-void* fresh(std::size_t bytes) {
-  if (bytes > physical_bytes()) return nullptr;
-  return bytes >= kMapFrom ? map_pages(round_pages(bytes)) : std::aligned_alloc(kLine, bytes);
+void empty_lists(ThreadMemory& mine) noexcept {
+  for (int c = 0; c < kBlockClasses; ++c) {
+    FreeList& list = mine.lists[c];
+    if (list.head != nullptr) BlockSpans::instance().give(c, list.head);
+    list.head = nullptr;
+    list.count.store(0, std::memory_order_relaxed);
+  }
 }
 
-void require_within_limit(std::size_t bytes) {
-  const int64_t most = limit.load(std::memory_order_relaxed);
-  const int64_t live = large_live.load(std::memory_order_relaxed);
-  if (most == 0 || live + static_cast<int64_t>(bytes) <= most) return;
-  constexpr double kMiB = 1 << 20;
-  ETUDE_THROW(kResourceExhausted,
-              "{:.1f} MiB were asked for, but {:.1f} MiB of the limit of {:.1f} MiB are held by "
-              "tensors. Drop some, use a smaller batch, or raise set_memory_limit",
-              static_cast<double>(bytes) / kMiB, static_cast<double>(live) / kMiB,
-              static_cast<double>(most) / kMiB);
+void detach(ThreadMemory& mine) noexcept {
+  report(mine);
+  empty_lists(mine);
+  Threads& threads = Threads::instance();
+  const std::lock_guard lock(threads.mutex);
+  for (auto counter : {&ThreadMemory::allocations, &ThreadMemory::live_tensors,
+                       &ThreadMemory::deep_copies, &ThreadMemory::copies_avoided}) {
+    add(threads.ended.*counter, (mine.*counter).load(std::memory_order_relaxed));
+    (mine.*counter).store(0, std::memory_order_relaxed);
+  }
+  threads.active.erase(std::find(threads.active.begin(), threads.active.end(), &mine));
+  threads.spare.push_back(&mine);  // does not throw: attach() made room
 }
+
+// Gives the lists back when the thread ends. Other thread-local objects may be destroyed later, and
+// static ones are; what they free goes to the shared lists of ended threads.
+struct ThreadEnd {
+  bool is_armed = false;
+  ~ThreadEnd() {
+    thread_ended = true;
+    if (thread_memory != nullptr) detach(*thread_memory);
+    thread_memory = nullptr;
+  }
+};
+thread_local ThreadEnd thread_end;
+
+ThreadMemory* attach() {
+  Threads& threads = Threads::instance();
+  const std::lock_guard lock(threads.mutex);
+  if (threads.spare.empty()) {
+    threads.spare.reserve(threads.active.size() + 1);
+    threads.spare.push_back(new ThreadMemory);
+  }
+  threads.active.push_back(threads.spare.back());
+  threads.spare.pop_back();
+  thread_end.is_armed = true;  // the first use makes the object, and so registers its destructor
+  return thread_memory = threads.active.back();
+}
+
+// Calls `use` with this thread's memory, also before its first and after its last ordinary use.
+template <class F>
+[[gnu::noinline]] auto with_thread_memory(F use) {
+  if (thread_memory != nullptr) return use(*thread_memory);
+  if (!thread_ended) return use(*attach());
+  struct Ended {
+    std::lock_guard<std::mutex> lock{Threads::instance().mutex};
+    ThreadMemory& memory = Threads::instance().ended;
+    ~Ended() { report(memory); }
+  } ended;
+  return use(ended.memory);
+}
+
+int batch_of(int size_class) {
+  return static_cast<int>(std::clamp<std::size_t>(kBatchBytes / block_bytes(size_class), 1, 64));
+}
+
+inline void* pop(ThreadMemory& mine, FreeList& list, int64_t unreported) noexcept {
+  FreeBlock* block = list.head;
+  list.head = block->next;
+  add(list.count, ~uint32_t{0});
+  mine.unreported.store(unreported, std::memory_order_relaxed);
+  add<int64_t>(mine.allocations, 1);
+  return block;
+}
+
+inline void count(std::atomic<int64_t> ThreadMemory::*counter, int64_t difference) noexcept {
+  ThreadMemory* mine = thread_memory;
+  if (mine != nullptr) [[likely]]
+    return add(mine->*counter, difference);
+  with_thread_memory([=](ThreadMemory& m) { add(m.*counter, difference); });
+}
+
+// Books `bytes` before they are handed out. throws: kResourceExhausted, and nothing is booked.
+int64_t admit(ThreadMemory& mine, int64_t bytes) {
+  int64_t unreported = mine.unreported.load(std::memory_order_relaxed) + bytes;
+  if (unreported > kReportBytes) {
+    if (!MemoryLedger::instance().has_room(unreported)) {
+      MemoryLedger::instance().throw_exhausted(bytes);
+    }
+    report(mine);
+    unreported = bytes;
+  }
+  mine.high = std::max(mine.high, unreported);
+  return unreported;
+}
+
+void trim_shared() noexcept {
+  BlockSpans::instance().trim();
+  LargePool::for_blocks().trim(0);
+  LargePool::for_buffers().trim(0);
+}
+
+void* take_slowly(ThreadMemory& mine, std::size_t bytes, std::size_t counted) {
+  const int size_class = block_class(bytes);
+  FreeList& list = mine.lists[size_class];
+  if (list.head == nullptr) {
+    int taken = BlockSpans::instance().take(size_class, batch_of(size_class), list.head);
+    if (taken == 0) {
+      empty_lists(mine);
+      trim_shared();
+      taken = BlockSpans::instance().take(size_class, 1, list.head);
+    }
+    if (taken == 0) MemoryLedger::instance().throw_exhausted(static_cast<int64_t>(counted));
+    add(list.count, static_cast<uint32_t>(taken));
+  }
+  const int64_t unreported = admit(mine, static_cast<int64_t>(counted));
+  return pop(mine, list, unreported);
+}
+
+[[gnu::noinline]] void shrink(ThreadMemory& mine, int size_class) noexcept {
+  if (mine.unreported.load(std::memory_order_relaxed) < -kReportBytes) report(mine);
+  FreeList& list = mine.lists[size_class];
+  const uint32_t count = list.count.load(std::memory_order_relaxed);
+  if (count <= list.most) return;
+  // The blocks freed last are warm in the cache: they stay.
+  FreeBlock* last = list.head;
+  for (uint32_t i = 1; i < count / 2; ++i) last = last->next;
+  BlockSpans::instance().give(size_class, last->next);
+  last->next = nullptr;
+  list.count.store(count / 2, std::memory_order_relaxed);
+}
+
+inline void put_into(ThreadMemory& mine, void* block, std::size_t bytes,
+                     std::size_t counted) noexcept {
+  const int size_class = block_class(bytes);
+  FreeList& list = mine.lists[size_class];
+  list.head = new (block) FreeBlock{list.head};
+  const uint32_t count = list.count.load(std::memory_order_relaxed) + 1;
+  list.count.store(count, std::memory_order_relaxed);
+  const int64_t unreported =
+      mine.unreported.load(std::memory_order_relaxed) - static_cast<int64_t>(counted);
+  mine.unreported.store(unreported, std::memory_order_relaxed);
+  if (count > list.most || unreported < -kReportBytes) [[unlikely]]
+    shrink(mine, size_class);
+}
+
+// What is not kept in lists: large buffers, or everything under the address sanitizer.
+void* take_single(std::size_t bytes, std::size_t counted) {
+  const auto asked = static_cast<int64_t>(counted);
+  with_thread_memory([](ThreadMemory& mine) { report(mine); });
+  MemoryLedger& ledger = MemoryLedger::instance();
+  if (!ledger.reserve(asked)) ledger.throw_exhausted(asked);
+  void* memory = LargePool::for_buffers().allocate(bytes);
+  if (memory == nullptr) {
+    trim_memory();
+    memory = LargePool::for_buffers().allocate(bytes);
+  }
+  if (memory == nullptr) {
+    ledger.give_back(asked);
+    ledger.throw_exhausted(asked);
+  }
+  with_thread_memory([](ThreadMemory& mine) { add<int64_t>(mine.allocations, 1); });
+  return memory;
+}
+
+void put_single(void* memory, std::size_t counted) noexcept {
+  MemoryLedger::instance().give_back(static_cast<int64_t>(counted));
+  LargePool::for_buffers().free(memory);
+}
+
+// A block of `bytes`, of which `counted` are booked.
+inline void* take(std::size_t bytes, std::size_t counted) {
+  if (kBypassPools || bytes > kMaxBlock) return take_single(bytes, counted);
+  ThreadMemory* mine = thread_memory;
+  if (mine != nullptr) [[likely]] {
+    FreeList& list = mine->lists[block_class(bytes)];
+    const int64_t unreported =
+        mine->unreported.load(std::memory_order_relaxed) + static_cast<int64_t>(counted);
+    if (list.head != nullptr && (unreported <= mine->high || unreported <= kReportBytes))
+        [[likely]] {
+      if (unreported > mine->high) mine->high = unreported;
+      return pop(*mine, list, unreported);
+    }
+  }
+  return with_thread_memory([=](ThreadMemory& m) { return take_slowly(m, bytes, counted); });
+}
+
+inline void put(void* block, std::size_t bytes, std::size_t counted) noexcept {
+  if (kBypassPools || bytes > kMaxBlock) return put_single(block, counted);
+  ThreadMemory* mine = thread_memory;
+  if (mine != nullptr) [[likely]]
+    return put_into(*mine, block, bytes, counted);
+  with_thread_memory([=](ThreadMemory& m) { put_into(m, block, bytes, counted); });
+}
+
+// Large buffers are listed, so that an error can name the holders.
+constexpr int64_t kListedBytes = 64 << 10;
+constexpr std::size_t kBufferHeader = 64;
+static_assert(sizeof(LargeBuffer) == kBufferHeader && kListedBytes + kBufferHeader == kMaxBlock);
 
 }  // namespace
 
-MemoryCounters& memory_counters() noexcept {
-  if (my_counters == nullptr) my_counters = new_counters();
-  return *my_counters;
-}
+void* allocate_block(std::size_t bytes) { return take(bytes, bytes); }
 
-void count_tensor(int64_t difference) noexcept { bump(memory_counters().live_tensors, difference); }
-void count_deep_copy() noexcept { bump(memory_counters().deep_copies, 1); }
-void count_copy_avoided() noexcept { bump(memory_counters().copies_avoided, 1); }
+void free_block(void* block, std::size_t bytes) noexcept { put(block, bytes, bytes); }
 
 Buffer* allocate_buffer(int64_t bytes) {
-  ETUDE_CHECK(bytes >= 0, "a buffer of {} bytes", bytes);
-  const std::size_t size = size_class(static_cast<std::size_t>(bytes));
-  require_within_limit(size);
-  Buffer* buffer = BufferCache::of_process().take(size);
-  if (buffer == nullptr) {
-    void* data = fresh(size);
-    if (data == nullptr) {
-      trim_memory();
-      data = fresh(size);
-    }
-    if (data == nullptr) throw_exhausted(bytes);
-    buffer = new Buffer;
-    buffer->bytes = size;
-    buffer->data = data;
-  }
-  buffer->count.store(1, std::memory_order_relaxed);
-  add_large(static_cast<int64_t>(size));
-  bump(memory_counters().allocations, 1);
+  ETUDE_CHECK(bytes >= 0, "a buffer of {} bytes was asked for", bytes);
+  const auto size = static_cast<std::size_t>(bytes);
+  void* memory = take(kBufferHeader + size, size);
+  auto* buffer = new (memory) LargeBuffer;
+  buffer->bytes = size;
+  buffer->data = buffer + 1;
+  if (bytes > kListedBytes) MemoryLedger::instance().add_holder(buffer);
   return buffer;
 }
 
 void free_buffer(Buffer* buffer) noexcept {
-  add_large(-static_cast<int64_t>(buffer->bytes));
-  BufferCache::of_process().put(buffer);
+  auto* large = static_cast<LargeBuffer*>(buffer);
+  const std::size_t size = large->bytes;
+  if (size > static_cast<std::size_t>(kListedBytes)) MemoryLedger::instance().remove_holder(large);
+  put(large, kBufferHeader + size, size);
 }
 
-void* allocate_block(std::size_t bytes) {
-  const std::size_t lines = (bytes + kLine - 1) / kLine;
-  MemoryCounters& counters = memory_counters();
-  bump(counters.allocations, 1);
-  bump(counters.block_bytes, static_cast<int64_t>(lines * kLine));
-#if !defined(ETUDE_NO_BLOCK_CACHE)
-  if (lines < kBlockClasses) {
-    FreeList& list = block_lists[lines];
-    if (list.first != nullptr) {
-      --list.count;
-      return std::exchange(list.first, list.first->next);
-    }
-  }
-#endif
-  void* block = std::aligned_alloc(kLine, lines * kLine);
-  if (block == nullptr) throw_exhausted(static_cast<int64_t>(bytes));
-  return block;
+void count_tensor(int64_t difference) noexcept { count(&ThreadMemory::live_tensors, difference); }
+void count_deep_copy() noexcept { count(&ThreadMemory::deep_copies, 1); }
+void count_copy_avoided() noexcept { count(&ThreadMemory::copies_avoided, 1); }
+
+namespace {
+void report_thread() noexcept { with_thread_memory(report); }
+}  // namespace
+
+PeakWatch::PeakWatch() {
+  report_thread();
+  MemoryLedger::instance().add_watch(this);
 }
 
-void free_block(void* block, std::size_t bytes) noexcept {
-  const std::size_t lines = (bytes + kLine - 1) / kLine;
-  bump(memory_counters().block_bytes, -static_cast<int64_t>(lines * kLine));
-#if !defined(ETUDE_NO_BLOCK_CACHE)
-  if (lines < kBlockClasses && !lists_closed) {
-    FreeList& list = block_lists[lines];
-    if (list.count < kBlocksPerClass) {
-      if (list.count++ == 0) guard_lists();
-      auto* free_block = static_cast<FreeBlock*>(block);
-      free_block->next = std::exchange(list.first, free_block);
-      return;
-    }
-  }
-#endif
-  std::free(block);
-}
+PeakWatch::~PeakWatch() { MemoryLedger::instance().remove_watch(this); }
 
 }  // namespace internal
 
 MemoryStats memory_stats() {
-  using namespace internal;  // NOLINT(google-build-using-namespace): counters of this file
-  MemoryStats s;
-  {
-    const std::lock_guard lock(counter_list().mutex);
-    for (const MemoryCounters* c : counter_list().all) {
-      s.allocations += c->allocations.load(std::memory_order_relaxed);
-      s.live_tensors += c->live_tensors.load(std::memory_order_relaxed);
-      s.deep_copies += c->deep_copies.load(std::memory_order_relaxed);
-      s.copies_avoided += c->copies_avoided.load(std::memory_order_relaxed);
-      s.live_bytes += c->block_bytes.load(std::memory_order_relaxed);
+  using internal::ThreadMemory;
+  internal::report_thread();
+  internal::MemoryLedger& ledger = internal::MemoryLedger::instance();
+  MemoryStats stats;
+  stats.cached_bytes = static_cast<int64_t>(internal::LargePool::for_blocks().cached_bytes() +
+                                            internal::LargePool::for_buffers().cached_bytes()) +
+                       internal::BlockSpans::instance().cached_bytes();
+  internal::Threads& threads = internal::Threads::instance();
+  const std::lock_guard lock(threads.mutex);
+  const auto sum = [&stats](const ThreadMemory& thread) {
+    stats.live_bytes += thread.unreported.load(std::memory_order_relaxed);
+    stats.allocations += thread.allocations.load(std::memory_order_relaxed);
+    stats.live_tensors += thread.live_tensors.load(std::memory_order_relaxed);
+    stats.deep_copies += thread.deep_copies.load(std::memory_order_relaxed);
+    stats.copies_avoided += thread.copies_avoided.load(std::memory_order_relaxed);
+    for (int c = 0; c < internal::kBlockClasses; ++c) {
+      stats.cached_bytes += thread.lists[c].count.load(std::memory_order_relaxed) *
+                            static_cast<int64_t>(internal::block_bytes(c));
     }
-  }
-  s.peak_bytes = s.live_bytes + large_peak.load(std::memory_order_relaxed);
-  s.live_bytes += large_live.load(std::memory_order_relaxed);
-  s.cached_bytes = cached.load(std::memory_order_relaxed);
-  s.limit_bytes = limit.load(std::memory_order_relaxed);
-  return s;
+  };
+  for (const ThreadMemory* thread : threads.active) sum(*thread);
+  sum(threads.ended);
+  stats.live_bytes += ledger.live_bytes();
+  stats.peak_bytes = std::max(ledger.peak_bytes(), stats.live_bytes);
+  stats.limit_bytes = ledger.limit_bytes();
+  return stats;
 }
 
-void reset_peak_memory() { internal::large_peak = internal::large_live.load(); }
-void set_memory_limit(int64_t bytes) { internal::limit = bytes; }
-void trim_memory() { internal::BufferCache::of_process().trim(); }
+void reset_peak_memory() {
+  internal::report_thread();
+  internal::MemoryLedger::instance().reset_peak();
+}
 
-MemoryScope::MemoryScope() : start_(memory_stats()) { reset_peak_memory(); }
+void set_memory_limit(int64_t bytes) {
+  ETUDE_REQUIRE(bytes >= 0, "a memory limit of {} bytes is below zero. Pass 0 for no limit", bytes);
+  internal::MemoryLedger::instance().set_limit(bytes);
+}
+
+void trim_memory() {
+  internal::with_thread_memory(internal::empty_lists);
+  internal::trim_shared();
+}
+
+MemoryScope::MemoryScope() : start_(memory_stats()) {}
 
 MemoryStats MemoryScope::stats() const {
-  MemoryStats now = memory_stats();
-  now.live_tensors -= start_.live_tensors;
-  now.allocations -= start_.allocations;
-  now.deep_copies -= start_.deep_copies;
-  now.copies_avoided -= start_.copies_avoided;
-  now.peak_bytes -= start_.live_bytes;
-  now.live_bytes -= start_.live_bytes;
-  return now;
+  MemoryStats stats = memory_stats();
+  const int64_t peak = internal::MemoryLedger::instance().peak_of(watch_);
+  stats.peak_bytes = std::max(peak, stats.live_bytes) - start_.live_bytes;
+  stats.live_bytes -= start_.live_bytes;
+  stats.allocations -= start_.allocations;
+  stats.live_tensors -= start_.live_tensors;
+  stats.deep_copies -= start_.deep_copies;
+  stats.copies_avoided -= start_.copies_avoided;
+  return stats;
 }
 
 }  // namespace etude

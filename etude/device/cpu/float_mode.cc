@@ -3,9 +3,18 @@
 
 namespace etude {
 namespace internal {
-std::atomic<bool> flush_denormals{true};
+constinit std::atomic<uint32_t> wanted_float_bits{kFlushBits};
+thread_local constinit int float_scope_depth = 0;
+}  // namespace internal
+
+void set_denormals(Denormals denormals) noexcept {
+  internal::wanted_float_bits.store(denormals == Denormals::kFlush ? internal::kFlushBits : 0,
+                                    std::memory_order_relaxed);
 }
 
-void set_denormals(Denormals mode) { internal::flush_denormals = mode == Denormals::kFlush; }
+Denormals denormals() noexcept {
+  return internal::wanted_float_bits.load(std::memory_order_relaxed) == 0 ? Denormals::kKeep
+                                                                          : Denormals::kFlush;
+}
 
 }  // namespace etude

@@ -1,151 +1,213 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/device/cpu/parallel.h"
 
+#include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
-#include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include <sched.h>
 
-#include "etude/device/cpu/float_mode.h"
 #if !defined(ETUDE_TSAN)
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
 #endif
+
+#include "etude/base/check.h"
+#include "etude/device/cpu/float_mode.h"
+#include "etude/device/cpu/host.h"
 
 namespace etude {
 namespace {
 
 constexpr double kParallelFromUs = 30;
-thread_local bool inside_chunk = false;
+constexpr int kMostThreads = 1024;
 
-// The quota of cgroup v2, rounded up; 0 if there is none.
-int cgroup_limit() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return static_cast<int>(std::ceil(std::strtod(quota.c_str(), nullptr) / period));
-}
+std::atomic<int> thread_count{0};  // 0: not determined yet
+thread_local constinit bool inside_chunk = false;
 
-int default_count() {
-  if (const char* text = std::getenv("ETUDE_THREADS")) {
-    const int n = std::atoi(text);
-    if (n > 0) return n;
+int count_from_host() {
+  if (const char* text = std::getenv("ETUDE_THREADS"); text != nullptr && *text != '\0') {
+    int count = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, problem] = std::from_chars(text, end, count);
+    ETUDE_REQUIRE(
+        problem == std::errc{} && stop == end && count >= 1 && count <= kMostThreads,
+        "the environment variable ETUDE_THREADS is '{}'. Set it to a number from 1 to {}, "
+        "or not at all",
+        text, kMostThreads);
+    return count;
   }
-  cpu_set_t set;
-  int count = sched_getaffinity(0, sizeof(set), &set) == 0
-                  ? CPU_COUNT(&set)
-                  : static_cast<int>(std::thread::hardware_concurrency());
-  const int limit = cgroup_limit();
-  if (limit > 0 && limit < count) count = limit;
-  return count > 0 ? count : 1;
+  const int cpus = static_cast<int>(internal::allowed_cpus().size());
+  const int quota = internal::cpu_quota();
+  return std::min({cpus, quota > 0 ? quota : cpus, kMostThreads});
 }
 
-std::atomic<int>& count() {
-  static std::atomic<int> value{default_count()};
-  return value;
-}
-
-// While alive, calls of parallel_for on this thread run inline.
+// Says that a chunk runs on this thread.
 class ChunkScope {
  public:
-  ChunkScope() : saved_(inside_chunk) { inside_chunk = true; }
-  ~ChunkScope() { inside_chunk = saved_; }
+  ChunkScope() noexcept { inside_chunk = true; }
   ChunkScope(const ChunkScope&) = delete;
   ChunkScope& operator=(const ChunkScope&) = delete;
-
- private:
-  bool saved_;
+  ~ChunkScope() { inside_chunk = false; }
 };
 
 #if defined(ETUDE_TSAN)
 
-// The packaged oneTBB is not instrumented, so the thread sanitizer sees plain threads instead.
-void run_parallel(int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
+// The packaged oneTBB is not instrumented, so the thread sanitizer would see races in it.
+void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
   std::atomic<int64_t> next{0};
-  std::exception_ptr error;
   std::mutex mutex;
+  std::exception_ptr first;
+  const unsigned mode = _mm_getcsr();
   const auto work = [&] {
-    const ChunkScope chunk_scope;
-    const internal::FloatModeScope float_mode;
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(mode);
+    const ChunkScope scope;
     try {
-      for (int64_t chunk = next++; chunk < chunks; chunk = next++) body(chunk);
+      for (int64_t chunk; (chunk = next.fetch_add(1)) < chunks;) body(chunk);
     } catch (...) {
       const std::lock_guard lock(mutex);
-      error = std::current_exception();
+      if (first == nullptr) first = std::current_exception();
+      next.store(chunks);
     }
+    _mm_setcsr(before);
   };
   {
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < worker_count(); ++i) threads.emplace_back(work);
+    std::vector<std::jthread> workers;
+    const auto most = std::min<int64_t>(threads, chunks);
+    for (int64_t i = 1; i < most; ++i) workers.emplace_back(work);
     work();
   }
-  if (error) std::rethrow_exception(error);
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 #else
 
 constexpr int kCallerSlots = 8;  // taken by application threads only, so a caller always works
 
-struct Arena {
-  explicit Arena(int n)
-      : threads(n),
-        control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(n)),
-        arena(n - 1 + kCallerSlots, kCallerSlots) {}
-  int threads;
-  tbb::global_control control;
-  tbb::task_arena arena;
+// Pins each worker to a CPU of its own while it is in the arena: unpinned, two threads may share a
+// CPU for milliseconds while another one idles. The caller's thread is the user's and stays free.
+class PinningObserver : public tbb::task_scheduler_observer {
+ public:
+  PinningObserver(tbb::task_arena& arena, std::vector<int> cpus)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+    CPU_ZERO(&all_);
+    for (int cpu : cpus_) CPU_SET(cpu, &all_);
+    observe(true);
+  }
+
+  void on_scheduler_entry(bool is_worker) override {
+    const int worker = tbb::this_task_arena::current_thread_index() - kCallerSlots;
+    if (!is_worker || worker < 0) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus_[(static_cast<std::size_t>(worker) + 1) % cpus_.size()], &one);
+    sched_setaffinity(0, sizeof(one), &one);  // without the right to, the worker runs anywhere
+  }
+
+  // The same worker may serve other arenas of the process next.
+  void on_scheduler_exit(bool is_worker) override {
+    if (is_worker) sched_setaffinity(0, sizeof(all_), &all_);
+  }
+
+ private:
+  std::vector<int> cpus_;
+  cpu_set_t all_;
 };
 
-// Rebuilt when the thread count changes; never destroyed at exit, when workers may still be
-// leaving.
-std::shared_ptr<Arena> arena() {
-  static std::mutex* mutex = new std::mutex;
-  static auto* current = new std::shared_ptr<Arena>;
-  const std::lock_guard lock(*mutex);
-  if (!*current || (*current)->threads != worker_count()) {
-    current->reset();
-    *current = std::make_shared<Arena>(worker_count());
+struct Pool {
+  explicit Pool(int count) : threads(count), arena(count - 1 + kCallerSlots, kCallerSlots) {
+    arena.initialize();
+    const char* wish = std::getenv("ETUDE_PIN");
+    const bool may_pin = wish == nullptr || std::strcmp(wish, "0") != 0;
+    std::vector<int> cpus = internal::allowed_cpus();
+    const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(count) &&
+                              cpus.back() < CPU_SETSIZE;
+    if (may_pin && each_has_one)
+      observer = std::make_unique<PinningObserver>(arena, std::move(cpus));
   }
-  return *current;
+
+  int threads;
+  tbb::task_arena arena;
+  std::unique_ptr<PinningObserver> observer;
+};
+
+// oneTBB makes no more workers than the machine has CPUs, unless told to. Of several controls the
+// smallest counts, so there is only one of ours, and one of the user's program may lower it.
+void allow_threads(int count) {
+  using Control = tbb::global_control;
+  static Control* ours = nullptr;  // guarded by the mutex of pool()
+  const auto wanted = static_cast<std::size_t>(count);
+  if (Control::active_value(Control::max_allowed_parallelism) >= wanted) return;
+  delete ours;
+  ours = new Control(Control::max_allowed_parallelism, wanted);
 }
 
-void run_parallel(int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
-  using Range = tbb::blocked_range<int64_t>;
-  using Group = tbb::task_group_context;
-  const internal::FloatModeScope float_mode;  // captured by the group, so that workers have it too
-  Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
-  const auto run = [&](const Range& part) {
-    const ChunkScope chunk_scope;
+// One pool for each thread count that was ever used. Never destroyed: a loop may still run in one,
+// and threads of the process may outlive static objects.
+Pool& pool(int threads) {
+  static std::atomic<Pool*> latest{nullptr};
+  Pool* known = latest.load(std::memory_order_acquire);
+  if (known != nullptr && known->threads == threads) return *known;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& pools = *new std::map<int, Pool*>;
+  const std::lock_guard lock(mutex);
+  Pool*& made = pools[threads];
+  if (made == nullptr) {
+    allow_threads(threads);
+    made = new Pool(threads);
+  }
+  latest.store(made, std::memory_order_release);
+  return *made;
+}
+
+void run_on_threads(int threads, int64_t chunks, internal::FunctionRef<void(int64_t)> body) {
+  const auto run = [body](const tbb::blocked_range<int64_t>& part) {
+    const ChunkScope scope;
     for (int64_t chunk = part.begin(); chunk != part.end(); ++chunk) body(chunk);
   };
-  const std::shared_ptr<Arena> held = arena();
-  held->arena.execute(
-      [&] { tbb::parallel_for(Range(0, chunks, 1), run, tbb::simple_partitioner(), group); });
+  using Group = tbb::task_group_context;
+  Group group(Group::isolated, Group::fp_settings | Group::concurrent_wait);
+  pool(threads).arena.execute([&] {
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, chunks, 1), run, tbb::simple_partitioner(),
+                      group);
+  });
 }
 
 #endif
 
 }  // namespace
 
-int worker_count() { return count().load(std::memory_order_relaxed); }
-void set_thread_count(int n) { count() = n > 0 ? n : default_count(); }
+int worker_count() {
+  int count = thread_count.load(std::memory_order_relaxed);
+  if (count != 0) return count;
+  count = count_from_host();
+  int none = 0;
+  return thread_count.compare_exchange_strong(none, count) ? count : none;
+}
+
+void set_thread_count(int count) {
+  ETUDE_REQUIRE(count >= 0 && count <= kMostThreads,
+                "a thread count of {} was asked for. Pass 1 to {}, or 0 for what the host grants",
+                count, kMostThreads);
+  thread_count.store(count, std::memory_order_relaxed);
+}
 
 void parallel_for(int64_t chunks, double estimated_us, internal::FunctionRef<void(int64_t)> body) {
-  const bool alone =
-      chunks < 2 || estimated_us < kParallelFromUs || inside_chunk || worker_count() == 1;
-  if (!alone) return run_parallel(chunks, body);
-  const internal::FloatModeScope float_mode;
+  const bool is_alone = chunks < 2 || estimated_us < kParallelFromUs || inside_chunk;
+  const int threads = is_alone ? 1 : worker_count();
+  if (threads > 1) return run_on_threads(threads, chunks, body);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) body(chunk);
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "etude/device/cpu/parallel.h"
+
 namespace etude::kernels::cpu {
 namespace {
 
@@ -94,6 +96,17 @@ void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes,
       index[a] = 0;
     }
   }
+}
+
+void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes,
+                int64_t count) {
+  if (count == 0) return;
+  const int64_t per_chunk = (int64_t{128} << 10) / bytes;
+  const double cost_us = static_cast<double>(count * bytes) / 6000;
+  parallel_for((count + per_chunk - 1) / per_chunk, cost_us, [&](int64_t c) {
+    const int64_t begin = c * per_chunk, n = std::min(per_chunk, count - begin);
+    expand(plan, static_cast<char*>(out) + begin * bytes, in, bytes, begin, n);
+  });
 }
 
 }  // namespace etude::kernels::cpu

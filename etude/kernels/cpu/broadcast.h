@@ -23,5 +23,7 @@ BroadcastPlan plan_broadcast(const Shape& from, const Shape& to);
 // Writes elements [begin, begin + n) of the result, of `bytes` each, into `out`.
 void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t begin,
             int64_t n);
+// The whole result of `count` elements, in parallel beyond some 100 KB.
+void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t count);
 
 }  // namespace etude::kernels::cpu

@@ -23,11 +23,10 @@ constexpr int64_t kMostPartials = 32;  // sums of a filter gradient
 
 enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves };
 
-// A correlation of an image, spread by zeros and padded, with a filter.
+// A correlation of an image, padded with zeros, with a filter.
 struct Correlation {
   ConvPlan p;
-  int64_t spread_h = 1, spread_w = 1;  // an image pixel every so many rows and columns
-  bool copies = false;                 // the image is padded into scratch memory
+  bool copies = false;  // the image is padded into scratch memory
   int64_t padded_w = 0;
   int64_t rows = 0;     // of results in one block
   int64_t blocks = 0;   // in one image
@@ -67,8 +66,7 @@ void set_segments(Correlation& c) {
 void set_geometry(Correlation& c) {
   const ConvPlan& p = c.p;
   const int64_t read_h = c.rows_read(p.oh), read_w = (p.ow - 1) * p.sw + (p.kw - 1) * p.dw + 1;
-  c.copies =
-      p.top != 0 || p.left != 0 || read_h > p.h || read_w > p.w || c.spread_h > 1 || c.spread_w > 1;
+  c.copies = p.top != 0 || p.left != 0 || read_h > p.h || read_w > p.w;
   c.padded_w = read_w;
   const double row_flops = c.flops() / static_cast<double>(std::max<int64_t>(1, p.oh));
   c.rows = std::clamp<int64_t>(static_cast<int64_t>(kChunkFlops / (row_flops + 1)), 1, p.oh);
@@ -79,26 +77,18 @@ void set_geometry(Correlation& c) {
 void pad_rows(const Correlation& c, float* to, const float* image, int64_t first, int64_t count) {
   const ConvPlan& p = c.p;
   const int64_t width = c.padded_w * p.c;
+  const int64_t begin = std::clamp<int64_t>(p.left, 0, c.padded_w);
+  const int64_t end = std::clamp<int64_t>(p.left + p.w, begin, c.padded_w);
   for (int64_t r = 0; r < count; ++r, to += width) {
     const int64_t y = first + r - p.top;
-    if (y < 0 || y % c.spread_h != 0 || y / c.spread_h >= p.h) {
+    if (y < 0 || y >= p.h) {
       std::fill_n(to, width, 0.0f);
       continue;
     }
-    const float* row = image + y / c.spread_h * p.w * p.c;
-    if (c.spread_w == 1) {
-      const int64_t begin = std::clamp<int64_t>(p.left, 0, c.padded_w);
-      const int64_t end = std::clamp<int64_t>(p.left + p.w, begin, c.padded_w);
-      std::fill(to, to + begin * p.c, 0.0f);
-      std::copy(row + (begin - p.left) * p.c, row + (end - p.left) * p.c, to + begin * p.c);
-      std::fill(to + end * p.c, to + width, 0.0f);
-      continue;
-    }
-    std::fill_n(to, width, 0.0f);
-    for (int64_t x = 0; x < p.w; ++x) {
-      const int64_t at = x * c.spread_w + p.left;
-      if (at >= 0 && at < c.padded_w) std::copy_n(row + x * p.c, p.c, to + at * p.c);
-    }
+    const float* row = image + (y * p.w - p.left) * p.c;
+    std::fill(to, to + begin * p.c, 0.0f);
+    std::copy(row + begin * p.c, row + end * p.c, to + begin * p.c);
+    std::fill(to + end * p.c, to + width, 0.0f);
   }
 }
 
@@ -143,13 +133,12 @@ void correlate(const Correlation& c, float* out, const float* x, const float* fi
                });
 }
 
-// The input gradient is the correlation of the cotangent, spread by the strides, with the filter
-// turned by half a circle and its channels exchanged.
+// Without strides, the input gradient is the correlation of the cotangent with the filter turned by
+// half a circle and its channels exchanged.
 ConvPlan gradient_plan(const ConvPlan& p) {
   ConvPlan q = p;
   q.h = p.oh, q.w = p.ow, q.c = p.o;
   q.oh = p.h, q.ow = p.w, q.o = p.c;
-  q.sh = q.sw = 1;
   q.top = (p.kh - 1) * p.dh - p.top;
   q.left = (p.kw - 1) * p.dw - p.left;
   return q;
@@ -167,6 +156,8 @@ void turn_filter(const ConvPlan& p, float* to, const float* filter) {
     }
   }
 }
+
+bool by_columns(const ConvPlan& p) { return p.group_inputs() < 16 || p.sh > 1 || p.sw > 1; }
 
 struct ConvParams : KernelParams {
   ConvPlan plan;
@@ -249,6 +240,7 @@ void run_float32(const ConvParams& q, float* out, const float* a, const float* b
   }
   if (q.pass == ConvPass::kFilterGradient) return filter_gradient(q, out, a, b);
   if (q.pass == ConvPass::kForward) return correlate(q.correlation, out, a, b, bias);
+  if (by_columns(p)) return conv2d_input_columns(p, out, a, b);
   float* turned = thread_scratch<float, kFlipped>(p.filter());
   turn_filter(p, turned, b);
   correlate(q.correlation, out, a, turned, nullptr);
@@ -322,11 +314,7 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
   q->pass = pass;
   Correlation& c = q->correlation;
   c.p = plan;
-  if (pass == ConvPass::kInputGradient) {
-    c.p = gradient_plan(plan);
-    c.spread_h = plan.sh;
-    c.spread_w = plan.sw;
-  }
+  if (pass == ConvPass::kInputGradient) c.p = gradient_plan(plan);
   if (c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
     set_geometry(c);
     set_segments(c);

@@ -35,4 +35,7 @@ enum class ConvPass { kForward, kInputGradient, kFilterGradient };
 void conv2d_generic(const ConvPlan& plan, ConvPass pass, DType dtype, void* out,
                     const void* const* in);
 
+// The input gradient of float32 values by sums over taps: for few channels and for strides.
+void conv2d_input_columns(const ConvPlan& plan, float* out, const float* ct, const float* filter);
+
 }  // namespace etude::kernels::cpu

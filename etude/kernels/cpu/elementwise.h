@@ -4,8 +4,10 @@
 #pragma once
 
 #include "etude/core/op.h"
+#include "etude/version.h"
 
-namespace etude::kernels::cpu {
+namespace ETUDE_API etude {
+namespace kernels::cpu {
 
 // The kernel of a call whose record has a scalar program; numeric attributes are its parameters.
 void prepare_elementwise(const PrepareCall& call);
@@ -18,4 +20,5 @@ void prepare_fused(const PrepareCall& call, const ScalarDef& def);
 bool run_program(const scalar::Program& program, DType dtype, bool round_nodes, void* out,
                  const void* const* in, const double* params, int64_t n);
 
-}  // namespace etude::kernels::cpu
+}  // namespace kernels::cpu
+}  // namespace etude

@@ -2,7 +2,6 @@
 #include "etude/kernels/cpu/pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <complex>
 #include <type_traits>
 
@@ -43,18 +42,10 @@ void for_each_image(const PoolPlan& p, F&& body) {
   });
 }
 
+// The first NaN is the largest value. Without branches, so that loops become vectors.
 template <class T>
-bool exceeds(T x, T best) {  // the first NaN is the largest value
-  if constexpr (std::is_integral_v<T>) {
-    return x > best;
-  } else {
-    const auto a = static_cast<float_t>(x), b = static_cast<float_t>(best);
-    return a > b || (a != a && b == b);
-  }
-}
-template <>
-bool exceeds(double x, double best) {
-  return x > best || (x != x && best == best);
+bool exceeds(T x, T best) {
+  return (x > best) | ((x != x) & (best == best));
 }
 
 // to[i] = the larger of to[i] and from[i], whole rows at a time.
@@ -74,8 +65,15 @@ void max_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
   for (int64_t s = 0; s < p.ow; ++s) {
     const Part across = part(s, p.sw, p.left, p.kw, p.w);
     T* to = y + s * p.c;
-    std::copy_n(best + across.begin * p.c, p.c, to);
-    for (int64_t t = across.begin + 1; t < across.end; ++t) keep_larger(to, best + t * p.c, p.c);
+    const T* first = best + across.begin * p.c;
+    if (across.end - across.begin == 1) {
+      std::copy_n(first, p.c, to);
+      continue;
+    }
+    for (int64_t c = 0; c < p.c; ++c) {
+      to[c] = exceeds(first[p.c + c], first[c]) ? first[p.c + c] : first[c];
+    }
+    for (int64_t t = across.begin + 2; t < across.end; ++t) keep_larger(to, best + t * p.c, p.c);
   }
 }
 
@@ -88,26 +86,47 @@ void run_max(const PoolPlan& p, T* y, const T* x) {
   });
 }
 
+// The largest value of each column of rows [down.begin, down.end), and the first row it is in.
+template <class T>
+void column_maxima(T* __restrict best, int32_t* __restrict where, const T* __restrict x, Part down,
+                   int64_t width) {
+  std::copy_n(x + down.begin * width, width, best);
+  std::fill_n(where, width, static_cast<int32_t>(down.begin));
+  for (int64_t r = down.begin + 1; r < down.end; ++r) {
+    const T* from = x + r * width;
+    const auto row = static_cast<int32_t>(r);
+    for (int64_t i = 0; i < width; ++i) {
+      // exceeds(x, b) and selection as bits, which is what the compiler makes vectors of.
+      const T x = from[i], b = best[i];
+      const int32_t above = x > b ? -1 : 0, x_is_nan = x != x ? -1 : 0, b_is_not = b == b ? -1 : 0;
+      const int32_t larger = above | (x_is_nan & b_is_not);
+      where[i] = (row & larger) | (where[i] & ~larger);
+      best[i] = larger != 0 ? x : b;
+    }
+  }
+}
+
 // Calls body(result, place) for every result of one image: the offset of the first maximum of its
-// window in x.
+// window in x, in row-major order.
 template <class T, class F>
 void for_each_maximum(const PoolPlan& p, const T* x, F&& body) {
+  const int64_t width = p.w * p.c;
+  T* best = thread_scratch<T, kColumns>(width);
+  int32_t* where = thread_scratch<int32_t, kIndices>(width);
   for (int64_t row = 0; row < p.oh; ++row) {
-    const Part down = part(row, p.sh, p.top, p.kh, p.h);
+    column_maxima(best, where, x, part(row, p.sh, p.top, p.kh, p.h), width);
     for (int64_t s = 0; s < p.ow; ++s) {
       const Part across = part(s, p.sw, p.left, p.kw, p.w);
       for (int64_t c = 0; c < p.c; ++c) {
-        int64_t at = (down.begin * p.w + across.begin) * p.c + c;
-        T best = x[at];
-        for (int64_t r = down.begin; r < down.end; ++r) {
-          for (int64_t t = across.begin; t < across.end; ++t) {
-            const int64_t place = (r * p.w + t) * p.c + c;
-            const bool larger = exceeds(x[place], best);
-            best = larger ? x[place] : best;
-            at = larger ? place : at;
-          }
+        int64_t at = across.begin * p.c + c;
+        for (int64_t i = at + p.c; i < across.end * p.c; i += p.c) {
+          // Of equal columns the one whose maximum comes first, and the left one within a row.
+          // Without branches: which one wins cannot be predicted.
+          const bool larger = exceeds(best[i], best[at]), smaller = exceeds(best[at], best[i]);
+          const bool wins = larger | (!smaller & (where[i] < where[at]));
+          at += (i - at) & -static_cast<int64_t>(wins);
         }
-        body((row * p.ow + s) * p.c + c, at);
+        body((row * p.ow + s) * p.c + c, where[at] * width + at);
       }
     }
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of the tile interpreter for integers, reals and complex numbers.
+#include <limits>
+
 #include "etude/base/check.h"
 #include "etude/kernels/cpu/scalar_math.h"
 
@@ -107,8 +109,9 @@ T floored_remainder(T x, T y) {
 }
 template <class T>
 T floored_quotient(T x, T y) {
-  if (y == 0 || !std::isfinite(x) || std::isnan(y)) return x / y;
-  if (std::isinf(y)) return x != 0 && (x < 0) != (y < 0) ? T(-1) : std::copysign(T(0), x * y);
+  if (y == 0 || std::isnan(x) || std::isnan(y)) return x / y;
+  if (std::isinf(x)) return std::numeric_limits<T>::quiet_NaN();
+  if (std::isinf(y)) return x != 0 && (x < 0) != (y < 0) ? T(-1) : x / y;
   const T q = (x - floored_remainder(x, y)) / y;
   return q == 0 ? std::copysign(T(0), x / y) : std::round(q);
 }

@@ -9,32 +9,39 @@
 #include "etude/core/math.h"
 #include "etude/core/op.h"
 #include "etude/kernels/cpu/elementwise.h"
+#include "etude/version.h"
 
 #define ISA_LANES 4
 #include "etude/kernels/cpu/simd/isa.h"
-namespace etude::internal::ISA_NAME {
+namespace ETUDE_API etude {
+namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/program.inc"
-}  // namespace etude::internal::ISA_NAME
+}  // namespace internal::ISA_NAME
+}  // namespace etude
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
 #include "etude/kernels/cpu/simd/isa.h"
-namespace etude::internal::ISA_NAME {
+namespace ETUDE_API etude {
+namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/program.inc"
-}  // namespace etude::internal::ISA_NAME
+}  // namespace internal::ISA_NAME
+}  // namespace etude
 #undef ISA_LANES
 #define ISA_LANES 16
 #include "etude/kernels/cpu/simd/isa.h"
-namespace etude::internal::ISA_NAME {
+namespace ETUDE_API etude {
+namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/program.inc"
-}  // namespace etude::internal::ISA_NAME
+}  // namespace internal::ISA_NAME
+}  // namespace etude
 #undef ISA_LANES
 #endif
 
-namespace etude {
+namespace ETUDE_API etude {
 namespace internal {
 
 template <class F, int kOperands, int kParams>
@@ -49,7 +56,8 @@ constexpr scalar::Program build_partial() {
     args[i] = {&builder, builder.add({scalar::Fn::kOperand, {static_cast<uint8_t>(i)}, 0})};
   }
   for (int i = 0; i < kParams; ++i) {
-    args[kOperands + 2 + i] = {&builder, builder.add({scalar::Fn::kParam, {static_cast<uint8_t>(i)}, 0})};
+    args[kOperands + 2 + i] = {&builder,
+                               builder.add({scalar::Fn::kParam, {static_cast<uint8_t>(i)}, 0})};
   }
   const auto run = [&]<std::size_t... I>(std::index_sequence<I...>) { return F{}(args[I]...); };
   const auto all = run(std::make_index_sequence<kOperands + 2 + kParams>{});
@@ -95,8 +103,10 @@ PartialsDef partials_of(F) {
   PartialsDef def;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     ((def.by_operand[I] = internal::scalar_def<
-          internal::kPartialProgram<F, kOperands, kParams, static_cast<int>(I)>>()), ...);
-  }(std::make_index_sequence<kOperands>{});
+          internal::kPartialProgram<F, kOperands, kParams, static_cast<int>(I)>>()),
+     ...);
+  }
+  (std::make_index_sequence<kOperands>{});
   return def;
 }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps of small networks: forward, gradients of all parameters, plain SGD. Models are
+// plain structs; the check is the losses of the first three steps.
+#include "benchmarks/workloads/workload.h"
+#include "etude/ops.h"
+#include "etude/runtime/gradient.h"
+
+namespace etude::bench {
+namespace {
+
+constexpr double kRate = .05;
+
+struct Layer {
+  Tensor w, b;
+};
+
+Layer layer(uint64_t seed, const Shape& shape) {
+  return {glorot(seed, shape), full(0.0, {shape[shape.rank() - 1]})};
+}
+
+Tensor dense(const Layer& l, const Tensor& x) { return matmul(x, l.w) + l.b; }
+
+struct Mlp {
+  std::array<Layer, 3> layers = {layer(1, {784, 256}), layer(2, {256, 256}), layer(3, {256, 10})};
+
+  Tensor operator()(const Tensor& x) const {
+    return dense(layers[2], nn::relu(dense(layers[1], nn::relu(dense(layers[0], x)))));
+  }
+};
+
+struct LeNet {
+  Layer conv1 = layer(1, {5, 5, 1, 6}), conv2 = layer(2, {5, 5, 6, 16});
+  std::array<Layer, 3> layers = {layer(3, {400, 120}), layer(4, {120, 84}), layer(5, {84, 10})};
+
+  Tensor operator()(const Tensor& x) const {
+    Tensor h = nn::conv2d(x, conv1.w, {.padding = "same", .bias = conv1.b});
+    h = nn::avg_pool2d(nn::relu(h), {2, 2});
+    h = nn::conv2d(h, conv2.w, {.bias = conv2.b});
+    h = nn::avg_pool2d(nn::relu(h), {2, 2});
+    h = reshape(h, {-1, 400});
+    return dense(layers[2], nn::relu(dense(layers[1], nn::relu(dense(layers[0], h)))));
+  }
+};
+
+template <class Model>
+class Training final : public Instance {
+ public:
+  Training(Tensor x, int64_t batch) : x_(std::move(x)), y_(labels(batch)) {}
+  std::vector<double> check() override {
+    std::vector<double> losses;
+    for (int i = 0; i < 3; ++i) losses.push_back(step().template item<double>());
+    return losses;
+  }
+  void run() override { keep(step()); }
+
+ private:
+  Tensor step() {
+    auto [loss, grads] = value_with_gradient(
+        [&](const Model& m) { return nn::softmax_cross_entropy(m(x_), y_); }, model_);
+    move(model_, scaled(grads, -kRate));
+    return loss;
+  }
+
+  Model model_;
+  Tensor x_, y_;
+};
+
+}  // namespace
+
+std::vector<Workload> network_workloads() {
+  const auto mlp = [](int64_t batch) {
+    return std::make_unique<Training<Mlp>>(hashed(4, {batch, 784}), batch);
+  };
+  const auto lenet = [](int64_t batch) {
+    return std::make_unique<Training<LeNet>>(hashed(6, {batch, 28, 28, 1}), batch);
+  };
+  return {
+      {.name = "mlp_b32",
+       .expected = {2.347079, 2.079925, 1.848816},
+       .make = [=] { return mlp(32); }},
+      {.name = "mlp_b128",
+       .expected = {2.404194, 2.329789, 2.260331},
+       .make = [=] { return mlp(128); }},
+      {.name = "lenet_b64",
+       .expected = {2.298409, 2.297743, 2.297112},
+       .make = [=] { return lenet(64); }},
+      {.name = "lenet_b128",
+       .expected = {2.301838, 2.301542, 2.301272},
+       .make = [=] { return lenet(128); }},
+  };
+}
+
+}  // namespace etude::bench

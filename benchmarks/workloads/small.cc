@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workloads of tiny operands: what a call costs.
+#include "benchmarks/workloads/workload.h"
+#include "etude/ops.h"
+#include "etude/runtime/gradient_tape.h"
+
+namespace etude::bench {
+namespace {
+
+class Add final : public Instance {
+ public:
+  std::vector<double> check() override { return digest({a_ + b_}); }
+  void run() override { keep(a_ + b_); }
+
+ private:
+  Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2});
+};
+
+class Tape100 final : public Instance {
+ public:
+  std::vector<double> check() override { return digest(step()); }
+  void run() override { keep(step()[0]); }
+
+ private:
+  std::vector<Tensor> step() const {
+    GradientTape tape;
+    const std::vector<Tensor> sources = {x_, b_, c_};
+    tape.watch(sources);
+    Tensor y = x_;
+    for (int i = 0; i < 50; ++i) {
+      y = y + b_;
+      y = y * c_;
+    }
+    return tape.gradient(sum(y), sources);
+  }
+
+  Tensor x_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, .05), c_ = hashed(3, {2, 2}, .05) + 1.0;
+};
+
+class MatmulMany final : public Instance {
+ public:
+  explicit MatmulMany(int64_t n) : x_(hashed(5, {n, n})), w_(rotation(n)) {}
+  std::vector<double> check() override { return digest({chain()}); }
+  void run() override { keep(chain()); }
+
+ private:
+  Tensor chain() const {
+    Tensor x = x_;
+    for (int i = 0; i < 100; ++i) x = matmul(x, w_);
+    return x;
+  }
+  Tensor x_, w_;
+};
+
+}  // namespace
+
+std::vector<Workload> small_workloads() {
+  return {
+      {.name = "add_2x2",
+       .expected = {.3667149, .8493364},
+       .make = [] { return std::make_unique<Add>(); }},
+      {.name = "tape100_2x2",
+       .expected = {.5482334, .4172545, 31.07351, 31.02837, 13.34077, 17.69263},
+       .units = 100,
+       .make = [] { return std::make_unique<Tape100>(); }},
+      {.name = "matmul_many_2x2",
+       .expected = {-.2164536, .4956818},
+       .make = [] { return std::make_unique<MatmulMany>(2); }},
+      {.name = "matmul_many_16x16",
+       .expected = {-.3436749, .501836},
+       .make = [] { return std::make_unique<MatmulMany>(16); }},
+  };
+}
+
+}  // namespace etude::bench

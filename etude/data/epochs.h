@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Epochs: an endless series of batches over samples in memory, shuffled anew in each epoch, made
+// ahead in a background thread. The order is a function of seed and position, so a run can be
+// stopped, saved and resumed bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "etude/data/prefetch.h"
+#include "etude/data/rows.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+struct EpochsOptions {
+  std::int64_t batch = 32;
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+  bool keep_remainder = false;  // a last, smaller batch where the size does not divide
+  int prefetch = 2;             // batches made ahead; 0: made when asked for, in the same thread
+};
+
+// Where a series of batches stands: `step` batches of epoch `epoch` are done.
+struct Position {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+namespace internal {
+
+// Which samples make up batch `step` of epoch `epoch`.
+class EpochOrder {
+ public:
+  EpochOrder() = default;
+  // throws: kInvalidArgument for a batch below 1 or no samples to fill one.
+  EpochOrder(std::int64_t samples, const EpochsOptions& options);
+
+  std::int64_t steps_per_epoch() const { return steps_; }
+  // Valid until the next call. cost: O(samples) at the first step of an epoch.
+  std::span<const std::int64_t> rows(Position at);
+  Position after(Position at) const;
+
+ private:
+  std::int64_t samples_ = 0, steps_ = 0;
+  EpochsOptions options_;
+  std::int64_t shuffled_epoch_ = -1;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace internal
+
+// A value: a copy goes on from the same position by itself.
+//
+//   data::Epochs epochs(train, {.batch = 128, .seed = 1});
+//   for (int i = 0; i < 10 * epochs.steps_per_epoch(); ++i) {
+//     const data::Samples batch = epochs.next();
+//   }
+//
+// S is a structure of tensors whose first axes agree. Constructing touches no sample.
+// threads: thread-compatible.
+template <class S>
+class Epochs {
+ public:
+  using Batch = S;
+
+  // throws: kInvalidArgument for tensors that disagree in their number of samples, a batch below 1,
+  //         or fewer samples than one batch unless the remainder is kept.
+  explicit Epochs(S samples, EpochsOptions options = {})
+      : samples_(std::move(samples)),
+        options_(options),
+        order_(sample_count(samples_), options),
+        made_(order_) {}
+  Epochs(const Epochs& other)
+      : samples_(other.samples_),
+        options_(other.options_),
+        order_(other.order_),
+        made_(other.order_),
+        position_(other.position_) {}
+  Epochs& operator=(const Epochs& other) {
+    if (this != &other) *this = Epochs(other);
+    return *this;
+  }
+  // The thread refers to members, so a move ends it; it starts again when asked for a batch.
+  Epochs(Epochs&& other) noexcept { take_over(other); }
+  Epochs& operator=(Epochs&& other) noexcept {
+    if (this != &other) take_over(other);
+    return *this;
+  }
+  ~Epochs() = default;
+
+  // The next batch; the position moves behind it. throws: kResourceExhausted.
+  S next() {
+    S batch = options_.prefetch > 0 ? taken() : take_samples(samples_, order_.rows(position_));
+    position_ = order_.after(position_);
+    return batch;
+  }
+
+  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  std::int64_t samples() const { return sample_count(samples_); }
+  const EpochsOptions& options() const { return options_; }
+  Position position() const { return position_; }
+  // Goes on behind `step` batches of `epoch`, as if they had been taken.
+  // throws: kOutOfRange for a step beyond the epoch.
+  void seek(Position position) {
+    static_cast<void>(order_.rows(position));
+    position_ = position;
+    ahead_.reset();
+  }
+
+ private:
+  S taken() {
+    if (ahead_ == nullptr) {
+      made_ = order_;
+      ahead_ = std::make_unique<internal::Prefetcher<S>>(
+          [this, at = position_]() mutable {
+            S batch = take_samples(samples_, made_.rows(at));
+            at = made_.after(at);
+            return batch;
+          },
+          static_cast<std::size_t>(options_.prefetch));
+    }
+    return ahead_->take();
+  }
+
+  void take_over(Epochs& other) noexcept {
+    other.ahead_.reset();
+    ahead_.reset();
+    samples_ = std::move(other.samples_);
+    options_ = other.options_;
+    order_ = std::move(other.order_);
+    made_ = std::move(other.made_);
+    position_ = other.position_;
+  }
+
+  S samples_;
+  EpochsOptions options_;
+  internal::EpochOrder order_;
+  internal::EpochOrder made_;  // belongs to the background thread
+  Position position_;
+  std::unique_ptr<internal::Prefetcher<S>> ahead_;  // last: ends before what it reads
+};
+
+// Batches of `n` in order, once through: for (const Samples& b : batches(test, 500)). The last one
+// may be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
+template <class S>
+class Batches {
+ public:
+  Batches(const S& samples, std::int64_t n)
+      : samples_(&samples), n_(n), size_(sample_count(samples)) {}
+
+  class Iterator {
+   public:
+    Iterator(const Batches* all, std::int64_t at) : all_(all), at_(at) {}
+    S operator*() const {
+      return slice_samples(*all_->samples_, at_, std::min(at_ + all_->n_, all_->size_));
+    }
+    Iterator& operator++() {
+      at_ = std::min(at_ + all_->n_, all_->size_);
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const Batches* all_;
+    std::int64_t at_;
+  };
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, size_}; }
+
+ private:
+  const S* samples_;
+  std::int64_t n_, size_;
+};
+
+template <class S>
+Batches<S> batches(const S& samples, std::int64_t n) {
+  return Batches<S>(samples, n < 1 ? 1 : n);
+}
+
+}  // namespace data
+}  // namespace etude

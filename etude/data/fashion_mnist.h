@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fashion-MNIST: 70,000 grey images of clothing, 28 by 28, in ten classes; Debian has it in the
+// package dataset-fashion-mnist. Used by the examples and benchmarks.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include "etude/data/rows.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+struct FashionMnistOptions {
+  // Where the four files lie, compressed or not. Empty: $ETUDE_DATA/fashion-mnist if the variable
+  // is set, else where the Debian package has them.
+  std::filesystem::path folder = {};
+  bool standardize = false;  // mean 0 and standard deviation 1 over the training images
+};
+
+// 60,000 images for training, 10,000 for tests. Inputs are float32 [n,28,28,1] in [0,1], labels
+// int32 [n] in [0,10).
+struct FashionMnist {
+  Samples train, test;
+};
+
+inline constexpr std::array<std::string_view, 10> kFashionMnistClasses = {
+    "T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot"};
+
+// throws: kNotFound when a file is missing, with the package to install; kDataLoss when one is
+//         damaged or holds something else.
+// cost:   about half a second and 220 MB.
+FashionMnist fashion_mnist(const FashionMnistOptions& options = {});
+
+}  // namespace data
+}  // namespace etude

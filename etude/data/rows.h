@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples as structures of tensors whose first axis counts the samples: their number, batches of
+// chosen ones, and batches made of single ones. Used by Epochs and by hand-written loops.
+// Plain copies of rows: no op runs and nothing is recorded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "etude/base/structure.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+// Inputs with what is expected of them: what the loaders of this folder give. A batch is the same.
+struct Samples {
+  Tensor inputs;
+  Tensor labels;
+};
+
+// Rows `rows` of x, in that order.
+//
+// throws: kInvalidArgument for a scalar; kOutOfRange for a row outside.
+// cost:   one copy of the rows.
+Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows);
+// Rows [begin, end) of x. throws and cost: as above.
+Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end);
+// Tensors of one type, one behind the other along a new first axis.
+//
+// throws: kInvalidArgument for an empty list or differing types, with the index of the first one.
+Tensor stack_rows(std::span<const Tensor* const> rows);
+
+namespace internal {
+// Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=
+// 0).
+std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path);
+}  // namespace internal
+
+// The number of samples in a structure of tensors.
+//
+// throws: kInvalidArgument if two tensors disagree, naming the path of the second.
+template <class S>
+std::int64_t sample_count(const S& samples) {
+  std::int64_t count = -1;
+  for_each_leaf<Tensor, Marked::kWalk>(samples, [&](const std::string& path, const Tensor& x) {
+    count = internal::count_rows(x, count, path);
+  });
+  return count < 0 ? 0 : count;
+}
+
+// The samples at `rows`, in that order, as a structure of the same kind.
+template <class S>
+S take_samples(const S& samples, std::span<const std::int64_t> rows) {
+  return map_leaves<Tensor, Marked::kWalk>(samples,
+                                           [&](const Tensor& x) { return take_rows(x, rows); });
+}
+
+// The samples [begin, end).
+template <class S>
+S slice_samples(const S& samples, std::int64_t begin, std::int64_t end) {
+  return map_leaves<Tensor, Marked::kWalk>(
+      samples, [&](const Tensor& x) { return slice_rows(x, begin, end); });
+}
+
+// Single samples, structures of tensors of equal types, as one batch: each leaf gets a new first
+// axis.
+//
+// throws: kInvalidArgument for no samples, or for leaves of differing types.
+template <class S>
+S collate(std::span<const S> samples) {
+  std::vector<std::vector<const Tensor*>> columns;
+  for (const S& sample : samples) {
+    std::size_t i = 0;
+    for_each_leaf<Tensor, Marked::kWalk>(sample, [&](const Tensor& x) {
+      if (i == columns.size()) columns.emplace_back();
+      columns[i++].push_back(&x);
+    });
+  }
+  std::size_t i = 0;
+  S first = samples.empty() ? S{} : samples.front();
+  return map_leaves<Tensor, Marked::kWalk>(std::move(first),
+                                           [&](const Tensor&) { return stack_rows(columns[i++]); });
+}
+
+}  // namespace data
+}  // namespace etude

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tensors hold in all, the highest value it had, and the limit. Large buffers are booked here
+// one by one, small blocks in sums. Used by the allocator alone. Owns no memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "etude/core/buffer.h"
+
+namespace etude::internal {
+
+// A large buffer: this header, then the data. Linked in the list of holders while it lives.
+struct alignas(64) LargeBuffer : Buffer {
+  LargeBuffer* before = nullptr;
+  LargeBuffer* after = nullptr;
+};
+
+// thread-safe. Never destroyed.
+class MemoryLedger {
+ public:
+  static MemoryLedger& instance();
+
+  int64_t live_bytes() const noexcept { return live_.load(std::memory_order_relaxed); }
+  int64_t peak_bytes() noexcept;
+  int64_t limit_bytes() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  void set_limit(int64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+
+  // Whether `bytes` more stay within the limit and within what the host has.
+  bool has_room(int64_t bytes) const noexcept { return bytes <= most_bytes() - live_bytes(); }
+  // Books `bytes` if there is room.
+  bool reserve(int64_t bytes) noexcept;
+  // Books a difference of small blocks that were handed out already; in between, live_bytes was
+  // higher by up to `high`.
+  void report(int64_t difference, int64_t high) noexcept;
+  void give_back(int64_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  void reset_peak() noexcept;
+  void add_watch(PeakWatch* watch) noexcept;
+  void remove_watch(PeakWatch* watch) noexcept;
+  int64_t peak_of(const PeakWatch& watch) noexcept;
+
+  void add_holder(LargeBuffer* buffer) noexcept;
+  void remove_holder(LargeBuffer* buffer) noexcept;
+
+  // throws: kResourceExhausted, saying what was asked for, what is in use, and by whom.
+  [[noreturn]] void throw_exhausted(int64_t bytes);
+
+ private:
+  MemoryLedger();
+  int64_t most_bytes() const noexcept;
+  void note(int64_t live) noexcept;
+  std::string largest_holders();
+
+  alignas(64) std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> limit_{0};
+  std::atomic<int64_t> lowest_peak_{0};  // of the process and all watches: below it nothing is new
+  int64_t host_bytes_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  int64_t peak_ = 0;
+  PeakWatch* watches_ = nullptr;
+  LargeBuffer* holders_ = nullptr;
+};
+
+}  // namespace etude::internal

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file's content as memory, read only. Used by readers that look at parts of large files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace etude::internal {
+
+// thread-safe to read.
+class MappedFile {
+ public:
+  // throws: kNotFound when there is no file, kInvalidArgument when it is no regular file,
+  //         kFailedPrecondition when access is refused, kDataLoss for other failures; all with the
+  //         path.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  // Valid as long as this object. A writer that renames a new file into place does not change it.
+  std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace etude::internal

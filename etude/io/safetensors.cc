@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "etude/base/check.h"
+#include "etude/io/atomic_file.h"
+#include "etude/io/mapped_file.h"
+#include "etude/io/safetensors_format.h"
+
+namespace etude::io {
+namespace {
+
+using etude::internal::SafetensorsEntry;
+using etude::internal::SafetensorsHeader;
+
+constexpr std::string_view kComplexMark = "etude.complex128/";
+
+constexpr std::array<std::pair<std::string_view, DType>, 14> kDTypes = {{
+    {"BOOL", kBool},
+    {"I8", kInt8},
+    {"I16", kInt16},
+    {"I32", kInt32},
+    {"I64", kInt64},
+    {"U8", kUInt8},
+    {"U16", kUInt16},
+    {"U32", kUInt32},
+    {"U64", kUInt64},
+    {"F16", kFloat16},
+    {"BF16", kBFloat16},
+    {"F32", kFloat32},
+    {"F64", kFloat64},
+    {"C64", kComplex64},
+}};
+
+SafetensorsEntry entry_of(const std::string& name, const Tensor& x) {
+  ETUDE_REQUIRE(x.has_value(), "tensor '{}' is absent and cannot be saved", name);
+  SafetensorsEntry entry{.name = name, .dtype = "F64", .shape = x.shape().to_vector()};
+  if (x.dtype() == kComplex128) {
+    entry.shape.push_back(2);
+    return entry;
+  }
+  for (const auto& [text, dtype] : kDTypes) {
+    if (dtype == x.dtype()) entry.dtype = text;
+  }
+  return entry;
+}
+
+std::span<const std::uint8_t> bytes_of(const Tensor& x) {
+  return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
+          static_cast<std::size_t>(x.nbytes())};
+}
+
+const Type* type_of(const SafetensorsEntry& entry, bool is_complex128, const std::string& file) {
+  const auto known = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                  [&](const auto& row) { return row.first == entry.dtype; });
+  ETUDE_REQUIRE_CODE(kUnimplemented, known != kDTypes.end(),
+                     "{}: tensor '{}' has dtype {}, which Etude has not", file, entry.name,
+                     entry.dtype);
+  std::vector<std::int64_t> shape = entry.shape;
+  DType dtype = known->second;
+  if (is_complex128) {
+    ETUDE_REQUIRE_CODE(kDataLoss, dtype == kFloat64 && !shape.empty() && shape.back() == 2,
+                       "{}: tensor '{}' is marked as complex128, but is not F64 with a last axis "
+                       "of 2",
+                       file, entry.name);
+    shape.pop_back();
+    dtype = kComplex128;
+  }
+  ETUDE_REQUIRE_CODE(kUnimplemented, shape.size() <= static_cast<std::size_t>(kMaxRank),
+                     "{}: tensor '{}' has {} axes; Etude's tensors have up to {}", file, entry.name,
+                     shape.size(), kMaxRank);
+  return intern_type(dtype, shape);
+}
+
+// A bool is one byte that is 0 or 1; anything else would be undefined behaviour later on.
+void require_bools(const Tensor& x, const SafetensorsEntry& entry, std::uint64_t offset,
+                   const std::string& file) {
+  const auto bytes = bytes_of(x);
+  const auto bad = std::find_if(bytes.begin(), bytes.end(), [](auto byte) { return byte > 1; });
+  ETUDE_REQUIRE_CODE(kDataLoss, bad == bytes.end(),
+                     "{}: offset {}: a bool of tensor '{}' is {}, but must be 0 or 1", file,
+                     offset + static_cast<std::uint64_t>(bad - bytes.begin()), entry.name, *bad);
+}
+
+bool is_below(std::string_view path, std::string_view folder) {
+  return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
+}
+
+void append(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
+  constexpr std::size_t kShown = 12;
+  if (paths.empty()) return;
+  text += fmt::format("\n  {} {}:", paths.size(), what);
+  for (std::size_t i = 0; i < std::min(paths.size(), kShown); ++i) text += "\n    " + paths[i];
+  if (paths.size() > kShown) text += fmt::format("\n    and {} more", paths.size() - kShown);
+}
+
+}  // namespace
+
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const Metadata& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  Metadata all = metadata;
+  for (const auto& [name, tensor] : tensors) {
+    entries.push_back(entry_of(name, tensor));
+    if (tensor.dtype() == kComplex128) {
+      all[std::string(kComplexMark) + name] = "the last axis is the real and the imaginary part";
+    }
+  }
+  const std::string header = etude::internal::make_safetensors_header(entries, all);
+  etude::internal::AtomicFile file(path);
+  file.write(header);
+  for (const SafetensorsEntry& entry : entries) {
+    const auto bytes = bytes_of(tensors.at(entry.name));
+    if (!bytes.empty()) file.write(bytes);
+  }
+  file.commit();
+}
+
+SafetensorsFile load_safetensors(const std::filesystem::path& path) {
+  const etude::internal::MappedFile file(path);
+  SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path.string());
+  SafetensorsFile out;
+  for (const SafetensorsEntry& entry : header.entries) {
+    const bool marked = header.metadata.erase(std::string(kComplexMark) + entry.name) > 0;
+    Tensor x = etude::internal::make_tensor(type_of(entry, marked, path.string()));
+    const std::uint64_t offset = header.data_offset + entry.begin;
+    if (entry.end > entry.begin) {
+      std::memcpy(TensorAccess::writable(x), file.bytes().data() + offset, entry.end - entry.begin);
+    }
+    if (x.dtype() == kBool) require_bools(x, entry, offset, path.string());
+    out.tensors.emplace(entry.name, std::move(x));
+  }
+  out.metadata = std::move(header.metadata);
+  return out;
+}
+
+std::string LoadReport::to_string() const {
+  std::string text = fmt::format("{} loaded, {} missing, {} superfluous, {} of another type",
+                                 loaded.size(), missing.size(), extra.size(), unfit.size());
+  append(text, "missing", missing);
+  append(text, "superfluous", extra);
+  append(text, "of another type", unfit);
+  return text;
+}
+
+namespace internal {
+
+LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
+                       const LoadOptions& options, std::string_view source) {
+  LoadReport report;
+  const auto is_ignored = [&](const std::string& path) {
+    return std::any_of(options.ignore.begin(), options.ignore.end(),
+                       [&](const std::string& folder) { return is_below(path, folder); });
+  };
+  std::vector<std::pair<Tensor*, Tensor>> fitting;
+  for (const Place& place : places) {
+    if (is_ignored(place.path)) continue;
+    const auto other = options.rename.find(place.path);
+    const auto found = tensors.find(other != options.rename.end() ? other->second : place.path);
+    if (found == tensors.end()) {
+      if (place.tensor->has_value()) report.missing.push_back(place.path);
+      continue;
+    }
+    if (place.tensor->has_value() && place.tensor->type() != found->second.type()) {
+      report.unfit.push_back(fmt::format("{}: {} here, {} in {}", place.path,
+                                         place.tensor->type()->to_string(),
+                                         found->second.type()->to_string(), source));
+    } else {
+      report.loaded.push_back(place.path);
+      fitting.emplace_back(place.tensor, std::move(found->second));
+    }
+    tensors.erase(found);
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_ignored(name)) report.extra.push_back(name);
+  }
+  ETUDE_REQUIRE(!options.strict || report.is_complete(),
+                "{} does not fit: {}\nPass strict=false to take what fits", source,
+                report.to_string());
+  for (auto& [place, tensor] : fitting) *place = std::move(tensor);
+  return report;
+}
+
+}  // namespace internal
+}  // namespace etude::io

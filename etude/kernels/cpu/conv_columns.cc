@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The input gradient of float32 convolutions with few channels, or with strides: what a row of the
+// cotangent gives for all taps is one product, wide enough for full vectors, and is added to the
+// image tap by tap.
+#include <algorithm>
+
+#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/conv.h"
+#include "etude/kernels/cpu/thread_scratch.h"
+#include "etude/kernels/cpu/tile_product.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
+constexpr double kChunkFlops = 2e6;
+
+enum Purpose { kPadded = 30, kColumns, kTurned };
+
+struct Columns {
+  ConvPlan p;
+  int64_t taps = 0;  // of one group: kh kw (c / groups)
+  int64_t padded_h = 0, padded_w = 0;
+  bool copies = false;  // the image is summed up with its padding, in scratch memory
+};
+
+Columns make_columns(const ConvPlan& p) {
+  Columns q;
+  q.p = p;
+  q.taps = p.kh * p.kw * p.group_inputs();
+  q.padded_h = std::max(p.top + p.h, (p.oh - 1) * p.sh + (p.kh - 1) * p.dh + 1);
+  q.padded_w = std::max(p.left + p.w, (p.ow - 1) * p.sw + (p.kw - 1) * p.dw + 1);
+  q.copies = q.padded_h != p.h || q.padded_w != p.w;
+  return q;
+}
+
+// filter [kh, kw, c / groups, o] as [o, kh, kw, c / groups].
+void turn_filter(const Columns& q, float* to, const float* filter) {
+  for (int64_t o = 0; o < q.p.o; ++o) {
+    for (int64_t t = 0; t < q.taps; ++t) *to++ = filter[t * q.p.o + o];
+  }
+}
+
+void add_to(float* __restrict to, const float* __restrict from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+// Adds the products of one row of results, [ow, taps] of one group, to the padded image.
+void add_columns(const Columns& q, float* image, const float* columns, int64_t row, int64_t group) {
+  const ConvPlan& p = q.p;
+  const int64_t inputs = p.group_inputs();
+  const bool whole = p.dw == 1 && p.groups == 1;
+  const int64_t runs = whole ? 1 : p.kw, length = whole ? p.kw * inputs : inputs;
+  for (int64_t i = 0; i < p.kh; ++i) {
+    float* to = image + (row * p.sh + i * p.dh) * q.padded_w * p.c + group * inputs;
+    for (int64_t s = 0; s < p.ow; ++s) {
+      const float* from = columns + s * q.taps + i * p.kw * inputs;
+      for (int64_t j = 0; j < runs; ++j) {
+        add_to(to + (s * p.sw + j * p.dw) * p.c, from + j * inputs, length);
+      }
+    }
+  }
+}
+
+void one_image(const Columns& q, float* out, const float* ct, const float* turned) {
+  const ConvPlan& p = q.p;
+  const int64_t size = q.padded_h * q.padded_w * p.c;
+  float* image = q.copies ? thread_scratch<float, kPadded>(size) : out;
+  float* columns = thread_scratch<float, kColumns>(p.ow * q.taps);
+  std::fill_n(image, size, 0.0f);
+  TileProduct t;
+  t.rows = p.ow;
+  t.columns = t.b_depth = t.out_row = q.taps;
+  t.depth = p.group_outputs();
+  t.a_row = p.o;
+  for (int64_t row = 0; row < p.oh; ++row) {
+    for (int64_t g = 0; g < p.groups; ++g) {
+      const int64_t o = g * p.group_outputs();
+      tile_product(t, columns, ct + row * p.ow * p.o + o, turned + o * q.taps);
+      add_columns(q, image, columns, row, g);
+    }
+  }
+  if (!q.copies) return;
+  for (int64_t row = 0; row < p.h; ++row) {
+    std::copy_n(image + ((p.top + row) * q.padded_w + p.left) * p.c, p.w * p.c,
+                out + row * p.w * p.c);
+  }
+}
+
+}  // namespace
+
+void conv2d_input_columns(const ConvPlan& p, float* out, const float* ct, const float* filter) {
+  const Columns q = make_columns(p);
+  float* turned = thread_scratch<float, kTurned>(p.filter());
+  turn_filter(q, turned, filter);
+  const double each = 2.0 * static_cast<double>(p.oh * p.ow) * static_cast<double>(p.filter());
+  const int64_t per_chunk = std::max<int64_t>(1, static_cast<int64_t>(kChunkFlops / (each + 1)));
+  parallel_for((p.n + per_chunk - 1) / per_chunk, each * static_cast<double>(p.n) / kFlopsPerUs,
+               [&](int64_t chunk) {
+                 const int64_t end = std::min(p.n, (chunk + 1) * per_chunk);
+                 for (int64_t n = chunk * per_chunk; n < end; ++n) {
+                   one_image(q, out + n * p.image(), ct + n * p.result(), turned);
+                 }
+               });
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "etude/device/cpu/parallel.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{256} << 10;
+constexpr double kBytesPerMicrosecond = 6000;
+constexpr int64_t kTile = 32;
+
+std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
+
+void copy_run(const CopyPlan& plan, char* out, const char* in) {
+  const int64_t chunks = (plan.run + kChunkBytes - 1) / kChunkBytes;
+  parallel_for(chunks, static_cast<double>(plan.run) / kBytesPerMicrosecond, [&](int64_t c) {
+    const int64_t begin = c * kChunkBytes, end = std::min(plan.run, begin + kChunkBytes);
+    std::memcpy(out + begin, in + begin, static_cast<std::size_t>(end - begin));
+  });
+}
+
+// Lines along the last axis, cut into pieces of at most a chunk.
+template <std::size_t kRun>
+void copy_lines(const CopyPlan& plan, char* out, const char* in) {
+  const int last = plan.rank - 1;
+  const int64_t n = plan.sizes[at(last)], to = plan.to[at(last)], from = plan.from[at(last)];
+  const int64_t piece = std::min(n, std::max<int64_t>(1, kChunkBytes / plan.run));
+  const int64_t pieces = (n + piece - 1) / piece, lines = outer_count(plan, last);
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkBytes / (piece * plan.run));
+  const int64_t units = lines * pieces, chunks = (units + per_chunk - 1) / per_chunk;
+  const double cost = static_cast<double>(lines * n * plan.run) / kBytesPerMicrosecond;
+  parallel_for(chunks, cost, [&](int64_t c) {
+    const int64_t begin = c * per_chunk, end = std::min(units, begin + per_chunk);
+    Odometer line(plan, last, begin / pieces);
+    int64_t p = begin % pieces;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t first = p * piece, count = std::min(piece, n - first);
+      copy_line<kRun>(out + line.to + first * to, in + line.from + first * from, count, to, from,
+                      plan.run);
+      if (++p == pieces) {
+        p = 0;
+        line.next();
+      }
+    }
+  });
+}
+
+// The axis that is contiguous in `in` where the last one is contiguous in `out`; -1: there is none.
+int transposed_axis(const CopyPlan& plan) {
+  const int last = plan.rank - 1;
+  if (plan.rank < 2 || plan.run > 16 || plan.to[at(last)] != plan.run) return -1;
+  if (std::abs(plan.from[at(last)]) == plan.run) return -1;
+  for (int axis = 0; axis < last; ++axis) {
+    if (plan.from[at(axis)] == plan.run && plan.sizes[at(axis)] > 1) return axis;
+  }
+  return -1;
+}
+
+// Square tiles over (q, last), so that both sides move whole cache lines.
+template <std::size_t kRun>
+void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
+  const int last = plan.rank - 1;
+  CopyPlan outer;  // the axes around the two
+  for (int axis = 0; axis < last; ++axis) {
+    if (axis == q) continue;
+    const std::size_t a = at(outer.rank++);
+    outer.sizes[a] = plan.sizes[at(axis)];
+    outer.from[a] = plan.from[at(axis)];
+    outer.to[a] = plan.to[at(axis)];
+  }
+  const int64_t rows = plan.sizes[at(q)], columns = plan.sizes[at(last)];
+  const int64_t row_to = plan.to[at(q)], column_from = plan.from[at(last)];
+  constexpr auto kBytes = static_cast<int64_t>(kRun);
+  const int64_t strips = (rows + kTile - 1) / kTile;
+  const int64_t units = outer_count(outer, outer.rank) * strips;
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkBytes / (kTile * columns * kBytes));
+  const double cost =
+      static_cast<double>(units * kTile * columns * kBytes) / (kBytesPerMicrosecond / 2);
+  parallel_for((units + per_chunk - 1) / per_chunk, cost, [&](int64_t c) {
+    const int64_t end = std::min(units, (c + 1) * per_chunk);
+    for (int64_t unit = c * per_chunk; unit < end; ++unit) {
+      const Odometer place(outer, outer.rank, unit / strips);
+      const int64_t r0 = unit % strips * kTile, r1 = std::min(rows, r0 + kTile);
+      for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
+        const int64_t c1 = std::min(columns, c0 + kTile);
+        for (int64_t r = r0; r < r1; ++r) {
+          copy_line<kRun>(out + place.to + r * row_to + c0 * kBytes,
+                          in + place.from + r * kBytes + c0 * column_from, c1 - c0, kBytes,
+                          column_from, kBytes);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+Strides dense_strides(const Shape& shape) {
+  Strides strides{};
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[at(axis)] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
+Odometer::Odometer(const CopyPlan& plan, int rank, int64_t position) : plan_(plan), rank_(rank) {
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    const std::size_t a = at(axis);
+    index_[a] = position % plan.sizes[a];
+    position /= plan.sizes[a];
+    from += index_[a] * plan.from[a];
+    to += index_[a] * plan.to[a];
+  }
+}
+
+int64_t outer_count(const CopyPlan& plan, int rank) {
+  int64_t count = 1;
+  for (int axis = 0; axis < rank; ++axis) count *= plan.sizes[at(axis)];
+  return count;
+}
+
+CopyPlan merge_axes(std::span<const int64_t> sizes, std::span<const int64_t> from,
+                    std::span<const int64_t> to, int64_t item) {
+  CopyPlan plan;
+  plan.run = item;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return CopyPlan{};
+    if (sizes[i] == 1) continue;
+    const int64_t f = from[i] * item, t = to[i] * item;
+    const std::size_t before = at(plan.rank - 1);
+    if (plan.rank > 0 && plan.from[before] == f * sizes[i] && plan.to[before] == t * sizes[i]) {
+      plan.sizes[before] *= sizes[i];
+      plan.from[before] = f;
+      plan.to[before] = t;
+      continue;
+    }
+    const std::size_t a = at(plan.rank++);
+    plan.sizes[a] = sizes[i];
+    plan.from[a] = f;
+    plan.to[a] = t;
+  }
+  return plan;
+}
+
+CopyPlan plan_copy(std::span<const int64_t> sizes, std::span<const int64_t> from,
+                   std::span<const int64_t> to, int64_t item) {
+  CopyPlan plan = merge_axes(sizes, from, to, item);
+  if (plan.rank > 0) {
+    const std::size_t last = at(plan.rank - 1);
+    if (plan.from[last] == item && plan.to[last] == item) {
+      plan.run = plan.sizes[last] * item;
+      --plan.rank;
+    }
+  }
+  return plan;
+}
+
+void copy(const CopyPlan& plan, void* out, const void* in) {
+  if (plan.run == 0) return;
+  char* to = static_cast<char*>(out);
+  const char* from = static_cast<const char*>(in);
+  if (plan.rank == 0) return copy_run(plan, to, from);
+  const int q = transposed_axis(plan);
+  with_run(plan.run, [&]<std::size_t kRun>() {
+    if constexpr (kRun >= 1 && kRun <= 16) {
+      if (q >= 0) return copy_tiles<kRun>(plan, q, to, from);
+    }
+    copy_lines<kRun>(plan, to, from);
+  });
+}
+
+}  // namespace etude::kernels::cpu

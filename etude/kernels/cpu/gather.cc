@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/kernels/cpu/gather.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "etude/core/op.h"
+#include "etude/device/cpu/parallel.h"
+
+namespace etude::kernels::cpu {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{128} << 10;
+constexpr int64_t kBuckets = 16;
+constexpr int64_t kDropped = INT64_MIN;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+bool outside(const IndexArray& array, int64_t index) {
+  return report_fault(ErrorCode::kOutOfRange,
+                      fmt::format("index {} is out of range for axis {} of size {}", index,
+                                  array.axis, array.size));
+}
+
+// The array as int64, counted from the front; outside ones become kDropped or a fault.
+bool normalize(const IndexArray& array, const void* data, bool drops, int64_t* out) {
+  return visit_dtype(array.dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      const T* in = static_cast<const T*>(data);
+      for (int64_t i = 0; i < array.count; ++i) {
+        const bool huge = std::is_same_v<T, uint64_t> && in[i] > static_cast<T>(INT64_MAX);
+        const auto index = static_cast<int64_t>(in[i]);
+        const bool inside = !huge && index < array.size && index >= (drops ? 0 : -array.size);
+        if (!inside && !drops) return outside(array, index);
+        out[i] = !inside ? kDropped : index < 0 ? index + array.size : index;
+      }
+    }
+    return true;
+  });
+}
+
+// Byte offsets into x of all points.
+bool point_offsets(const IndexWalk& walk, const void* const* indices, std::vector<int64_t>& out) {
+  out.assign(at(walk.points), walk.base);
+  std::vector<int64_t> own, spread;
+  for (std::size_t k = 0; k < walk.arrays.size(); ++k) {
+    const IndexArray& array = walk.arrays[k];
+    own.resize(at(array.count));
+    if (!normalize(array, indices[k], walk.drops_outside, own.data())) return false;
+    const int64_t* values = own.data();
+    if (!array.points.is_dense && walk.points > 0) {
+      spread.resize(at(walk.points));
+      expand(array.points, spread.data(), own.data(), 8, 0, walk.points);
+      values = spread.data();
+    }
+    for (std::size_t b = 0; b < out.size(); ++b) {
+      out[b] = values[b] == kDropped || out[b] == kDropped ? kDropped
+                                                           : out[b] + values[b] * array.stride;
+    }
+  }
+  return true;
+}
+
+// Byte offsets into v of all points; empty if they are equally spaced by `step`.
+std::vector<int64_t> value_offsets(const IndexWalk& walk, int64_t& step) {
+  const CopyPlan& p = walk.points_in_v;
+  step = p.rank == 1 ? p.to[0] : 0;
+  if (p.rank <= 1) return {};
+  std::vector<int64_t> out;
+  out.reserve(at(walk.points));
+  Odometer place(p, p.rank, 0);
+  for (int64_t b = 0; b < walk.points; ++b, place.next()) out.push_back(place.to);
+  return out;
+}
+
+struct Places {
+  std::vector<int64_t> in_x, in_v;
+  int64_t step = 0;
+  int64_t value(int64_t b) const { return in_v.empty() ? b * step : in_v[at(b)]; }
+};
+
+// All places of `after` at one point. f(x, v, n, x stride, v stride) handles a line of runs.
+template <class F>
+void block(const CopyPlan& after, char* x, char* v, const F& f) {
+  if (after.rank == 0) return f(x, v, 1, 0, 0);
+  const int last = after.rank - 1;
+  const int64_t n = after.sizes[at(last)], from = after.from[at(last)], to = after.to[at(last)];
+  const int64_t lines = outer_count(after, last);
+  if (lines == 1) return f(x, v, n, from, to);
+  Odometer line(after, last, 0);
+  for (int64_t i = 0; i < lines; ++i, line.next()) f(x + line.from, v + line.to, n, from, to);
+}
+
+int64_t block_bytes(const CopyPlan& after) { return outer_count(after, after.rank) * after.run; }
+
+double cost_us(int64_t bytes, int64_t points) {
+  return static_cast<double>(bytes) / 4000 + static_cast<double>(points) / 200;
+}
+
+// Places that are all different: chunks of (before, point) pairs.
+template <class F>
+void walk_disjoint(const IndexWalk& walk, const Places& places, char* x, char* v, const F& f) {
+  const int64_t units = outer_count(walk.before, walk.before.rank) * walk.points;
+  const int64_t bytes = block_bytes(walk.after);
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkBytes / (bytes + 16));
+  parallel_for((units + per_chunk - 1) / per_chunk, cost_us(units * bytes, units), [&](int64_t c) {
+    const int64_t begin = c * per_chunk, end = std::min(units, begin + per_chunk);
+    Odometer outer(walk.before, walk.before.rank, begin / walk.points);
+    int64_t b = begin % walk.points;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t offset = places.in_x[at(b)];
+      if (offset != kDropped) {
+        block(walk.after, x + outer.from + offset, v + outer.to + places.value(b), f);
+      }
+      if (++b == walk.points) {
+        b = 0;
+        outer.next();
+      }
+    }
+  });
+}
+
+// Points may repeat: equal ones fall to one thread, which handles them in order.
+template <class F>
+void walk_repeated(const IndexWalk& walk, const Places& places, char* x, char* v, const F& f) {
+  const int64_t outer = outer_count(walk.before, walk.before.rank);
+  const int64_t bytes = block_bytes(walk.after), total = outer * walk.points * bytes;
+  const int64_t parts = std::clamp<int64_t>(total / kChunkBytes, 1, kBuckets);
+  const bool by_outer = outer >= parts;
+  parallel_for(parts, cost_us(total, outer * walk.points), [&](int64_t part) {
+    const int64_t begin = by_outer ? outer * part / parts : 0;
+    const int64_t end = by_outer ? outer * (part + 1) / parts : outer;
+    Odometer place(walk.before, walk.before.rank, begin);
+    for (int64_t o = begin; o < end; ++o, place.next()) {
+      for (int64_t b = 0; b < walk.points; ++b) {
+        const int64_t offset = places.in_x[at(b)];
+        if (offset == kDropped) continue;
+        const auto hash = (static_cast<uint64_t>(offset) * 0x9E3779B97F4A7C15ull) >> 32;
+        if (!by_outer && static_cast<int64_t>(hash % static_cast<uint64_t>(parts)) != part)
+          continue;
+        block(walk.after, x + place.from + offset, v + place.to + places.value(b), f);
+      }
+    }
+  });
+}
+
+template <class F>
+void walk_all(const IndexWalk& walk, const Places& places, char* x, char* v, const F& f) {
+  if (walk.arrays.empty()) return walk_disjoint(walk, places, x, v, f);
+  walk_repeated(walk, places, x, v, f);
+}
+
+template <class T>
+using Wide =
+    std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
+
+template <class T>
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+// Integers wrap: the arithmetic is done without sign.
+template <Update kMode, class T>
+T combine(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return kMode == Update::kAdd || kMode == Update::kMax ? a || b : a && b;
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::common_type_t<std::make_unsigned_t<T>, uint32_t>;
+    if constexpr (kMode == Update::kAdd)
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    if constexpr (kMode == Update::kMultiply)
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    if constexpr (kMode == Update::kMin) return std::min(a, b);
+    return std::max(a, b);
+  } else {
+    const Wide<T> p = a, q = b;
+    if constexpr (kMode == Update::kAdd) return T(p + q);
+    if constexpr (kMode == Update::kMultiply) return T(p * q);
+    if constexpr (!kIsComplex<T>) {  // a NaN stays
+      if (std::isnan(p)) return a;
+      if (std::isnan(q)) return b;
+      return (kMode == Update::kMin ? q < p : q > p) ? b : a;
+    }
+    return a;
+  }
+}
+
+template <Update kMode, class T>
+void update_typed(const IndexWalk& walk, const Places& places, char* x, char* v) {
+  const int64_t items = walk.after.run / static_cast<int64_t>(sizeof(T));
+  walk_all(walk, places, x, v, [items](char* to, char* from, int64_t n, int64_t sx, int64_t sv) {
+    for (int64_t i = 0; i < n; ++i) {
+      T* a = reinterpret_cast<T*>(to + i * sx);
+      const T* b = reinterpret_cast<const T*>(from + i * sv);
+      for (int64_t k = 0; k < items; ++k) a[k] = combine<kMode, T>(a[k], b[k]);
+    }
+  });
+}
+
+template <Update kMode>
+void update_mode(const IndexWalk& walk, DType dtype, const Places& places, char* x, char* v) {
+  visit_dtype(dtype, [&]<class T>() { update_typed<kMode, T>(walk, places, x, v); });
+}
+
+}  // namespace
+
+bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* indices) {
+  Places places;
+  if (!point_offsets(walk, indices, places.in_x)) return false;
+  if (walk.after.run == 0 || walk.before.run == 0 || walk.points == 0) return true;
+  places.in_v = value_offsets(walk, places.step);
+  char* from = const_cast<char*>(static_cast<const char*>(x));
+  with_run(walk.after.run, [&]<std::size_t kRun>() {
+    const int64_t run = walk.after.run;
+    walk_disjoint(walk, places, from, static_cast<char*>(v),
+                  [run](char* a, char* b, int64_t n, int64_t sx, int64_t sv) {
+                    copy_line<kRun>(b, a, n, sv, sx, run);
+                  });
+  });
+  return true;
+}
+
+bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void* v,
+            const void* const* indices) {
+  Places places;
+  if (!point_offsets(walk, indices, places.in_x)) return false;
+  if (walk.after.run == 0 || walk.before.run == 0 || walk.points == 0) return true;
+  places.in_v = value_offsets(walk, places.step);
+  char* to = static_cast<char*>(x);
+  char* from = const_cast<char*>(static_cast<const char*>(v));
+  switch (mode) {
+    case Update::kAdd:
+      update_mode<Update::kAdd>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMultiply:
+      update_mode<Update::kMultiply>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMin:
+      update_mode<Update::kMin>(walk, dtype, places, to, from);
+      return true;
+    case Update::kMax:
+      update_mode<Update::kMax>(walk, dtype, places, to, from);
+      return true;
+    case Update::kSet:
+      break;
+  }
+  with_run(walk.after.run, [&]<std::size_t kRun>() {
+    const int64_t run = walk.after.run;
+    walk_all(walk, places, to, from, [run](char* a, char* b, int64_t n, int64_t sx, int64_t sv) {
+      copy_line<kRun>(a, b, n, sx, sv, run);
+    });
+  });
+  return true;
+}
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of optimiser updates on float32 and float64: one pass over parameter, gradient and state,
+// in place where the caller gave them away. Used by ops/optimizer_updates.cc.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// Operands parameter, gradient, rates and perhaps velocity; results parameter and velocity.
+void prepare_sgd_update(const PrepareCall& call);
+// Operands parameter, gradient, rates, mean, variance and perhaps highest; results all but the
+// gradient and rates.
+void prepare_adam_update(const PrepareCall& call);
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that pick elements by integers or masks. The gradient of take along axis 0 stays sparse.
+#include <algorithm>
+#include <cstring>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+#include "etude/ops/index_plan.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
+                std::vector<AttrValue> values) {
+  const Op& op = internal::op(name);
+  const OperandList in({&x, &y});
+  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+}
+
+// x with `axis` replaced by the axes of the indices.
+IndexRegion take_region(const Shape& x, int axis) {
+  IndexRegion region = IndexRegion::whole(x);
+  region.axes = {axis};
+  region.at = axis;
+  return region;
+}
+
+Types take_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) > 0, "operand 'x' is a scalar and has no axis to take from");
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.rank(0));
+  return {call.make(call.dtype(0), region_shape(take_region(call.shape(0), axis), call.shape(1)))};
+}
+
+void prepare_take(const PrepareCall& call) {
+  const Shape& x = call.shape(0);
+  auto p = internal::make_ref<WalkParams>();
+  p->walk = plan_walk(take_region(x, normalize_axis(call.attrs.integer("axis"), x.rank())), x,
+                      call.out.results[0]->shape(), itemsize(call.dtype(0)), call.types.subspan(1));
+  call.set(
+      [](const KernelCall& k) {
+        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0],
+                                    k.in[0], k.in + 1);
+      },
+      p);
+}
+
+// Indices from the front, as int32 or int64 and with one axis: what rows of sparse gradients need.
+Tensor row_numbers(const Tensor& indices, int64_t limit) {
+  const Op& op = internal::op("row_numbers");
+  const OperandList in({&indices});
+  return internal::only(execute(op, in.view(), op.attrs({limit}), {}));
+}
+
+Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
+  const Shape& x = in[0].shape();
+  const int axis = normalize_axis(attrs.integer("axis"), x.rank());
+  const Tensor& indices = in[1];
+  if (axis == 0) {
+    Ints sizes = {indices.size()};
+    sizes.insert(sizes.end(), x.begin() + 1, x.end());
+    return make_slices({row_numbers(indices, x[0]), reshape(ct, sizes), x});
+  }
+  return call_two("take_spread", ct, indices, {int64_t{axis}, x[axis]});
+}
+
+// x as take would have seen it: the axes of the indices, from `axis` on, give way to one of `size`.
+IndexRegion spread_region(const Shape& ct, const Shape& indices, int axis, int64_t size, Shape& x) {
+  ETUDE_REQUIRE(axis >= 0 && axis + indices.rank() <= ct.rank(), "axis {} does not fit shape {}",
+                axis, ct.to_string());
+  x = Shape(ct.sizes().first(at(axis)));
+  x.push_back(size);
+  for (int a = axis + indices.rank(); a < ct.rank(); ++a) x.push_back(ct[a]);
+  return take_region(x, axis);
+}
+
+Types spread_type(const TypeCall& call) {
+  Shape x;
+  spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
+                call.attrs.integer("size"), x);
+  return {call.make(call.dtype(0), x)};
+}
+
+bool run_spread(const KernelCall& k) {
+  const auto& p = *static_cast<const WalkParams*>(k.params);
+  std::memset(k.out[0], 0, at(p.bytes));
+  return kernels::cpu::update(p.walk, kernels::cpu::Update::kAdd, p.dtype, k.out[0], k.in[0],
+                              k.in + 1);
+}
+
+void prepare_spread(const PrepareCall& call) {
+  Shape x;
+  const IndexRegion region =
+      spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
+                    call.attrs.integer("size"), x);
+  auto p = internal::make_ref<WalkParams>();
+  p->walk = plan_walk(region, x, call.shape(0), itemsize(call.dtype(0)), call.types.subspan(1));
+  p->dtype = call.dtype(0);
+  p->bytes = call.out.results[0]->bytes();
+  call.set(run_spread, p);
+}
+
+DType row_dtype(DType dtype) {
+  return dtype == kInt32 || dtype == kInt8 || dtype == kInt16 ? kInt32 : kInt64;
+}
+
+struct RowParams : KernelParams {
+  DType from, to;
+  int64_t count = 0, limit = 0;
+};
+
+void prepare_row_numbers(const PrepareCall& call) {
+  auto p = internal::make_ref<RowParams>();
+  p->from = call.dtype(0);
+  p->to = call.out.results[0]->dtype();
+  p->count = call.types[0]->count();
+  p->limit = call.attrs.integer("limit");
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const RowParams*>(k.params);
+        visit_dtype(q.from, [&]<class From>() {
+          visit_dtype(q.to, [&]<class To>() {
+            if constexpr (std::is_integral_v<From> &&
+                          (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>)) {
+              const From* in = static_cast<const From*>(k.in[0]);
+              To* out = static_cast<To*>(k.out[0]);
+              for (int64_t i = 0; i < q.count; ++i) {
+                const auto index = static_cast<int64_t>(in[i]);
+                out[i] = static_cast<To>(index < 0 ? index + q.limit : index);
+              }
+            }
+          });
+        });
+        return true;
+      },
+      p);
+}
+
+void define_take(Registry& r) {
+  r.define({
+      .name = "take",
+      .kind = Kind::kLinear,
+      .doc = "The slices of x at `indices` along an axis, which the axes of the indices replace. "
+             "Negative indices count "
+             "from the end. Along axis 0 the gradient is sparse.",
+      .operands = {"x", {"indices", kIntegers}},
+      .attrs = {{"axis", 0}},
+      .type = take_type,
+      .kernel = prepare_take,
+      .transpose = take_back,
+      .samples = {.calls = {{{"[4,3]", "int32[2]"}, {}, {{-2, 2}, {-4, 3}}},
+                            {{"[2,3]", "int64[2,2]"}, {{"axis", int64_t{1}}}, {{-2, 2}, {-3, 2}}},
+                            {{"[3]", "int32[]"}, {}, {{-2, 2}, {0, 2}}},
+                            {{"[2,3]", "int32[]"}, {{"axis", int64_t{1}}}, {{-2, 2}, {0, 2}}},
+                            {{"[2,3]", "int8[0]"}, {}, {{-2, 2}, {0, 1}}}}},
+      .errors = {{{"float32[]", "int32[1]"}, "no axis to take from"},
+                 {{"float32[2]", "float32[1]"}, "operand 'indices' is float32"}},
+  });
+  r.define({
+      .name = "take_spread",
+      .space = "internal",
+      .kind = Kind::kLinear,
+      .doc = "Zeros with `size` slices along an axis, to which those of x are added at `indices`: "
+             "the transpose of take.",
+      .operands = {"x", {"indices", kIntegers}},
+      .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
+      .dtypes = kNumeric,
+      .type = spread_type,
+      .kernel = prepare_spread,
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            return take(ct, in[1], {.axis = attrs.integer("axis")});
+          },
+      .samples = {.calls = {{{"[2,4]", "int32[4]"},
+                             {{"axis", int64_t{1}}, {"size", int64_t{3}}},
+                             {{-2, 2}, {0, 2}}}}},
+  });
+  r.define({
+      .name = "row_numbers",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc =
+          "The indices flat, counted from the front of an axis of size `limit`, as int32 or int64.",
+      .operands = {{"indices", kIntegers}},
+      .attrs = {{"limit", AttrKind::kInt}},
+      .type =
+          [](const TypeCall& call) {
+            return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})};
+          },
+      .kernel = prepare_row_numbers,
+      .no_derivative = "indices are integers",
+      .samples = {.calls = {{{"int32[2,2]"}, {{"limit", int64_t{4}}}, {{-4, 3}}}}},
+  });
+}
+
+// Elements at which `is_set` holds, per axis; the count is known when data is seen.
+template <class T>
+std::vector<int64_t> true_positions(const T* data, int64_t count) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < count; ++i) {
+    if (data[i] != T(0)) out.push_back(i);
+  }
+  return out;
+}
+
+std::vector<int64_t> true_positions(const Tensor& x) {
+  return visit_dtype(x.dtype(), [&]<class T>() {
+    return true_positions(static_cast<const T*>(TensorAccess::data(x)), x.size());
+  });
+}
+
+Values nonzero_values(Operands in, const Attrs&) {
+  const Shape& shape = in[0].shape();
+  const std::vector<int64_t> found = true_positions(in[0]);
+  const kernels::cpu::Strides strides = kernels::cpu::dense_strides(shape);
+  Values out;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    Tensor numbers =
+        internal::make_tensor(intern_type(kInt64, Shape{static_cast<int64_t>(found.size())}));
+    int64_t* to = static_cast<int64_t*>(TensorAccess::rep(numbers)->data);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      to[i] = found[i] / strides[at(axis)] % shape[axis];
+    out.push_back(std::move(numbers));
+  }
+  return out;
+}
+
+Types nonzero_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) > 0, "operand 'x' is a scalar and has no axes. Reshape it to [1]");
+  Shape shape;
+  shape.push_back(0);
+  shape.set(0, kAny);
+  Types out;
+  for (int axis = 0; axis < call.rank(0); ++axis) out.push_back(call.make(kInt64, shape));
+  return out;
+}
+
+void require_mask(const Shape& x, const Shape& mask) {
+  bool fits = mask.rank() >= 1 && mask.rank() <= x.rank();
+  for (int a = 0; fits && a < mask.rank(); ++a)
+    fits = mask[a] == x[a] || mask[a] == kAny || x[a] == kAny;
+  ETUDE_REQUIRE(
+      fits,
+      "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",
+      mask.to_string(), x.to_string());
+}
+
+Types mask_type(const TypeCall& call) {
+  require_mask(call.shape(0), call.shape(1));
+  Shape shape;
+  shape.push_back(0);
+  shape.set(0, kAny);
+  for (int a = call.rank(1); a < call.rank(0); ++a) shape.push_back(call.shape(0)[a]);
+  return {call.make(call.dtype(0), shape)};
+}
+
+// Copies runs of rows from or to the places where the mask holds.
+template <class F>
+int64_t each_true(const bool* mask, int64_t count, const F& f) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count;) {
+    if (!mask[i]) {
+      ++i;
+      continue;
+    }
+    int64_t end = i;
+    while (end < count && mask[end]) ++end;
+    f(i, kept, end - i);
+    kept += end - i;
+    i = end;
+  }
+  return kept;
+}
+
+Values boolean_mask_values(Operands in, const Attrs&) {
+  const Tensor &x = in[0], &mask = in[1];
+  require_mask(x.shape(), mask.shape());
+  const bool* truths = static_cast<const bool*>(TensorAccess::data(mask));
+  const auto nothing = [](int64_t, int64_t, int64_t) {};
+  Shape shape{each_true(truths, mask.size(), nothing)};
+  for (int a = mask.rank(); a < x.rank(); ++a) shape.push_back(x.shape()[a]);
+  Tensor out = internal::make_tensor(intern_type(x.dtype(), shape, x.device()));
+  const int64_t row = mask.size() == 0 ? 0 : x.nbytes() / mask.size();
+  char* to = static_cast<char*>(TensorAccess::rep(out)->data);
+  const char* from = static_cast<const char*>(TensorAccess::data(x));
+  each_true(truths, mask.size(), [&](int64_t at_x, int64_t at_y, int64_t n) {
+    std::memcpy(to + at_y * row, from + at_x * row, at(n * row));
+  });
+  return {out};
+}
+
+struct MaskParams : KernelParams {
+  int64_t count = 0, row = 0, values = 0;
+};
+
+// The rows of x put where the mask holds, zeros elsewhere.
+bool run_unmask(const KernelCall& k) {
+  const auto& p = *static_cast<const MaskParams*>(k.params);
+  const bool* mask = static_cast<const bool*>(k.in[1]);
+  const int64_t kept = each_true(mask, p.count, [](int64_t, int64_t, int64_t) {});
+  if (kept != p.values) {
+    return report_fault(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the mask holds at {} places, but there are {} rows", kept, p.values));
+  }
+  char* to = static_cast<char*>(k.out[0]);
+  const char* from = static_cast<const char*>(k.in[0]);
+  std::memset(to, 0, at(p.count * p.row));
+  each_true(mask, p.count, [&](int64_t at_x, int64_t at_y, int64_t n) {
+    std::memcpy(to + at_x * p.row, from + at_y * p.row, at(n * p.row));
+  });
+  return true;
+}
+
+Types unmask_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) >= 1, "operand 'x' is a scalar and has no rows");
+  Shape shape = call.shape(1);
+  for (int a = 1; a < call.rank(0); ++a) shape.push_back(call.shape(0)[a]);
+  return {call.make(call.dtype(0), shape)};
+}
+
+void prepare_unmask(const PrepareCall& call) {
+  auto p = internal::make_ref<MaskParams>();
+  p->count = call.types[1]->count();
+  p->row = p->count == 0 ? 0 : call.out.results[0]->bytes() / p->count;
+  p->values = call.shape(0)[0];
+  call.set(run_unmask, p);
+}
+
+Values first_only(const Tensor& x) {
+  Values out(2);
+  out[0] = x;
+  return out;
+}
+
+void define_masks(Registry& r) {
+  r.define({
+      .name = "nonzero",
+      .kind = Kind::kGeneral,
+      .doc = "The positions of the elements that are not zero, in row-major order: one array of "
+             "indices per axis.",
+      .operands = {"x"},
+      .results = {"indices..."},
+      .type = nonzero_type,
+      .data = nonzero_values,
+      .no_derivative = "positions are integers",
+      .samples = {.calls = {{{"[2,3]"}}, {{"[0]"}}}},
+      .errors = {{{"float32[]"}, "is a scalar and has no axes"}},
+  });
+  r.define({
+      .name = "boolean_mask",
+      .kind = Kind::kGeneral,
+      .doc = "The rows of x at which the mask holds; the mask has the leading axes of x.",
+      .operands = {"x", {"mask", kBool}},
+      .type = mask_type,
+      .data = boolean_mask_values,
+      .vjp =
+          [](const VjpCall& call) {
+            return first_only(call_two("unmask", call.ct(), call.in[1], {}));
+          },
+      .jvp =
+          [](const JvpCall& call) {
+            return Values{call_two("boolean_mask", call.tangents[0], call.in[1], {})};
+          },
+      .samples = {.calls = {{{"[2,3]", "bool[2,3]"}},
+                            {{"[2,3]", "bool[2]"}},
+                            {{"[0,3]", "bool[0]"}}}},
+      .errors = {{{"float32[2,3]", "bool[3]"},
+                  "the mask has shape [3] and operand 'x' has shape [2,3]"}},
+  });
+  r.define({
+      .name = "unmask",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "Zeros with the rows of x put where the mask holds: the transpose of boolean_mask.",
+      .operands = {"x", {"mask", kBool}},
+      .type = unmask_type,
+      .kernel = prepare_unmask,
+      .vjp =
+          [](const VjpCall& call) {
+            return first_only(call_two("boolean_mask", call.ct(), call.in[1], {}));
+          },
+      .jvp =
+          [](const JvpCall& call) {
+            return Values{call_two("unmask", call.tangents[0], call.in[1], {})};
+          },
+      .errors = {{{"float32[]", "bool[2]"}, "is a scalar and has no rows"}},
+  });
+}
+
+}  // namespace
+
+void define_gathering(Registry& r) {
+  define_take(r);
+  define_masks(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index expressions of Tensor::at by NumPy's rules, turned into slices, views and regions.
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+#include "etude/core/index.h"
+#include "etude/ops.h"
+#include "etude/ops/index_plan.h"
+
+namespace etude {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+// An expression with its ellipsis written out, applied to a shape.
+struct Parsed {
+  ops::IndexRegion region;
+  std::vector<Tensor> arrays;
+  // For each axis of the region after the slices, without the points: whether the result keeps it
+  // (0), drops it (1); and new axes of the result (2).
+  enum class Part : uint8_t { kKept, kDropped, kNew, kPoints };
+  std::vector<Part> parts;  // in the order of the expression; points appear once
+
+  bool is_whole(const Shape& x) const {
+    return arrays.empty() && region.sizes == x.to_vector() &&
+           std::all_of(region.steps.begin(), region.steps.end(), [](int64_t s) { return s == 1; });
+  }
+};
+
+class Parser {
+ public:
+  Parser(const Shape& shape, const Index& index) : shape_(shape), index_(index) {
+    out_.region = ops::IndexRegion::whole(shape);
+  }
+
+  Parsed parse() {
+    const int consumed = count_axes();
+    bool has_ellipsis = false;
+    for (const IndexItem& item : index_) {
+      if (std::holds_alternative<Ellipsis>(item.value())) {
+        ETUDE_REQUIRE(!has_ellipsis, "there are two ellipses. Only one can be filled");
+        has_ellipsis = true;
+        keep(shape_.rank() - consumed);
+      } else {
+        std::visit([&](const auto& value) { add(value); }, item.value());
+      }
+    }
+    keep(shape_.rank() - axis_);
+    place_points();
+    return std::move(out_);
+  }
+
+ private:
+  using Part = Parsed::Part;
+
+  int count_axes() const {
+    int consumed = 0;
+    for (const IndexItem& item : index_) {
+      if (const Tensor* t = std::get_if<Tensor>(&item.value())) {
+        consumed += t->dtype() == kBool ? t->rank() : 1;
+      } else {
+        const bool takes = !std::holds_alternative<NewAxis>(item.value()) &&
+                           !std::holds_alternative<Ellipsis>(item.value());
+        consumed += takes ? 1 : 0;
+      }
+    }
+    ETUDE_REQUIRE_CODE(kOutOfRange, consumed <= shape_.rank(),
+                       "the index has {} items that take an axis, but the shape is {}", consumed,
+                       shape_.to_string());
+    return consumed;
+  }
+
+  void keep(int count) {
+    for (int i = 0; i < count; ++i, ++axis_) out_.parts.push_back(Part::kKept);
+  }
+
+  void add(int64_t index) {
+    const int64_t size = shape_[axis_];
+    ETUDE_REQUIRE_CODE(kOutOfRange, index >= -size && index < size,
+                       "index {} is out of range for axis {} of size {}", index, axis_, size);
+    out_.region.starts[at(axis_)] = index < 0 ? index + size : index;
+    out_.region.sizes[at(axis_)] = 1;
+    out_.parts.push_back(Part::kDropped);
+    ++axis_;
+  }
+
+  void add(const Slice& s) {
+    const int64_t size = shape_[axis_], step = s.step;
+    ETUDE_REQUIRE(step != 0, "the step of axis {} is 0. Steps are positive or negative", axis_);
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+    const auto end = [&](const std::optional<int64_t>& given, int64_t open) {
+      return given ? std::clamp(*given < 0 ? *given + size : *given, low, high) : open;
+    };
+    const int64_t start = end(s.start, step > 0 ? low : high),
+                  stop = end(s.stop, step > 0 ? high : low);
+    const int64_t span = step > 0 ? stop - start : start - stop;
+    const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
+    const int64_t count = span <= 0 ? 0 : (span - 1) / stride + 1;
+    out_.region.starts[at(axis_)] = count > 0 ? start : 0;
+    out_.region.sizes[at(axis_)] = count;
+    out_.region.steps[at(axis_)] = count > 1 ? step : 1;
+    keep(1);
+  }
+
+  void add(NewAxis) { out_.parts.push_back(Part::kNew); }
+  void add(Ellipsis) {}
+
+  void add(const Tensor& t) {
+    if (t.dtype() == kBool) return add_mask(t);
+    ETUDE_REQUIRE(is_integer(t.dtype()),
+                  "an index array is {}, but must be of integers or bool. Cast it with astype",
+                  name(t.dtype()));
+    add_array(t);
+  }
+
+  void add_array(const Tensor& t) {
+    out_.region.axes.push_back(axis_++);
+    out_.arrays.push_back(t);
+    out_.parts.push_back(Part::kPoints);
+  }
+
+  void add_mask(const Tensor& mask) {
+    ETUDE_REQUIRE(mask.rank() > 0,
+                  "a mask without axes chooses nothing or all. Use where, or a mask of shape {}",
+                  shape_.to_string());
+    for (int a = 0; a < mask.rank(); ++a) {
+      ETUDE_REQUIRE(mask.shape()[a] == shape_[axis_ + a],
+                    "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask must "
+                    "have the sizes of the "
+                    "axes it indexes",
+                    mask.shape().to_string(), axis_, axis_ + mask.rank() - 1, shape_.to_string());
+    }
+    for (const Tensor& indices : nonzero(mask)) add_array(indices);
+  }
+
+  // Arrays next to each other keep their place; if something stands between them, their axes lead.
+  // Integers count as arrays when there are arrays.
+  void place_points() {
+    std::vector<Part>& parts = out_.parts;
+    if (out_.arrays.empty()) return;
+    const auto indexes = [](Part p) { return p == Part::kPoints || p == Part::kDropped; };
+    const auto first = std::find_if(parts.begin(), parts.end(), indexes);
+    const auto last = std::find_if(parts.rbegin(), parts.rend(), indexes).base();
+    const bool together = std::all_of(first, last, indexes);
+    const auto where = together ? first - parts.begin() : 0;
+    parts.erase(std::remove(parts.begin(), parts.end(), Part::kPoints), parts.end());
+    parts.insert(parts.begin() + where, Part::kPoints);
+    out_.region.at =
+        std::count_if(parts.begin(), parts.begin() + where, [](Part p) { return p != Part::kNew; });
+  }
+
+  const Shape& shape_;
+  const Index& index_;
+  Parsed out_;
+  int axis_ = 0;
+};
+
+// The shape of the result, of which the region's shape is the one with dropped axes and without new
+// ones.
+Shape result_shape(const Parsed& p, const Shape& region, int points_rank) {
+  Shape shape;
+  int from = 0;
+  for (const Parsed::Part part : p.parts) {
+    if (part == Parsed::Part::kNew) shape.push_back(1);
+    if (part == Parsed::Part::kKept) shape.push_back(region[from++]);
+    if (part == Parsed::Part::kDropped) ++from;
+    for (int i = 0; part == Parsed::Part::kPoints && i < points_rank; ++i)
+      shape.push_back(region[from++]);
+  }
+  return shape;
+}
+
+// `value`, which broadcasts to the result, under the shape by which it broadcasts to the region.
+Shape value_shape(const Parsed& p, const Shape& value, const Shape& result, int points_rank) {
+  const int lead = result.rank() - value.rank();
+  Shape shape;
+  int at_result = 0;
+  const auto take = [&] {
+    const int axis = at_result++ - lead;
+    return axis < 0 ? 1 : value[axis];
+  };
+  for (const Parsed::Part part : p.parts) {
+    if (part == Parsed::Part::kNew) take();
+    if (part == Parsed::Part::kKept) shape.push_back(take());
+    if (part == Parsed::Part::kDropped) shape.push_back(1);
+    for (int i = 0; part == Parsed::Part::kPoints && i < points_rank; ++i) shape.push_back(take());
+  }
+  return shape;
+}
+
+// Axes of size 1 in front do not count.
+Tensor without_leading_ones(const Tensor& value, int rank) {
+  int drop = 0;
+  while (value.rank() - drop > rank && value.shape()[drop] == 1) ++drop;
+  return drop == 0 ? value : reshape(value, Shape(value.shape().sizes().subspan(at(drop))));
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  bool fits = from.rank() <= to.rank();
+  for (int a = 1; fits && a <= from.rank(); ++a) {
+    const int64_t size = from[from.rank() - a];
+    fits = size == 1 || size == to[to.rank() - a];
+  }
+  return fits;
+}
+
+Shape points_of(const Parsed& p) {
+  std::vector<const Type*> types;
+  for (const Tensor& t : p.arrays) types.push_back(t.type());
+  return ops::points_shape(types);
+}
+
+Tensor get_part(const Tensor& x, const Index& index) {
+  const Parsed p = Parser(x.shape(), index).parse();
+  const Shape points = points_of(p);
+  const Shape region = ops::region_shape(p.region, points);
+  const Shape result = result_shape(p, region, points.rank());
+  Tensor part = x;
+  if (!p.arrays.empty()) {
+    static const Op& op = internal::op("index_get");
+    OperandList list({&x});
+    for (const Tensor& t : p.arrays) list.add(t);
+    part = internal::only(execute(op, list.view(), op.attrs(p.region.values()), {}));
+  } else if (!p.is_whole(x.shape())) {
+    static const Op& op = internal::op("strided_slice");
+    const OperandList list({&x});
+    part = internal::only(
+        execute(op, list.view(), op.attrs({p.region.starts, p.region.sizes, p.region.steps}), {}));
+  }
+  return part.shape() == result ? part : reshape(part, result);
+}
+
+// One array, nothing else but whole axes: take, whose gradient along axis 0 is sparse.
+const Tensor* single_array(const Index& index, int64_t& axis) {
+  const Tensor* found = nullptr;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const auto& value = index[i].value();
+    const Slice* s = std::get_if<Slice>(&value);
+    const bool is_all = s != nullptr && !s->start && !s->stop && s->step == 1;
+    if (is_all) continue;
+    const Tensor* t = std::get_if<Tensor>(&value);
+    if (t == nullptr || found != nullptr || !is_integer(t->dtype())) return nullptr;
+    found = t;
+    axis = static_cast<int64_t>(i);
+  }
+  return found;
+}
+
+constexpr std::string_view mode_name(ScatterMode mode) {
+  return mode == ScatterMode::kSet ? "set" : mode == ScatterMode::kAdd ? "add" : "mul";
+}
+
+void require_dtype(const Tensor& x, const Tensor& value) {
+  ETUDE_REQUIRE(value.dtype() == x.dtype(),
+                "the value is {}, but the indexed tensor is {} and keeps its dtype. Cast the "
+                "value: astype(v, {})",
+                name(value.dtype()), name(x.dtype()), name(x.dtype()));
+}
+
+// Indices are checked before x is given away, so that a bad one leaves x as it was.
+void require_inside(const Parsed& p, const Shape& x) {
+  for (std::size_t i = 0; i < p.arrays.size(); ++i) {
+    const Tensor& t = p.arrays[i];
+    if (TensorAccess::is_ghost(t)) continue;
+    const auto axis = static_cast<int>(p.region.axes[i]);
+    int64_t bad = 0;
+    ETUDE_REQUIRE_CODE(kOutOfRange, ops::indices_fit(t, x[axis], &bad),
+                       "index {} is out of range for axis {} of size {}", bad, axis, x[axis]);
+  }
+}
+
+void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode) {
+  const Parsed p = Parser(x.shape(), index).parse();
+  const Shape points = points_of(p);
+  const Shape region = ops::region_shape(p.region, points);
+  const Shape result = result_shape(p, region, points.rank());
+  Tensor value =
+      given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
+  require_dtype(x, value);
+  value = without_leading_ones(value, result.rank());
+  ETUDE_REQUIRE(
+      broadcasts_to(value.shape(), result),
+      "the value has shape {}, which does not broadcast to the shape {} of the indexed part",
+      given.tensor() != nullptr ? given.tensor()->shape().to_string() : "[]", result.to_string());
+  const Shape fitted = value_shape(p, value.shape(), result, points.rank());
+  if (fitted != value.shape()) value = reshape(value, fitted);
+  require_inside(p, x.shape());
+  static const Op& op = internal::op("index_update");
+  OperandList list({&x, &value});
+  for (const Tensor& t : p.arrays) list.add(t);
+  std::vector<AttrValue> attrs = {std::string(mode_name(mode))};
+  for (AttrValue& v : p.region.values()) attrs.push_back(std::move(v));
+  x = internal::only(execute(op, list.view(1), op.attrs(std::move(attrs)), {}));
+}
+
+template <class F>
+auto with_name(CallSite where, F&& f) {
+  try {
+    return f();
+  } catch (Error& error) {
+    error.name_op("at");
+    error.locate(where);
+    throw;
+  }
+}
+
+}  // namespace
+
+Tensor get_index(const Tensor& x, const Index& index, CallSite where) {
+  return with_name(where, [&] {
+    const Tensor dense = to_dense(x);
+    int64_t axis = 0;
+    const Tensor* array = single_array(index, axis);
+    if (array != nullptr && axis < dense.rank()) return take(dense, *array, {.axis = axis});
+    return get_part(dense, index);
+  });
+}
+
+void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where) {
+  with_name(where, [&] { set_part(x, index, value, mode); });
+}
+
+}  // namespace etude

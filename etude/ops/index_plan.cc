@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/ops/index_plan.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+
+namespace etude::ops {
+namespace {
+
+std::size_t slot(int64_t i) { return static_cast<std::size_t>(i); }
+
+// Strides in elements of `value` along each axis of `shape`, to which it broadcasts.
+std::vector<int64_t> broadcast_strides(const Shape& value, const Shape& shape) {
+  std::vector<int64_t> out(slot(shape.rank()), 0);
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(value);
+  const int lead = shape.rank() - value.rank();
+  for (int axis = 0; axis < value.rank(); ++axis) {
+    if (value[axis] != 1) out[slot(axis + lead)] = dense[slot(axis)];
+  }
+  return out;
+}
+
+}  // namespace
+
+IndexRegion IndexRegion::whole(const Shape& x) {
+  IndexRegion region;
+  region.starts.assign(slot(x.rank()), 0);
+  region.steps.assign(slot(x.rank()), 1);
+  region.sizes = x.to_vector();
+  return region;
+}
+
+IndexRegion IndexRegion::of(const Attrs& attrs) {
+  return {attrs.ints("axes"), attrs.integer("at"), attrs.ints("starts"), attrs.ints("sizes"),
+          attrs.ints("steps")};
+}
+
+std::vector<AttrValue> IndexRegion::values() const { return {axes, at, starts, sizes, steps}; }
+
+std::vector<AttrDef> region_attrs() {
+  return {{"axes", AttrKind::kInts},
+          {"at", AttrKind::kInt},
+          {"starts", AttrKind::kInts},
+          {"sizes", AttrKind::kInts},
+          {"steps", AttrKind::kInts}};
+}
+
+bool IndexRegion::is_indexed(int axis) const {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+Shape points_shape(std::span<const Type* const> arrays) {
+  Shape shape;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    try {
+      shape = broadcast(shape, arrays[i]->shape());
+    } catch (Error& error) {
+      ETUDE_THROW(kInvalidArgument, "index arrays must broadcast together: {}", error.what());
+    }
+  }
+  return shape;
+}
+
+Shape region_shape(const IndexRegion& region, const Shape& points) {
+  Shape shape;
+  int64_t kept = 0;
+  const auto add_points = [&] {
+    for (const int64_t size : points) shape.push_back(size);
+  };
+  for (std::size_t axis = 0; axis < region.sizes.size(); ++axis) {
+    if (region.is_indexed(static_cast<int>(axis))) continue;
+    if (kept++ == region.at) add_points();
+    shape.push_back(region.sizes[axis]);
+  }
+  if (kept <= region.at) add_points();
+  return shape;
+}
+
+kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, const Shape& value,
+                                  int64_t item, std::span<const Type* const> arrays) {
+  using kernels::cpu::merge_axes;
+  const Shape points = points_shape(arrays);
+  const Shape shape = region_shape(region, points);
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(x);
+  const std::vector<int64_t> strides = broadcast_strides(value, shape);
+  kernels::cpu::IndexWalk walk;
+  std::vector<int64_t> sizes, from, to;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (region.is_indexed(axis)) continue;
+    const std::size_t k = sizes.size();
+    walk.base += region.starts[slot(axis)] * dense[slot(axis)] * item;
+    sizes.push_back(region.sizes[slot(axis)]);
+    from.push_back(region.steps[slot(axis)] * dense[slot(axis)]);
+    const bool after = static_cast<int64_t>(k) >= region.at;
+    to.push_back(strides[k + (after ? slot(points.rank()) : 0)]);
+  }
+  // Without arrays all places differ: the leading axes go outside, where threads share them.
+  const std::size_t split = !arrays.empty() ? slot(region.at)
+                            : sizes.empty() ? 0
+                                            : sizes.size() - 1;
+  const auto part = [&](const std::vector<int64_t>& v, bool second) {
+    return second ? std::span(v).subspan(split) : std::span(v).first(split);
+  };
+  walk.before = merge_axes(part(sizes, false), part(from, false), part(to, false), item);
+  walk.after = kernels::cpu::plan_copy(part(sizes, true), part(from, true), part(to, true), item);
+  walk.points = points.count();
+  const std::vector<int64_t> zeros(slot(points.rank()), 0);
+  walk.points_in_v =
+      merge_axes(points.sizes(), zeros,
+                 std::span(strides).subspan(arrays.empty() ? 0 : split, slot(points.rank())), item);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const auto axis = static_cast<int>(region.axes[i]);
+    walk.arrays.push_back({arrays[i]->dtype(), arrays[i]->count(),
+                           kernels::cpu::plan_broadcast(arrays[i]->shape(), points), axis, x[axis],
+                           dense[slot(axis)] * item});
+  }
+  return walk;
+}
+
+bool indices_fit(const Tensor& indices, int64_t size, int64_t* bad) {
+  return visit_dtype(indices.dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      const T* data = static_cast<const T*>(TensorAccess::data(indices));
+      for (int64_t i = 0; i < indices.size(); ++i) {
+        const bool huge = std::is_same_v<T, uint64_t> && data[i] > static_cast<T>(INT64_MAX);
+        const auto index = static_cast<int64_t>(data[i]);
+        if (!huge && index >= -size && index < size) continue;
+        *bad = index;
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+}  // namespace etude::ops

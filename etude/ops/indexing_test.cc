@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "etude/ops.h"
+#include "etude/runtime/tape.h"
+
+namespace etude {
+namespace {
+
+using Doubles = std::vector<double>;
+
+Tensor iota(const Shape& shape) {
+  std::vector<double> values(static_cast<std::size_t>(shape.count()));
+  std::iota(values.begin(), values.end(), 0.0);
+  return Tensor(values, shape);
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+template <class F>
+std::vector<Tensor> gradients(std::vector<Tensor> inputs, F&& f) {
+  Tape tape;
+  std::vector<Tensor> targets;
+  {
+    TapeContext context(tape);
+    for (const Tensor& x : inputs) tape.watch(x);
+    targets.push_back(f());
+  }
+  return tape.gradient(targets, inputs);
+}
+
+// spec: T5
+TEST(At, ReadsParts) {
+  const Tensor x = iota({3, 4});
+  EXPECT_EQ(x.at(1).to_vector<double>(), (Doubles{4, 5, 6, 7}));
+  EXPECT_EQ(x.at(-1, 2).item<double>(), 10);
+  EXPECT_EQ(x.at(kEllipsis, slice({}, {}, -2)).to_vector<double>(), (Doubles{3, 1, 7, 5, 11, 9}));
+  EXPECT_EQ(x.at(kNewAxis, slice(1), kNewAxis).shape(), (Shape{1, 1, 1, 4}));
+  EXPECT_EQ(x.at(Tensor({2, 0}), Tensor({1, -1})).to_vector<double>(), (Doubles{9, 3}));
+  EXPECT_EQ(x.at(x > 9.0).to_vector<double>(), (Doubles{10, 11}));
+  EXPECT_EQ(x.at(slice(5, 2)).shape(), (Shape{0, 4}));
+}
+
+// spec: T5, V22
+TEST(At, WritesParts) {
+  Tensor x = iota({3, 4});
+  x.at(1) = 0.0;
+  x.at(kAll, 0) = Tensor(Doubles{7, 8, 9});
+  EXPECT_EQ(x.to_vector<double>(), (Doubles{7, 1, 2, 3, 8, 0, 0, 0, 9, 9, 10, 11}));
+  Tensor y = iota({3});
+  y.at(Tensor({1, 1, 2})) += 10.0;
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{0, 21, 12}));
+  y.at(y > 20.0) = -1.0;
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{0, -1, 12}));
+  y.at(0) -= 2;
+  y.at(slice({}, {}, -1)) *= Tensor(Doubles{1, 2, 3});
+  EXPECT_EQ(y.to_vector<double>(), (Doubles{-6, -2, 12}));
+}
+
+// spec: T38
+TEST(At, GradientsOfSettingASlice) {
+  const Tensor old = iota({4}), v = iota({2});
+  const std::vector<Tensor> g = gradients({old, v}, [&] {
+    Tensor t = old;
+    t.at(slice(1, 3)) = v;
+    return sum(t);
+  });
+  EXPECT_EQ(g[0].to_vector<double>(), (Doubles{1, 0, 0, 1}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Doubles{1, 1}));
+}
+
+// spec: SL-01, SL-02
+TEST(Take, GradientIsSparse) {
+  const Tensor v = iota({4, 3});
+  const Tensor g = gradients({v}, [&] { return sum(take(v, Tensor({1, 3}))); })[0];
+  ASSERT_TRUE(g.slices().has_value());
+  EXPECT_EQ(g.slices()->indices.to_vector<int>(), (std::vector<int>{1, 3}));
+  EXPECT_EQ(g.slices()->values.to_vector<double>(), Doubles(6, 1));
+  EXPECT_EQ(g.slices()->dense_shape, (Shape{4, 3}));
+  EXPECT_EQ(g.to_vector<double>(), (Doubles{0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1}));
+  const Tensor twice = gradients({v}, [&] { return sum(take(v, Tensor({1, 1}))); })[0];
+  EXPECT_EQ(twice.slices()->indices.to_vector<int>(), (std::vector<int>{1, 1}));
+  EXPECT_EQ(twice.to_vector<double>(), (Doubles{0, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 0}));
+}
+
+// spec: T5, SL-07
+TEST(At, ErrorsNameIndexAxisAndSize) {
+  Tensor x = iota({3, 4});
+  const auto has = [](const std::string& text, std::string_view part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(message_of([&] { x.at(0, 4).read(); }), "index 4 is out of range for axis 1 of size 4");
+  has(message_of([&] {
+        x.at(Tensor({0, -4})).read();
+      }),
+      "index -4 is out of range for axis 0 of size 3");
+  has(message_of([&] {
+        x.at(Tensor({0, 9})) = 1.0;
+      }),
+      "index 9 is out of range for axis 0 of size 3");
+  EXPECT_EQ(x.shape(), (Shape{3, 4}));  // the failed write left it alone
+  has(message_of([&] { x.at(Tensor({true, false})).read(); }), "the mask has shape [2]");
+  has(message_of([&] { x.at(0) = Tensor(Doubles{1, 2, 3}); }), "the value has shape [3]");
+  has(message_of([&] { x.at(0) = Tensor({1.0, 2.0, 3.0, 4.0}); }), "the value is float32");
+  has(message_of([&] { x.at(0, 0, 0).read(); }), "the shape is [3,4]");
+}
+
+}  // namespace
+}  // namespace etude

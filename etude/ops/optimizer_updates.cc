@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimiser updates as ops without public functions: what etude/optim calls for each parameter.
+// Compositions with a kernel, so that they can be traced and differentiated like anything else.
+#include <array>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/kernels/cpu/optimizer.h"
+#include "etude/kernels/cpu/optimizer_steps.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude {
+
+// The formulas find these by the namespace of Tensor.
+static Tensor square_root(const Tensor& x) {
+  static const Op& op = internal::op("sqrt");
+  return internal::call1(op, x);
+}
+static Tensor larger(const Tensor& a, const Tensor& b) {
+  static const Op& op = internal::op("maximum");
+  return internal::call2(op, a, b);
+}
+
+namespace ops {
+namespace {
+
+constexpr DTypeSet kUpdated = DTypeSet(kFloat32) | kFloat64;
+constexpr std::size_t kFirstState = 3;
+
+// Results have the types of the parameter and of the state; the gradient has that of the parameter.
+Types update_type(const TypeCall& call, std::size_t rates) {
+  for (std::size_t i = 0; i < call.types.size(); ++i) {
+    if (i == 2 || !call.has(i)) continue;
+    ETUDE_REQUIRE(call.shape(i) == call.shape(0),
+                  "operand '{}' has shape {}, but operand 'parameter' has shape {}; they must be "
+                  "equal",
+                  call.op.operand(i).name, call.shape(i).to_string(), call.shape(0).to_string());
+  }
+  const Shape expected{static_cast<int64_t>(rates)};
+  ETUDE_REQUIRE(call.shape(2) == expected, "operand 'rates' has shape {}, but needs {}",
+                call.shape(2).to_string(), expected.to_string());
+  Types out{call.types[0]};
+  for (std::size_t i = kFirstState; i < call.types.size() && call.has(i); ++i) {
+    out.push_back(call.types[i]);
+  }
+  return out;
+}
+
+template <std::size_t n>
+std::array<Tensor, n> rates_of(Operands in) {
+  std::array<Tensor, n> out;
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = internal::cast(get_index(in[2], {static_cast<int64_t>(i)}, {}), in[0].dtype());
+  }
+  return out;
+}
+
+Values lower_sgd(Operands in, const Attrs& attrs) {
+  const auto rates = rates_of<optimizer::kSgdRates>(in);
+  Tensor w = in[0];
+  if (!in.has(3)) {
+    optimizer::sgd(w, in[1], rates.data());
+    return {w};
+  }
+  Tensor v = in[3];
+  if (attrs.flag("nesterov")) {
+    optimizer::momentum<true>(w, in[1], v, rates.data());
+  } else {
+    optimizer::momentum<false>(w, in[1], v, rates.data());
+  }
+  return {w, v};
+}
+
+template <bool decoupled>
+Values lower_adam_as(Operands in) {
+  const auto rates = rates_of<optimizer::kAdamRates>(in);
+  Tensor w = in[0], m = in[3], v = in[4];
+  if (!in.has(5)) {
+    optimizer::adam<decoupled, false, Tensor>(w, in[1], m, v, nullptr, rates.data());
+    return {w, m, v};
+  }
+  Tensor highest = in[5];
+  optimizer::adam<decoupled, true, Tensor>(w, in[1], m, v, &highest, rates.data());
+  return {w, m, v, highest};
+}
+
+Values lower_adam(Operands in, const Attrs& attrs) {
+  return attrs.flag("decoupled") ? lower_adam_as<true>(in) : lower_adam_as<false>(in);
+}
+
+}  // namespace
+
+void define_optimizer_updates(Registry& r) {
+  r.define({
+      .name = "sgd_update",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "A parameter after a step of gradient descent, and its velocity if it has one.",
+      .operands = {"parameter", "gradient", {"rates", kFloat64}, "velocity?"},
+      .attrs = {{"nesterov", false}},
+      .results = {"ys..."},
+      .dtypes = kUpdated,
+      .type = [](const TypeCall& call) { return update_type(call, optimizer::kSgdRates); },
+      .kernel = kernels::cpu::prepare_sgd_update,
+      .lower = lower_sgd,
+      .samples = {.calls = {{{"[5]", "[5]", "float64[4]"}},
+                            {{"[2,3]", "[2,3]", "float64[4]", "[2,3]"}},
+                            {{"[3]", "[3]", "float64[4]", "[3]"}, {{"nesterov", true}}}},
+                  .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {-2, 2}}},
+      .errors = {{{"float32[2]", "float32[3]", "float64[4]"}, "operand 'gradient' has shape [3]"},
+                 {{"float32[2]", "float32[2]", "float64[3]"}, "operand 'rates' has shape [3]"}},
+  });
+  r.define({
+      .name = "adam_update",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "A parameter after a step of Adam, with its running mean and variance.",
+      .operands = {"parameter", "gradient", {"rates", kFloat64}, "mean", "variance", "highest?"},
+      .attrs = {{"decoupled", false}},
+      .results = {"ys..."},
+      .dtypes = kUpdated,
+      .type = [](const TypeCall& call) { return update_type(call, optimizer::kAdamRates); },
+      .kernel = kernels::cpu::prepare_adam_update,
+      .lower = lower_adam,
+      .samples = {.calls = {{{"[5]", "[5]", "float64[9]", "[5]", "[5]"}},
+                            {{"[2,3]", "[2,3]", "float64[9]", "[2,3]", "[2,3]", "[2,3]"},
+                             {{"decoupled", true}}}},
+                  .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {-2, 2}, {0.1, 2}, {3, 4}}},
+      .errors = {{{"float32[2]", "float32[2]", "float64[9]", "float32[2]", "float32[3]"},
+                  "operand 'variance' has shape [3]"}},
+  });
+}
+
+}  // namespace ops
+}  // namespace etude

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors made by a rule from few numbers: ranges, identity matrices, grids; and triangles.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/convert.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Doubles beyond this do not hold every integer.
+constexpr double kExact = 9007199254740992.0;
+
+struct RangeParams : KernelParams {
+  double start = 0, step = 1, stop = 0;
+  int64_t count = 0;
+  bool ends_at_stop = false;  // the last element is `stop` itself
+  DType dtype = DType::kFloat32;
+};
+
+bool run_range(const KernelCall& k) {
+  const auto& p = *static_cast<const RangeParams*>(k.params);
+  constexpr int64_t kBlock = 1024;
+  const int64_t item = itemsize(p.dtype);
+  parallel_for((p.count + kBlock - 1) / kBlock, static_cast<double>(p.count) / 500, [&](int64_t c) {
+    double values[kBlock];
+    const int64_t begin = c * kBlock, n = std::min(kBlock, p.count - begin);
+    for (int64_t i = 0; i < n; ++i) values[i] = p.start + static_cast<double>(begin + i) * p.step;
+    if (p.ends_at_stop && begin + n == p.count && p.count > 1) values[n - 1] = p.stop;
+    internal::convert_elements(static_cast<char*>(k.out[0]) + begin * item, p.dtype, values,
+                               kFloat64, n);
+  });
+  return true;
+}
+
+struct Range {
+  double start = 0, stop = 0, step = 1;
+  int64_t count = 0;
+  DType dtype = DType::kFloat32;
+};
+
+// arange(stop) counts from 0. Whole numbers give integers, as the literals of Python do.
+Range range_of(const Attrs& attrs) {
+  Range r;
+  r.start = attrs.has("stop") ? attrs.real("start") : 0;
+  r.stop = attrs.has("stop") ? attrs.real("stop") : attrs.real("start");
+  r.step = attrs.real("step");
+  ETUDE_REQUIRE(r.step != 0, "step is 0. Give a positive or negative one");
+  ETUDE_REQUIRE(std::isfinite(r.start) && std::isfinite(r.stop) && std::isfinite(r.step),
+                "start {}, stop {} and step {} must be finite", r.start, r.stop, r.step);
+  const double count = std::ceil((r.stop - r.start) / r.step);
+  ETUDE_REQUIRE(count <= static_cast<double>(kMaxCount),
+                "the range from {} to {} by {} has too many elements", r.start, r.stop, r.step);
+  r.count = count > 0 ? static_cast<int64_t>(count) : 0;
+  const auto is_whole = [](double v) { return v == std::floor(v); };
+  const bool whole = is_whole(r.start) && is_whole(r.stop) && is_whole(r.step);
+  const bool wide = std::abs(r.start) > 2147483647.0 || std::abs(r.stop) > 2147483648.0;
+  r.dtype = attrs.has("dtype") ? attrs.dtype("dtype") : !whole ? kFloat32 : wide ? kInt64 : kInt32;
+  ETUDE_REQUIRE(!is_integer(r.dtype) || std::max(std::abs(r.start), std::abs(r.stop)) <= kExact,
+                "integers beyond 2^53 cannot be given exactly. Make a smaller range and add to it");
+  return r;
+}
+
+void prepare_arange(const PrepareCall& call) {
+  const Range r = range_of(call.attrs);
+  auto p = internal::make_ref<RangeParams>();
+  p->start = r.start;
+  p->step = r.step;
+  p->count = r.count;
+  p->dtype = r.dtype;
+  call.set(run_range, p);
+}
+
+Types weights_type(const TypeCall& call) {
+  const int64_t num = call.attrs.integer("num");
+  ETUDE_REQUIRE(num >= 1, "num is {}. At least one element is needed", num);
+  return {call.make(call.attrs.dtype("dtype"), Shape{num})};
+}
+
+// i / (num - 1), or i / num without the endpoint: the share of `stop` in element i.
+void prepare_weights(const PrepareCall& call) {
+  auto p = internal::make_ref<RangeParams>();
+  const int64_t num = call.attrs.integer("num"), gaps = call.attrs.flag("endpoint") ? num - 1 : num;
+  p->step = gaps > 0 ? 1.0 / static_cast<double>(gaps) : 0;
+  p->stop = 1;
+  p->ends_at_stop = call.attrs.flag("endpoint");
+  p->count = num;
+  p->dtype = call.out.results[0]->dtype();
+  call.set(run_range, p);
+}
+
+Tensor weights(const Attrs& attrs, DType dtype) {
+  const Op& op = internal::op("linspace_weights");
+  return internal::only(execute(op, OperandList().view(),
+                                op.attrs({attrs.integer("num"), attrs.flag("endpoint"), dtype}),
+                                {}));
+}
+
+Values lower_linspace(Operands in, const Attrs& attrs) {
+  ETUDE_REQUIRE(in[0].rank() == 0 && in[1].rank() == 0,
+                "start and stop must be scalars, but have shapes {} and {}",
+                in[0].shape().to_string(), in[1].shape().to_string());
+  const Tensor w = weights(attrs, in[0].dtype());
+  // Both ends are exact: the weights there are 0 and 1.
+  return {in[0] * (internal::full(w.type(), 1) - w) + in[1] * w};
+}
+
+struct EyeParams : KernelParams {
+  int64_t batch = 1, rows = 0, columns = 0, offset = 0;
+  DType dtype = DType::kFloat32;
+};
+
+bool run_eye(const KernelCall& k) {
+  const auto& p = *static_cast<const EyeParams*>(k.params);
+  visit_dtype(p.dtype, [&]<class T>() {
+    T* out = static_cast<T*>(k.out[0]);
+    std::fill_n(out, p.batch * p.rows * p.columns, T(0));
+    for (int64_t i = 0; i < p.batch * p.rows; ++i) {
+      const int64_t column = i % p.rows + p.offset;
+      if (column >= 0 && column < p.columns) out[i * p.columns + column] = T(1);
+    }
+  });
+  return true;
+}
+
+Types eye_type(const TypeCall& call) {
+  const int64_t rows = call.attrs.integer("rows");
+  const int64_t columns = call.attrs.has("cols") ? call.attrs.integer("cols") : rows;
+  ETUDE_REQUIRE(rows >= 0 && columns >= 0, "a matrix cannot have {} rows and {} columns", rows,
+                columns);
+  Shape shape(call.attrs.ints("batch_shape"));
+  ETUDE_REQUIRE(shape.is_known(), "batch_shape {} has a negative size. Sizes are 0 or more",
+                shape.to_string());
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return {call.make(call.attrs.dtype("dtype"), shape)};
+}
+
+void prepare_eye(const PrepareCall& call) {
+  const Shape& shape = call.out.results[0]->shape();
+  auto p = internal::make_ref<EyeParams>();
+  p->batch = Shape(call.attrs.ints("batch_shape")).count();
+  p->rows = shape[shape.rank() - 2];
+  p->columns = shape[shape.rank() - 1];
+  p->offset = call.attrs.integer("k");
+  p->dtype = call.out.results[0]->dtype();
+  call.set(run_eye, p);
+}
+
+struct OneHotParams : KernelParams {
+  int64_t outer = 1, depth = 0, inner = 1;
+  double on = 1, off = 0;
+  DType index_dtype = DType::kInt32, dtype = DType::kFloat32;
+};
+
+bool run_one_hot(const KernelCall& k) {
+  const auto& p = *static_cast<const OneHotParams*>(k.params);
+  const int64_t item = itemsize(p.dtype), count = p.outer * p.inner;
+  char on[16] = {}, off[16] = {};
+  internal::convert_elements(on, p.dtype, &p.on, kFloat64, 1);
+  internal::convert_elements(off, p.dtype, &p.off, kFloat64, 1);
+  char* out = static_cast<char*>(k.out[0]);
+  for (int64_t i = 0; i < count * p.depth; ++i)
+    std::memcpy(out + i * item, off, static_cast<std::size_t>(item));
+  std::vector<int64_t> indices(static_cast<std::size_t>(count));
+  internal::convert_elements(indices.data(), kInt64, k.in[0], p.index_dtype, count);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t index = indices[static_cast<std::size_t>(i)];
+    if (index < 0 || index >= p.depth) continue;
+    const int64_t place = (i / p.inner * p.depth + index) * p.inner + i % p.inner;
+    std::memcpy(out + place * item, on, static_cast<std::size_t>(item));
+  }
+  return true;
+}
+
+Types one_hot_type(const TypeCall& call) {
+  const int64_t depth = call.attrs.integer("depth");
+  ETUDE_REQUIRE(depth >= 0, "depth is {}. It is the number of classes, 0 or more", depth);
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.rank(0) + 1);
+  Shape shape;
+  for (int a = 0; a <= call.rank(0); ++a) {
+    if (a == axis) shape.push_back(depth);
+    if (a < call.rank(0)) shape.push_back(call.shape(0)[a]);
+  }
+  return {call.make(call.attrs.dtype("dtype"), shape)};
+}
+
+void prepare_one_hot(const PrepareCall& call) {
+  const Shape& indices = call.shape(0);
+  const int axis = normalize_axis(call.attrs.integer("axis"), indices.rank() + 1);
+  auto p = internal::make_ref<OneHotParams>();
+  for (int a = 0; a < indices.rank(); ++a) (a < axis ? p->outer : p->inner) *= indices[a];
+  p->depth = call.attrs.integer("depth");
+  p->on = call.attrs.real("on");
+  p->off = call.attrs.real("off");
+  p->index_dtype = call.dtype(0);
+  p->dtype = call.out.results[0]->dtype();
+  call.set(run_one_hot, p);
+}
+
+struct TriangleParams : KernelParams {
+  int64_t rows = 0, columns = 0, all_rows = 0, k = 0, item = 4;
+};
+
+// Row r keeps columns up to r + k (lower) or from r + k on (upper).
+template <bool kLower>
+bool run_triangle(const KernelCall& call) {
+  const auto& p = *static_cast<const TriangleParams*>(call.params);
+  constexpr int64_t kRows = 64;
+  const double cost_us = static_cast<double>(p.all_rows * p.columns * p.item) / 6000;
+  parallel_for((p.all_rows + kRows - 1) / kRows, cost_us, [&](int64_t c) {
+    for (int64_t r = c * kRows; r < std::min(p.all_rows, (c + 1) * kRows); ++r) {
+      const int64_t edge = std::clamp<int64_t>(r % p.rows + p.k + (kLower ? 1 : 0), 0, p.columns);
+      const int64_t begin = kLower ? 0 : edge, end = kLower ? edge : p.columns;
+      char* out = static_cast<char*>(call.out[0]) + r * p.columns * p.item;
+      const char* in = static_cast<const char*>(call.in[0]) + r * p.columns * p.item;
+      const auto bytes = [&](int64_t n) { return static_cast<std::size_t>(n * p.item); };
+      std::memset(out, 0, bytes(begin));
+      if (out != in) std::memcpy(out + begin * p.item, in + begin * p.item, bytes(end - begin));
+      std::memset(out + end * p.item, 0, bytes(p.columns - end));
+    }
+  });
+  return true;
+}
+
+template <bool kLower>
+void prepare_triangle(const PrepareCall& call) {
+  const Shape& shape = call.shape(0);
+  auto p = internal::make_ref<TriangleParams>();
+  p->rows = shape[shape.rank() - 2];
+  p->columns = shape[shape.rank() - 1];
+  p->all_rows = p->columns == 0 ? 0 : call.types[0]->count() / p->columns;
+  p->k = std::clamp<int64_t>(call.attrs.integer("k"), -kMaxCount, kMaxCount);
+  p->item = itemsize(call.dtype(0));
+  call.out.in_place = 1;
+  call.set(run_triangle<kLower>, p);
+}
+
+Types matrix_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) >= 2, "operand 'x' has shape {}, but a matrix needs two axes",
+                call.shape(0).to_string());
+  return {call.types[0]};
+}
+
+Values lower_meshgrid(Operands in, const Attrs& attrs) {
+  const std::string& indexing = attrs.text("indexing");
+  ETUDE_REQUIRE(indexing == "xy" || indexing == "ij", "indexing is \"{}\", but must be xy or ij",
+                indexing);
+  const auto rank = static_cast<int>(in.size());
+  const bool swaps = indexing == "xy" && rank >= 2;
+  const auto axis_of = [&](int i) { return swaps && i < 2 ? 1 - i : i; };
+  Ints shape(in.size(), 1);
+  for (int i = 0; i < rank; ++i) {
+    const Tensor& x = in[static_cast<std::size_t>(i)];
+    ETUDE_REQUIRE(x.rank() == 1, "operand {} has shape {}, but coordinates have one axis", i,
+                  x.shape().to_string());
+    shape[static_cast<std::size_t>(axis_of(i))] = x.shape()[0];
+  }
+  Values out;
+  for (int i = 0; i < rank; ++i) {
+    Ints own(in.size(), 1);
+    own[static_cast<std::size_t>(axis_of(i))] = in[static_cast<std::size_t>(i)].shape()[0];
+    out.push_back(broadcast_to(reshape(in[static_cast<std::size_t>(i)], own), shape));
+  }
+  return out;
+}
+
+template <bool kLower>
+OpDef triangle(std::string_view name, std::string_view doc) {
+  return {
+      .name = name,
+      .kind = Kind::kLinear,
+      .doc = doc,
+      .operands = {"x"},
+      .attrs = {{"k", 0}},
+      .type = matrix_type,
+      .kernel = prepare_triangle<kLower>,
+      .transpose =
+          [](Operands, int, const Tensor& ct, const Attrs& attrs) {
+            const Op& op = internal::op(kLower ? "tril" : "triu");
+            const OperandList in({&ct});
+            return internal::only(execute(op, in.view(), attrs, {}));
+          },
+      .samples = {.calls = {{{"[3,4]"}},
+                            {{"[2,3,3]"}, {{"k", int64_t{1}}}},
+                            {{"[3,2]"}, {{"k", int64_t{-1}}}}}},
+      .errors = {{{"float32[3]"}, "a matrix needs two axes"}},
+  };
+}
+
+void define_ranges(Registry& r) {
+  r.define({
+      .name = "arange",
+      .kind = Kind::kGeneral,
+      .doc = "start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The "
+             "dtype defaults to int32 "
+             "(int64 where needed) if all three are whole numbers, else to float32.",
+      .operands = {},
+      .attrs = {{"start", AttrKind::kReal},
+                {"stop", AttrKind::kReal, none},
+                {"step", 1.0},
+                {"dtype", AttrKind::kDType, none}},
+      .type =
+          [](const TypeCall& call) {
+            const Range range = range_of(call.attrs);
+            return Types{call.make(range.dtype, Shape{range.count})};
+          },
+      .kernel = prepare_arange,
+      .no_derivative = "there are no operands",
+      .samples = {.calls = {{{}, {{"start", 5.0}}},
+                            {{}, {{"start", 1.0}, {"stop", 0.0}, {"step", -0.25}}}}},
+      .errors = {{{}, "step is 0", {{"start", 5.0}, {"step", 0.0}}}},
+  });
+  r.define({
+      .name = "linspace_weights",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "`num` equally spaced numbers from 0 to 1.",
+      .operands = {},
+      .attrs = {{"num", AttrKind::kInt}, {"endpoint", true}, {"dtype", kFloat32}},
+      .type = weights_type,
+      .kernel = prepare_weights,
+      .no_derivative = "there are no operands",
+      .samples = {.calls = {{{}, {{"num", int64_t{5}}}}}},
+      .errors = {{{}, "num is 0", {{"num", int64_t{0}}}}},
+  });
+  r.define({
+      .name = "linspace",
+      .kind = Kind::kComposition,
+      .doc = "`num` equally spaced numbers from start to stop, both exact; stop is left out "
+             "without `endpoint`.",
+      .operands = {"start", "stop"},
+      .attrs = {{"num", AttrKind::kInt}, {"endpoint", true}},
+      .dtypes = kFloatingComplex,
+      .casts_integers = true,
+      .lower = lower_linspace,
+      .samples = {.calls = {{{"[]", "[]"}, {{"num", int64_t{5}}}},
+                            {{"[]", "[]"}, {{"num", int64_t{4}}, {"endpoint", false}}},
+                            {{"[]", "[]"}, {{"num", int64_t{1}}}}}},
+      .errors = {{{"float32[]", "float32[]"}, "num is 0", {{"num", int64_t{0}}}},
+                 {{"float32[2]", "float32[]"}, "must be scalars", {{"num", int64_t{2}}}}},
+  });
+}
+
+void define_matrices(Registry& r) {
+  r.define({
+      .name = "eye",
+      .kind = Kind::kGeneral,
+      .doc = "Matrices with ones on diagonal k and zeros elsewhere.",
+      .operands = {},
+      .attrs = {{"rows", AttrKind::kInt},
+                {"cols", AttrKind::kInt, none},
+                {"k", 0},
+                {"batch_shape", Ints{}},
+                {"dtype", kFloat32}},
+      .type = eye_type,
+      .kernel = prepare_eye,
+      .no_derivative = "there are no operands",
+      .samples = {.calls = {{{}, {{"rows", int64_t{3}}}},
+                            {{},
+                             {{"rows", int64_t{2}},
+                              {"cols", int64_t{3}},
+                              {"k", int64_t{1}},
+                              {"batch_shape", Ints{2}}}}}},
+      .errors = {{{}, "cannot have -1 rows", {{"rows", int64_t{-1}}}}},
+  });
+  r.define({
+      .name = "one_hot",
+      .kind = Kind::kGeneral,
+      .doc = "`on` at the index along a new axis of size `depth`, `off` elsewhere; an index "
+             "outside gives `off` only.",
+      .operands = {{"indices", kIntegers}},
+      .attrs =
+          {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},
+      .type = one_hot_type,
+      .kernel = prepare_one_hot,
+      .no_derivative = "indices are integers",
+      .samples =
+          {.calls = {{{"int32[4]"}, {{"depth", int64_t{3}}}, {{-1, 3}}},
+                     {{"int64[2,2]"}, {{"depth", int64_t{3}}, {"axis", int64_t{0}}}, {{0, 2}}}}},
+      .errors = {{{"int32[2]"}, "depth is -1", {{"depth", int64_t{-1}}}}},
+  });
+  r.define(triangle<true>("tril", "x with zeros above diagonal k of its last two axes."));
+  r.define(triangle<false>("triu", "x with zeros below diagonal k of its last two axes."));
+  r.define({
+      .name = "meshgrid",
+      .kind = Kind::kComposition,
+      .doc = "Coordinates of all points of a grid: one array per operand, with axes in the order "
+             "of the operands (ij) or "
+             "with the first two swapped (xy).",
+      .operands = {"xs..."},
+      .attrs = {{"indexing", "xy"}},
+      .results = {"ys..."},
+      .lower = lower_meshgrid,
+      .samples = {.calls = {{{"[2]", "[3]"}},
+                            {{"[2]", "[3]", "[2]"}, {{"indexing", std::string("ij")}}}}},
+      .errors = {{{"float32[2,2]"}, "coordinates have one axis"},
+                 {{"float32[2]"}, "must be xy or ij", {{"indexing", std::string("yx")}}}},
+  });
+}
+
+}  // namespace
+
+void define_patterns(Registry& r) {
+  define_ranges(r);
+  define_matrices(r);
+}
+
+}  // namespace etude::ops

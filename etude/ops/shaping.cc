@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that give the same elements another shape or order. What keeps the order shares storage.
+#include <algorithm>
+#include <numeric>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/copy.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+void share(const PrepareCall& call) { call.view(0); }
+
+Tensor reshape_back(Operands in, int, const Tensor& ct, const Attrs&) {
+  return reshape(ct, in[0].shape());
+}
+
+Types reshape_type(const TypeCall& call) {
+  const Ints& sizes = call.attrs.ints("shape");
+  const int64_t count = call.types[0]->count();
+  int64_t known = 1, open = -1;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    ETUDE_REQUIRE(sizes[i] >= -1, "size {} of axis {} is negative. One size may be -1", sizes[i],
+                  i);
+    ETUDE_REQUIRE(sizes[i] >= 0 || open < 0,
+                  "axes {} and {} are both -1. Only one size can be found", open, i);
+    if (sizes[i] < 0) open = static_cast<int64_t>(i);
+    if (sizes[i] >= 0) known *= sizes[i];
+    ETUDE_REQUIRE(known <= kMaxCount, "the sizes multiply to more than {} elements", kMaxCount);
+  }
+  Shape shape(sizes);
+  if (count == kAny) return {call.make(call.dtype(0), shape)};
+  if (open >= 0 && known > 0 && count % known == 0)
+    shape.set(static_cast<int>(open), count / known);
+  ETUDE_REQUIRE(
+      shape.is_known() && shape.count() == count,
+      "cannot view {} elements as {}: operand 'x' has shape {}. The sizes must multiply to {}",
+      count, shape.to_string(), call.shape(0).to_string(), count);
+  return {call.make(call.dtype(0), shape)};
+}
+
+Types expand_dims_type(const TypeCall& call) {
+  const Ints& given = call.attrs.ints("axis");
+  const int rank = call.rank(0) + static_cast<int>(given.size());
+  const std::vector<int> axes = normalize_axes(given, rank);
+  Shape shape;
+  for (int axis = 0, from = 0; axis < rank; ++axis) {
+    const bool is_new = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    shape.push_back(is_new ? 1 : call.shape(0)[from++]);
+  }
+  return {call.make(call.dtype(0), shape)};
+}
+
+Types squeeze_type(const TypeCall& call) {
+  const std::vector<int> axes = normalize_axes(call.attrs.ints("axis"), call.rank(0));
+  Shape shape;
+  for (int axis = 0; axis < call.rank(0); ++axis) {
+    const bool goes = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    const int64_t size = call.shape(0)[axis];
+    ETUDE_REQUIRE(!goes || size == 1 || size == kAny,
+                  "axis {} of shape {} has size {}, but only axes of size 1 can be squeezed", axis,
+                  call.shape(0).to_string(), size);
+    if (!goes) shape.push_back(size);
+  }
+  return {call.make(call.dtype(0), shape)};
+}
+
+std::vector<int> permutation(const Ints& given, int rank) {
+  ETUDE_REQUIRE(static_cast<int>(given.size()) == rank,
+                "axes has {} entries, but operand 'x' has rank {}. Give each axis once",
+                given.size(), rank);
+  return normalize_axes(given, rank);
+}
+
+Types permute_type(const TypeCall& call) {
+  Shape shape;
+  for (const int axis : permutation(call.attrs.ints("axes"), call.rank(0))) {
+    shape.push_back(call.shape(0)[axis]);
+  }
+  return {call.make(call.dtype(0), shape)};
+}
+
+struct StridedParams : KernelParams {
+  kernels::cpu::CopyPlan plan;
+  int64_t offset = 0;  // bytes into the operand
+};
+
+bool run_strided(const KernelCall& k) {
+  const auto& p = *static_cast<const StridedParams*>(k.params);
+  kernels::cpu::copy(p.plan, k.out[0], static_cast<const char*>(k.in[0]) + p.offset);
+  return true;
+}
+
+// The dense result whose axis i walks the operand with from[i].
+void prepare_strided(const PrepareCall& call, const Ints& from, int64_t offset) {
+  const Shape& shape = call.out.results[0]->shape();
+  const kernels::cpu::Strides to = kernels::cpu::dense_strides(shape);
+  auto p = internal::make_ref<StridedParams>();
+  p->plan = kernels::cpu::plan_copy(shape.sizes(), from, to, itemsize(call.dtype(0)));
+  p->offset = offset * itemsize(call.dtype(0));
+  call.set(run_strided, p);
+}
+
+void prepare_permute(const PrepareCall& call) {
+  const std::vector<int> axes = permutation(call.attrs.ints("axes"), call.shape(0).rank());
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(call.shape(0));
+  Ints from;
+  int last = -1;
+  bool keeps_order = true;
+  for (const int axis : axes) {
+    from.push_back(dense[at(axis)]);
+    if (call.shape(0)[axis] == 1) continue;
+    keeps_order = keeps_order && axis > last;
+    last = axis;
+  }
+  if (keeps_order) return call.view(0);
+  prepare_strided(call, from, 0);
+}
+
+Tensor permute_back(Operands, int, const Tensor& ct, const Attrs& attrs) {
+  const Ints& axes = attrs.ints("axes");
+  const auto rank = static_cast<int>(axes.size());
+  Ints inverse(axes.size());
+  for (int i = 0; i < rank; ++i) inverse[at(normalize_axis(axes[at(i)], rank))] = i;
+  return permute_dims(ct, inverse);
+}
+
+std::vector<int> axes_or_all(const Attrs& attrs, int rank) {
+  if (attrs.has("axis")) return normalize_axes(attrs.ints("axis"), rank);
+  std::vector<int> all(at(rank));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Types same_type(const TypeCall& call) { return {call.types[0]}; }
+
+Types flip_type(const TypeCall& call) {
+  axes_or_all(call.attrs, call.rank(0));
+  return same_type(call);
+}
+
+void prepare_flip(const PrepareCall& call) {
+  const Shape& shape = call.shape(0);
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(shape);
+  Ints from(dense.begin(), dense.begin() + shape.rank());
+  int64_t offset = 0;
+  for (const int axis : axes_or_all(call.attrs, shape.rank())) {
+    offset += std::max<int64_t>(shape[axis] - 1, 0) * dense[at(axis)];
+    from[at(axis)] = -dense[at(axis)];
+  }
+  prepare_strided(call, from, offset);
+}
+
+Types broadcast_type(const TypeCall& call) {
+  const Shape shape(call.attrs.ints("shape"));
+  ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
+                shape.to_string());
+  ETUDE_REQUIRE(
+      broadcast(call.shape(0), shape) == shape,
+      "operand 'x' of shape {} does not broadcast to {}. Axes of size 1 repeat and axes are "
+      "added in front",
+      call.shape(0).to_string(), shape.to_string());
+  return {call.make(call.dtype(0), shape)};
+}
+
+struct BroadcastParams : KernelParams {
+  kernels::cpu::BroadcastPlan plan;
+  int64_t count = 0;
+  int64_t bytes = 0;
+};
+
+void prepare_broadcast(const PrepareCall& call) {
+  auto p = internal::make_ref<BroadcastParams>();
+  p->plan = kernels::cpu::plan_broadcast(call.shape(0), call.out.results[0]->shape());
+  if (p->plan.is_dense) return call.view(0);
+  p->count = call.out.results[0]->count();
+  p->bytes = itemsize(call.dtype(0));
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const BroadcastParams*>(k.params);
+        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
+        return true;
+      },
+      p);
+}
+
+// Axes of x with those of `source` put at `destination`.
+Values lower_moveaxis(Operands in, const Attrs& attrs) {
+  const int rank = in[0].rank();
+  const std::vector<int> from = normalize_axes(attrs.ints("source"), rank);
+  const std::vector<int> to = normalize_axes(attrs.ints("destination"), rank);
+  ETUDE_REQUIRE(from.size() == to.size(), "source has {} axes and destination {}. Give as many",
+                from.size(), to.size());
+  Ints axes(at(rank), -1);
+  for (std::size_t i = 0; i < from.size(); ++i) axes[at(to[i])] = from[i];
+  int next = 0;
+  for (int64_t& axis : axes) {
+    if (axis >= 0) continue;
+    while (std::find(from.begin(), from.end(), next) != from.end()) ++next;
+    axis = next++;
+  }
+  return {permute_dims(in[0], axes)};
+}
+
+Values lower_swapaxes(Operands in, const Attrs& attrs) {
+  const int rank = in[0].rank();
+  Ints axes(at(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[at(normalize_axis(attrs.integer("axis1"), rank))],
+            axes[at(normalize_axis(attrs.integer("axis2"), rank))]);
+  return {permute_dims(in[0], axes)};
+}
+
+Values lower_matrix_transpose(Operands in, const Attrs&) {
+  ETUDE_REQUIRE(in[0].rank() >= 2, "operand 'x' has shape {}, but a matrix needs two axes",
+                in[0].shape().to_string());
+  return {swapaxes(in[0], -1, -2)};
+}
+
+Values lower_flatten(Operands in, const Attrs& attrs) {
+  const Shape& shape = in[0].shape();
+  if (shape.is_scalar()) return {reshape(in[0], Ints{1})};
+  const int start = normalize_axis(attrs.integer("start"), shape.rank());
+  const int end = normalize_axis(attrs.integer("end"), shape.rank());
+  ETUDE_REQUIRE(start <= end,
+                "start is axis {} and end is axis {} of shape {}. start must not be after end",
+                start, end, shape.to_string());
+  Ints sizes;
+  int64_t merged = 1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const bool inside = axis >= start && axis <= end;
+    merged = !inside ? 1 : merged == kAny || shape[axis] == kAny ? kAny : merged * shape[axis];
+    if (!inside || axis == end) sizes.push_back(inside ? merged : shape[axis]);
+  }
+  return {reshape(in[0], sizes)};
+}
+
+Values lower_broadcast_arrays(Operands in, const Attrs&) {
+  Shape shape;
+  for (std::size_t i = 0; i < in.size(); ++i) shape = broadcast(shape, in[i].shape());
+  Values out;
+  for (std::size_t i = 0; i < in.size(); ++i) out.push_back(broadcast_to(in[i], shape));
+  return out;
+}
+
+// Each axis of x becomes a pair (copies, size) or (size, copies), which broadcasts and merges.
+Tensor repeat_axes(const Tensor& x, const Ints& copies, bool copies_first) {
+  Ints apart, wide, merged;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const int64_t size = x.shape()[axis], n = copies[at(axis)];
+    ETUDE_REQUIRE(n >= 0, "axis {} is repeated {} times. Numbers of copies are 0 or more", axis, n);
+    merged.push_back(size * n);
+    if (n != 1 && copies_first) apart.push_back(1), wide.push_back(n);
+    apart.push_back(size), wide.push_back(size);
+    if (n != 1 && !copies_first) apart.push_back(1), wide.push_back(n);
+  }
+  return reshape(broadcast_to(reshape(x, apart), wide), merged);
+}
+
+Values lower_tile(Operands in, const Attrs& attrs) {
+  Ints copies = attrs.ints("repetitions");
+  Ints sizes = in[0].shape().to_vector();
+  if (copies.size() < sizes.size()) copies.insert(copies.begin(), sizes.size() - copies.size(), 1);
+  if (sizes.size() < copies.size()) sizes.insert(sizes.begin(), copies.size() - sizes.size(), 1);
+  return {repeat_axes(reshape(in[0], sizes), copies, true)};
+}
+
+Values lower_repeat(Operands in, const Attrs& attrs) {
+  const bool flat = !attrs.has("axis");
+  const Tensor x = flat ? reshape(in[0], Ints{in[0].size()}) : in[0];
+  Ints axis = flat ? Ints{0} : attrs.ints("axis");
+  ETUDE_REQUIRE(axis.size() == 1, "axis has {} entries, but one axis is repeated", axis.size());
+  Ints copies(at(x.rank()), 1);
+  copies[at(normalize_axis(axis[0], x.rank()))] = attrs.integer("n");
+  return {repeat_axes(x, copies, false)};
+}
+
+void define_views(Registry& r) {
+  r.define({
+      .name = "reshape",
+      .kind = Kind::kLinear,
+      .doc = "The elements of x in row-major order under another shape; one size may be -1. Shares "
+             "storage until a "
+             "write.",
+      .operands = {"x"},
+      .attrs = {{"shape", AttrKind::kInts}},
+      .type = reshape_type,
+      .kernel = share,
+      .transpose = reshape_back,
+      .samples = {.calls = {{{"[2,3]"}, {{"shape", Ints{3, -1}}}},
+                            {{"[0,3]"}, {{"shape", Ints{3, 0}}}},
+                            {{"[]"}, {{"shape", Ints{1, 1}}}}}},
+      .errors = {{{"float32[2,3]"}, "cannot view 6 elements as [4]", {{"shape", Ints{4}}}},
+                 {{"float32[2,3]"}, "Only one size can be found", {{"shape", Ints{-1, -1}}}},
+                 {{"float32[2,3]"}, "size -2 of axis 0 is negative", {{"shape", Ints{-2, 3}}}}},
+  });
+  r.define({
+      .name = "expand_dims",
+      .kind = Kind::kLinear,
+      .doc = "x with axes of size 1 put in; `axis` numbers them in the result. Shares storage "
+             "until a write.",
+      .operands = {"x"},
+      .attrs = {{"axis", AttrKind::kInts}},
+      .type = expand_dims_type,
+      .kernel = share,
+      .transpose = reshape_back,
+      .samples = {.calls = {{{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[3]"}, {{"axis", Ints{0, -1}}}}}},
+      .errors = {{{"float32[2]"}, "axis 3", {{"axis", Ints{3}}}, ErrorCode::kOutOfRange}},
+  });
+  r.define({
+      .name = "squeeze",
+      .kind = Kind::kLinear,
+      .doc = "x without the given axes, which must have size 1. Shares storage until a write.",
+      .operands = {"x"},
+      .attrs = {{"axis", AttrKind::kInts}},
+      .type = squeeze_type,
+      .kernel = share,
+      .transpose = reshape_back,
+      .samples = {.calls = {{{"[2,1,3]"}, {{"axis", Ints{1}}}},
+                            {{"[1,2,1]"}, {{"axis", Ints{0, -1}}}}}},
+      .errors = {{{"float32[2,3]"}, "only axes of size 1 can be squeezed", {{"axis", Ints{0}}}}},
+  });
+  r.define({
+      .name = "flatten",
+      .kind = Kind::kComposition,
+      .doc = "x with the axes from `start` to `end` merged into one. Shares storage until a write.",
+      .operands = {"x"},
+      .attrs = {{"start", 0}, {"end", -1}},
+      .lower = lower_flatten,
+      .samples = {.calls = {{{"[2,3,2]"}}, {{"[2,3,2]"}, {{"start", int64_t{1}}}}, {{"[]"}}}},
+      .errors = {{{"float32[2,3]"},
+                  "start must not be after end",
+                  {{"start", int64_t{1}}, {"end", int64_t{0}}}}},
+  });
+}
+
+void define_orders(Registry& r) {
+  r.define({
+      .name = "permute_dims",
+      .kind = Kind::kLinear,
+      .doc = "x with its axes in the order `axes`: axis i of the result is axis axes[i] of x.",
+      .operands = {"x"},
+      .attrs = {{"axes", AttrKind::kInts}},
+      .type = permute_type,
+      .kernel = prepare_permute,
+      .transpose = permute_back,
+      .samples = {.calls = {{{"[2,3]"}, {{"axes", Ints{1, 0}}}},
+                            {{"[2,1,3,2]"}, {{"axes", Ints{-1, 0, 2, 1}}}},
+                            {{"[2,0]"}, {{"axes", Ints{1, 0}}}}}},
+      .errors = {{{"float32[2,3]"},
+                  "axes has 1 entries, but operand 'x' has rank 2",
+                  {{"axes", Ints{0}}}},
+                 {{"float32[2,3]"}, "axis", {{"axes", Ints{0, 0}}}}},
+  });
+  r.define({
+      .name = "matrix_transpose",
+      .kind = Kind::kComposition,
+      .doc = "x with its last two axes swapped.",
+      .operands = {"x"},
+      .lower = lower_matrix_transpose,
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2,3,4]"}}}},
+      .errors = {{{"float32[3]"}, "a matrix needs two axes"}},
+  });
+  r.define({
+      .name = "moveaxis",
+      .kind = Kind::kComposition,
+      .doc =
+          "x with the axes `source` put at the places `destination`; the others keep their order.",
+      .operands = {"x"},
+      .attrs = {{"source", AttrKind::kInts}, {"destination", AttrKind::kInts}},
+      .lower = lower_moveaxis,
+      .samples = {.calls = {{{"[2,3,4]"}, {{"source", Ints{0}}, {"destination", Ints{-1}}}}}},
+      .errors = {{{"float32[2,3]"},
+                  "source has 1 axes and destination 2",
+                  {{"source", Ints{0}}, {"destination", Ints{0, 1}}}}},
+  });
+  r.define({
+      .name = "swapaxes",
+      .kind = Kind::kComposition,
+      .doc = "x with two axes swapped.",
+      .operands = {"x"},
+      .attrs = {{"axis1", AttrKind::kInt}, {"axis2", AttrKind::kInt}},
+      .lower = lower_swapaxes,
+      .samples = {.calls = {{{"[2,3,4]"}, {{"axis1", int64_t{0}}, {"axis2", int64_t{-1}}}}}},
+      .errors = {{{"float32[2]"},
+                  "axis 1",
+                  {{"axis1", int64_t{0}}, {"axis2", int64_t{1}}},
+                  ErrorCode::kOutOfRange}},
+  });
+  r.define({
+      .name = "flip",
+      .kind = Kind::kLinear,
+      .doc = "x with the order of elements reversed along the given axes, by default along all.",
+      .operands = {"x"},
+      .attrs = {{"axis", AttrKind::kInts, none}},
+      .type = flip_type,
+      .kernel = prepare_flip,
+      .transpose =
+          [](Operands, int, const Tensor& ct, const Attrs& attrs) {
+            return attrs.has("axis") ? flip(ct, {.axis = attrs.ints("axis")}) : flip(ct);
+          },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[0]"}}, {{"[]"}}}},
+      .errors = {{{"float32[2]"}, "axis 1", {{"axis", Ints{1}}}, ErrorCode::kOutOfRange}},
+  });
+}
+
+void define_repeats(Registry& r) {
+  r.define({
+      .name = "broadcast_to",
+      .kind = Kind::kLinear,
+      .doc = "x repeated to a larger shape by the rules of broadcasting.",
+      .operands = {"x"},
+      .attrs = {{"shape", AttrKind::kInts}},
+      .type = broadcast_type,
+      .kernel = prepare_broadcast,
+      .transpose = [](Operands in, int, const Tensor& ct,
+                      const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
+      .samples = {.calls = {{{"[3]"}, {{"shape", Ints{4, 3}}}},
+                            {{"[2,1,3]"}, {{"shape", Ints{2, 2, 3}}}},
+                            {{"[1]"}, {{"shape", Ints{0}}}},
+                            {{"[]"}, {{"shape", Ints{2}}}}}},
+      .errors = {{{"float32[3]"}, "sizes 3 and 4 on axis -1", {{"shape", Ints{4}}}},
+                 {{"float32[2,3]"}, "does not broadcast to [3]", {{"shape", Ints{3}}}},
+                 {{"float32[3]"}, "has a negative size", {{"shape", Ints{-1, 3}}}}},
+  });
+  r.define({
+      .name = "broadcast_arrays",
+      .kind = Kind::kComposition,
+      .doc = "All operands broadcast to one shape.",
+      .operands = {{"xs...", kAnyDType}},
+      .results = {"ys..."},
+      .lower = lower_broadcast_arrays,
+      .samples = {.calls = {{{"[3]", "[2,1]"}}, {{"[2]"}}}},
+      .errors = {{{"float32[2]", "float32[3]"}, "sizes 2 and 3 on axis -1"}},
+  });
+  r.define({
+      .name = "tile",
+      .kind = Kind::kComposition,
+      .doc = "x laid out repeatedly, repetitions[i] times along axis i.",
+      .operands = {"x"},
+      .attrs = {{"repetitions", AttrKind::kInts}},
+      .lower = lower_tile,
+      .samples = {.calls = {{{"[2,3]"}, {{"repetitions", Ints{2, 2}}}},
+                            {{"[3]"}, {{"repetitions", Ints{2, 1, 2}}}},
+                            {{"[2,3]"}, {{"repetitions", Ints{2}}}}}},
+      .errors = {{{"float32[2]"}, "axis 0 is repeated -1 times", {{"repetitions", Ints{-1}}}}},
+  });
+  r.define({
+      .name = "repeat",
+      .kind = Kind::kComposition,
+      .doc = "x with each element repeated n times along an axis; without an axis x is flattened "
+             "first.",
+      .operands = {"x"},
+      .attrs = {{"n", AttrKind::kInt}, {"axis", AttrKind::kInts, none}},
+      .lower = lower_repeat,
+      .samples = {.calls = {{{"[2,3]"}, {{"n", int64_t{2}}}},
+                            {{"[2,3]"}, {{"n", int64_t{3}}, {"axis", Ints{0}}}}}},
+      .errors = {{{"float32[2]"}, "axis 0 is repeated -1 times", {{"n", int64_t{-1}}}}},
+  });
+}
+
+}  // namespace
+
+void define_shaping(Registry& r) {
+  define_views(r);
+  define_orders(r);
+  define_repeats(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices with a start, a size and a step per axis, what undoes them, and shifts along axes.
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/kernels/cpu/copy.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+Tensor call_on(std::string_view name, const Tensor& x, std::vector<AttrValue> values) {
+  const Op& op = internal::op(name);
+  const OperandList in({&x});
+  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+}
+
+Types strided_type(const TypeCall& call) {
+  const Ints &starts = call.attrs.ints("starts"), &sizes = call.attrs.ints("sizes"),
+             &steps = call.attrs.ints("steps");
+  const auto rank = at(call.rank(0));
+  ETUDE_REQUIRE(starts.size() == rank && sizes.size() == rank && steps.size() == rank,
+                "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
+  for (int axis = 0; axis < call.rank(0); ++axis) {
+    const int64_t first = starts[at(axis)], size = sizes[at(axis)],
+                  last = first + (size - 1) * steps[at(axis)];
+    const int64_t limit = call.shape(0)[axis];
+    ETUDE_REQUIRE(size >= 0 && (size == 0 || limit == kAny ||
+                                (std::min(first, last) >= 0 && std::max(first, last) < limit)),
+                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first,
+                  steps[at(axis)], axis, limit);
+  }
+  return {call.make(call.dtype(0), Shape(sizes))};
+}
+
+struct SliceParams : KernelParams {
+  kernels::cpu::CopyPlan plan;
+  int64_t offset = 0;      // bytes
+  int64_t zero_bytes = 0;  // of the result, before the copy
+};
+
+// A plan between an array of shape `whole` and its dense slice.
+internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes,
+                                         int64_t item, bool into_whole) {
+  const Ints &starts = attrs.ints("starts"), &steps = attrs.ints("steps");
+  const kernels::cpu::Strides outer = kernels::cpu::dense_strides(whole);
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(Shape(sizes));
+  auto p = internal::make_ref<SliceParams>();
+  Ints strides;
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    strides.push_back(steps[a] * outer[a]);
+    if (sizes[a] > 0) p->offset += starts[a] * outer[a] * item;
+  }
+  const std::span<const int64_t> own(dense.data(), sizes.size());
+  p->plan = into_whole ? kernels::cpu::plan_copy(sizes, own, strides, item)
+                       : kernels::cpu::plan_copy(sizes, strides, own, item);
+  return p;
+}
+
+void prepare_strided(const PrepareCall& call) {
+  const auto p = plan_slice(call.shape(0), call.attrs, call.attrs.ints("sizes"),
+                            itemsize(call.dtype(0)), false);
+  // One contiguous part of the operand.
+  if (p->plan.run != 0 && p->plan.rank == 0) return call.view(0, p->offset);
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const SliceParams*>(k.params);
+        kernels::cpu::copy(q.plan, k.out[0], static_cast<const char*>(k.in[0]) + q.offset);
+        return true;
+      },
+      p);
+}
+
+void prepare_spread(const PrepareCall& call) {
+  const Type& result = *call.out.results[0];
+  const auto p = plan_slice(result.shape(), call.attrs, call.shape(0).to_vector(),
+                            itemsize(call.dtype(0)), true);
+  p->zero_bytes = result.count() == call.types[0]->count() ? 0 : result.bytes();
+  call.set(
+      [](const KernelCall& k) {
+        const auto& q = *static_cast<const SliceParams*>(k.params);
+        std::memset(k.out[0], 0, at(q.zero_bytes));
+        kernels::cpu::copy(q.plan, static_cast<char*>(k.out[0]) + q.offset, k.in[0]);
+        return true;
+      },
+      p);
+}
+
+// Python's rules for start:stop:step on an axis; gives the first index and the number of indices.
+std::pair<int64_t, int64_t> python_range(int64_t start, int64_t stop, int64_t step, int64_t size) {
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  start = std::clamp(start < 0 ? start + size : start, low, high);
+  stop = std::clamp(stop < 0 ? stop + size : stop, low, high);
+  const int64_t span = step > 0 ? stop - start : start - stop;
+  if (span <= 0) return {0, 0};
+  const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
+  return {start, (span - 1) / stride + 1};
+}
+
+Values lower_slice(Operands in, const Attrs& attrs) {
+  const Shape& shape = in[0].shape();
+  const Ints &from = attrs.ints("start"), &to = attrs.ints("stop");
+  const Ints step = attrs.has("step") ? attrs.ints("step") : Ints(from.size(), 1);
+  ETUDE_REQUIRE(
+      from.size() == to.size() && from.size() == step.size() && at(shape.rank()) >= from.size(),
+      "start, stop and step have {}, {} and {} entries for an operand 'x' of shape {}. Give one "
+      "per axis, or "
+      "for the first axes",
+      from.size(), to.size(), step.size(), shape.to_string());
+  Ints starts(at(shape.rank()), 0), sizes = shape.to_vector(), steps(at(shape.rank()), 1);
+  for (std::size_t a = 0; a < from.size(); ++a) {
+    ETUDE_REQUIRE(step[a] != 0, "the step of axis {} is 0. Steps are positive or negative", a);
+    ETUDE_REQUIRE(sizes[a] != kAny, "the size of axis {} of {} is not known", a, shape.to_string());
+    std::tie(starts[a], sizes[a]) = python_range(from[a], to[a], step[a], sizes[a]);
+    steps[a] = sizes[a] > 1 ? step[a] : 1;
+  }
+  return {call_on("strided_slice", in[0], {starts, sizes, steps})};
+}
+
+// The shift of each axis, in [0, size).
+Ints shifts(const Attrs& attrs, const Shape& shape) {
+  const Ints& given = attrs.ints("shift");
+  const std::vector<int> axes = [&] {
+    std::vector<int> out;
+    for (const int64_t a : attrs.ints("axis")) out.push_back(normalize_axis(a, shape.rank()));
+    return out;
+  }();
+  ETUDE_REQUIRE(given.size() == 1 || given.size() == axes.size(),
+                "shift has {} entries for {} axes", given.size(), axes.size());
+  Ints out(at(shape.rank()), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const int64_t size = std::max<int64_t>(shape[axes[i]], 1);
+    const int64_t shift = given[given.size() == 1 ? 0 : i] % size;
+    int64_t& total = out[at(axes[i])];
+    total = ((total + shift) % size + size) % size;
+  }
+  return out;
+}
+
+Values lower_roll(Operands in, const Attrs& attrs) {
+  if (!attrs.has("axis")) {
+    const Tensor flat = reshape(in[0], Ints{in[0].size()});
+    return {reshape(roll(flat, attrs.ints("shift"), {.axis = 0}), in[0].shape())};
+  }
+  Tensor x = in[0];
+  const Ints by = shifts(attrs, x.shape());
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (by[at(axis)] == 0) continue;
+    const int64_t cut = x.shape()[axis] - by[at(axis)];
+    const std::vector<Tensor> parts = split(x, Ints{cut, by[at(axis)]}, {.axis = axis});
+    x = concat({parts[1], parts[0]}, {.axis = axis});
+  }
+  return {x};
+}
+
+}  // namespace
+
+void define_slicing(Registry& r) {
+  r.define({
+      .name = "strided_slice",
+      .space = "internal",
+      .kind = Kind::kLinear,
+      .doc = "sizes[i] elements of axis i of x from starts[i] on, steps[i] apart.",
+      .operands = {"x"},
+      .attrs = {{"starts", AttrKind::kInts},
+                {"sizes", AttrKind::kInts},
+                {"steps", AttrKind::kInts}},
+      .type = strided_type,
+      .kernel = prepare_strided,
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            return call_on("spread_slice", ct,
+                           {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
+          },
+      .samples =
+          {.calls = {{{"[4,3]"},
+                      {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},
+                     {{"[4,3]"},
+                      {{"starts", Ints{1, 0}}, {"sizes", Ints{2, 3}}, {"steps", Ints{1, 1}}}},
+                     {{"[2]"}, {{"starts", Ints{0}}, {"sizes", Ints{0}}, {"steps", Ints{1}}}}}},
+      .errors = {{{"float32[2]"},
+                  "do not lie in axis 0 of size 2",
+                  {{"starts", Ints{1}}, {"sizes", Ints{2}}, {"steps", Ints{1}}}}},
+  });
+  r.define({
+      .name = "spread_slice",
+      .space = "internal",
+      .kind = Kind::kLinear,
+      .doc = "Zeros of the given shape with x put at starts[i], steps[i] apart along axis i.",
+      .operands = {"x"},
+      .attrs = {{"shape", AttrKind::kInts},
+                {"starts", AttrKind::kInts},
+                {"steps", AttrKind::kInts}},
+      .type =
+          [](const TypeCall& call) {
+            return Types{call.make(call.dtype(0), Shape(call.attrs.ints("shape")))};
+          },
+      .kernel = prepare_spread,
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            return call_on("strided_slice", ct,
+                           {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
+          },
+      .samples =
+          {.calls = {{{"[2,2]"},
+                      {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},
+  });
+  r.define({
+      .name = "slice",
+      .kind = Kind::kComposition,
+      .doc = "The part of x from start[i] to before stop[i] along axis i, by Python's rules for "
+             "negative numbers and "
+             "ends beyond the size; missing axes stay whole. Contiguous parts share storage until "
+             "a write.",
+      .operands = {"x"},
+      .attrs = {{"start", AttrKind::kInts},
+                {"stop", AttrKind::kInts},
+                {"step", AttrKind::kInts, none}},
+      .lower = lower_slice,
+      .samples =
+          {.calls = {{{"[4,3]"}, {{"start", Ints{1}}, {"stop", Ints{3}}}},
+                     {{"[4,3]"},
+                      {{"start", Ints{-1, 0}}, {"stop", Ints{0, 9}}, {"step", Ints{-2, 2}}}}}},
+      .errors = {{{"float32[2]"},
+                  "the step of axis 0 is 0",
+                  {{"start", Ints{0}}, {"stop", Ints{1}}, {"step", Ints{0}}}},
+                 {{"float32[2]"},
+                  "start, stop and step have 2, 1 and 2",
+                  {{"start", Ints{0, 0}}, {"stop", Ints{1}}}}},
+  });
+  r.define({
+      .name = "roll",
+      .kind = Kind::kComposition,
+      .doc = "x with its elements moved by `shift` places along the given axes, round the end; "
+             "without axes x is rolled "
+             "as if flat.",
+      .operands = {"x"},
+      .attrs = {{"shift", AttrKind::kInts}, {"axis", AttrKind::kInts, none}},
+      .lower = lower_roll,
+      .samples = {.calls = {{{"[2,3]"}, {{"shift", Ints{1}}}},
+                            {{"[4,3]"}, {{"shift", Ints{-1, 2}}, {"axis", Ints{0, 1}}}},
+                            {{"[0]"}, {{"shift", Ints{1}}}}}},
+      .errors = {{{"float32[2,3]"},
+                  "shift has 2 entries for 1 axes",
+                  {{"shift", Ints{1, 2}}, {"axis", Ints{0}}}}},
+  });
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/optim/optimizer.h"
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+
+namespace etude::optim::internal {
+namespace {
+
+constexpr const char* kUpdates = "updates";
+
+// A path for messages when updates after the first no longer carry paths.
+std::string name_of(const std::string& path, std::size_t index) {
+  return path.empty() ? fmt::format("number {}", index) : "'" + path + "'";
+}
+
+}  // namespace
+
+void throw_unpaired(std::size_t parameters, std::size_t gradients) {
+  ETUDE_THROW(kInvalidArgument,
+              "the model has {} tensors, but the gradients have {}. Pass what gradient() gave for "
+              "this model",
+              parameters, gradients);
+}
+
+void Slots::begin_update(const std::vector<Parameter>& parameters) {
+  if (slots_.empty()) make_slots(parameters);
+  ETUDE_REQUIRE(slots_.size() == parameters.size(),
+                "the model has {} tensors, but the optimiser's state was made for {}. Make a new "
+                "optimiser for another model",
+                parameters.size(), slots_.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [value, gradient, path] = parameters[i];
+    const std::string& known = slots_[i].path;
+    if (!gradient->has_value()) continue;
+    ETUDE_REQUIRE(value->has_value(), "parameter {} is absent, but has a gradient",
+                  name_of(known, i));
+    ETUDE_REQUIRE(gradient->type() == value->type(), "parameter {} is {}, but its gradient is {}",
+                  name_of(known, i), value->type()->to_string(), gradient->type()->to_string());
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      Tensor& state = slots_[i].tensors[k];
+      if (!state.has_value()) state = etude::internal::full(value->type(), 0.0);
+      ETUDE_REQUIRE(state.type() == value->type(), "parameter {} is {}, but its {} is {}",
+                    name_of(known, i), value->type()->to_string(), names_[k],
+                    state.type()->to_string());
+    }
+  }
+  ++updates_;
+}
+
+void Slots::make_slots(const std::vector<Parameter>& parameters) {
+  State pending = pending_;
+  std::vector<Slot> slots;
+  for (const Parameter& parameter : parameters) {
+    Slot& slot = slots.emplace_back();
+    slot.path = parameter.path;
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      const auto found = pending.find(names_[k] + "/" + parameter.path);
+      if (found == pending.end()) continue;
+      slot.tensors[k] = std::move(found->second);
+      pending.erase(found);
+    }
+  }
+  ETUDE_REQUIRE(pending.empty(),
+                "the restored state has '{}', but the model has no tensor of that path",
+                pending.begin()->first);
+  pending_.clear();
+  slots_ = std::move(slots);
+}
+
+State Slots::state() const {
+  State out = pending_;
+  out[kUpdates] = Tensor(updates_);
+  for (const Slot& slot : slots_) {
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      if (slot.tensors[k].has_value()) out[names_[k] + "/" + slot.path] = slot.tensors[k];
+    }
+  }
+  return out;
+}
+
+void Slots::restore(State state) {
+  const auto updates = state.find(kUpdates);
+  ETUDE_REQUIRE(updates != state.end(), "the state has no entry '{}'", kUpdates);
+  const auto count = updates->second.item<std::int64_t>();
+  state.erase(updates);
+  for (const auto& [name, tensor] : state) {
+    bool is_known = false;
+    for (const std::string& prefix : names_) is_known = is_known || name.starts_with(prefix + "/");
+    ETUDE_REQUIRE(is_known, "the state has '{}', but this optimiser keeps only {}", name,
+                  fmt::join(names_, ", "));
+  }
+  updates_ = count;
+  slots_.clear();
+  pending_ = std::move(state);
+}
+
+}  // namespace etude::optim::internal

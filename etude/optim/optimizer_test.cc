@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "etude/base/error.h"
+#include "etude/core/buffer.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/optim/adam.h"
+#include "etude/optim/sgd.h"
+
+namespace etude::optim {
+namespace {
+
+using Vector = std::vector<double>;
+
+// An optimiser of any kind, as a function that updates a vector.
+using Update = std::function<void(Tensor& w, const Tensor& g)>;
+template <class Optimizer>
+Update updater(Optimizer optimizer) {
+  return [optimizer](Tensor& w, const Tensor& g) mutable { optimizer.update(w, g); };
+}
+
+struct Row {
+  const char* name;
+  std::function<Update()> make;
+  Vector expected;
+};
+
+// 1000 steps from 0 with a constant gradient.
+Vector check_a(Update update, DType dtype) {
+  const Vector zero = {0, 0, 0}, slope = {-5, .1, .2};
+  const auto make = [&](const Vector& v) {
+    return dtype == kFloat64 ? Tensor(v) : Tensor(std::vector<float>(v.begin(), v.end()));
+  };
+  Tensor w = make(zero);
+  const Tensor g = make(slope);
+  for (int i = 0; i < 1000; ++i) update(w, g);
+  return w.to_vector<double>();
+}
+
+// 10 steps downhill on (x-1)^2 + 3 (y-x^2)^2 from (-.5, 1).
+Vector check_b(Update update) {
+  Tensor w(Vector{-.5, 1});
+  for (int i = 0; i < 10; ++i) {
+    const Vector at = w.to_vector<double>();
+    const double x = at[0], y = at[1], bend = y - x * x;
+    update(w, Tensor(Vector{2 * (x - 1) - 12 * x * bend, 6 * bend}));
+  }
+  return w.to_vector<double>();
+}
+
+void expect_near(const Vector& got, const Vector& want, double relative, const std::string& name) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], relative * std::abs(want[i]) + 1e-7) << name << " at " << i;
+  }
+}
+
+// spec: O1, O5
+TEST(Optimizer, CheckA) {
+  const auto sgd = [] { return updater(SGD({.lr = 1e-3})); };
+  const auto adam = [] { return updater(Adam({.lr = 1e-3, .eps = 1e-7})); };
+  expect_near(check_a(sgd(), kFloat64), {5, -.1, -.2}, 1e-9, "O1");
+  expect_near(check_a(sgd(), kFloat32), {5.0000668, -.10000112, -.20000224}, 1e-4, "O1 float32");
+  expect_near(check_a(adam(), kFloat64), {1, -.999999, -.9999995}, 1e-7, "O5");
+  expect_near(check_a(adam(), kFloat32), {.9999906, -.9999898, -.9999905}, 1e-4, "O5 float32");
+  expect_near(check_a(updater(Adam({.lr = 1e-3, .eps = 1e-7, .amsgrad = true})), kFloat64),
+              {1, -.999999, -.9999995}, 1e-7, "O7");
+}
+
+// spec: O1, O5, O7, O10
+TEST(Optimizer, CheckB) {
+  const std::vector<Row> rows = {
+      {"O1", [] { return updater(SGD({.lr = .05})); }, {.0868938, .0937815}},
+      {"O1 momentum",
+       [] { return updater(SGD({.lr = .05, .momentum = .9})); },
+       {.4310145, .8082565}},
+      {"O1 nesterov",
+       [] { return updater(SGD({.lr = .05, .momentum = .9, .nesterov = true})); },
+       {.8169063, .6186095}},
+      {"O1 decay", [] { return updater(SGD({.lr = .05, .decay = .1})); }, {-.1856113, .2362492}},
+      {"O1 weight decay",
+       [] { return updater(SGD({.lr = .05, .weight_decay = .01})); },
+       {.0895685, .0927268}},
+      {"O5", [] { return updater(Adam({.lr = .1})); }, {-.2740481, .2113586}},
+      {"O5 weight decay",
+       [] { return updater(Adam({.lr = .1, .weight_decay = .01})); },
+       {-.2724074, .2099546}},
+      {"O7",
+       [] { return updater(Adam({.lr = .1, .beta2 = .5, .amsgrad = true})); },
+       {-.3522234, .3265710}},
+      {"O5 beta2 .5", [] { return updater(Adam({.lr = .1, .beta2 = .5})); }, {-.3648591, .0195620}},
+      {"O10", [] { return updater(AdamW({.lr = .1})); }, {-.2675755, .2049683}},
+  };
+  for (const Row& row : rows) expect_near(check_b(row.make()), row.expected, 1e-6, row.name);
+}
+
+// v = g at the first update in spite of dampening, then v = momentum v + (1 - dampening) g.
+// spec: O1
+TEST(Optimizer, Dampening) {
+  SGD sgd({.lr = 1, .momentum = .5, .dampening = .75});
+  Tensor w(Vector{0});
+  const Tensor g(Vector{1});
+  const Vector expected = {-1, -1.75, -2.375};  // v = 1, .75, .625
+  for (const double want : expected) {
+    sgd.update(w, g);
+    EXPECT_DOUBLE_EQ(w.item<double>(), want);
+  }
+}
+
+struct Line {
+  Tensor w, b;
+};
+
+// The first step after which weight and bias of y = w x + b stay that near to y = x + 1.
+template <class Optimizer>
+int steps_to_fit(Optimizer optimizer) {
+  Line line{Tensor(Vector{.8}), Tensor(Vector{.8})}, slope;
+  for (int step = 1; step <= 1000; ++step) {
+    const double w = line.w.item<double>(), b = line.b.item<double>();
+    double dw = 0, db = 0;
+    for (int i = -100; i <= 100; ++i) {
+      const double x = i * .01, off = w * x + b - (x + 1);
+      dw += 2 * off * x / 201;
+      db += 2 * off / 201;
+    }
+    slope.w = Tensor(Vector{dw});
+    slope.b = Tensor(Vector{db});
+    optimizer.update(line, slope);
+    if (std::abs(line.w.item<double>() - 1) < 1e-2 && std::abs(line.b.item<double>() - 1) < 1e-2) {
+      return step;
+    }
+  }
+  return -1;
+}
+
+// spec: O16
+TEST(Optimizer, FitsALineAsFastAsItShould) {
+  EXPECT_EQ(steps_to_fit(SGD()), 444);
+  EXPECT_EQ(steps_to_fit(Adam()), 349);
+  EXPECT_EQ(steps_to_fit(Adam({.amsgrad = true})), 352);
+  EXPECT_EQ(steps_to_fit(AdamW()), 358);
+}
+
+struct Model {
+  Tensor large, small;
+  std::vector<Tensor> more;
+};
+
+Tensor ramp(std::int64_t n, float scale) {
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = scale * (static_cast<float>(i % 97) - 40.0f);
+  }
+  return Tensor(values);
+}
+
+Model model(float scale) { return {ramp(100'000, scale), ramp(3, scale), {ramp(70'001, scale)}}; }
+
+std::vector<const void*> addresses(const Model& m) {
+  return {TensorAccess::data(m.large), TensorAccess::data(m.small), TensorAccess::data(m.more[0])};
+}
+
+template <class Optimizer>
+void expect_in_place(Optimizer optimizer) {
+  Model m = model(1);
+  const Model g = model(.1f);
+  optimizer.update(m, g);
+  const auto before = addresses(m);
+  const MemoryScope scope;
+  for (int i = 0; i < 3; ++i) optimizer.update(m, g);
+  EXPECT_EQ(addresses(m), before);
+  EXPECT_LT(scope.stats().peak_bytes, 4096);  // the rates and list of results only
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+}
+
+// spec: V23
+TEST(Optimizer, UpdatesInPlaceWithoutAllocating) {
+  expect_in_place(SGD());
+  expect_in_place(SGD({.momentum = .9}));
+  expect_in_place(Adam());
+  expect_in_place(AdamW({.amsgrad = true}));
+}
+
+// spec: V2, V30, V32
+TEST(Optimizer, ACopyOfTheModelKeepsItsValues) {
+  Model m = model(1);
+  const Model g = model(.1f), kept = m;
+  AdamW optimizer;
+  optimizer.update(m, g);
+  EXPECT_TRUE(same_value(kept.large, model(1).large));
+  EXPECT_FALSE(same_value(m.large, kept.large));
+}
+
+// spec: V56
+TEST(Optimizer, ACopyGoesOnByItself) {
+  Model a = model(1);
+  const Model g = model(.1f);
+  Adam optimizer({.lr = .1});
+  optimizer.update(a, g);
+  Model b = a;
+  Adam twin = optimizer;
+  for (int i = 0; i < 3; ++i) optimizer.update(a, g);
+  for (int i = 0; i < 3; ++i) twin.update(b, g);
+  EXPECT_TRUE(same_value(a.large, b.large));
+  EXPECT_TRUE(same_value(a.more[0], b.more[0]));
+  EXPECT_EQ(twin.updates(), 4);
+}
+
+TEST(Optimizer, AbsentGradientsLeaveTheirParameter) {
+  Model m = model(1);
+  Model g = model(.1f);
+  g.large = Tensor();
+  AdamW optimizer;
+  optimizer.update(m, g);
+  EXPECT_TRUE(same_value(m.large, model(1).large));
+  EXPECT_FALSE(same_value(m.small, model(1).small));
+}
+
+// spec: V35 (thread counts), performance rule: bits do not depend on threads
+TEST(Optimizer, SameBitsForEveryThreadCount) {
+  std::vector<Model> results;
+  for (const int threads : {1, 2, 7}) {
+    set_thread_count(threads);
+    Model m = model(1);
+    const Model g = model(.1f);
+    AdamW optimizer({.lr = .1, .amsgrad = true});
+    for (int i = 0; i < 3; ++i) optimizer.update(m, g);
+    results.push_back(m);
+  }
+  set_thread_count(0);
+  for (const Model& m : results) {
+    EXPECT_TRUE(same_value(m.large, results[0].large));
+    EXPECT_TRUE(same_value(m.more[0], results[0].more[0]));
+  }
+}
+
+// spec: K3
+TEST(Optimizer, StateIsNamedAfterTheModelAndRestoresExactly) {
+  Model m = model(1);
+  const Model g = model(.1f);
+  Adam optimizer({.lr = .1});
+  for (int i = 0; i < 3; ++i) optimizer.update(m, g);
+  const State state = optimizer.state();
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state) names.push_back(name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"mean/large", "mean/more/0", "mean/small", "updates",
+                                      "variance/large", "variance/more/0", "variance/small"}));
+  Adam other({.lr = .1});
+  other.restore(state);
+  EXPECT_EQ(other.state().size(), state.size());
+  Model n = m;
+  optimizer.update(m, g);
+  other.update(n, g);
+  EXPECT_TRUE(same_value(m.large, n.large));
+  EXPECT_EQ(other.updates(), 4);
+}
+
+template <class Fn>
+std::string failure(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Optimizer, MistakesAreNamed) {
+  Model m = model(1), g = model(1);
+  g.more[0] = Tensor({1.0, 2.0});
+  Adam adam;
+  EXPECT_NE(failure([&] {
+              adam.update(m, g);
+            }).find("parameter 'more/0' is float32[70001], but its gradient is float32[2]"),
+            std::string::npos);
+  g.more.clear();
+  EXPECT_NE(failure([&] { adam.update(m, g); }).find("3 tensors, but the gradients have 2"),
+            std::string::npos);
+  EXPECT_NE(failure([] { SGD({.nesterov = true}); }).find("nesterov needs a momentum"),
+            std::string::npos);
+  EXPECT_NE(failure([] { Adam({.beta1 = 1}); }).find("beta1 is 1"), std::string::npos);
+  SGD sgd({.momentum = .9});
+  EXPECT_NE(failure([&] {
+              sgd.restore({{"updates", Tensor(1)}, {"mean/w", Tensor(1.0)}});
+            }).find("'mean/w', but this optimiser keeps only velocity"),
+            std::string::npos);
+  EXPECT_NE(failure([&] { sgd.restore({}); }).find("no entry 'updates'"), std::string::npos);
+  sgd.restore({{"updates", Tensor(1)}, {"velocity/w", Tensor(1.0)}});
+  Model n = model(1);
+  EXPECT_NE(failure([&] { sgd.update(n, model(1)); }).find("'velocity/w', but the model has no"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace etude::optim

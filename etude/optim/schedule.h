@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules: options of optimisers that change from update to update. A number is a schedule too.
+// Used as option values: Adam({.lr = cosine(3e-3, steps)}).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace optim {
+
+// A value for every update, counted from 0. A plain value; thread-safe to read if its function is.
+class Schedule {
+ public:
+  template <class T>
+  requires std::integral<T> || std::floating_point<T> Schedule(
+      T constant)  // NOLINT(google-explicit-constructor): a number is a schedule
+      : constant_(static_cast<double>(constant)) {}
+  template <class F>
+  requires(std::is_invocable_r_v<double, const F&, std::int64_t> && !std::same_as<F, Schedule>)
+      Schedule(
+          F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
+      : function_(std::move(function)) {}
+
+  double operator()(std::int64_t update) const { return function_ ? function_(update) : constant_; }
+
+ private:
+  double constant_ = 0;
+  std::function<double(std::int64_t)> function_;
+};
+
+// In what follows `base` is the value to start from and T a number of updates.
+// throws (all): kInvalidArgument for a T below 1 and for lists that do not fit together.
+
+Schedule constant(double value);
+// values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
+Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values);
+// base times factor^floor(t / every).
+Schedule step(double base, double factor, std::int64_t every);
+// base times rate^t.
+Schedule exponential(double base, double rate);
+// base / (1 + rate t).
+Schedule inverse_time(double base, double rate);
+// From base to `end` in T updates, along a power of what is left.
+Schedule polynomial(double base, double end, double power, std::int64_t T);
+// Half a wave from base to `end` in T updates, `end` afterwards.
+Schedule cosine(double base, std::int64_t T, double end = 0);
+// The same again and again; each time `mult` times as long.
+Schedule cosine_restarts(double base, std::int64_t T, double mult = 1, double end = 0);
+// Rises in equal steps, base at the update T - 1 and afterwards.
+Schedule linear_warmup(double base, std::int64_t T);
+
+struct OneCycleOptions {
+  double rise = 0.3;       // part of T in which the value grows
+  double div = 25;         // starts at max / div
+  double final_div = 1e4;  // ends at max / div / final_div
+};
+// Up to `max` and down again in T updates, along half waves.
+Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options = {});
+// Rises like linear_warmup, then falls with the root of the update number.
+Schedule inverse_sqrt(double base, std::int64_t warmup);
+
+// The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
+Schedule chain(std::vector<Schedule> factors);
+// One after the other: schedule i runs, from its own update 0, until bounds[i].
+Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds);
+// `then` from its update 0 after T updates that rise linearly to its first value.
+Schedule warmup(std::int64_t T, Schedule then);
+
+}  // namespace optim
+}  // namespace etude

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "etude/base/error.h"
+
+namespace etude::optim {
+namespace {
+
+struct Row {
+  const char* name;
+  Schedule schedule;
+  std::vector<std::pair<std::int64_t, double>> values;
+};
+
+// spec: LR1, LR2, LR3, LR4, LR5, LR6, LR7, LR8, LR9, LR10
+TEST(Schedule, CheckValues) {
+  const std::vector<Row> rows = {
+      {"LR1 constant", constant(.1), {{0, .1}, {1000, .1}}},
+      {"LR1 piecewise",
+       piecewise({2, 5}, {.1, .05, .01}),
+       {{0, .1}, {1, .1}, {2, .05}, {4, .05}, {5, .01}}},
+      {"LR2", step(.1, .5, 3), {{0, .1}, {2, .1}, {3, .05}, {6, .025}}},
+      {"LR3", exponential(.1, .9), {{0, .1}, {10, .0348678}}},
+      {"LR4", inverse_time(.1, .1), {{0, .1}, {10, .05}}},
+      {"LR5", polynomial(.1, .01, 2, 10), {{0, .1}, {5, .0325}, {10, .01}, {20, .01}}},
+      {"LR6", cosine(.1, 10), {{0, .1}, {2, .0904508}, {5, .05}, {10, 0}, {25, 0}}},
+      {"LR7", cosine_restarts(.1, 4, 2), {{0, .1}, {3, .0146447}, {4, .1}, {8, .05}, {12, .1}}},
+      {"LR7 equal", cosine_restarts(.1, 4), {{4, .1}, {6, .05}, {8, .1}}},
+      {"LR8", linear_warmup(.1, 4), {{0, .025}, {2, .075}, {3, .1}, {9, .1}}},
+      {"LR9",
+       one_cycle(.1, 10),
+       {{0, .004}, {1, .052}, {2, .1}, {5, .0611262}, {9, 4e-7}, {12, 4e-7}}},
+      {"LR10", inverse_sqrt(.1, 4), {{0, .025}, {3, .1}, {15, .05}}},
+      {"chain", chain({constant(.1), step(1, .5, 3)}), {{0, .1}, {3, .05}}},
+      {"join", join({constant(.1), exponential(.2, .5)}, {3}), {{2, .1}, {3, .2}, {4, .1}}},
+      {"warmup", warmup(4, cosine(.1, 10)), {{0, .025}, {3, .1}, {4, .1}, {9, .05}, {14, 0}}},
+  };
+  for (const Row& row : rows) {
+    for (const auto& [update, value] : row.values) {
+      EXPECT_NEAR(row.schedule(update), value, 5e-8) << row.name << " at " << update;
+    }
+  }
+}
+
+TEST(Schedule, NumbersAndFunctionsAreSchedules) {
+  const Schedule number = 3, function = [](std::int64_t t) { return 0.5 * static_cast<double>(t); };
+  EXPECT_EQ(number(7), 3.0);
+  EXPECT_EQ(function(7), 3.5);
+}
+
+TEST(Schedule, ListsMustFit) {
+  const auto message = [](auto make) -> std::string {
+    try {
+      make();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message([] {
+              piecewise({1, 2}, {.1, .2});
+            }).find("2 bounds separate 3 parts, but 2"),
+            std::string::npos);
+  EXPECT_NE(message([] { join({.1, .2, .3}, {5, 2}); }).find("do not rise"), std::string::npos);
+  EXPECT_NE(message([] { cosine(.1, 0); }).find("cosine: 0 updates"), std::string::npos);
+  EXPECT_NE(message([] { cosine_restarts(.1, 4, .5); }).find("mult is 0.5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace etude::optim

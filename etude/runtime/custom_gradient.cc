@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/custom_gradient.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/call.h"
+
+namespace etude::internal {
+namespace {
+
+// Calls fn for each tape context of this thread, innermost first.
+template <class Fn>
+void each_tape(Fn&& fn) {
+  for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
+    if (auto* tape = dynamic_cast<TapeContext*>(c)) fn(tape->tape());
+  }
+}
+
+Tensor call_view(const Op& op, const Tensor& x) {
+  const OperandList in({&x});
+  return only(execute(op, in.view(), op.default_attrs(), {}));
+}
+
+}  // namespace
+
+void ReadList::variable_read(const Variable& variable, const Tensor& snapshot) {
+  const bool known = std::any_of(variables.begin(), variables.end(),
+                                 [&](const Variable& v) { return v.ref() == variable.ref(); });
+  if (!variable.trainable() || known) return;
+  variables.push_back(variable);
+  snapshots.push_back(snapshot);
+}
+
+void ReadList::remove(const LeafList& arguments) {
+  for (const LeafRef& leaf : arguments.items()) {
+    if (leaf.variable == nullptr) continue;
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (variables[i].ref() != leaf.variable->ref()) continue;
+      variables.erase(variables.begin() + static_cast<std::ptrdiff_t>(i));
+      snapshots.erase(snapshots.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+  }
+}
+
+UntapedScope::UntapedScope() {
+  while (dynamic_cast<TapeContext*>(&ContextStack::top()) != nullptr) {
+    tapes_.push_back(&ContextStack::top());
+    ContextStack::remove(*tapes_.back());
+  }
+}
+
+UntapedScope::~UntapedScope() {
+  while (!tapes_.empty()) {
+    ContextStack::push(*tapes_.back());
+    tapes_.pop_back();
+  }
+}
+
+bool is_taped(std::span<const Tensor> inputs) {
+  bool taped = false;
+  each_tape([&](Tape& tape) { taped = taped || tape.should_record(inputs); });
+  return taped;
+}
+
+Tensor untaped_copy(const Tensor& x) {
+  static const Op& identity = op("identity");
+  const UntapedScope scope;
+  return call_view(identity, x);
+}
+
+void record_on_tapes(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                     const Pullback& pullback, std::string_view name) {
+  each_tape([&](Tape& tape) { tape.record(inputs, outputs, pullback, name, {}); });
+}
+
+std::vector<Tensor> values_of(const LeafList& leaves) {
+  std::vector<Tensor> out;
+  for (const LeafRef& leaf : leaves.items()) {
+    out.push_back(leaf.tensor != nullptr ? *leaf.tensor : leaf.variable->read());
+  }
+  return out;
+}
+
+void throw_unlisted_variables(const std::vector<Variable>& variables) {
+  std::vector<std::string> names;
+  for (const Variable& v : variables) {
+    names.push_back(v.name().empty() ? fmt::format("the one made at {}:{}", v.where().file, v.where().line)
+                                     : "'" + v.name() + "'");
+  }
+  Error error(ErrorCode::kFailedPrecondition,
+              fmt::format("the function reads Variables that are not arguments ({}), but its pullback "
+                          "gives no gradients for them. Pass them as arguments, or let the pullback "
+                          "take std::span<const Variable> last and return their gradients too",
+                          fmt::join(names, ", ")));
+  error.name_op("custom_gradient");
+  throw error;
+}
+
+Tensor stop_leaf(const Tensor& x) {
+  static const Op& stop = op("stop_gradient");
+  return x.has_value() ? call_view(stop, x) : Tensor();
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivative rules for functions: custom_gradient, recompute_grad, stop_gradient. Each takes a
+// callable and gives one, and holds in every context. Rules of ops are in their records.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/core/ambient.h"
+#include "etude/runtime/gradient.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Notes the trainable Variables that are read while it lives.
+class ReadList final : public VariableReader {
+ public:
+  ReadList() { start_reading(); }
+  void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  void stop() { stop_reading(); }
+  // Leaves out the Variables among the arguments.
+  void remove(const LeafList& arguments);
+
+  std::vector<Variable> variables;
+  std::vector<Tensor> snapshots;
+};
+
+// While alive, the tapes on top of this thread's contexts do not record.
+class UntapedScope {
+ public:
+  UntapedScope();
+  UntapedScope(const UntapedScope&) = delete;
+  UntapedScope& operator=(const UntapedScope&) = delete;
+  ~UntapedScope();
+
+ private:
+  std::vector<Context*> tapes_;  // outermost last
+};
+
+// Whether a tape of this thread would record a call on these.
+bool is_taped(std::span<const Tensor> inputs);
+// The value under a new identity that no tape knows.
+Tensor untaped_copy(const Tensor& x);
+// Records the call on every tape of this thread that watches an input.
+void record_on_tapes(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                     const Pullback& pullback, std::string_view name);
+// The tensors that stand for arguments; a Variable is read.
+std::vector<Tensor> values_of(const LeafList& leaves);
+// throws: kFailedPrecondition that lists them, unless there are none.
+[[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
+
+// Collects what a pullback returned: tensors, tuples and vectors of them.
+class FlatGradients {
+ public:
+  template <class G>
+  explicit FlatGradients(const G& g) {
+    each_leaf(g, *this);
+  }
+  void operator()(const Tensor& g) { items.push_back(g); }
+  template <class T>
+  void operator()(const T&) {}
+  std::vector<Tensor> items;
+};
+
+template <class R>
+struct IsTupleLike : std::false_type {};
+template <class... T>
+struct IsTupleLike<std::tuple<T...>> : std::true_type {};
+template <class A, class B>
+struct IsTupleLike<std::pair<A, B>> : std::true_type {};
+
+// Calls fn(dy...) with one tangent per member of a tuple result, else with the one tangent.
+template <class R, class Fn>
+decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
+  LeafGradients leaves(std::move(dy));
+  if constexpr (IsTupleLike<R>::value) {
+    return std::apply(fn, build_tangent(like, leaves));
+  } else {
+    return fn(build_tangent(like, leaves));
+  }
+}
+
+// Gives each tensor leaf of a result an identity of its own.
+struct UntapedLeaves {
+  void operator()(Tensor& leaf) {
+    if (leaf.has_value()) leaf = untaped_copy(leaf);
+  }
+  template <class T>
+  void operator()(T&) {}
+};
+
+// The same structure without values: what tells shapes and lengths but holds no memory.
+template <class R>
+R skeleton_of(R value) {
+  auto each = [](auto& leaf) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Tensor>) {
+      if (leaf.has_value()) leaf = leaf.type()->ghost();
+    }
+  };
+  each_leaf(value, each);
+  return value;
+}
+
+template <class Rule, class... X>
+auto run_custom(const Rule& rule, const X&... x) {
+  const std::tuple<const X&...> arguments(x...);
+  const LeafList leaves(arguments);
+  std::vector<Tensor> inputs = values_of(leaves);
+  ReadList reads;
+  auto [value, pull] = std::invoke(rule, x...);
+  reads.stop();
+  reads.remove(leaves);
+  using P = std::decay_t<decltype(pull)>;
+  UntapedLeaves fresh;
+  each_leaf(value, fresh);
+  const std::vector<Variable> variables = reads.variables;
+  const auto takes_variables = [&] {
+    return with_cotangents(value, {}, [](auto&&... dy) {
+      return std::bool_constant<
+          std::is_invocable_v<const P&, decltype(dy)..., std::span<const Variable>>>();
+    });
+  };
+  constexpr bool kTakesVariables = decltype(takes_variables())::value;
+  if constexpr (!kTakesVariables) {
+    if (!variables.empty()) throw_unlisted_variables(variables);
+  }
+  inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
+  if (!is_taped(inputs)) return std::move(value);
+  const LeafList results(value);
+  const Pullback back = [pull = std::move(pull), variables,
+                         like = skeleton_of(value)](std::span<const Tensor> dy) {
+    return with_cotangents(like, {dy.begin(), dy.end()}, [&](auto&&... each) {
+      if constexpr (kTakesVariables) {
+        auto [of_x, of_variables] = pull(each..., std::span<const Variable>(variables));
+        std::vector<Tensor> all = FlatGradients(of_x).items;
+        all.insert(all.end(), of_variables.begin(), of_variables.end());
+        return all;
+      } else {
+        return FlatGradients(pull(each...)).items;
+      }
+    });
+  };
+  record_on_tapes(inputs, values_of(results), back, "custom_gradient");
+  return std::move(value);
+}
+
+// Runs f without tapes; the tape keeps the inputs and runs f again when a gradient arrives.
+template <class F, class... X>
+auto run_recomputed(const F& f, const X&... x) {
+  using R = std::decay_t<decltype(std::invoke(f, x...))>;
+  const std::tuple<const X&...> arguments(x...);
+  const LeafList leaves(arguments);
+  std::vector<Tensor> inputs = values_of(leaves);
+  const Generator generator = ambient().generator;
+  const Phase phase = ambient().phase;
+  ReadList reads;
+  R value = [&] {
+    const UntapedScope untaped;
+    return std::invoke(f, x...);
+  }();
+  reads.stop();
+  reads.remove(leaves);
+  const std::size_t of_arguments = inputs.size();
+  inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
+  if (!is_taped(inputs)) return value;
+  UntapedLeaves fresh;
+  each_leaf(value, fresh);
+  const Pullback back = [f, inputs, of_arguments, variables = reads.variables, generator, phase,
+                         held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
+    const SeedScope seed(generator);
+    const PhaseScope in_phase(phase);
+    const std::span<const Tensor> snapshots = std::span(inputs).subspan(of_arguments);
+    const VariableReplay replay(variables, snapshots);
+    GradientTape tape({.watch_variables = false});
+    std::tuple<X...> again = held;
+    FreshLeaves watch(tape);
+    each_leaf(again, watch);
+    for (const Tensor& s : snapshots) tape.watch(s);
+    const R result = std::apply([&](const auto&... a) { return std::invoke(f, a...); }, again);
+    const std::vector<Tensor> snapshot_list(snapshots.begin(), snapshots.end());
+    return GradientTapeAccess::sweep_arrived(tape, LeafList(result), dy,
+                                             LeafList(std::tie(again, snapshot_list)));
+  };
+  record_on_tapes(inputs, values_of(LeafList(value)), back, "recompute_grad");
+  return value;
+}
+
+template <class F>
+auto stop_leaf(const F& x) {
+  return x;
+}
+Tensor stop_leaf(const Tensor& x);
+
+}  // namespace internal
+
+// A function with a derivative of its own: r(x...) gives std::pair{value, pullback}, where
+// pullback(dy...) gives the gradients of x..., one bare or several in a tuple. Where r reads trainable
+// Variables, pullback(dy..., std::span<const Variable>) gives std::pair of those and of a
+// std::vector<Tensor> with the gradients of the Variables. Calls in r and in the pullback are
+// recorded by outer tapes, so higher derivatives are those of the pullback.
+//
+// throws (when called): kFailedPrecondition if r reads Variables that the pullback does not take.
+template <class Rule>
+auto custom_gradient(Rule r) {
+  return [r = std::move(r)](const auto&... x) { return internal::run_custom(r, x...); };
+}
+// The same, with f where no derivative is asked for.
+template <class F, class Rule>
+auto custom_gradient(F f, Rule r) {
+  return [f = std::move(f), r = std::move(r)](const auto&... x) {
+    using R = std::decay_t<decltype(std::invoke(r, x...).first)>;
+    if (ContextStack::is_eager()) return R(std::invoke(f, x...));
+    return R(internal::run_custom(r, x...));
+  };
+}
+
+// A function like f whose calls are not recorded: when a gradient arrives, f runs once more on its
+// inputs, with the same random numbers and the same values of Variables.
+template <class F>
+auto recompute_grad(F f) {
+  return [f = std::move(f)](const auto&... x) { return internal::run_recomputed(f, x...); };
+}
+
+// The same values without derivatives: a Tensor, or a structure of tensors.
+template <Structure X>
+auto stop_gradient(const X& x) {
+  if constexpr (std::is_same_v<X, Variable>) {
+    return internal::stop_leaf(x.read());
+  } else {
+    X out = x;
+    auto each = [](auto& leaf) { leaf = internal::stop_leaf(leaf); };
+    internal::each_leaf(out, each);
+    return out;
+  }
+}
+
+}  // namespace ETUDE_API etude

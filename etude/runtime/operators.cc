@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/operators.h"
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+
+namespace etude {
+namespace {
+
+Tensor one_hot(const Tensor& like, int64_t at) {
+  std::vector<double> values(static_cast<std::size_t>(like.size()));
+  values[static_cast<std::size_t>(at)] = 1;
+  return internal::cast(Tensor(values, like.shape()), like.dtype());
+}
+
+// Tensors joined along a new axis, with the shape a + b.
+Tensor join(const std::vector<Tensor>& parts, int64_t axis, const Shape& a, const Shape& b) {
+  const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
+  const Tensor all = internal::only(internal::call_list(stack, parts, stack.attrs({axis}), {}));
+  std::vector<int64_t> sizes = a.to_vector();
+  sizes.insert(sizes.end(), b.begin(), b.end());
+  const OperandList in({&all});
+  return internal::only(execute(reshape, in.view(), reshape.attrs({sizes}), {}));
+}
+
+}  // namespace
+
+namespace internal {
+
+void PushedLeaves::operator()(Tensor& leaf, const Tensor& t) {
+  if (!leaf.has_value() || !t.has_value()) return;
+  static const Op& identity = op("identity");
+  const OperandList in({&leaf});
+  leaf = only(execute(identity, in.view(), identity.default_attrs(), {}));
+  context_.set_tangent(leaf, t);
+}
+
+std::vector<Tensor> tangents_of(const JvpContext& context, const LeafList& leaves) {
+  std::vector<Tensor> out;
+  for (const LeafRef& leaf : leaves.items()) {
+    out.push_back(leaf.tensor != nullptr ? context.tangent(*leaf.tensor) : Tensor());
+  }
+  return out;
+}
+
+Tensor ones_like(const Tensor& x) { return full(x.type(), 1); }
+
+void Seeds::add(const Tensor& value, const Tensor& ct) {
+  if (value.has_value() && ct.has_value() && value.shape() != ct.shape()) {
+    Error error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("cotangent {} has shape {}, but the result has shape {}. They must be equal",
+                    items_.size(), ct.shape().to_string(), value.shape().to_string()));
+    error.name_op("pullback");
+    throw error;
+  }
+  // An absent cotangent means that nothing arrives there; an absent seed would mean ones.
+  items_.push_back(ct.has_value() || !value.has_value() ? ct : zero_tangent(value));
+}
+
+}  // namespace internal
+
+Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  const auto [y, pull] = value_with_pullback(f, x);
+  std::vector<Tensor> parts;
+  if (x.size() < y.size()) {
+    for (int64_t i = 0; i < x.size(); ++i) parts.push_back(jvp(f, x, one_hot(x, i)).second);
+    return join(parts, y.rank(), y.shape(), x.shape());
+  }
+  for (int64_t i = 0; i < y.size(); ++i) parts.push_back(to_dense(pull(one_hot(y, i))));
+  return join(parts, 0, y.shape(), x.shape());
+}
+
+Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  return jacobian([&](const Tensor& y) -> Tensor { return gradient(f, y); }, x);
+}
+
+}  // namespace etude

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differential operators beyond gradient: pullbacks, forward mode, second order, jacobians. Part of
+// gradient.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/runtime/gradient.h"
+#include "etude/runtime/jvp.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Gives leaves an identity of their own and the tangents t, for forward mode.
+class PushedLeaves {
+ public:
+  explicit PushedLeaves(JvpContext& context) : context_(context) {}
+  void operator()(Tensor& leaf, const Tensor& t);
+  template <class T, class U>
+  void operator()(T&, const U&) {
+    static_assert(!std::is_same_v<T, Variable>,
+                  "etude: forward mode does not follow Variables; pass their values");
+  }
+
+ private:
+  JvpContext& context_;
+};
+// The tangents of tensors, absent where they do not depend on anything that moves.
+std::vector<Tensor> tangents_of(const JvpContext& context, const LeafList& leaves);
+Tensor ones_like(const Tensor& x);
+
+template <class T>
+struct IsTuple : std::false_type {};
+template <class... T>
+struct IsTuple<std::tuple<T...>> : std::true_type {};
+
+// fn(x), or fn of the members of a tuple.
+template <class X, class Fn>
+auto spread(const X& x, Fn&& fn) {
+  if constexpr (IsTuple<X>::value) {
+    return std::apply(fn, x);
+  } else {
+    return fn(x);
+  }
+}
+
+// The cotangents of a result as seeds: one per tensor leaf of the value, checked against it.
+class Seeds {
+ public:
+  void operator()(const Tensor& value, const Tensor& ct) { add(value, ct); }
+  template <class T, class U>
+  void operator()(const T&, const U&) {}
+  const std::vector<Tensor>& items() const { return items_; }
+
+ private:
+  // throws: kInvalidArgument if the shapes differ.
+  void add(const Tensor& value, const Tensor& ct);
+  std::vector<Tensor> items_;
+};
+
+template <class R, class... X>
+struct PulledRun {
+  explicit PulledRun(const X&... x) : fresh(x...) {}
+  GradientTape tape{{.persistent = true, .watch_variables = false}};
+  std::tuple<X...> fresh;
+  std::optional<R> value;
+};
+
+}  // namespace internal
+
+// Cotangents of a result to cotangents of the arguments. Owns what it needs, so it may outlive the
+// arguments; holds their values until it dies. threads: safe to call, also at the same time.
+template <class R, class... X>
+class PullbackOf {
+ public:
+  explicit PullbackOf(std::shared_ptr<internal::PulledRun<R, X...>> run) : run_(std::move(run)) {}
+
+  // throws: kInvalidArgument for a cotangent of another shape than the result's.
+  auto operator()(const tangent_t<R>& ct) const {
+    internal::Seeds seeds;
+    internal::zip_leaves(std::as_const(*run_->value), ct, seeds);
+    internal::LeafGradients found(
+        internal::GradientTapeAccess::sweep(run_->tape, internal::LeafList(*run_->value),
+                                            internal::LeafList(run_->fresh), seeds.items()),
+        true);
+    return internal::pick_tangents<X...>(internal::build_tangent(run_->fresh, found));
+  }
+
+ private:
+  std::shared_ptr<internal::PulledRun<R, X...>> run_;
+};
+
+// f(x...) of any differentiable type, and its pullback.
+template <class F, class... X>
+auto value_with_pullback(const F& f, const X&... x) {
+  internal::require_arguments<X...>();
+  using Result = std::decay_t<decltype(std::invoke(f, internal::pass(x)...))>;
+  static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
+  auto run = std::make_shared<internal::PulledRun<Result, X...>>(x...);
+  internal::FreshLeaves watch(run->tape);
+  internal::each_leaf(run->fresh, watch);
+  run->value.emplace(std::apply(
+      [&](const auto&... a) -> Result { return std::invoke(f, internal::pass(a)...); }, run->fresh));
+  internal::GradientTapeAccess::freeze(run->tape);
+  return std::pair{*run->value, PullbackOf<Result, X...>(run)};
+}
+template <class F, class... X>
+auto pullback(const F& f, const X&... x) {
+  return value_with_pullback(f, x...).second;
+}
+// The value at the arguments, and the cotangents of the arguments; a tuple stands for several.
+template <class F, class X, class Ct>
+auto vjp(const F& f, const X& primals, const Ct& cotangent) {
+  auto both =
+      internal::spread(primals, [&](const auto&... x) { return value_with_pullback(f, x...); });
+  auto moved = both.second(cotangent);
+  return std::pair{std::move(both.first), std::move(moved)};
+}
+
+// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
+// several arguments.
+template <class F, class X>
+auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents) {
+  internal::require_arguments<X>();
+  X fresh = primals;
+  JvpContext context;
+  internal::PushedLeaves push(context);
+  internal::zip_leaves(fresh, tangents, push);
+  auto value = internal::spread(
+      fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+  static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+  internal::LeafGradients found(internal::tangents_of(context, internal::LeafList(value)), true);
+  auto tangent = internal::build_tangent(value, found);
+  return std::pair{std::move(value), std::move(tangent)};
+}
+// The linear map that f is near x...: tangents of the arguments to the tangent of the result.
+template <class F, class... X>
+auto differential(const F& f, const X&... x) {
+  return [f, x = std::tuple<X...>(x...)](const tangent_t<X>&... t) {
+    return jvp(f, x, std::tuple<tangent_t<X>...>(t...)).second;
+  };
+}
+// The derivative of f along its one argument, in forward mode.
+template <class F>
+auto derivative(const F& f, const Tensor& x) {
+  return jvp(f, x, internal::ones_like(x)).second;
+}
+
+// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands for
+// several arguments.
+template <class F, class X>
+auto hvp(const F& f, const X& x, const tangent_t<X>& v) {
+  if constexpr (internal::IsTuple<X>::value) {
+    return jvp([&](const auto&... y) { return gradient(f, y...); }, x, v).second;
+  } else {
+    return jvp([&](const X& y) { return gradient(f, y); }, x, v).second;
+  }
+}
+
+// All derivatives of f at x: [shape of f(x)..., shape of x...]. Rows in reverse mode, or columns in
+// forward mode, whichever are fewer.
+Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+// The jacobian of the gradient of a scalar-valued f.
+Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+
+}  // namespace etude

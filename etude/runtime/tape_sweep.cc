@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward sweep of a tape, and explanations of gradients that are absent.
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/registry.h"
+#include "etude/runtime/derive.h"
+#include "etude/runtime/tape.h"
+
+namespace etude {
+
+using internal::InlineVector;
+
+namespace {
+
+Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b) {
+  static const Op& concat = Registry::global().at("concat");
+  const auto both = [&](const Tensor& x, const Tensor& y) {
+    const OperandList in({&x, &y});
+    return std::move(execute(concat, in.view(), concat.attrs({std::vector<int64_t>{0}}), {})[0]);
+  };
+  const DType wide = a.indices.dtype() == b.indices.dtype() ? a.indices.dtype() : kInt64;
+  return make_slices({both(internal::cast(a.indices, wide), internal::cast(b.indices, wide)),
+                      both(a.values, b.values), a.dense_shape});
+}
+
+// The first contribution is taken as it is, later ones are added in place.
+void add_to(Tensor& slot, Tensor&& g) {
+  if (!slot.has_value()) {
+    slot = std::move(g);
+  } else if (TensorAccess::is_sparse(slot) && TensorAccess::is_sparse(g)) {
+    slot = join_rows(*slot.slices(), *g.slices());
+  } else if (TensorAccess::is_sparse(slot)) {
+    slot = internal::add(to_dense(slot), g);
+  } else {
+    slot = internal::add(std::move(slot), g);
+  }
+}
+
+}  // namespace
+
+Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) const {
+  try {
+    if (record.pullback != nullptr) {
+      std::vector<Tensor> back = record.pullback->run(cotangents);
+      ETUDE_REQUIRE(back.size() == record.inputs,
+                    "the pullback returned {} gradients for {} inputs. Return one per input, absent "
+                    "where there is none",
+                    back.size(), record.inputs);
+      return Values(std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+    }
+    if (!record.op->def().no_derivative.empty()) return Values(record.inputs);
+    ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_vjp(*record.op),
+                       "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
+                       "custom_gradient with a rule of your own");
+    // A persistent tape that records what the rules do may move its entries meanwhile.
+    InlineVector<Tensor, 6> held;
+    InlineVector<const Tensor*, 6> list;
+    static const Tensor absent;
+    const std::size_t size = record.inputs + record.outputs;
+    const Entry* entries = entries_.data() + record.first;
+    if (options_.persistent) {
+      for (std::size_t i = 0; i < size; ++i) held.push_back(entries[i].saved);
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      const Entry& e = entries[i];
+      const Tensor& saved = options_.persistent ? held[i] : e.saved;
+      list.push_back(saved.has_value() ? &saved : e.type != nullptr ? &e.type->ghost() : &absent);
+    }
+    const OperandList cts{cotangents};
+    const Op& op = *record.op;
+    const ContextScope scope(ContextStack::top(), record.where);
+    return internal::run_vjp(op, {{list.data(), record.inputs},
+                                  {list.data() + record.inputs, record.outputs},
+                                  cts.view(),
+                                  record.attrs,
+                                  record.wanted});
+  } catch (Error& error) {
+    const std::string_view name = record.op != nullptr            ? record.op->name()
+                                  : record.pullback->name.empty() ? "custom_gradient"
+                                                                  : record.pullback->name;
+    error.name_op(fmt::format("gradient of {}", name));
+    error.locate(record.where);
+    throw;
+  }
+}
+
+std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
+                                   std::span<const Tensor> seeds) {
+  std::vector<uint64_t> ids;
+  for (const Tensor& x : sources) ids.push_back(x.has_value() ? TensorAccess::id_or_zero(x) : 0);
+  return gradient_by_id(targets, ids, seeds);
+}
+
+void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
+                std::span<const Tensor> seeds) const {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Tensor& y = targets[i];
+    ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?", i);
+    if (!is_differentiable(y.dtype())) continue;
+    const Known* known = known_.find(TensorAccess::id_or_zero(y));
+    if (known == nullptr) continue;
+    const bool seeded = !seeds.empty() && seeds[i].has_value();
+    ETUDE_REQUIRE(!seeded || seeds[i].shape() == y.shape(),
+                  "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal",
+                  i, seeds[i].shape().to_string(), i, y.shape().to_string());
+    add_to(slots[known->slot], seeded ? Tensor(seeds[i]) : internal::full(y.type(), 1));
+  }
+}
+
+void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source) {
+  // Rules that run now may add records (a persistent tape on the stack); those are not walked.
+  for (std::size_t k = records_.size(); k-- > 0;) {
+    if (records_[k].is_dead) continue;
+    InlineVector<Tensor, 2> cts;
+    bool any = false;
+    for (const Entry& o : outputs_of(records_[k])) {
+      const bool known = o.id != 0 && o.slot < slots.size();
+      cts.push_back(!known                ? Tensor()
+                    : is_source[o.slot] ? slots[o.slot]
+                                        : std::move(slots[o.slot]));
+      any = any || cts.back().has_value();
+    }
+    if (any) {
+      // Rules that are recorded on this very tape may move its records.
+      Values back = options_.persistent
+                        ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
+                        : run_rule(records_[k], {cts.data(), cts.size()});
+      const std::span<Entry> inputs = inputs_of(records_[k]);
+      for (std::size_t i = 0; i < back.size(); ++i) {
+        if (!back[i].has_value() || inputs[i].id == 0) continue;
+        try {
+          add_to(slots[inputs[i].slot], std::move(back[i]));
+        } catch (Error& error) {
+          error.name_op(fmt::format("sum of gradients for operand {} of {}", i,
+                                    records_[k].op != nullptr ? records_[k].op->name() : "custom_gradient"));
+          error.locate(records_[k].where);
+          throw;
+        }
+      }
+    }
+    if (options_.persistent) continue;
+    for (Entry& e : inputs_of(records_[k])) e.saved.reset();
+    for (Entry& e : outputs_of(records_[k])) e.saved.reset();
+    records_[k].pullback.reset();
+  }
+}
+
+std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
+                                         std::span<const uint64_t> sources,
+                                         std::span<const Tensor> seeds) {
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !used_up_,
+                     "this tape is used up: gradient() was called before. Ask for a persistent one: "
+                     "GradientTape tape({{.persistent = true}})");
+  ETUDE_REQUIRE(seeds.empty() || seeds.size() == targets.size(),
+                "output_gradients has {} entries for {} targets. Give one per target, or none",
+                seeds.size(), targets.size());
+  std::vector<Tensor> out(sources.size());
+  if (!options_.persistent) used_up_ = true;
+  // A frozen tape may be swept by several threads: nothing of it changes.
+  std::optional<Busy> busy;
+  if (observer_) busy.emplace(*this);
+  std::vector<Tensor> slots(next_slot_);
+  std::vector<bool> is_source(next_slot_);
+  for (const uint64_t id : sources) {
+    if (const Known* known = std::as_const(known_).find(id)) is_source[known->slot] = true;
+  }
+  seed(slots, targets, seeds);
+  sweep(slots, is_source);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Known* known = std::as_const(known_).find(sources[i]);
+    if (known != nullptr && known->slot < slots.size()) out[i] = slots[known->slot];
+  }
+  return out;
+}
+
+Tape::Sweeps::~Sweeps() {
+  tape_.options_.persistent = was_persistent_;
+  if (was_persistent_) return;
+  tape_.used_up_ = true;
+  for (Entry& e : tape_.entries_) e.saved.reset();
+}
+
+std::string Tape::explain(const Tensor& target, const Tensor& source) const {
+  if (!source.has_value()) return "the source is absent: it was never given a value";
+  return explain_id(target, source.dtype(), TensorAccess::id_or_zero(source));
+}
+
+std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t source) const {
+  if (!target.has_value()) return "the target is absent: it was never given a value";
+  if (!is_differentiable(source_dtype)) {
+    return fmt::format("the source is {}: only floating and complex values have gradients",
+                       name(source_dtype));
+  }
+  if (!is_differentiable(target.dtype())) {
+    return fmt::format("the target is {}: only floating and complex values have gradients",
+                       name(target.dtype()));
+  }
+  if (known_.find(source) == nullptr) {
+    return "the source was not watched: watch it (or read the Variable) before it is used";
+  }
+  if (!is_watched(target)) {
+    return "no recorded call on watched values made the target: it was computed before the watch, "
+           "while recording was paused, or through host data, integers or stop_gradient";
+  }
+  // Forwards from the source to where the chain ends, as far as the target depends on it.
+  std::vector<bool> reaches(next_slot_), needed(next_slot_);
+  needed[known_.find(TensorAccess::id_or_zero(target))->slot] = true;
+  for (std::size_t k = records_.size(); k-- > 0;) {
+    if (records_[k].is_dead) continue;
+    const auto outputs = outputs_of(records_[k]);
+    if (std::none_of(outputs.begin(), outputs.end(), [&](const Entry& o) { return needed[o.slot]; })) continue;
+    for (const Entry& i : inputs_of(records_[k])) {
+      if (i.id != 0) needed[i.slot] = true;
+    }
+  }
+  const uint32_t from = known_.find(source)->slot;
+  if (!needed[from]) return "the target depends on watched values, but not on this source";
+  reaches[from] = true;
+  std::string ended;
+  for (const Record& r : records_) {
+    if (r.is_dead) continue;
+    const auto inputs = inputs_of(r), outputs = outputs_of(r);
+    const bool reached = std::any_of(inputs.begin(), inputs.end(), [&](const Entry& i) {
+      return i.id != 0 && reaches[i.slot] && is_differentiable(i.type->dtype());
+    });
+    const bool used = std::any_of(outputs.begin(), outputs.end(), [&](const Entry& o) { return needed[o.slot]; });
+    if (!reached || !used) continue;
+    const bool ends = r.op != nullptr && !r.op->def().no_derivative.empty();
+    const bool smooth = std::any_of(outputs.begin(), outputs.end(), [](const Entry& o) {
+      return o.type != nullptr && is_differentiable(o.type->dtype());
+    });
+    if (ends || !smooth) {
+      ended = fmt::format("the chain ended at {} ({}:{}): {}", r.op != nullptr ? r.op->name() : "custom_gradient",
+                          r.where.file, r.where.line,
+                          ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
+      continue;
+    }
+    for (const Entry& o : outputs) reaches[o.slot] = true;
+  }
+  const bool connected = reaches[known_.find(TensorAccess::id_or_zero(target))->slot];
+  return connected ? "the source is connected to the target" : ended;
+}
+
+}  // namespace etude
