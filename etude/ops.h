@@ -72,6 +72,16 @@ inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
 }
 
+struct AsarrayOptions {
+  std::optional<DType> dtype = {};
+};
+// x as a tensor, of another dtype if one is given. Shares storage until a write.
+inline Tensor asarray(const Arg& x, const AsarrayOptions& options = {}) {
+  static const Op& op = internal::op("asarray");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
 // A tensor of the shape of x whose elements are all `value`.
 inline Tensor full_like(const Arg& x, const Arg& value) {
   static const Op& op = internal::op("full_like");
@@ -986,6 +996,105 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_sum");
   const Arg* const args[] = {&x, &ids};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the mean of the rows of x whose id is k, zeros if there are none.
+inline Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_mean");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest
+// value of the dtype if there are none.
+inline Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_max");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the smallest of the rows of x whose id is k, element by element; the
+// highest value of the dtype if there are none.
+inline Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_min");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the product of the rows of x whose id is k, ones if there are none.
+inline Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_prod");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+struct ScatterOptions {
+  std::string mode = "set";
+};
+// x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all
+// count, in order, so that set keeps the last. mode: set, add, mul, min or max.
+inline Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {}) {
+  static const Op& op = internal::op("scatter");
+  const Arg* const args[] = {&x, &indices, &updates};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.mode)}), x.where()));
+}
+
+struct GatherNdOptions {
+  int64_t batch_dims = 0;
+};
+// The parts of x at coordinates: the last axis of the indices numbers positions on the first axes
+// of x, behind batch_dims axes that both share.
+inline Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {}) {
+  static const Op& op = internal::op("gather_nd");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.batch_dims)}), x.where()));
+}
+
+struct TakeAlongAxisOptions {
+  int64_t axis = -1;
+};
+// Element [.., indices[.., j, ..], ..] of x for each element of the indices; the other axes agree.
+inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
+  static const Op& op = internal::op("take_along_axis");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct PadOptions {
+  std::string mode = "constant";
+  double value = 0;
+};
+// x with a border. widths: before and after each axis in turn, one such pair for all, or one
+// number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge
+// or wrap.
+inline Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {}) {
+  static const Op& op = internal::op("pad");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(widths), internal::to_attr(options.mode), internal::to_attr(options.value)}), x.where()));
+}
+
+struct SearchsortedOptions {
+  std::string side = "left";
+};
+// Where each element of x would go into the ascending array `sorted`: before equal ones (left) or
+// after them (right). NaN goes last.
+inline Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options = {}) {
+  static const Op& op = internal::op("searchsorted");
+  const Arg* const args[] = {&sorted, &x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.side)}), sorted.where()));
+}
+
+struct BincountOptions {
+  int64_t minlength = 0;
+  OptionalArg weights = {};
+};
+// How often each of 0, 1, 2, ... occurs in x, or the sum of the weights at it; at least `minlength`
+// bins.
+inline Tensor bincount(const Arg& x, const BincountOptions& options = {}) {
+  static const Op& op = internal::op("bincount");
+  const Arg weights_arg(options.weights, x.where());
+  const Arg* const args[] = {&x, &weights_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.minlength)}), x.where()));
 }
 
 struct IscloseOptions {
