@@ -25,7 +25,7 @@ std::vector<ErrorCase> axis_errors(std::vector<std::pair<std::string_view, AttrV
 
 // Cotangents of picked elements go back to where the elements were.
 Tensor put_back(const Tensor& ct, const Tensor& places, const Shape& shape, int axis) {
-  return run_op("add_along_axis", {&ct, &places}, {int64_t{axis}, shape[axis]});
+  return run_op("spread_along_axis", {&ct, &places}, {int64_t{axis}, shape[axis]});
 }
 
 Values sort_vjp(const VjpCall& call) {
@@ -94,22 +94,6 @@ OpDef arg_extreme(std::string_view name, std::string_view doc) {
                  {{"float32[2,0]"}, "has no element along the axis", {{"axis", int64_t{1}}}},
                  {{"float32[0]"}, "has no element along the axis"}},
   };
-}
-
-// Indices must have the shape of x but for the axis.
-Types along_type(const TypeCall& call, int64_t size) {
-  const Shape& x = call.shape(0);
-  const Shape& index = call.shape(1);
-  const int axis = axis_of(call.attrs, x);
-  bool fits = x.rank() == index.rank();
-  for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || x[i] == index[i];
-  ETUDE_REQUIRE(fits,
-                "operand 'indices' has shape {}, which differs from {}, that of operand 'x', on "
-                "another axis than {}",
-                index.to_string(), x.to_string(), axis);
-  Shape out = index;
-  out.set(axis, size);
-  return {call.make(call.dtype(0), out)};
 }
 
 void define_order(Registry& r) {
@@ -198,67 +182,6 @@ void define_order(Registry& r) {
 
 void define_sorting(Registry& r) {
   define_order(r);
-  r.define({
-      .name = "take_along_axis",
-      .kind = Kind::kLinear,
-      .doc = "For each place of `indices` the element of x that it names on the axis; the other "
-             "axes are those of the place. "
-             "Negative indices count from the end.",
-      .operands = {"x", {"indices", DTypeSet(kInt32) | kInt64}},
-      .attrs = {{"axis", -1}},
-      .type =
-          [](const TypeCall& call) {
-            return along_type(call, call.shape(1)[axis_of(call.attrs, call.shape(0))]);
-          },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_take_along(call, axis_of(call.attrs, call.shape(0)));
-          },
-      .transpose =
-          [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
-            if (wrt != 0) return Tensor();
-            return put_back(ct, in[1], in[0].shape(), axis_of(attrs, in[0].shape()));
-          },
-      .samples = {.calls = {{{"[5]", "int32[3]"}, {}, {{-2, 2}, {0, 4}}},
-                            {{"[3,4]", "int64[2,4]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {-3, 2}}}}},
-      .errors = {{{"float32[3,4]", "int32[3]"},
-                  "operand 'indices' has shape [3], which differs from [3,4]"}},
-  });
-  r.define({
-      .name = "add_along_axis",
-      .space = "internal",
-      .kind = Kind::kLinear,
-      .doc = "Zeros with `size` elements on the axis, to which each element of x is added at the "
-             "place that its index names.",
-      .operands = {"x", {"indices", DTypeSet(kInt32) | kInt64}},
-      .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
-      .dtypes = kNumeric,
-      .type =
-          [](const TypeCall& call) {
-            ETUDE_REQUIRE(call.shape(0) == call.shape(1),
-                          "operands 'x' and 'indices' have shapes {} and {}, but must be alike",
-                          call.shape(0).to_string(), call.shape(1).to_string());
-            return along_type(call, call.attrs.integer("size"));
-          },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_add_along(call, axis_of(call.attrs, call.shape(0)));
-          },
-      .transpose =
-          [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
-            return wrt == 0 ? run_op("take_along_axis", {&ct, &in[1]}, {attrs.value("axis")})
-                            : Tensor();
-          },
-      .samples = {.calls = {{{"[3]", "int32[3]"},
-                             {{"axis", int64_t{0}}, {"size", int64_t{5}}},
-                             {{-2, 2}, {0, 4}}},
-                            {{"[2,4]", "int64[2,4]"},
-                             {{"axis", int64_t{0}}, {"size", int64_t{3}}},
-                             {{-2, 2}, {0, 2}}}}},
-      .errors = {{{"float32[3]", "int32[2]"},
-                  "must be alike",
-                  {{"axis", int64_t{0}}, {"size", int64_t{5}}}}},
-  });
 }
 
 }  // namespace etude::ops

@@ -19,7 +19,6 @@ namespace {
 
 struct AxisParams : KernelParams {
   AxisView view;
-  AxisView other;  // of the indices, or of the result
   bool descending = false;
   int64_t k = 0;
 };
@@ -150,71 +149,11 @@ bool run_arg_extreme(const KernelCall& call) {
   return true;
 }
 
-// Calls body(position in x, position in the indices) for each index in order; the axis view of x is
-// `x`, that of the indices `by`. False after a fault.
-template <class I, class F>
-bool for_indices(const AxisView& x, const AxisView& by, const void* indices, const F& body) {
-  const I* index = static_cast<const I*>(indices);
-  for (int64_t outer = 0; outer < by.outer; ++outer) {
-    for (int64_t i = 0; i < by.size; ++i) {
-      for (int64_t j = 0; j < by.inner; ++j) {
-        const int64_t from = (outer * by.size + i) * by.inner + j;
-        auto at = static_cast<int64_t>(index[from]);
-        if (at < -x.size || at >= x.size) {
-          return report_fault(ErrorCode::kOutOfRange,
-                              fmt::format("index {} is outside [{}, {}) of an axis of size {}", at,
-                                          -x.size, x.size, x.size));
-        }
-        if (at < 0) at += x.size;
-        body((outer * x.size + at) * x.inner + j, from);
-      }
-    }
-  }
-  return true;
-}
-
-template <class T, class I>
-bool run_take_along(const KernelCall& call) {
-  const auto& p = *static_cast<const AxisParams*>(call.params);
-  const T* x = static_cast<const T*>(call.in[0]);
-  T* out = static_cast<T*>(call.out[0]);
-  return for_indices<I>(p.view, p.other, call.in[1],
-                        [&](int64_t from, int64_t to) { out[to] = x[from]; });
-}
-
-template <class T, class I>
-bool run_add_along(const KernelCall& call) {
-  const auto& p = *static_cast<const AxisParams*>(call.params);
-  const T* x = static_cast<const T*>(call.in[0]);
-  T* out = static_cast<T*>(call.out[0]);
-  std::fill_n(out, p.other.outer * p.other.size * p.other.inner, T(0.0f));
-  return for_indices<I>(p.other, p.view, call.in[1], [&](int64_t to, int64_t from) {
-    if constexpr (internal::kIsShort<T>)
-      out[to] = T(static_cast<float>(out[to]) + static_cast<float>(x[from]));
-    else
-      out[to] = internal::add(out[to], x[from]);
-  });
-}
-
 etude::internal::RefPtr<AxisParams> params_of(const PrepareCall& call, int axis) {
   auto p = etude::internal::make_ref<AxisParams>();
   p->view = axis_view(call.shape(0), axis);
   return p;
 }
-
-// The kernel for positions that are int32 or int64.
-template <class T, template <class, class> class Run>
-KernelFn by_index(DType dtype) {
-  return dtype == kInt32 ? Run<T, int32_t>::run : Run<T, int64_t>::run;
-}
-template <class T, class I>
-struct TakeAlong {
-  static constexpr KernelFn run = run_take_along<T, I>;
-};
-template <class T, class I>
-struct AddAlong {
-  static constexpr KernelFn run = run_add_along<T, I>;
-};
 
 }  // namespace
 
@@ -247,21 +186,6 @@ void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest) {
   visit_dtype(call.dtype(0), [&]<class T>() {
     if constexpr (kOrdered<T>)
       call.set(largest ? run_arg_extreme<T, true> : run_arg_extreme<T, false>, p);
-  });
-}
-
-void prepare_take_along(const PrepareCall& call, int axis) {
-  const auto p = params_of(call, axis);
-  p->other = axis_view(call.shape(1), axis);
-  visit_dtype(call.dtype(0),
-              [&]<class T>() { call.set(by_index<T, TakeAlong>(call.dtype(1)), p); });
-}
-
-void prepare_add_along(const PrepareCall& call, int axis) {
-  const auto p = params_of(call, axis);
-  p->other = axis_view(call.out.results[0]->shape(), axis);
-  visit_dtype(call.dtype(0), [&]<class T>() {
-    if constexpr (!std::is_same_v<T, bool>) call.set(by_index<T, AddAlong>(call.dtype(1)), p);
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels along one axis that compare elements: sort, positions, extreme positions, and moving
-// elements by positions. NaN counts as larger than all numbers and comes last in either order.
+// Kernels along one axis that compare elements: sort, positions and extreme positions. NaN counts
+// as larger than all numbers and comes last in either order.
 #pragma once
 
 #include "etude/core/op.h"
@@ -17,9 +17,5 @@ void prepare_top_k(const PrepareCall& call, int axis, int64_t k);
 // Position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0: of
 // all elements, as if flat.
 void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest);
-// y[.., i, ..] = x[.., index[.., i, ..], ..]; operands x and indices. Faults: an index outside.
-void prepare_take_along(const PrepareCall& call, int axis);
-// The transpose: y[.., index[.., i, ..], ..] += x[.., i, ..], in the order of i.
-void prepare_add_along(const PrepareCall& call, int axis);
 
 }  // namespace etude::kernels::cpu
