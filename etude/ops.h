@@ -1587,4 +1587,188 @@ inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNorm
 
 }  // namespace nn
 
+struct CumulativeSumOptions {
+  std::optional<int64_t> axis = {};
+  bool exclusive = false;
+  bool reverse = false;
+  bool include_initial = false;
+};
+// Running sums along an axis. Exclusive ones leave out the element itself; in reverse they run from
+// the end; include_initial puts 0 in front, and the result is one longer.
+inline Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {}) {
+  static const Op& op = internal::op("cumulative_sum");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.exclusive), internal::to_attr(options.reverse), internal::to_attr(options.include_initial)}), x.where()));
+}
+struct CumulativeProdOptions {
+  std::optional<int64_t> axis = {};
+  bool exclusive = false;
+  bool reverse = false;
+  bool include_initial = false;
+};
+// Running products along an axis. Exclusive ones leave out the element itself; in reverse they run
+// from the end; include_initial puts 1 in front, and the result is one longer.
+inline Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {}) {
+  static const Op& op = internal::op("cumulative_prod");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.exclusive), internal::to_attr(options.reverse), internal::to_attr(options.include_initial)}), x.where()));
+}
+struct VarOptions {
+  IntList axis = {};
+  double correction = 0;
+  bool keepdims = false;
+};
+// Variance over the given axes, or over all: the sum of squared distances from the mean, divided by
+// their number less `correction`.
+inline Tensor var(const Arg& x, const VarOptions& options = {}) {
+  static const Op& op = internal::op("var");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.correction), internal::to_attr(options.keepdims)}), x.where()));
+}
+struct StdOptions {
+  IntList axis = {};
+  double correction = 0;
+  bool keepdims = false;
+};
+// Standard deviation over the given axes, or over all: the root of var. Its derivative where all
+// elements are equal is 0.
+inline Tensor std(const Arg& x, const StdOptions& options = {}) {
+  static const Op& op = internal::op("std");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.correction), internal::to_attr(options.keepdims)}), x.where()));
+}
+struct MomentsOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+struct MomentsResult {
+  Tensor mean, var;
+};
+// Mean and biased variance over the given axes, or over all.
+inline MomentsResult moments(const Arg& x, const MomentsOptions& options = {}) {
+  static const Op& op = internal::op("moments");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+struct NormOptions {
+  double ord = 2;
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of their sizes
+// to that power; the largest size for infinity, the count of nonzeros for 0. The derivative of the
+// Euclidean norm at 0 is 0.
+inline Tensor norm(const Arg& x, const NormOptions& options = {}) {
+  static const Op& op = internal::op("norm");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.ord), internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+struct DiffOptions {
+  int64_t axis = -1;
+  int64_t n = 1;
+};
+// Differences of neighbours along an axis, taken n times.
+inline Tensor diff(const Arg& x, const DiffOptions& options = {}) {
+  static const Op& op = internal::op("diff");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.n)}), x.where()));
+}
+struct SortOptions {
+  int64_t axis = -1;
+  bool descending = false;
+  bool stable = true;
+};
+// x in ascending or descending order along an axis; NaN comes last. Equal elements keep their
+// order, which also says where their cotangents go.
+inline Tensor sort(const Arg& x, const SortOptions& options = {}) {
+  static const Op& op = internal::op("sort");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.descending), internal::to_attr(options.stable)}), x.where()));
+}
+struct ArgsortOptions {
+  int64_t axis = -1;
+  bool descending = false;
+  bool stable = true;
+};
+// Positions, as int64, that sort x along an axis; NaN comes last, and equal elements keep their
+// order.
+inline Tensor argsort(const Arg& x, const ArgsortOptions& options = {}) {
+  static const Op& op = internal::op("argsort");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.descending), internal::to_attr(options.stable)}), x.where()));
+}
+struct TopKOptions {
+  int64_t axis = -1;
+};
+struct TopKResult {
+  Tensor values, indices;
+};
+// The k largest elements along an axis, largest first, and their positions as int64.
+inline TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {}) {
+  static const Op& op = internal::op("top_k");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, op.attrs({internal::to_attr(k), internal::to_attr(options.axis)}), x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+struct ArgmaxOptions {
+  std::optional<int64_t> axis = {};
+  bool keepdims = false;
+};
+// Position of the first largest element along an axis, or of all as if flat, as int64. NaN wins.
+inline Tensor argmax(const Arg& x, const ArgmaxOptions& options = {}) {
+  static const Op& op = internal::op("argmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+struct ArgminOptions {
+  std::optional<int64_t> axis = {};
+  bool keepdims = false;
+};
+// Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins.
+inline Tensor argmin(const Arg& x, const ArgminOptions& options = {}) {
+  static const Op& op = internal::op("argmin");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+struct TakeAlongAxisOptions {
+  int64_t axis = -1;
+};
+// For each place of `indices` the element of x that it names on the axis; the other axes are those
+// of the place. Negative indices count from the end.
+inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
+  static const Op& op = internal::op("take_along_axis");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+namespace nn {
+struct BatchNormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 0.001;
+};
+// (x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every index of
+// `axis`. The statistics are those of moments over the other axes, or running ones.
+inline Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("batch_normalize");
+  const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.epsilon)}), x.where()));
+}
+}
+namespace nn {
+struct LayerNormalizeOptions {
+  double epsilon = 0.001;
+  OptionalArg scale = {};
+  OptionalArg offset = {};
+};
+// x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, plus offset;
+// these two have the sizes of x on `axes`, in ascending order, and may be left out.
+inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("layer_normalize");
+  const Arg scale_arg(options.scale, x.where());
+  const Arg offset_arg(options.offset, x.where());
+  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axes), internal::to_attr(options.epsilon)}), x.where()));
+}
+}
+
 }  // namespace ETUDE_API etude
