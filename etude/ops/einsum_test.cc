@@ -30,7 +30,7 @@ std::vector<double> by_definition(const ops::EinsumEquation& equation,
     values.push_back(xs[i].to_vector<double>());
     for (std::size_t a = 0; a < equation.operands[i].size(); ++a) {
       int64_t& n = size.try_emplace(equation.operands[i][a], 1).first->second;
-      n = std::max(n, xs[i].shape()[static_cast<int>(a)]);
+      if (n == 1) n = xs[i].shape()[static_cast<int>(a)];
     }
   }
   int64_t count = 1;

@@ -229,8 +229,7 @@ void Tape::reset() {
 Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   if (!tape_.is_recording()) return parent_->execute(op, in, attrs, where);
   if (!internal::has_vjp(op) && op.def().lower != nullptr) {
-    const ContextScope scope(*this, where);
-    return op.def().lower(in, attrs);
+    return lower(op, in, attrs, *this, where);
   }
   tape_.collect();
   const Tape::Busy busy(tape_);
