@@ -157,7 +157,7 @@ TEST(Gather, Values) {
   EXPECT_TENSOR(searchsorted(sorted, values), AS(3), {1, 0, 4});
   EXPECT_TENSOR(searchsorted(sorted, values, {.side = "right"}), AS(3), {3, 0, 4});
   EXPECT_TENSOR(bincount(Tensor({1, 1, 3})), AS(4), {0, 2, 0, 1});
-  EXPECT_TENSOR(bincount(Tensor({1, 1, 0}), {.weights = Tensor(Doubles{1, 2, 3}), .minlength = 4}),
+  EXPECT_TENSOR(bincount(Tensor({1, 1, 0}), {.minlength = 4, .weights = Tensor(Doubles{1, 2, 3})}),
                 AS(4), {3, 3, 0, 0});
   const auto squares = [&](const Tensor& v) {
     return sum(square(take_along_axis(v, Tensor({{1, 1}, {0, 2}}))));
