@@ -228,8 +228,8 @@ void define_gradients(Registry& r) {
       .transpose =
           [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
             if (wrt == 0)
-              return internal::conj(
-                  input_gradient(internal::conj(in[1]), ct, without_size(attrs), in[0].shape()));
+              return input_gradient(internal::conj(in[1]), internal::conj(ct), without_size(attrs),
+                                    in[0].shape());
             return conv2d(internal::conj(in[0]), ct, attrs);
           },
       .samples = {.calls = {{{"[2,4,4,3]", "[2,3,4,2]"},

@@ -37,16 +37,21 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
   return prepared;
 }
 
-void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* const* types,
-          std::size_t size) {
-  entry.op = nullptr;  // if preparing throws, the slot stays empty
-  entry.prepared = prepare(op, attrs, {types, size});
-  const Prepared& p = *entry.prepared;
+// What running a call needs, from its prepared form.
+void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
+  entry.prepared = prepared;
+  const Prepared& p = *prepared;
   const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
   entry.run = plain ? p.run : nullptr;
   entry.params = p.params;
   entry.result = plain ? p.results[0] : nullptr;
   entry.in_place = p.in_place;
+}
+
+void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* const* types,
+          std::size_t size) {
+  entry.op = nullptr;  // if preparing throws, the slot stays empty
+  load(entry, prepare(op, attrs, {types, size}));
   entry.attrs = attrs.dispatch_id();
   entry.size = static_cast<uint32_t>(size);
   std::copy_n(types, size, entry.types.begin());
@@ -189,7 +194,7 @@ const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* cons
   const bool cacheable =
       size <= kDispatchOperands && (attrs.dispatch_id() != 0 || attrs == op.default_attrs());
   if (!cacheable) {
-    scratch.prepared = prepare(op, attrs, {types, size});
+    load(scratch, prepare(op, attrs, {types, size}));
     return scratch;
   }
   const uint32_t id = attrs.dispatch_id();
