@@ -72,9 +72,8 @@ std::string operand_name(const Op& op, std::size_t i) {
 std::string kept_for(const Op& op, const Example& example, std::size_t wanted) {
   const Types results =
       infer_types(op, {example.operands.data(), example.operands.size()}, example.attrs);
-  const internal::Reads reads =
-      internal::find_reads(op, example.attrs, {example.operands.data(), example.operands.size()},
-                           uint64_t{1} << wanted);
+  const internal::Reads reads = internal::find_reads(
+      op, example.attrs, {example.operands.data(), example.operands.size()}, uint64_t{1} << wanted);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < example.operands.size(); ++i) {
     if ((reads.operands >> i) & 1) names.push_back(operand_name(op, i));

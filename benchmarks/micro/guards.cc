@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies whose instructions are counted, not timed: `guards NAME TURNS`. tools/check_guards.py runs each
-// under callgrind for n and 2n turns and compares the difference over n with benchmarks/guards.json.
-// No oneDNN in any of them, so that counts do not depend on its version.
+// Bodies whose instructions are counted, not timed: `guards NAME TURNS`. tools/check_guards.py runs
+// each under callgrind for n and 2n turns and compares the difference over n with
+// benchmarks/guards.json. No oneDNN in any of them, so that counts do not depend on its version.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>

@@ -3,9 +3,9 @@
 // which no installed header may include.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
+
+#include <fmt/format.h>
 
 #include "etude/base/error.h"
 
@@ -32,8 +32,8 @@ namespace etude::internal {
   } while (false)
 
 // For bugs in Etude: throws kInternal, never aborts.
-#define ETUDE_CHECK(condition, ...)                                                            \
-  do {                                                                                         \
-    if (!(condition))                                                                          \
+#define ETUDE_CHECK(condition, ...)                                                               \
+  do {                                                                                            \
+    if (!(condition))                                                                             \
       ::etude::internal::throw_check(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

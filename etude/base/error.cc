@@ -9,15 +9,24 @@ namespace etude {
 
 std::string_view to_string(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return "invalid argument";
-    case ErrorCode::kFailedPrecondition: return "failed precondition";
-    case ErrorCode::kNotFound: return "not found";
-    case ErrorCode::kOutOfRange: return "out of range";
-    case ErrorCode::kUnimplemented: return "unimplemented";
-    case ErrorCode::kResourceExhausted: return "resource exhausted";
-    case ErrorCode::kUnavailable: return "unavailable";
-    case ErrorCode::kDataLoss: return "data loss";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kInvalidArgument:
+      return "invalid argument";
+    case ErrorCode::kFailedPrecondition:
+      return "failed precondition";
+    case ErrorCode::kNotFound:
+      return "not found";
+    case ErrorCode::kOutOfRange:
+      return "out of range";
+    case ErrorCode::kUnimplemented:
+      return "unimplemented";
+    case ErrorCode::kResourceExhausted:
+      return "resource exhausted";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kDataLoss:
+      return "data loss";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "unknown";
 }
@@ -47,9 +56,10 @@ namespace internal {
 void throw_error(ErrorCode code, std::string message) { throw Error(code, std::move(message)); }
 
 void throw_check(const char* file, int line, const char* condition, const std::string& message) {
-  throw Error(ErrorCode::kInternal,
-              fmt::format("{} [{} does not hold at {}:{}]. This is a bug in Etude: please report it",
-                          message, condition, file, line));
+  throw Error(
+      ErrorCode::kInternal,
+      fmt::format("{} [{} does not hold at {}:{}]. This is a bug in Etude: please report it",
+                  message, condition, file, line));
 }
 }  // namespace internal
 }  // namespace etude

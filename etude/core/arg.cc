@@ -20,15 +20,18 @@ void require_fits(const Arg& arg, DType dtype) {
     return;
   }
   if (arg.kind() == Arg::Kind::kInteger) {
-    ETUDE_REQUIRE(dtype != kBool, "the number {} does not adapt to bool. Use true or false, or "
-                  "astype the tensor", arg.integer());
+    ETUDE_REQUIRE(dtype != kBool,
+                  "the number {} does not adapt to bool. Use true or false, or "
+                  "astype the tensor",
+                  arg.integer());
     if (!is_integer(dtype)) return;
     int64_t round_trip = 0;
     int64_t value = arg.integer();
     char element[16];
     convert_elements(element, dtype, &value, kInt64, 1);
     convert_elements(&round_trip, kInt64, element, dtype, 1);
-    ETUDE_REQUIRE(round_trip == value, "the number {} is outside the range of {}", value, dtype_name);
+    ETUDE_REQUIRE(round_trip == value, "the number {} is outside the range of {}", value,
+                  dtype_name);
     return;
   }
   ETUDE_REQUIRE(dtype == kBool, "a bool does not adapt to {}. Write 0 or 1", dtype_name);
@@ -54,10 +57,14 @@ Tensor adapt(const Arg& arg, DType dtype) {
 
 Tensor materialize(const Arg& arg) {
   switch (arg.kind()) {
-    case Arg::Kind::kTensor: return *arg.tensor();
-    case Arg::Kind::kInteger: return Tensor(arg.integer());
-    case Arg::Kind::kReal: return Tensor(arg.real());
-    case Arg::Kind::kBool: break;
+    case Arg::Kind::kTensor:
+      return *arg.tensor();
+    case Arg::Kind::kInteger:
+      return Tensor(arg.integer());
+    case Arg::Kind::kReal:
+      return Tensor(arg.real());
+    case Arg::Kind::kBool:
+      break;
   }
   return Tensor(arg.integer() != 0);
 }

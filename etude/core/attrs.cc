@@ -13,7 +13,8 @@ namespace {
 template <class T>
 std::string join(const std::vector<T>& items) {
   std::string text = "[";
-  for (std::size_t i = 0; i < items.size(); ++i) text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
   return text + "]";
 }
 

@@ -94,8 +94,8 @@ bool Op::is_differentiable() const noexcept {
 
 Attrs Op::attrs(std::vector<AttrValue> values) const {
   if (def_.attrs.empty()) return default_attrs_;
-  ETUDE_CHECK(values.size() == def_.attrs.size(), "{} values for {} attributes of {}", values.size(),
-              def_.attrs.size(), name());
+  ETUDE_CHECK(values.size() == def_.attrs.size(), "{} values for {} attributes of {}",
+              values.size(), def_.attrs.size(), name());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const AttrDef& def = def_.attrs[i];
     if (values[i].index() == 0 && !def.required) values[i] = def.default_value;
@@ -120,14 +120,13 @@ Attrs Op::attrs(std::vector<AttrValue> values) const {
   return interned;
 }
 
-Attrs Op::attrs_by_name(
-    const std::vector<std::pair<std::string_view, AttrValue>>& named) const {
+Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& named) const {
   std::vector<AttrValue> values(def_.attrs.size());
   for (const auto& [key, value] : named) {
     const auto at = std::find_if(def_.attrs.begin(), def_.attrs.end(),
                                  [&](const AttrDef& def) { return def.name == key; });
-    ETUDE_REQUIRE(at != def_.attrs.end(), "there is no attribute '{}'. See `etude ops show {}`", key,
-                  name());
+    ETUDE_REQUIRE(at != def_.attrs.end(), "there is no attribute '{}'. See `etude ops show {}`",
+                  key, name());
     values[static_cast<std::size_t>(at - def_.attrs.begin())] = value;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {

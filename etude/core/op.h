@@ -80,9 +80,9 @@ struct Prepared : internal::RefCounted {
   internal::RefPtr<const internal::RefCounted> owner;  // keeps `params` alive
   const void* params = nullptr;
   Types results;
-  uint64_t in_place = 0;   // bit i: result 0 may be written over operand i (same type)
+  uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
   internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
-  int view_of = -1;        // result 0 is operand view_of under another type, at view_offset bytes
+  int view_of = -1;  // result 0 is operand view_of under another type, at view_offset bytes
   int64_t view_offset = 0;
 };
 struct PrepareCall {

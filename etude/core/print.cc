@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text of tensors. Never throws for what a tensor holds.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <ostream>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "etude/core/tensor.h"
 
@@ -36,7 +36,9 @@ std::string element(const T& value) {
 class Printer {
  public:
   Printer(const Tensor& x, const void* data)
-      : dtype_(x.dtype()), shape_(x.shape()), data_(static_cast<const char*>(data)),
+      : dtype_(x.dtype()),
+        shape_(x.shape()),
+        data_(static_cast<const char*>(data)),
         elide_(x.size() > kElideAbove) {}
 
   std::string print(int axis, int64_t offset, int64_t count) const {
@@ -72,6 +74,7 @@ std::string elements(const Tensor& x) {
   if (!x.has_value()) return "<absent>";
   if (TensorAccess::is_sparse(x)) return "<sparse rows>";
   if (TensorAccess::is_ghost(x)) return "<not computed>";
+  if (x.size() == 0) return "[]";  // its other axes may be of any size
   return Printer(x, TensorAccess::data(x)).print(0, 0, x.size());
 }
 

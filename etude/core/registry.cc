@@ -30,7 +30,9 @@ void require_complete(const OpDef& def) {
       need(def.transpose != nullptr, "transpose");
       need(def.kernel != nullptr || def.lower != nullptr, "kernel");
       break;
-    case Kind::kComposition: need(def.lower != nullptr, "lower"); break;
+    case Kind::kComposition:
+      need(def.lower != nullptr, "lower");
+      break;
     case Kind::kGeneral:
       need(def.type != nullptr || def.lower != nullptr, "type");
       need(def.kernel != nullptr || def.data != nullptr || def.lower != nullptr, "kernel");

@@ -9,10 +9,14 @@ namespace {
 std::string print(const Program& program, int i) {
   const Node& node = program.nodes[static_cast<std::size_t>(i)];
   switch (node.fn) {
-    case Fn::kOperand: return fmt::format("x{}", node.args[0] + 1);
-    case Fn::kParam: return fmt::format("p{}", node.args[0] + 1);
-    case Fn::kConstant: return fmt::format("{}", node.constant);
-    default: break;
+    case Fn::kOperand:
+      return fmt::format("x{}", node.args[0] + 1);
+    case Fn::kParam:
+      return fmt::format("p{}", node.args[0] + 1);
+    case Fn::kConstant:
+      return fmt::format("{}", node.constant);
+    default:
+      break;
   }
   std::string text = std::string(info(node.fn).op) + "(";
   for (int a = 0; a < info(node.fn).arity; ++a) {

@@ -73,7 +73,8 @@ Shape broadcast(const Shape& a, const Shape& b) {
 
 int normalize_axis(int64_t axis, int rank) {
   ETUDE_REQUIRE_CODE(kOutOfRange, axis >= -rank && axis < rank,
-                     "axis {} is outside [{}, {}) of a value with {} axes", axis, -rank, rank, rank);
+                     "axis {} is outside [{}, {}) of a value with {} axes", axis, -rank, rank,
+                     rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

@@ -121,10 +121,11 @@ void* TensorAccess::writable(Tensor& x) {
 }
 
 void Tensor::throw_absent() {
-  ETUDE_THROW(kFailedPrecondition,
-              "this tensor is absent: it was never given a value, was moved from, or is the gradient "
-              "of something unconnected. Ask has_value() first, or GradientTape::explain for the "
-              "reason");
+  ETUDE_THROW(
+      kFailedPrecondition,
+      "this tensor is absent: it was never given a value, was moved from, or is the gradient "
+      "of something unconnected. Ask has_value() first, or GradientTape::explain for the "
+      "reason");
 }
 
 namespace {
@@ -141,10 +142,11 @@ class LiteralReader {
  public:
   void read(std::span<const Literal> items, int level) {
     if (level == shape.rank()) shape.push_back(static_cast<int64_t>(items.size()));
-    ETUDE_REQUIRE(shape[level] == static_cast<int64_t>(items.size()),
-                  "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
-                  "level equally long",
-                  level, shape[level], items.size());
+    ETUDE_REQUIRE(
+        shape[level] == static_cast<int64_t>(items.size()),
+        "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
+        "level equally long",
+        level, shape[level], items.size());
     for (const Literal& item : items) {
       const bool is_list = item.kind() == Literal::Kind::kList;
       if (depth < 0 && !is_list) depth = level + 1;
@@ -266,8 +268,10 @@ void Tensor::convert_to(DType wanted, void* out, CallSite where) const try {
 }
 
 void Tensor::item_into(DType wanted, void* out, CallSite where) const try {
-  ETUDE_REQUIRE(size() == 1, "item() needs exactly one element, but the shape is {}. Index it, or "
-                "use to_vector()", shape().to_string());
+  ETUDE_REQUIRE(size() == 1,
+                "item() needs exactly one element, but the shape is {}. Index it, or "
+                "use to_vector()",
+                shape().to_string());
   convert_to(wanted, out, where);
 } catch (Error& error) {
   error.locate(where);
@@ -307,7 +311,8 @@ bool same_value(const Tensor& a, const Tensor& b) {
 
 bool shares_storage(const Tensor& a, const Tensor& b) {
   const internal::TensorRep *x = TensorAccess::rep(a), *y = TensorAccess::rep(b);
-  return x != nullptr && y != nullptr && (x == y || (x->buffer != nullptr && x->buffer == y->buffer));
+  return x != nullptr && y != nullptr &&
+         (x == y || (x->buffer != nullptr && x->buffer == y->buffer));
 }
 
 }  // namespace etude

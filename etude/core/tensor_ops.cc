@@ -16,10 +16,11 @@ void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
   if (arg.tensor() == nullptr || !arg.tensor()->has_value()) return;
   const Tensor& y = *arg.tensor();
   try {
-    ETUDE_REQUIRE(y.dtype() == x.dtype(),
-                  "the right side is {}, but the updated tensor is {} and keeps its dtype. Cast the "
-                  "right side: astype(x, {})",
-                  etude::name(y.dtype()), etude::name(x.dtype()), etude::name(x.dtype()));
+    ETUDE_REQUIRE(
+        y.dtype() == x.dtype(),
+        "the right side is {}, but the updated tensor is {} and keeps its dtype. Cast the "
+        "right side: astype(x, {})",
+        etude::name(y.dtype()), etude::name(x.dtype()), etude::name(x.dtype()));
     ETUDE_REQUIRE(y.type() == x.type() || broadcast(x.shape(), y.shape()) == x.shape(),
                   "the right side has shape {}, which does not broadcast to the shape {} of the "
                   "updated tensor. Write x = {}(x, y) to get a larger one",
@@ -67,7 +68,8 @@ Tensor& Tensor::operator/=(const Arg& x) {
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
   static const Op& op = internal::op("negative");
-  const Tensor number = value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
+  const Tensor number =
+      value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
   const Tensor negated = internal::call1(op, Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }
@@ -96,9 +98,9 @@ Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where) {
 
 Tensor full(const Type* type, double value, CallSite where) {
   static const Op& op = internal::op("full");
-  const Tensor number = adapt(type->dtype() == kBool ? Arg(value != 0) : is_differentiable(type->dtype())
-                                                         ? Arg(value)
-                                                         : Arg(static_cast<int64_t>(value)),
+  const Tensor number = adapt(type->dtype() == kBool             ? Arg(value != 0)
+                              : is_differentiable(type->dtype()) ? Arg(value)
+                                                                 : Arg(static_cast<int64_t>(value)),
                               type->dtype());
   const OperandList in({&number});
   return only(execute(op, in.view(), op.attrs({type->shape().to_vector()}), where));
@@ -114,14 +116,16 @@ Tensor conj(const Tensor& x, CallSite where) {
 Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
                    CallSite where) {
   static const Op& op = internal::op("fused_elementwise");
-  if (!params.empty()) return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
+  if (!params.empty())
+    return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
   // Rules of element-wise ops come here at each step: their attributes are made once per thread.
   struct Made {
     const ScalarDef* def = nullptr;
     Attrs attrs;
   };
   thread_local std::array<Made, 256> cache;
-  Made& made = cache[(reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull) >> 56];
+  Made& made =
+      cache[(reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull) >> 56];
   if (made.def != &def) made = {&def, op.attrs({&def, std::move(params)})};
   const Attrs attrs = made.attrs;  // the rule may come here again
   return only(execute(op, operands, attrs, where));

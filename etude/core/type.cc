@@ -61,7 +61,9 @@ Type::Type(DType dtype, const Shape& shape, Device device, uint32_t id)
   bytes_ = count_ == kAny ? kAny : count_ * itemsize(dtype);
 }
 
-std::string Type::to_string() const { return fmt::format("{}{}", name(dtype_), shape_.to_string()); }
+std::string Type::to_string() const {
+  return fmt::format("{}{}", name(dtype_), shape_.to_string());
+}
 
 const Tensor& Type::ghost() const {
   if (Tensor* known = ghost_.load(std::memory_order_acquire)) return *known;

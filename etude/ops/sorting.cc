@@ -180,8 +180,6 @@ void define_order(Registry& r) {
 
 }  // namespace
 
-void define_sorting(Registry& r) {
-  define_order(r);
-}
+void define_sorting(Registry& r) { define_order(r); }
 
 }  // namespace etude::ops

@@ -104,9 +104,9 @@ Values linear_jvp(const Op& op, const JvpCall& call) {
 }
 
 // Forward mode of an op that has a reverse rule only: the reverse rule is linear in its cotangent,
-// and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize once").
-// Gradients are adjoints (TP-24), and the adjoint of an adjoint is the map itself: nothing is
-// conjugated here.
+// and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize
+// once"). Gradients are adjoints (TP-24), and the adjoint of an adjoint is the map itself: nothing
+// is conjugated here.
 Values transposed_vjp(const Op& op, const JvpCall& call) {
   Values out(call.out.size());
   uint64_t wanted = 0;

@@ -31,6 +31,11 @@ PrepareRule kernel_of(const Op& op) {
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types) {
   auto prepared = make_ref<Prepared>();
   prepared->results = infer_types(op, types, attrs);
+  for (const Type* type : prepared->results) {
+    ETUDE_REQUIRE(type->count() != kAny,
+                  "the result would be {}, whose size is not known. Sizes are 0 or more",
+                  type->to_string());
+  }
   const PrepareRule rule = kernel_of(op);
   ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
   rule({op, types, attrs, *prepared});

@@ -71,13 +71,15 @@ std::string Recording::to_string() const {
     const auto list = [](const std::vector<uint32_t>& numbers) {
       std::string names;
       for (const uint32_t n : numbers) {
-        names += (names.empty() ? "" : ", ") + (n == kAbsent ? std::string("none") : "%" + std::to_string(n));
+        names += (names.empty() ? "" : ", ") +
+                 (n == kAbsent ? std::string("none") : "%" + std::to_string(n));
       }
       return names;
     };
     const std::string attrs = call.attrs.to_string();
-    text += fmt::format("{} = {}({}{}{})  # {}:{}\n", list(call.results), call.op->name(), list(call.operands),
-                        attrs.empty() ? "" : ", ", attrs, call.where.file, call.where.line);
+    text += fmt::format("{} = {}({}{}{})  # {}:{}\n", list(call.results), call.op->name(),
+                        list(call.operands), attrs.empty() ? "" : ", ", attrs, call.where.file,
+                        call.where.line);
   }
   return text;
 }

@@ -3,10 +3,11 @@
 // looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
-#include "etude/version.h"
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's program that calls the op which softclip.patch adds, through the header generated from it.
+// A user's program that calls the op which softclip.patch adds, through the header generated from
+// it.
 #include <cmath>
 #include <iostream>
 
@@ -9,8 +10,8 @@
 int main() {
   const etude::Tensor x({-2.0, 0.0, 3.0});
   const etude::Tensor y = etude::softclip(x, {.limit = 2.0});
-  const etude::Tensor slope =
-      etude::gradient([](const etude::Tensor& v) { return sum(etude::softclip(v, {.limit = 2.0})); }, x);
+  const etude::Tensor slope = etude::gradient(
+      [](const etude::Tensor& v) { return sum(etude::softclip(v, {.limit = 2.0})); }, x);
   std::cout << y << "\n" << slope << "\n";
   const double want_y[] = {-1, 0, 1.2}, want_slope[] = {0.25, 1, 0.16};
   for (int i = 0; i < 3; ++i) {

@@ -43,7 +43,7 @@ double erfinv(double y) {
 
 // As Python and NumPy divide: an infinite dividend has no whole part.
 double floor_divide(double a, double b) {
-  if (b == 0) return a / b;
+  if (b == 0 || std::isnan(a) || std::isnan(b)) return a / b;
   if (std::isinf(a)) return std::nan("");
   if (std::isinf(b)) return a == 0 ? 0 : (a < 0) == (b < 0) ? 0 : -1;
   return std::floor(a / b);

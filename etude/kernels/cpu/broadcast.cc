@@ -24,11 +24,16 @@ struct Wide {
 
 void fill_any(void* out, const void* in, int64_t bytes, int64_t n) {
   switch (bytes) {
-    case 1: return fill<uint8_t>(out, in, n);
-    case 2: return fill<uint16_t>(out, in, n);
-    case 4: return fill<uint32_t>(out, in, n);
-    case 8: return fill<uint64_t>(out, in, n);
-    default: return fill<Wide>(out, in, n);
+    case 1:
+      return fill<uint8_t>(out, in, n);
+    case 2:
+      return fill<uint16_t>(out, in, n);
+    case 4:
+      return fill<uint32_t>(out, in, n);
+    case 8:
+      return fill<uint64_t>(out, in, n);
+    default:
+      return fill<Wide>(out, in, n);
   }
 }
 

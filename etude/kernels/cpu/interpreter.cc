@@ -32,14 +32,29 @@ void loop(T* out, const T* a, const T* b, int64_t n, F f) {
 template <class T>
 bool arithmetic_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
   switch (fn) {
-    case Fn::kAdd: loop(out, a, b, n, [](T x, T y) { return math_add(x, y); }); return true;
-    case Fn::kSubtract: loop(out, a, b, n, [](T x, T y) { return math_subtract(x, y); }); return true;
-    case Fn::kMultiply: loop(out, a, b, n, [](T x, T y) { return math_multiply(x, y); }); return true;
-    case Fn::kNegative: loop(out, a, a, n, [](T x, T) { return math_negative(x); }); return true;
-    case Fn::kAbs: loop(out, a, a, n, [](T x, T) { return math_abs(x); }); return true;
-    case Fn::kSign: loop(out, a, a, n, [](T x, T) { return math_sign(x); }); return true;
-    case Fn::kPow: loop(out, a, b, n, [](T x, T y) { return math_pow(x, y); }); return true;
-    default: return false;
+    case Fn::kAdd:
+      loop(out, a, b, n, [](T x, T y) { return math_add(x, y); });
+      return true;
+    case Fn::kSubtract:
+      loop(out, a, b, n, [](T x, T y) { return math_subtract(x, y); });
+      return true;
+    case Fn::kMultiply:
+      loop(out, a, b, n, [](T x, T y) { return math_multiply(x, y); });
+      return true;
+    case Fn::kNegative:
+      loop(out, a, a, n, [](T x, T) { return math_negative(x); });
+      return true;
+    case Fn::kAbs:
+      loop(out, a, a, n, [](T x, T) { return math_abs(x); });
+      return true;
+    case Fn::kSign:
+      loop(out, a, a, n, [](T x, T) { return math_sign(x); });
+      return true;
+    case Fn::kPow:
+      loop(out, a, b, n, [](T x, T y) { return math_pow(x, y); });
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -47,9 +62,10 @@ template <class T>
 bool value_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
   if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
     if (fn == Fn::kPow && std::any_of(b, b + n, [](T e) { return e < 0; })) {
-      return report_fault(ErrorCode::kInvalidArgument,
-                          "operand 'x2' has a negative exponent, and powers of integers would not be "
-                          "integers. Cast the base: astype(x1, float32)");
+      return report_fault(
+          ErrorCode::kInvalidArgument,
+          "operand 'x2' has a negative exponent, and powers of integers would not be "
+          "integers. Cast the base: astype(x1, float32)");
     }
   }
   if (arithmetic_block(fn, out, a, b, n)) return true;
@@ -70,7 +86,8 @@ void truth_block(Fn fn, uint8_t* out, const T* a, const T* b, int64_t n) {
   };
   if (fn == Fn::kEqual) return run([](T x, T y) { return x == y; });
   if (fn == Fn::kNotEqual) return run([](T x, T y) { return !(x == y); });
-  if constexpr (!std::is_same_v<T, std::complex<float>> && !std::is_same_v<T, std::complex<double>>) {
+  if constexpr (!std::is_same_v<T, std::complex<float>> &&
+                !std::is_same_v<T, std::complex<double>>) {
     if (fn == Fn::kLess) return run([](T x, T y) { return x < y; });
     if (fn == Fn::kLessEqual) return run([](T x, T y) { return x <= y; });
     if (fn == Fn::kGreater) return run([](T x, T y) { return x > y; });
@@ -85,8 +102,8 @@ void truth_block(Fn fn, uint8_t* out, const T* a, const T* b, int64_t n) {
 void logical_block(Fn fn, uint8_t* out, const uint8_t* a, const uint8_t* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const bool x = a[i] != 0, y = b[i] != 0;
-    const bool r = fn == Fn::kLogicalAnd  ? x && y
-                   : fn == Fn::kLogicalOr ? x || y
+    const bool r = fn == Fn::kLogicalAnd   ? x && y
+                   : fn == Fn::kLogicalOr  ? x || y
                    : fn == Fn::kLogicalXor ? x != y
                                            : !x;
     out[i] = r ? 1 : 0;
@@ -98,7 +115,9 @@ template <class T, class Stored>
 class Interpreter {
  public:
   Interpreter(const Program& program, const double* params, bool round_nodes, bool is_bool)
-      : program_(program), is_bool_(is_bool), round_nodes_(round_nodes && !std::is_same_v<T, Stored>),
+      : program_(program),
+        is_bool_(is_bool),
+        round_nodes_(round_nodes && !std::is_same_v<T, Stored>),
         values_(static_cast<std::size_t>(program.size) * kTile),
         truths_(static_cast<std::size_t>(program.size) * kTile) {
     for (int k = 0; k < program_.size; ++k) {
@@ -131,8 +150,10 @@ class Interpreter {
     return out;
   }
   T rounded(T x) const {
-    if constexpr (std::is_same_v<T, Stored>) return x;
-    else return round_nodes_ ? static_cast<T>(Stored(x)) : x;
+    if constexpr (std::is_same_v<T, Stored>)
+      return x;
+    else
+      return round_nodes_ ? static_cast<T>(Stored(x)) : x;
   }
 
   bool step(int k, const void* const* in, int64_t at, int64_t n) {
@@ -140,8 +161,11 @@ class Interpreter {
     const int a = node.args[0], b = scalar::info(node.fn).arity > 1 ? node.args[1] : a;
     switch (node.fn) {
       case Fn::kConstant:
-      case Fn::kParam: return true;
-      case Fn::kOperand: load(k, in[a], at, n); return true;
+      case Fn::kParam:
+        return true;
+      case Fn::kOperand:
+        load(k, in[a], at, n);
+        return true;
       case Fn::kWhere:
         for (int64_t i = 0; i < n; ++i) {
           value(k)[i] = truth(a)[i] != 0 ? value(b)[i] : value(node.args[2])[i];
@@ -150,8 +174,11 @@ class Interpreter {
       case Fn::kLogicalAnd:
       case Fn::kLogicalOr:
       case Fn::kLogicalXor:
-      case Fn::kLogicalNot: logical_block(node.fn, truth(k), truth(a), truth(b), n); return true;
-      default: break;
+      case Fn::kLogicalNot:
+        logical_block(node.fn, truth(k), truth(a), truth(b), n);
+        return true;
+      default:
+        break;
     }
     if constexpr (std::is_same_v<T, uint8_t>) {
       if (is_bool_ && node.fn == Fn::kBitwiseInvert) {  // of 0 and 1, not of eight bits

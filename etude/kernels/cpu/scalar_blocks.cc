@@ -70,8 +70,8 @@ double inverse_erf(double x) {
   double y = std::copysign(std::sqrt(std::sqrt(t * t + w / 0.147) - t), x);
   for (int i = 0; i < 4; ++i) {
     const double error = std::abs(x) < 0.5 ? std::erf(y) - x
-                         : x > 0          ? (1 - x) - std::erfc(y)
-                                          : std::erfc(-y) - (1 + x);
+                         : x > 0           ? (1 - x) - std::erfc(y)
+                                           : std::erfc(-y) - (1 + x);
     y -= error / (2 / std::sqrt(M_PI) * std::exp(-y * y));
   }
   return y;
@@ -86,7 +86,9 @@ double digamma(double x) {
   for (; x < 10; x += 1) shift -= 1 / x;
   const double f = 1 / (x * x);
   const double series =
-      f * (1.0 / 12 - f * (1.0 / 120 - f * (1.0 / 252 - f * (1.0 / 240 - f * (5.0 / 660 - f * (691.0 / 32760 - f / 12))))));
+      f * (1.0 / 12 - f * (1.0 / 120 -
+                           f * (1.0 / 252 -
+                                f * (1.0 / 240 - f * (5.0 / 660 - f * (691.0 / 32760 - f / 12))))));
   return shift + std::log(x) - 0.5 / x - series;
 }
 
@@ -119,37 +121,62 @@ T floored_quotient(T x, T y) {
 template <class T>
 bool real_binary(Fn fn, T* out, const T* a, const T* b, int64_t n) {
   switch (fn) {
-    case Fn::kDivide: return map2(out, a, b, n, [](T x, T y) { return x / y; });
-    case Fn::kFloorDivide: return map2(out, a, b, n, floored_quotient<T>);
-    case Fn::kRemainder: return map2(out, a, b, n, floored_remainder<T>);
-    case Fn::kMaximum: return map2(out, a, b, n, [](T x, T y) { return x != x ? x : x > y ? x : y; });
-    case Fn::kMinimum: return map2(out, a, b, n, [](T x, T y) { return x != x ? x : x < y ? x : y; });
-    case Fn::kAtan2: return map2(out, a, b, n, [](T x, T y) { return std::atan2(x, y); });
-    case Fn::kHypot: return map2(out, a, b, n, [](T x, T y) { return std::hypot(x, y); });
-    case Fn::kCopysign: return map2(out, a, b, n, [](T x, T y) { return std::copysign(x, y); });
-    case Fn::kNextafter: return map2(out, a, b, n, [](T x, T y) { return std::nextafter(x, y); });
-    case Fn::kLogaddexp: return map2(out, a, b, n, logaddexp<T>);
-    default: return unsupported(fn, dtype_of<T>);
+    case Fn::kDivide:
+      return map2(out, a, b, n, [](T x, T y) { return x / y; });
+    case Fn::kFloorDivide:
+      return map2(out, a, b, n, floored_quotient<T>);
+    case Fn::kRemainder:
+      return map2(out, a, b, n, floored_remainder<T>);
+    case Fn::kMaximum:
+      return map2(out, a, b, n, [](T x, T y) { return x != x ? x : x > y ? x : y; });
+    case Fn::kMinimum:
+      return map2(out, a, b, n, [](T x, T y) { return x != x ? x : x < y ? x : y; });
+    case Fn::kAtan2:
+      return map2(out, a, b, n, [](T x, T y) { return std::atan2(x, y); });
+    case Fn::kHypot:
+      return map2(out, a, b, n, [](T x, T y) { return std::hypot(x, y); });
+    case Fn::kCopysign:
+      return map2(out, a, b, n, [](T x, T y) { return std::copysign(x, y); });
+    case Fn::kNextafter:
+      return map2(out, a, b, n, [](T x, T y) { return std::nextafter(x, y); });
+    case Fn::kLogaddexp:
+      return map2(out, a, b, n, logaddexp<T>);
+    default:
+      return unsupported(fn, dtype_of<T>);
   }
 }
 
 template <class T>
 bool rounding_block(Fn fn, T* out, const T* a, int64_t n) {
   switch (fn) {
-    case Fn::kFloor: return map1(out, a, n, [](T x) { return std::floor(x); });
-    case Fn::kCeil: return map1(out, a, n, [](T x) { return std::ceil(x); });
-    case Fn::kRound: return map1(out, a, n, [](T x) { return std::nearbyint(x); });
-    case Fn::kTrunc: return map1(out, a, n, [](T x) { return std::trunc(x); });
-    case Fn::kSqrt: return map1(out, a, n, [](T x) { return std::sqrt(x); });
-    case Fn::kRsqrt: return map1(out, a, n, [](T x) { return 1 / std::sqrt(x); });
-    case Fn::kCbrt: return map1(out, a, n, [](T x) { return std::cbrt(x); });
-    case Fn::kErf: return map1(out, a, n, [](T x) { return std::erf(x); });
-    case Fn::kErfc: return map1(out, a, n, [](T x) { return std::erfc(x); });
-    case Fn::kErfinv: return map1(out, a, n, [](T x) { return static_cast<T>(inverse_erf(x)); });
-    case Fn::kLgamma: return map1(out, a, n, lgamma_of<T>);
-    case Fn::kDigamma: return map1(out, a, n, [](T x) { return static_cast<T>(digamma(x)); });
-    case Fn::kSigmoid: return map1(out, a, n, [](T x) { return 1 / (1 + std::exp(-x)); });
-    default: return false;
+    case Fn::kFloor:
+      return map1(out, a, n, [](T x) { return std::floor(x); });
+    case Fn::kCeil:
+      return map1(out, a, n, [](T x) { return std::ceil(x); });
+    case Fn::kRound:
+      return map1(out, a, n, [](T x) { return std::nearbyint(x); });
+    case Fn::kTrunc:
+      return map1(out, a, n, [](T x) { return std::trunc(x); });
+    case Fn::kSqrt:
+      return map1(out, a, n, [](T x) { return std::sqrt(x); });
+    case Fn::kRsqrt:
+      return map1(out, a, n, [](T x) { return 1 / std::sqrt(x); });
+    case Fn::kCbrt:
+      return map1(out, a, n, [](T x) { return std::cbrt(x); });
+    case Fn::kErf:
+      return map1(out, a, n, [](T x) { return std::erf(x); });
+    case Fn::kErfc:
+      return map1(out, a, n, [](T x) { return std::erfc(x); });
+    case Fn::kErfinv:
+      return map1(out, a, n, [](T x) { return static_cast<T>(inverse_erf(x)); });
+    case Fn::kLgamma:
+      return map1(out, a, n, lgamma_of<T>);
+    case Fn::kDigamma:
+      return map1(out, a, n, [](T x) { return static_cast<T>(digamma(x)); });
+    case Fn::kSigmoid:
+      return map1(out, a, n, [](T x) { return 1 / (1 + std::exp(-x)); });
+    default:
+      return false;
   }
 }
 
@@ -157,22 +184,38 @@ bool rounding_block(Fn fn, T* out, const T* a, int64_t n) {
 template <class T>
 bool analytic_block(Fn fn, T* out, const T* a, int64_t n) {
   switch (fn) {
-    case Fn::kExp: return map1(out, a, n, [](T x) { return std::exp(x); });
-    case Fn::kLog: return map1(out, a, n, [](T x) { return std::log(x); });
-    case Fn::kLog10: return map1(out, a, n, [](T x) { return std::log10(x); });
-    case Fn::kSin: return map1(out, a, n, [](T x) { return std::sin(x); });
-    case Fn::kCos: return map1(out, a, n, [](T x) { return std::cos(x); });
-    case Fn::kTan: return map1(out, a, n, [](T x) { return std::tan(x); });
-    case Fn::kAsin: return map1(out, a, n, [](T x) { return std::asin(x); });
-    case Fn::kAcos: return map1(out, a, n, [](T x) { return std::acos(x); });
-    case Fn::kAtan: return map1(out, a, n, [](T x) { return std::atan(x); });
-    case Fn::kSinh: return map1(out, a, n, [](T x) { return std::sinh(x); });
-    case Fn::kCosh: return map1(out, a, n, [](T x) { return std::cosh(x); });
-    case Fn::kTanh: return map1(out, a, n, [](T x) { return std::tanh(x); });
-    case Fn::kAsinh: return map1(out, a, n, [](T x) { return std::asinh(x); });
-    case Fn::kAcosh: return map1(out, a, n, [](T x) { return std::acosh(x); });
-    case Fn::kAtanh: return map1(out, a, n, [](T x) { return std::atanh(x); });
-    default: return unsupported(fn, dtype_of<T>);
+    case Fn::kExp:
+      return map1(out, a, n, [](T x) { return std::exp(x); });
+    case Fn::kLog:
+      return map1(out, a, n, [](T x) { return std::log(x); });
+    case Fn::kLog10:
+      return map1(out, a, n, [](T x) { return std::log10(x); });
+    case Fn::kSin:
+      return map1(out, a, n, [](T x) { return std::sin(x); });
+    case Fn::kCos:
+      return map1(out, a, n, [](T x) { return std::cos(x); });
+    case Fn::kTan:
+      return map1(out, a, n, [](T x) { return std::tan(x); });
+    case Fn::kAsin:
+      return map1(out, a, n, [](T x) { return std::asin(x); });
+    case Fn::kAcos:
+      return map1(out, a, n, [](T x) { return std::acos(x); });
+    case Fn::kAtan:
+      return map1(out, a, n, [](T x) { return std::atan(x); });
+    case Fn::kSinh:
+      return map1(out, a, n, [](T x) { return std::sinh(x); });
+    case Fn::kCosh:
+      return map1(out, a, n, [](T x) { return std::cosh(x); });
+    case Fn::kTanh:
+      return map1(out, a, n, [](T x) { return std::tanh(x); });
+    case Fn::kAsinh:
+      return map1(out, a, n, [](T x) { return std::asinh(x); });
+    case Fn::kAcosh:
+      return map1(out, a, n, [](T x) { return std::acosh(x); });
+    case Fn::kAtanh:
+      return map1(out, a, n, [](T x) { return std::atanh(x); });
+    default:
+      return unsupported(fn, dtype_of<T>);
   }
 }
 
@@ -207,21 +250,33 @@ bool integer_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
                         "with where, or divide floats");
   }
   switch (fn) {
-    case Fn::kFloorDivide: return map2(out, a, b, n, floor_quotient<T>);
-    case Fn::kRemainder: return map2(out, a, b, n, floor_remainder<T>);
-    case Fn::kMaximum: return map2(out, a, b, n, [](T x, T y) { return std::max(x, y); });
-    case Fn::kMinimum: return map2(out, a, b, n, [](T x, T y) { return std::min(x, y); });
-    case Fn::kBitwiseAnd: return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x & y); });
-    case Fn::kBitwiseOr: return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x | y); });
-    case Fn::kBitwiseXor: return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x ^ y); });
-    case Fn::kBitwiseLeftShift: return map2(out, a, b, n, shift_left<T>);
-    case Fn::kBitwiseRightShift: return map2(out, a, b, n, shift_right<T>);
-    case Fn::kBitwiseInvert: return map1(out, a, n, [](T x) { return static_cast<T>(~x); });
+    case Fn::kFloorDivide:
+      return map2(out, a, b, n, floor_quotient<T>);
+    case Fn::kRemainder:
+      return map2(out, a, b, n, floor_remainder<T>);
+    case Fn::kMaximum:
+      return map2(out, a, b, n, [](T x, T y) { return std::max(x, y); });
+    case Fn::kMinimum:
+      return map2(out, a, b, n, [](T x, T y) { return std::min(x, y); });
+    case Fn::kBitwiseAnd:
+      return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x & y); });
+    case Fn::kBitwiseOr:
+      return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x | y); });
+    case Fn::kBitwiseXor:
+      return map2(out, a, b, n, [](T x, T y) { return static_cast<T>(x ^ y); });
+    case Fn::kBitwiseLeftShift:
+      return map2(out, a, b, n, shift_left<T>);
+    case Fn::kBitwiseRightShift:
+      return map2(out, a, b, n, shift_right<T>);
+    case Fn::kBitwiseInvert:
+      return map1(out, a, n, [](T x) { return static_cast<T>(~x); });
     case Fn::kFloor:
     case Fn::kCeil:
     case Fn::kRound:
-    case Fn::kTrunc: return map1(out, a, n, [](T x) { return x; });
-    default: return unsupported(fn, dtype_of<T>);
+    case Fn::kTrunc:
+      return map1(out, a, n, [](T x) { return x; });
+    default:
+      return unsupported(fn, dtype_of<T>);
   }
 }
 
@@ -229,12 +284,18 @@ template <class T>
 bool real_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
   if (scalar::info(fn).arity == 2) return real_binary(fn, out, a, b, n);
   switch (fn) {
-    case Fn::kExp2: return map1(out, a, n, [](T x) { return std::exp2(x); });
-    case Fn::kExp10: return map1(out, a, n, [](T x) { return std::pow(T(10), x); });
-    case Fn::kExpm1: return map1(out, a, n, [](T x) { return std::expm1(x); });
-    case Fn::kLog2: return map1(out, a, n, [](T x) { return std::log2(x); });
-    case Fn::kLog1p: return map1(out, a, n, [](T x) { return std::log1p(x); });
-    default: return rounding_block(fn, out, a, n) || analytic_block(fn, out, a, n);
+    case Fn::kExp2:
+      return map1(out, a, n, [](T x) { return std::exp2(x); });
+    case Fn::kExp10:
+      return map1(out, a, n, [](T x) { return std::pow(T(10), x); });
+    case Fn::kExpm1:
+      return map1(out, a, n, [](T x) { return std::expm1(x); });
+    case Fn::kLog2:
+      return map1(out, a, n, [](T x) { return std::log2(x); });
+    case Fn::kLog1p:
+      return map1(out, a, n, [](T x) { return std::log1p(x); });
+    default:
+      return rounding_block(fn, out, a, n) || analytic_block(fn, out, a, n);
   }
 }
 
@@ -242,22 +303,32 @@ template <class T>
 bool complex_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
   using R = typename T::value_type;
   switch (fn) {
-    case Fn::kDivide: return map2(out, a, b, n, [](T x, T y) { return x / y; });
-    case Fn::kSqrt: return map1(out, a, n, [](T x) { return std::sqrt(x); });
-    case Fn::kRsqrt: return map1(out, a, n, [](T x) { return T(1) / std::sqrt(x); });
-    case Fn::kCbrt: return map1(out, a, n, complex_cbrt<R>);
-    case Fn::kExp2: return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN2)); });
-    case Fn::kExp10: return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN10)); });
-    case Fn::kExpm1: return map1(out, a, n, complex_expm1<R>);
-    case Fn::kLog2: return map1(out, a, n, [](T x) { return std::log(x) / static_cast<R>(M_LN2); });
-    case Fn::kLog1p: return map1(out, a, n, complex_log1p<R>);
-    case Fn::kSigmoid: return map1(out, a, n, [](T x) { return T(1) / (T(1) + std::exp(-x)); });
-    default: return analytic_block(fn, out, a, n);
+    case Fn::kDivide:
+      return map2(out, a, b, n, [](T x, T y) { return x / y; });
+    case Fn::kSqrt:
+      return map1(out, a, n, [](T x) { return std::sqrt(x); });
+    case Fn::kRsqrt:
+      return map1(out, a, n, [](T x) { return T(1) / std::sqrt(x); });
+    case Fn::kCbrt:
+      return map1(out, a, n, complex_cbrt<R>);
+    case Fn::kExp2:
+      return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN2)); });
+    case Fn::kExp10:
+      return map1(out, a, n, [](T x) { return std::exp(x * static_cast<R>(M_LN10)); });
+    case Fn::kExpm1:
+      return map1(out, a, n, complex_expm1<R>);
+    case Fn::kLog2:
+      return map1(out, a, n, [](T x) { return std::log(x) / static_cast<R>(M_LN2); });
+    case Fn::kLog1p:
+      return map1(out, a, n, complex_log1p<R>);
+    case Fn::kSigmoid:
+      return map1(out, a, n, [](T x) { return T(1) / (T(1) + std::exp(-x)); });
+    default:
+      return analytic_block(fn, out, a, n);
   }
 }
 
-#define ETUDE_INTEGER_BLOCK(T) \
-  template bool integer_block<T>(Fn, T*, const T*, const T*, int64_t);
+#define ETUDE_INTEGER_BLOCK(T) template bool integer_block<T>(Fn, T*, const T*, const T*, int64_t);
 ETUDE_INTEGER_BLOCK(int8_t)
 ETUDE_INTEGER_BLOCK(int16_t)
 ETUDE_INTEGER_BLOCK(int32_t)

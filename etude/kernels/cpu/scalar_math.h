@@ -20,14 +20,14 @@ template <class T>
 inline constexpr bool kIsComplexNumber<std::complex<T>> = true;
 
 // Arithmetic of integers wraps: it goes through 64-bit unsigned numbers, where overflow is defined.
-#define ETUDE_WRAPPING(name, op)                                                          \
-  template <class T>                                                                      \
-  T name(T x, T y) {                                                                      \
-    if constexpr (std::is_integral_v<T>) {                                                \
-      return static_cast<T>(static_cast<uint64_t>(x) op static_cast<uint64_t>(y));        \
-    } else {                                                                              \
-      return x op y;                                                                      \
-    }                                                                                     \
+#define ETUDE_WRAPPING(name, op)                                                   \
+  template <class T>                                                               \
+  T name(T x, T y) {                                                               \
+    if constexpr (std::is_integral_v<T>) {                                         \
+      return static_cast<T>(static_cast<uint64_t>(x) op static_cast<uint64_t>(y)); \
+    } else {                                                                       \
+      return x op y;                                                               \
+    }                                                                              \
   }
 ETUDE_WRAPPING(math_add, +)
 ETUDE_WRAPPING(math_subtract, -)
@@ -36,20 +36,28 @@ ETUDE_WRAPPING(math_multiply, *)
 
 template <class T>
 T math_negative(T x) {
-  if constexpr (std::is_integral_v<T>) return math_subtract(T(0), x);
-  else return -x;  // also of zeros
+  if constexpr (std::is_integral_v<T>)
+    return math_subtract(T(0), x);
+  else
+    return -x;  // also of zeros
 }
 template <class T>
 T math_abs(T x) {
-  if constexpr (std::is_unsigned_v<T>) return x;
-  else if constexpr (std::is_integral_v<T>) return x < 0 ? math_subtract(T(0), x) : x;
-  else return T(std::abs(x));
+  if constexpr (std::is_unsigned_v<T>)
+    return x;
+  else if constexpr (std::is_integral_v<T>)
+    return x < 0 ? math_subtract(T(0), x) : x;
+  else
+    return T(std::abs(x));
 }
 template <class T>
 T math_sign(T x) {
-  if constexpr (kIsComplexNumber<T>) return x == T(0) ? x : x / std::abs(x);
-  else if constexpr (std::is_floating_point_v<T>) return x != x ? x : x > 0 ? T(1) : x < 0 ? T(-1) : x;
-  else return static_cast<T>((x > 0) - (x < 0));
+  if constexpr (kIsComplexNumber<T>)
+    return x == T(0) ? x : x / std::abs(x);
+  else if constexpr (std::is_floating_point_v<T>)
+    return x != x ? x : x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  else
+    return static_cast<T>((x > 0) - (x < 0));
 }
 template <class T>
 T math_pow(T x, T y) {
@@ -70,20 +78,28 @@ T math_pow(T x, T y) {
 }
 template <class T>
 bool math_isnan(T x) {
-  if constexpr (kIsComplexNumber<T>) return std::isnan(x.real()) || std::isnan(x.imag());
-  else if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
-  else return false;
+  if constexpr (kIsComplexNumber<T>)
+    return std::isnan(x.real()) || std::isnan(x.imag());
+  else if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
 }
 template <class T>
 bool math_isinf(T x) {
-  if constexpr (kIsComplexNumber<T>) return std::isinf(x.real()) || std::isinf(x.imag());
-  else if constexpr (std::is_floating_point_v<T>) return std::isinf(x);
-  else return false;
+  if constexpr (kIsComplexNumber<T>)
+    return std::isinf(x.real()) || std::isinf(x.imag());
+  else if constexpr (std::is_floating_point_v<T>)
+    return std::isinf(x);
+  else
+    return false;
 }
 template <class T>
 bool math_signbit(T x) {
-  if constexpr (std::is_floating_point_v<T>) return std::signbit(x);
-  else return x < T(0);
+  if constexpr (std::is_floating_point_v<T>)
+    return std::signbit(x);
+  else
+    return x < T(0);
 }
 
 // Blocks per kind of element; false after report_fault or if the kind lacks the function.

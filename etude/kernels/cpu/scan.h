@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that run along one axis in order: cumulative sums and products, linear recurrences, shifts.
-// Not for reductions (reduce.h).
+// Kernels that run along one axis in order: cumulative sums and products, linear recurrences,
+// shifts. Not for reductions (reduce.h).
 #pragma once
 
 #include "etude/core/op.h"

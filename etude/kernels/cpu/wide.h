@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that sums and products accumulate in, and their arithmetic. Used by reductions and scans.
+// The types that sums and products accumulate in, and their arithmetic. Used by reductions and
+// scans.
 #pragma once
 
 #include <complex>
