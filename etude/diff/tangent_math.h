@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "etude/diff/differentiable.h"
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
 
