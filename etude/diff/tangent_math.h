@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "etude/diff/differentiable.h"
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
+#include "etude/diff/differentiable.h"
 
 namespace ETUDE_API etude {
 namespace internal {
