@@ -6,7 +6,7 @@
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
-#include "etude/runtime/testing.h"
+#include "tests/gradient/expect.h"
 
 namespace etude {
 namespace {

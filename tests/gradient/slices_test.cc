@@ -3,7 +3,7 @@
 #include "etude/base/warning.h"
 #include "etude/ops.h"
 #include "etude/runtime/gradient.h"
-#include "etude/runtime/testing.h"
+#include "tests/gradient/expect.h"
 
 namespace etude {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
-#include "etude/runtime/testing.h"
+#include "tests/gradient/expect.h"
 
 namespace etude {
 namespace {
