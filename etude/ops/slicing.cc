@@ -22,22 +22,34 @@ Tensor call_on(std::string_view name, const Tensor& x, std::vector<AttrValue> va
   return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
 }
 
-Types strided_type(const TypeCall& call) {
-  const Ints &starts = call.attrs.ints("starts"), &sizes = call.attrs.ints("sizes"),
-             &steps = call.attrs.ints("steps");
-  const auto rank = at(call.rank(0));
+// Whether starts, sizes and steps name elements of an array of shape `whole`.
+void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, const Ints& steps) {
+  const auto rank = at(whole.rank());
   ETUDE_REQUIRE(starts.size() == rank && sizes.size() == rank && steps.size() == rank,
-                "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
-  for (int axis = 0; axis < call.rank(0); ++axis) {
-    const int64_t first = starts[at(axis)], size = sizes[at(axis)],
-                  last = first + (size - 1) * steps[at(axis)];
-    const int64_t limit = call.shape(0)[axis];
+                "starts, sizes and steps have {}, {} and {} entries, but need {}, one per axis",
+                starts.size(), sizes.size(), steps.size(), rank);
+  for (int axis = 0; axis < whole.rank(); ++axis) {
+    const __int128 first = starts[at(axis)], size = sizes[at(axis)],
+                   last = first + (size - 1) * steps[at(axis)];
+    const int64_t limit = whole[axis];
     ETUDE_REQUIRE(size >= 0 && (size == 0 || limit == kAny ||
                                 (std::min(first, last) >= 0 && std::max(first, last) < limit)),
-                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first,
-                  steps[at(axis)], axis, limit);
+                  "{} elements from {} with step {} do not lie in axis {} of size {}",
+                  sizes[at(axis)], starts[at(axis)], steps[at(axis)], axis, limit);
   }
+}
+
+Types strided_type(const TypeCall& call) {
+  const Ints& sizes = call.attrs.ints("sizes");
+  require_region(call.shape(0), call.attrs.ints("starts"), sizes, call.attrs.ints("steps"));
   return {call.make(call.dtype(0), Shape(sizes))};
+}
+
+Types spread_type(const TypeCall& call) {
+  const Shape whole(call.attrs.ints("shape"));
+  require_region(whole, call.attrs.ints("starts"), call.shape(0).to_vector(),
+                 call.attrs.ints("steps"));
+  return {call.make(call.dtype(0), whole)};
 }
 
 struct SliceParams : KernelParams {
@@ -198,10 +210,7 @@ void define_slicing(Registry& r) {
       .attrs = {{"shape", AttrKind::kInts},
                 {"starts", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
-      .type =
-          [](const TypeCall& call) {
-            return Types{call.make(call.dtype(0), Shape(call.attrs.ints("shape")))};
-          },
+      .type = spread_type,
       .kernel = prepare_spread,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
@@ -211,6 +220,12 @@ void define_slicing(Registry& r) {
       .samples =
           {.calls = {{{"[2,2]"},
                       {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},
+      .errors = {{{"float32[2]"},
+                  "have 0, 1 and 0 entries",
+                  {{"shape", Ints{4}}, {"starts", Ints{}}, {"steps", Ints{}}}},
+                 {{"float32[2]"},
+                  "2 elements from 1 with step 3 do not lie in axis 0 of size 4",
+                  {{"shape", Ints{4}}, {"starts", Ints{1}}, {"steps", Ints{3}}}}},
   });
   r.define({
       .name = "slice",

@@ -103,6 +103,8 @@ Values linear_jvp(const Op& op, const JvpCall& call) {
 
 // Forward mode of an op that has a reverse rule only: the reverse rule is linear in its cotangent,
 // and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize once").
+// Gradients are adjoints (TP-24), and the adjoint of an adjoint is the map itself: nothing is
+// conjugated here.
 Values transposed_vjp(const Op& op, const JvpCall& call) {
   Values out(call.out.size());
   uint64_t wanted = 0;
@@ -128,14 +130,14 @@ Values transposed_vjp(const Op& op, const JvpCall& call) {
   for (std::size_t i = 0; i < back.size(); ++i) {
     if (!back[i].has_value() || !call.tangents[i].has_value()) continue;
     targets.push_back(to_dense(back[i]));
-    seeds.push_back(conj(call.tangents[i]));
+    seeds.push_back(call.tangents[i]);
   }
   if (targets.empty()) return out;
   std::vector<Tensor> sources;
   for (const Tensor& ct : cotangents) sources.push_back(ct);
   const std::vector<Tensor> found = tape.gradient(targets, sources, seeds);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].has_value()) out[i] = conj(found[i]);
+    out[i] = found[i];
   }
   return out;
 }

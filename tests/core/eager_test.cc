@@ -37,7 +37,7 @@ TEST(Eager, AProductNeedsNoSetUp) {
   EXPECT_EQ(y.dtype(), kFloat32);
   std::ostringstream out;
   out << y;
-  expect_parts(out.str(), {"[[2]]", "shape=[1, 1]", "float32"});
+  expect_parts(out.str(), {"[[2.]]", "shape (1, 1)", "float32"});
 }
 
 // spec: IM-02
@@ -177,7 +177,7 @@ TEST(Eager, AFailureLeavesNothingBehind) {
   const TapeContext context(tape);
   tape.watch(a);
   const std::string text = error_of(ErrorCode::kInvalidArgument, [&] { matmul(a, a); });
-  expect_parts(text, {"matmul", "float32[2,3]", "eager_test.cc:"});
+  expect_parts(text, {"matmul", "[2,3]", "'x'", "'y'", "eager_test.cc:"});
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(sum(a * a).item<float>(), 6);
 }
@@ -185,7 +185,7 @@ TEST(Eager, AFailureLeavesNothingBehind) {
 // spec: IM-14
 TEST(Eager, PrintingNeverThrows) {
   EXPECT_EQ(Tensor({{1, 2}, {3, 4}}).to_string(),
-            "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=int32, device=cpu:0)");
+            "Tensor([[1, 2],\n        [3, 4]], shape=[2,2], dtype=int32, device=cpu:0)");
   const std::string large = full(1.0, Shape{1000, 1000}).to_string();
   EXPECT_LT(large.size(), 2000u);
   expect_parts(large, {"...", "1000"});

@@ -142,8 +142,12 @@ void add_program_calls(const Op& op, std::size_t attr, DType dtype, Draw& draw,
     }
     for (const ScalarDef* def : defs) {
       const scalar::Program* program = def->program;
-      if (program == nullptr || program->operands == 0 || !other->def().dtypes.contains(dtype))
+      // A record with a kernel or type rule of its own gives its program more than one meaning.
+      const bool plain = other->def().kernel == nullptr && other->def().type == nullptr;
+      if (program == nullptr || program->operands == 0 || !plain ||
+          !other->def().dtypes.contains(dtype)) {
         continue;
+      }
       Call call{&op, dtype, 0, {}, {}};
       for (int i = 0; i < program->operands; ++i) {
         const bool truth = (program->truths >> i) & 1;
@@ -240,7 +244,9 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed) {
 
 Call error_call(const Op& op, const ErrorCase& c, Fill fill) {
   Draw draw(op.name());
-  Call call{&op, kFloat32, 0, operands_of(op, c.operands, {}, kFloat32, draw),
+  const auto& calls = op.def().samples.calls;
+  const auto ranges = calls.empty() ? std::vector<std::pair<double, double>>{} : calls[0].ranges;
+  Call call{&op, kFloat32, 0, operands_of(op, c.operands, ranges, kFloat32, draw),
             op.attrs_by_name(c.attrs)};
   for (Tensor& x : call.operands) {
     if (fill == Fill::kDrawn || !x.has_value() || TensorAccess::is_sparse(x)) continue;

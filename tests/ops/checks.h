@@ -45,6 +45,7 @@ bool is_checked_numerically(const Call& call);
 
 // ---- values
 void check_eager(const Call& call);      // types as inferred, equal bits again, in place, lowered
+void check_guards(const Call& call);     // kernels write their results and nothing beside them
 void check_reference(const Call& call);  // element-wise: against doubles
 void check_special(const Op& op, DType dtype);  // element-wise: zeros, infinities, NaN
 void check_threads(const Call& call);           // 1, 2 and 7 threads

@@ -44,13 +44,23 @@ std::vector<Tensor> tangents(const Call& call, const std::vector<Tensor>& v) {
 
 using Numbers = std::vector<std::complex<double>>;
 
-// The derivative of f(h) at 0 by central differences of fourth order.
-Numbers difference(const std::function<Numbers(double)>& f) {
-  const Numbers a = f(kStep), b = f(-kStep), c = f(2 * kStep), d = f(-2 * kStep);
+Numbers difference(const std::function<Numbers(double)>& f, double step) {
+  const Numbers a = f(step), b = f(-step), c = f(2 * step), d = f(-2 * step);
   Numbers out;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const bool fits = i < b.size() && i < c.size() && i < d.size();
-    out.push_back(fits ? (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12 * kStep) : std::nan(""));
+    out.push_back(fits ? (8.0 * (a[i] - b[i]) - (c[i] - d[i])) / (12 * step) : std::nan(""));
+  }
+  return out;
+}
+
+// The derivative of f(h) at 0 by central differences of fourth order; NaN where two steps disagree,
+// since then the point is too near to a kink to tell.
+Numbers difference(const std::function<Numbers(double)>& f) {
+  Numbers out = difference(f, kStep);
+  const Numbers finer = difference(f, kStep / 8);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!(std::abs(out[i] - finer[i]) <= 1e-4 * (1 + std::abs(finer[i])))) out[i] = std::nan("");
   }
   return out;
 }
@@ -64,13 +74,22 @@ void compare_numbers(const std::string& label, const Tensor& got, const Numbers&
   const Numbers g = got.has_value() ? numbers(got) : Numbers(want.size());
   expect(g.size() == want.size(), label,
          [&] { return fmt::format("got {} numbers, want {}", g.size(), want.size()); });
+  std::size_t kinks = 0;
   for (std::size_t k = 0; k < std::min(g.size(), want.size()); ++k) {
+    if (std::isnan(want[k].real())) {
+      ++kinks;
+      continue;
+    }
     const bool close = std::abs(g[k] - want[k]) <= eps * (1 + std::abs(want[k]));
     expect(close, label, [&] {
       return fmt::format("element {}: got {}, want {}", k, text(g[k]), text(want[k]));
     });
     if (!close) return;  // one line per operand tells enough
   }
+  expect(kinks * 4 <= want.size(), label, [&] {
+    return fmt::format("{} of {} elements are near a kink; give .ranges or .avoid", kinks,
+                       want.size());
+  });
 }
 
 double tolerance(DType dtype) { return real_dtype(dtype) == kFloat64 ? 1e-9 : 2e-4; }
@@ -152,6 +171,7 @@ void check_second_order(const Call& call) {
   double got = 0;
   for (std::size_t i = 0; i < second.size(); ++i) got += inner_product(second[i], w[i]);
   const double want = difference(slope)[0].real();
+  if (std::isnan(want)) return note_skip();
   expect(std::abs(got - want) <= 1e-5 * (1 + std::abs(want)), call.label("second order"),
          [&] { return fmt::format("got {:.7g}, want {:.7g}", got, want); });
 }

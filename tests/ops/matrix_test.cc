@@ -49,6 +49,7 @@ bool has_derivative(DType dtype) { return is_differentiable(dtype); }
 
 TEST_P(Matrix, Samples) { check_samples(op()); }
 TEST_P(Matrix, Eager) { each_call(check_eager); }
+TEST_P(Matrix, Guards) { each_call(check_guards); }
 TEST_P(Matrix, Reference) {
   each_call(check_reference);
   for (const DType dtype : dtypes_of(op())) check_special(op(), dtype);

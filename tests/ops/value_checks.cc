@@ -2,11 +2,13 @@
 // Results of single calls: types, bits, references, threads, in place.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "etude/core/convert.h"
+#include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/parallel.h"
 #include "tests/ops/checks.h"
 #include "tests/ops/reference.h"
@@ -31,6 +33,42 @@ const scalar::Program* program_of(const Call& call) {
   return call.op->def().scalar.program;
 }
 
+// Memory for a kernel, with bytes on both sides that must stay as they are.
+class Guarded {
+ public:
+  explicit Guarded(int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)),
+        memory_((bytes_ + 3 * kGuard + 63) / 64 * 64, kPattern) {}
+  unsigned char* data() {
+    const auto at = reinterpret_cast<uintptr_t>(memory_.data()) + kGuard;
+    return memory_.data() + kGuard + (64 - at % 64) % 64;  // aligned as tensors are
+  }
+  bool is_intact() const {
+    const unsigned char* begin = const_cast<Guarded*>(this)->data();
+    const auto front = static_cast<std::size_t>(begin - memory_.data());
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const bool inside = i >= front && i < front + bytes_;
+      if (!inside && memory_[i] != kPattern) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 256;
+  static constexpr unsigned char kPattern = 0xA5;
+  std::size_t bytes_;
+  std::vector<unsigned char> memory_;
+};
+
+// Whether the operands have dtypes that need no cast on the way to the kernel.
+bool fits_record(const Call& call) {
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const Tensor& x = call.operands[i];
+    if (x.has_value() && !call.op->operand_dtypes(i).contains(x.dtype())) return false;
+  }
+  return true;
+}
+
 void compare_all(const Call& call, std::string_view mode, const Values& got, const Values& want) {
   expect(got.size() == want.size(), call.label(mode),
          [&] { return fmt::format("got {} results, want {}", got.size(), want.size()); });
@@ -45,13 +83,7 @@ void check_types(const Call& call, const Values& y) {
   if (call.op->def().data != nullptr) return;  // shapes that depend on data
   Types operands;
   for (const Tensor& x : call.operands) operands.push_back(x.has_value() ? x.type() : nullptr);
-  bool shares = true;  // inference sees operands after promotion
-  for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    const bool own = !call.op->operand(i).dtypes.empty();
-    shares = shares && (own || !call.operands[i].has_value() ||
-                        call.op->def().dtypes.contains(call.operands[i].dtype()));
-  }
-  if (!shares) return;
+  if (!fits_record(call)) return;  // inference sees operands after promotion
   const Types types = infer_types(*call.op, {operands.data(), operands.size()}, call.attrs);
   for (std::size_t i = 0; i < y.size(); ++i) {
     expect(i < types.size() && y[i].type() == types[i], call.label("types"), [&] {
@@ -76,6 +108,40 @@ void check_eager(const Call& call) {
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
     compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y);
+  }
+}
+
+void check_guards(const Call& call) {
+  const OpDef& def = call.op->def();
+  const PrepareRule rule = def.kernel != nullptr ? def.kernel : def.scalar.prepare;
+  if (rule == nullptr || def.data != nullptr) return;
+  Prepared prepared;
+  Types types;
+  for (const Tensor& x : call.operands) types.push_back(x.has_value() ? x.type() : nullptr);
+  if (!fits_record(call)) return;
+  prepared.results = infer_types(*call.op, {types.data(), types.size()}, call.attrs);
+  rule({*call.op, {types.data(), types.size()}, call.attrs, prepared});
+  if (prepared.run == nullptr) return;
+  std::vector<Guarded> in, out;
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const Tensor& x : call.operands) {
+    in.emplace_back(x.has_value() ? x.nbytes() : 0);
+    if (x.has_value() && x.nbytes() > 0)
+      std::memcpy(in.back().data(), TensorAccess::data(x), static_cast<std::size_t>(x.nbytes()));
+  }
+  for (const Type* type : prepared.results) out.emplace_back(type->bytes());
+  for (std::size_t i = 0; i < in.size(); ++i)
+    from.push_back(call.operands[i].has_value() ? in[i].data() : nullptr);
+  for (Guarded& g : out) to.push_back(g.data());
+  const FloatModeScope float_mode;
+  if (!prepared.run({to.data(), from.data(), prepared.params})) return;
+  for (std::size_t i = 0; i < out.size() + in.size(); ++i) {
+    const Guarded& g = i < out.size() ? out[i] : in[i - out.size()];
+    expect(g.is_intact(), call.label("guards"), [&] {
+      return fmt::format("the kernel wrote beside {} {}", i < out.size() ? "result" : "operand",
+                         i < out.size() ? i : i - out.size());
+    });
   }
 }
 

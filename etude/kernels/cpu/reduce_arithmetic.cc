@@ -112,6 +112,11 @@ ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first) {
     if constexpr (std::is_same_v<T, bool>) {
       return {};
     } else {
+      // The largest of integers keeps its dtype.
+      if constexpr (std::is_integral_v<T>) {
+        const bool is_extreme = reduce == Reduce::kMax || reduce == Reduce::kMin;
+        if (is_extreme) return loops_of<T, T>(reduce);
+      }
       // Later passes go over accumulators of the first.
       const ReduceLoops loops =
           is_first ? loops_of<T, Wide<T>>(reduce) : loops_of<Wide<T>, Wide<T>>(reduce);
