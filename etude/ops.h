@@ -72,6 +72,16 @@ inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
 }
 
+struct AsarrayOptions {
+  std::optional<DType> dtype = {};
+};
+// x as a tensor, of another dtype if one is given. Shares storage until a write.
+inline Tensor asarray(const Arg& x, const AsarrayOptions& options = {}) {
+  static const Op& op = internal::op("asarray");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.dtype)}), x.where()));
+}
+
 // A tensor of the shape of x whose elements are all `value`.
 inline Tensor full_like(const Arg& x, const Arg& value) {
   static const Op& op = internal::op("full_like");
@@ -988,6 +998,105 @@ inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
 }
 
+// Row k of the result is the mean of the rows of x whose id is k, zeros if there are none.
+inline Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_mean");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest
+// value of the dtype if there are none.
+inline Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_max");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the smallest of the rows of x whose id is k, element by element; the
+// highest value of the dtype if there are none.
+inline Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_min");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+// Row k of the result is the product of the rows of x whose id is k, ones if there are none.
+inline Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
+  static const Op& op = internal::op("segment_prod");
+  const Arg* const args[] = {&x, &ids};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(num)}), x.where()));
+}
+
+struct ScatterOptions {
+  std::string mode = "set";
+};
+// x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all
+// count, in order, so that set keeps the last. mode: set, add, mul, min or max.
+inline Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {}) {
+  static const Op& op = internal::op("scatter");
+  const Arg* const args[] = {&x, &indices, &updates};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.mode)}), x.where()));
+}
+
+struct GatherNdOptions {
+  int64_t batch_dims = 0;
+};
+// The parts of x at coordinates: the last axis of the indices numbers positions on the first axes
+// of x, behind batch_dims axes that both share.
+inline Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {}) {
+  static const Op& op = internal::op("gather_nd");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.batch_dims)}), x.where()));
+}
+
+struct TakeAlongAxisOptions {
+  int64_t axis = -1;
+};
+// Element [.., indices[.., j, ..], ..] of x for each element of the indices; the other axes agree.
+inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
+  static const Op& op = internal::op("take_along_axis");
+  const Arg* const args[] = {&x, &indices};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+struct PadOptions {
+  std::string mode = "constant";
+  double value = 0;
+};
+// x with a border. widths: before and after each axis in turn, one such pair for all, or one
+// number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge
+// or wrap.
+inline Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {}) {
+  static const Op& op = internal::op("pad");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(widths), internal::to_attr(options.mode), internal::to_attr(options.value)}), x.where()));
+}
+
+struct SearchsortedOptions {
+  std::string side = "left";
+};
+// Where each element of x would go into the ascending array `sorted`: before equal ones (left) or
+// after them (right). NaN goes last.
+inline Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options = {}) {
+  static const Op& op = internal::op("searchsorted");
+  const Arg* const args[] = {&sorted, &x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.side)}), sorted.where()));
+}
+
+struct BincountOptions {
+  int64_t minlength = 0;
+  OptionalArg weights = {};
+};
+// How often each of 0, 1, 2, ... occurs in x, or the sum of the weights at it; at least `minlength`
+// bins.
+inline Tensor bincount(const Arg& x, const BincountOptions& options = {}) {
+  static const Op& op = internal::op("bincount");
+  const Arg weights_arg(options.weights, x.where());
+  const Arg* const args[] = {&x, &weights_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.minlength)}), x.where()));
+}
+
 struct IscloseOptions {
   double rtol = 1e-05;
   double atol = 1e-08;
@@ -1032,6 +1141,75 @@ inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = 
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.transpose_x), internal::to_attr(options.transpose_y)}), x.where()));
 }
 
+struct VecdotOptions {
+  int64_t axis = -1;
+};
+// Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast.
+inline Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {}) {
+  static const Op& op = internal::op("vecdot");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis)}), x.where()));
+}
+
+// Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
+// matrices this is matmul.
+inline Tensor dot(const Arg& x, const Arg& y) {
+  static const Op& op = internal::op("dot");
+  return internal::call2(op, x, y);
+}
+
+// All products of the elements of x [m] and y [n]: [m, n].
+inline Tensor outer(const Arg& x, const Arg& y) {
+  static const Op& op = internal::op("outer");
+  return internal::call2(op, x, y);
+}
+
+// Sum of products over chosen axes. axes is a count n, for the last n of x and the first n of y, or
+// the axes of x followed by those of y: tensordot(x, y, {0, 1, 1, 0}).
+inline Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes) {
+  static const Op& op = internal::op("tensordot");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axes)}), x.where()));
+}
+
+struct CosineSimilarityOptions {
+  int64_t axis = -1;
+  double epsilon = 1e-08;
+};
+// Cosine of the angle between x and y along one axis; 0 where one of them is 0.
+inline Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options = {}) {
+  static const Op& op = internal::op("cosine_similarity");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.epsilon)}), x.where()));
+}
+
+struct CosineDistanceOptions {
+  int64_t axis = -1;
+  double epsilon = 1e-08;
+};
+// 1 - cosine_similarity(x, y).
+inline Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options = {}) {
+  static const Op& op = internal::op("cosine_distance");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.epsilon)}), x.where()));
+}
+
+// Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
+// are equal the gradient is 0.
+inline Tensor cdist(const Arg& x, const Arg& y) {
+  static const Op& op = internal::op("cdist");
+  return internal::call2(op, x, y);
+}
+
+// Sums of products over named axes: einsum("bik,bkj->bij", {x, y}). A letter names an axis of every
+// operand that has it; letters that the result does not have are summed over; a letter twice in one
+// operand takes its diagonal; '...' stands for axes that broadcast. The order of the products is
+// chosen by their cost.
+inline Tensor einsum(const std::string& equation, const Args& xs) {
+  static const Op& op = internal::op("einsum");
+  return internal::only(internal::call_list(op, xs.items(), op.attrs({internal::to_attr(equation)}), xs.where()));
+}
+
 struct LogsumexpOptions {
   IntList axis = {};
   bool keepdims = false;
@@ -1039,6 +1217,162 @@ struct LogsumexpOptions {
 // log(sum(exp(x))) over the given axes, or over all, without overflow.
 inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
   static const Op& op = internal::op("logsumexp");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct CumulativeSumOptions {
+  std::optional<int64_t> axis = {};
+  bool exclusive = false;
+  bool reverse = false;
+  bool include_initial = false;
+};
+// Running sums along an axis. Exclusive ones leave out the element itself; in reverse they run from
+// the end; include_initial puts 0 in front, and the result is one longer.
+inline Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {}) {
+  static const Op& op = internal::op("cumulative_sum");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.exclusive), internal::to_attr(options.reverse), internal::to_attr(options.include_initial)}), x.where()));
+}
+
+struct CumulativeProdOptions {
+  std::optional<int64_t> axis = {};
+  bool exclusive = false;
+  bool reverse = false;
+  bool include_initial = false;
+};
+// Running products along an axis. Exclusive ones leave out the element itself; in reverse they run
+// from the end; include_initial puts 1 in front, and the result is one longer.
+inline Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {}) {
+  static const Op& op = internal::op("cumulative_prod");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.exclusive), internal::to_attr(options.reverse), internal::to_attr(options.include_initial)}), x.where()));
+}
+
+struct VarOptions {
+  IntList axis = {};
+  double correction = 0;
+  bool keepdims = false;
+};
+// Variance over the given axes, or over all: the sum of squared distances from the mean, divided by
+// their number less `correction`.
+inline Tensor var(const Arg& x, const VarOptions& options = {}) {
+  static const Op& op = internal::op("var");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.correction), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct StdOptions {
+  IntList axis = {};
+  double correction = 0;
+  bool keepdims = false;
+};
+// Standard deviation over the given axes, or over all: the root of var. Its derivative where all
+// elements are equal is 0.
+inline Tensor std(const Arg& x, const StdOptions& options = {}) {
+  static const Op& op = internal::op("std");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.correction), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct MomentsOptions {
+  IntList axis = {};
+  bool keepdims = false;
+};
+struct MomentsResult {
+  Tensor mean, var;
+};
+// Mean and biased variance over the given axes, or over all.
+inline MomentsResult moments(const Arg& x, const MomentsOptions& options = {}) {
+  static const Op& op = internal::op("moments");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+struct NormOptions {
+  double ord = 2;
+  IntList axis = {};
+  bool keepdims = false;
+};
+// Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of their sizes
+// to that power; the largest size for infinity, the count of nonzeros for 0. The derivative of the
+// Euclidean norm at 0 is 0.
+inline Tensor norm(const Arg& x, const NormOptions& options = {}) {
+  static const Op& op = internal::op("norm");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.ord), internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct DiffOptions {
+  int64_t axis = -1;
+  int64_t n = 1;
+};
+// Differences of neighbours along an axis, taken n times.
+inline Tensor diff(const Arg& x, const DiffOptions& options = {}) {
+  static const Op& op = internal::op("diff");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.n)}), x.where()));
+}
+
+struct SortOptions {
+  int64_t axis = -1;
+  bool descending = false;
+  bool stable = true;
+};
+// x in ascending or descending order along an axis; NaN comes last. Equal elements keep their
+// order, which also says where their cotangents go.
+inline Tensor sort(const Arg& x, const SortOptions& options = {}) {
+  static const Op& op = internal::op("sort");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.descending), internal::to_attr(options.stable)}), x.where()));
+}
+
+struct ArgsortOptions {
+  int64_t axis = -1;
+  bool descending = false;
+  bool stable = true;
+};
+// Positions, as int64, that sort x along an axis; NaN comes last, and equal elements keep their
+// order.
+inline Tensor argsort(const Arg& x, const ArgsortOptions& options = {}) {
+  static const Op& op = internal::op("argsort");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.descending), internal::to_attr(options.stable)}), x.where()));
+}
+
+struct TopKOptions {
+  int64_t axis = -1;
+};
+struct TopKResult {
+  Tensor values, indices;
+};
+// The k largest elements along an axis, largest first, and their positions as int64.
+inline TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {}) {
+  static const Op& op = internal::op("top_k");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, op.attrs({internal::to_attr(k), internal::to_attr(options.axis)}), x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+struct ArgmaxOptions {
+  std::optional<int64_t> axis = {};
+  bool keepdims = false;
+};
+// Position of the first largest element along an axis, or of all as if flat, as int64. NaN wins.
+inline Tensor argmax(const Arg& x, const ArgmaxOptions& options = {}) {
+  static const Op& op = internal::op("argmax");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
+}
+
+struct ArgminOptions {
+  std::optional<int64_t> axis = {};
+  bool keepdims = false;
+};
+// Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins.
+inline Tensor argmin(const Arg& x, const ArgminOptions& options = {}) {
+  static const Op& op = internal::op("argmin");
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.keepdims)}), x.where()));
 }
@@ -1222,6 +1556,33 @@ inline Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const 
   const Arg class_weights_arg(options.class_weights, logits.where());
   const Arg* const args[] = {&logits, &labels, &class_weights_arg};
   return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.reduction), internal::to_attr(options.label_smoothing), internal::to_attr(options.ignore_index)}), logits.where()));
+}
+
+struct BatchNormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 0.001;
+};
+// (x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every index of
+// `axis`. The statistics are those of moments over the other axes, or running ones.
+inline Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("batch_normalize");
+  const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(options.axis), internal::to_attr(options.epsilon)}), x.where()));
+}
+
+struct LayerNormalizeOptions {
+  double epsilon = 0.001;
+  OptionalArg scale = {};
+  OptionalArg offset = {};
+};
+// x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, plus offset;
+// these two have the sizes of x on `axes`, in ascending order, and may be left out.
+inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("layer_normalize");
+  const Arg scale_arg(options.scale, x.where());
+  const Arg offset_arg(options.offset, x.where());
+  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
+  return internal::only(internal::call(op, args, op.attrs({internal::to_attr(axes), internal::to_attr(options.epsilon)}), x.where()));
 }
 
 }  // namespace nn

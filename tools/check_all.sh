@@ -72,6 +72,7 @@ check sizes python3 tools/check_sizes.py
 check lists python3 tools/check_lists.py
 check words python3 tools/check_words.py
 check api python3 tools/check_api.py
+check readme python3 tools/check_readme.py
 check rows python3 tools/rows.py --check
 check generated generated
 check lint lint

@@ -131,6 +131,12 @@ class Function {
 
   std::string parameters() const {
     std::vector<std::string> list;
+    // A text says what is done with the operands, and is read first: einsum("ij,jk", {x, y}).
+    for (const AttrDef& a : op_.def().attrs) {
+      if (a.required && a.kind == AttrKind::kText) {
+        list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
+      }
+    }
     for (const OperandDef& d : op_.def().operands) {
       if (d.variadic)
         list.push_back(fmt::format("const Args& {}", d.name));
@@ -138,7 +144,9 @@ class Function {
         list.push_back(fmt::format("const Arg& {}", d.name));
     }
     for (const AttrDef& a : op_.def().attrs) {
-      if (a.required) list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
+      if (a.required && a.kind != AttrKind::kText) {
+        list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
+      }
     }
     if (has_options_)
       list.push_back(fmt::format("const {}Options& options = {{}}", pascal(op_.name())));

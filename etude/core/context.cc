@@ -43,7 +43,8 @@ void require_count(const Op& op, std::size_t given) {
 
 void require_dtype(const Op& op, std::size_t i, DType dtype) {
   const DTypeSet set = op.operand_dtypes(i);
-  ETUDE_REQUIRE(set.contains(dtype), "operand '{}' is {}, but must be one of {}. Cast it with astype",
+  ETUDE_REQUIRE(set.contains(dtype),
+                "operand '{}' is {}, but must be one of {}. Cast it with astype",
                 op.operand(i).name, name(dtype), describe(set));
 }
 
@@ -58,8 +59,10 @@ class Checked {
     for (std::size_t i = 0; i < in.size(); ++i) {
       const OperandDef& def = op.operand(i);
       if (!in[i].has_value()) {
-        ETUDE_REQUIRE(def.optional, "operand '{}' is absent. Was it moved from, or is it the gradient "
-                      "of something unconnected?", def.name);
+        ETUDE_REQUIRE(def.optional,
+                      "operand '{}' is absent. Was it moved from, or is it the gradient "
+                      "of something unconnected?",
+                      def.name);
         continue;
       }
       const bool casts = op.def().casts_integers && is_integer(in[i].dtype()) && def.dtypes.empty();
@@ -84,12 +87,13 @@ class Checked {
  private:
   static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
     const std::optional<DType> both = promote(mine, other);
-    ETUDE_REQUIRE(both.has_value(),
-                  "operand '{}' is {} and operand '{}' is {}; these do not promote to one dtype. Cast "
-                  "one of them: astype({}, {})",
-                  op.operand(i).name, name(mine), op.operand(j).name, name(other),
-                  op.operand(is_integer(mine) || mine == kBool ? i : j).name,
-                  name(is_integer(mine) || mine == kBool ? other : mine));
+    ETUDE_REQUIRE(
+        both.has_value(),
+        "operand '{}' is {} and operand '{}' is {}; these do not promote to one dtype. Cast "
+        "one of them: astype({}, {})",
+        op.operand(i).name, name(mine), op.operand(j).name, name(other),
+        op.operand(is_integer(mine) || mine == kBool ? i : j).name,
+        name(is_integer(mine) || mine == kBool ? other : mine));
     return *both;
   }
 

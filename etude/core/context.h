@@ -68,6 +68,9 @@ class ContextScope {
 // throws: Error with the op's name in front and the user's line behind.
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
 
+// Runs the lowering of a composition in `context`, after its type rule, which checks the operands.
+Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& context, CallSite where);
+
 // Result types of a call, by the record's rule or by running its lowering on types.
 // throws: what the rule throws.
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);

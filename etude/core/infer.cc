@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Result types: by the record's rule, or by running its lowering on ghosts.
-#include "etude/base/check.h"
 #include "etude/core/infer.h"
+
+#include "etude/base/check.h"
 
 namespace etude {
 namespace {
@@ -28,6 +29,15 @@ Types elementwise_types(const TypeCall& call) {
 
 namespace internal {
 
+void check_types(const Op& op, Operands operands, const Attrs& attrs) {
+  if (op.def().type == nullptr) return;
+  Types types;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    types.push_back(operands[i].has_value() ? operands[i].type() : nullptr);
+  }
+  op.def().type({op, {types.data(), types.size()}, attrs});
+}
+
 Values TypeContext::execute(const Op& op, Operands operands, const Attrs& attrs, CallSite) {
   Types types;
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -41,6 +51,13 @@ Values TypeContext::execute(const Op& op, Operands operands, const Attrs& attrs,
 }
 
 }  // namespace internal
+
+Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& context,
+             CallSite where) {
+  internal::check_types(op, operands, attrs);
+  const ContextScope scope(context, where);
+  return op.def().lower(operands, attrs);
+}
 
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs) {
   const OpDef& def = op.def();

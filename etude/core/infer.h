@@ -9,6 +9,9 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+// Runs the type rule of a record for its checks. throws: what the rule throws.
+void check_types(const Op& op, Operands operands, const Attrs& attrs);
+
 class TypeContext : public Context {
  public:
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;

@@ -12,7 +12,10 @@
 #include <utility>
 #include <variant>
 
-namespace etude::data::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data::internal {
 
 // confined to the thread that made it; `produce` runs in another one, which it must be fit for.
 template <class T>
@@ -83,4 +86,5 @@ class Prefetcher {
   std::thread thread_;  // last: it starts when everything else is there
 };
 
-}  // namespace etude::data::internal
+}  // namespace data::internal
+}  // namespace etude

@@ -122,7 +122,6 @@ struct Tangent {
   constexpr const tangent_t<V>& operator[](V T::*field) const {
     return *find(*this, field);
   }
-  constexpr bool operator==(const Tangent&) const = default;
 
   // Walks by name treat the tangent like the struct itself.
   using EtudeFieldsClass = Tangent;

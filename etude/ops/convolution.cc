@@ -136,6 +136,25 @@ Values conv_jvp(const JvpCall& call) {
   return out;
 }
 
+std::vector<int64_t> ints(std::initializer_list<int64_t> list) { return list; }
+
+// What a gradient's operands must be, so that no kernel reads beyond them.
+void require_gradient(const TypeCall& call, const ConvPlan& p, std::size_t ct) {
+  ETUDE_REQUIRE(call.shape(ct) == result_shape(p),
+                "operand 'ct' has shape {}, but the result of this convolution has {}",
+                call.shape(ct).to_string(), result_shape(p).to_string());
+}
+void require_images(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) == 4 && call.rank(1) == 4,
+                "operands have shapes {} and {}, but both must have 4 axes",
+                call.shape(0).to_string(), call.shape(1).to_string());
+  const std::vector<int64_t>& size = call.attrs.ints("size");
+  ETUDE_REQUIRE(size.size() == 2 && size[0] >= 1 && size[1] >= 1,
+                "size must be two numbers of at least 1: height and width");
+  const int64_t groups = call.attrs.integer("groups");
+  ETUDE_REQUIRE(groups >= 1 && groups <= kMaxCount, "groups is {}, but must be at least 1", groups);
+}
+
 ConvPlan input_gradient_plan(const Attrs& attrs, const Shape& ct, const Shape& filter) {
   const std::vector<int64_t>& size = attrs.ints("size");
   return plan_of(attrs, {ct[0], size[0], size[1], filter[2] * attrs.integer("groups")}, filter);
@@ -157,7 +176,9 @@ void define_gradients(Registry& r) {
       .dtypes = kNumeric,
       .type =
           [](const TypeCall& call) {
+            require_images(call);
             const ConvPlan p = input_gradient_plan(call.attrs, call.shape(0), call.shape(1));
+            require_gradient(call, p, 0);
             return Types{call.make(call.dtype(0), {p.n, p.h, p.w, p.c})};
           },
       .kernel =
@@ -171,6 +192,14 @@ void define_gradients(Registry& r) {
             const Shape& filter = in[1].shape();
             return internal::conj(filter_gradient(ct, in[0], without_size(attrs), filter));
           },
+      .samples = {.calls = {{{"[2,3,4,2]", "[2,3,3,2]"},
+                             {{"explicit_padding", ints({0, 0, 1, 1})}, {"size", ints({4, 4})}}}}},
+      .errors = {{{"float32[2,3,3]", "float32[2,2,3,2]"},
+                  "both must have 4 axes",
+                  {{"explicit_padding", ints({0, 0, 0, 0})}, {"size", ints({4, 4})}}},
+                 {{"float32[2,9,3,2]", "float32[2,2,3,2]"},
+                  "operand 'ct' has shape [2,9,3,2]",
+                  {{"explicit_padding", ints({0, 0, 0, 0})}, {"size", ints({4, 4})}}}},
   });
   r.define({
       .name = "conv2d_filter_gradient",
@@ -182,7 +211,13 @@ void define_gradients(Registry& r) {
       .dtypes = kNumeric,
       .type =
           [](const TypeCall& call) {
+            require_images(call);
+            const int64_t groups = call.attrs.integer("groups");
+            ETUDE_REQUIRE(call.shape(0)[3] % groups == 0 && call.shape(1)[3] % groups == 0,
+                          "the channels of operands 'x' {} and 'ct' {} do not divide by {} groups",
+                          call.shape(0).to_string(), call.shape(1).to_string(), groups);
             const ConvPlan p = filter_gradient_plan(call.attrs, call.shape(0), call.shape(1));
+            require_gradient(call, p, 1);
             return Types{call.make(call.dtype(0), {p.kh, p.kw, p.group_inputs(), p.o})};
           },
       .kernel =
@@ -193,14 +228,17 @@ void define_gradients(Registry& r) {
       .transpose =
           [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
             if (wrt == 0)
-              return internal::conj(
-                  input_gradient(internal::conj(in[1]), ct, without_size(attrs), in[0].shape()));
+              return input_gradient(internal::conj(in[1]), internal::conj(ct), without_size(attrs),
+                                    in[0].shape());
             return conv2d(internal::conj(in[0]), ct, attrs);
           },
+      .samples = {.calls = {{{"[2,4,4,3]", "[2,3,4,2]"},
+                             {{"explicit_padding", ints({0, 0, 1, 1})}, {"size", ints({2, 3})}}}}},
+      .errors = {{{"float32[2,4,4,3]", "float32[2,9,3,2]"},
+                  "operand 'ct' has shape [2,9,3,2]",
+                  {{"explicit_padding", ints({0, 0, 0, 0})}, {"size", ints({2, 2})}}}},
   });
 }
-
-std::vector<int64_t> ints(std::initializer_list<int64_t> list) { return list; }
 
 std::vector<Sample> samples() {
   return {

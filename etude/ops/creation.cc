@@ -102,6 +102,18 @@ void define_constants(Registry& r) {
   r.define(constant_like<0>("empty_like",
                             "A tensor of the shape of x whose elements nothing should rely on."));
   r.define({
+      .name = "asarray",
+      .kind = Kind::kComposition,
+      .doc = "x as a tensor, of another dtype if one is given. Shares storage until a write.",
+      .operands = {"x"},
+      .attrs = {{"dtype", AttrKind::kDType, none}},
+      .lower =
+          [](Operands in, const Attrs& attrs) {
+            return Values{attrs.has("dtype") ? internal::cast(in[0], attrs.dtype("dtype")) : in[0]};
+          },
+      .samples = {.calls = {{{"[2,3]"}}, {{"[2]"}, {{"dtype", kFloat64}}}}},
+  });
+  r.define({
       .name = "full_like",
       .kind = Kind::kComposition,
       .doc = "A tensor of the shape of x whose elements are all `value`.",

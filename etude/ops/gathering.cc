@@ -391,6 +391,7 @@ void define_masks(Registry& r) {
           [](const JvpCall& call) {
             return Values{call_two("unmask", call.tangents[0], call.in[1], {})};
           },
+      .samples = {.calls = {{{"[0,3]", "bool[0]"}}}},  // how many rows it needs depends on data
       .errors = {{{"float32[]", "bool[2]"}, "is a scalar and has no rows"}},
   });
 }

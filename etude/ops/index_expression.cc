@@ -315,7 +315,7 @@ Tensor get_index(const Tensor& x, const Index& index, CallSite where) {
     const Tensor dense = to_dense(x);
     int64_t axis = 0;
     const Tensor* array = single_array(index, axis);
-    if (array != nullptr && axis < dense.rank()) return take(dense, *array, {.axis = axis});
+    if (array != nullptr && static_cast<int>(index.size()) <= dense.rank()) return take(dense, *array, {.axis = axis});
     return get_part(dense, index);
   });
 }

@@ -115,5 +115,80 @@ TEST(At, ErrorsNameIndexAxisAndSize) {
   has(message_of([&] { x.at(0, 0, 0).read(); }), "the shape is [3,4]");
 }
 
+// spec: V22
+TEST(At, WritesInPlaceWhenUnshared) {
+  Tensor t = zeros({1024, 64});
+  const void* before = t.data<float>().data();
+  const Tensor row = ones({64}), rows({3, 3, 5});
+  const Tensor mask = equal(full(1, {1024}), 1);
+  MemoryScope scope;
+  t.at(slice(10, 20)) = 1.0;
+  t.at(7) = row;
+  t.at(slice({}, {}, 2), slice({}, {}, -3)) = 2.0;
+  t.at(rows) += row;
+  t.at(mask) *= 2.0;
+  EXPECT_EQ(t.data<float>().data(), before);
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+  EXPECT_LT(scope.stats().peak_bytes,
+            64 << 10);  // the list of rows of the mask, not the 256 KB of t
+  const Tensor copy = t;
+  t.at(0, 0) = -1.0;
+  EXPECT_NE(t.data<float>().data(), before);
+  EXPECT_EQ(copy.at(0, 0).item<float>(), 4);
+  const void* own = t.data<float>().data();
+  t.at(1) = 0.0;
+  EXPECT_EQ(t.data<float>().data(), own);
+}
+
+// spec: V34
+TEST(Views, AreValues) {
+  Tensor x = zeros({64, 64});
+  Tensor flat = reshape(x, -1), part = x.at(slice(32, {})), turned = matrix_transpose(x);
+  Tensor wide = broadcast_to(x, {2, 64, 64});
+  EXPECT_TRUE(shares_storage(x, flat));
+  EXPECT_TRUE(shares_storage(x, part));
+  x.at(40) = 1.0;
+  flat.at(0) = 2.0;
+  part.at(0) = 3.0;
+  turned.at(0) = 4.0;
+  wide.at(0) = 5.0;
+  EXPECT_EQ(sum(x).item<float>(), 64);
+  EXPECT_EQ(sum(flat).item<float>(), 2);
+  EXPECT_EQ(sum(part).item<float>(), 3 * 64);
+  EXPECT_EQ(sum(turned).item<float>(), 4 * 64);
+  EXPECT_EQ(sum(wide).item<float>(), 5 * 64 * 64);
+}
+
+// spec: T5
+TEST(At, GradientsOfRepeatedIndices) {
+  const Tensor x(Doubles{1, 2, 3}), v(Doubles{5, 0, 7});
+  const Tensor at({0, 0, 2});
+  const auto by = [&](auto update) {
+    return gradients({x, v}, [&] {
+      Tensor t = x;
+      update(t);
+      return sum(t * Tensor(Doubles{1, 10, 100}));
+    });
+  };
+  auto g = by([&](Tensor& t) { t.at(at) = v; });  // the value written last counts
+  EXPECT_EQ(g[0].to_vector<double>(), (Doubles{0, 10, 0}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Doubles{0, 1, 100}));
+  g = by([&](Tensor& t) { t.at(at) += v; });
+  EXPECT_EQ(g[0].to_vector<double>(), (Doubles{1, 10, 100}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Doubles{1, 1, 100}));
+  g = by([&](Tensor& t) { t.at(at) *= v; });  // 1 * 5 * 0, 2, 3 * 7
+  EXPECT_EQ(g[0].to_vector<double>(), (Doubles{0, 10, 700}));
+  EXPECT_EQ(g[1].to_vector<double>(), (Doubles{0, 5, 300}));
+}
+
+// spec: SL-05
+TEST(Take, NegativeIndicesCountFromTheEnd) {
+  const Tensor v = iota({4, 2});
+  const Tensor g = gradients({v}, [&] { return sum(v.at(Tensor({-1, 0}))); })[0];
+  ASSERT_TRUE(g.slices().has_value());
+  EXPECT_EQ(g.slices()->indices.to_vector<int>(), (std::vector<int>{3, 0}));
+  EXPECT_EQ(g.to_vector<double>(), (Doubles{1, 1, 0, 0, 0, 0, 1, 1}));
+}
+
 }  // namespace
 }  // namespace etude

@@ -44,6 +44,14 @@ const Type* pool_type(const TypeCall& call, const Shape& x) {
   return call.make(call.dtype(0), {x[0], window[0].output, window[1].output, x[3]});
 }
 
+// The cotangent of a pooling of `x` is as large as its result, so that no kernel reads beyond it.
+void require_pooled(const TypeCall& call, const Shape& x) {
+  const Shape& want = pool_type(call, x)->shape();
+  ETUDE_REQUIRE(call.shape(0) == want,
+                "operand 'ct' has shape {}, but the result of this pooling has {}",
+                call.shape(0).to_string(), want.to_string());
+}
+
 template <Pool kPool>
 void prepare(const PrepareCall& call) {
   const bool makes_x = kPool == Pool::kMaxScatter || kPool == Pool::kMeanSpread;
@@ -105,7 +113,11 @@ void define_max_derivatives(Registry& r) {
       .operands = {"ct", "x"},
       .attrs = attr_defs(),
       .dtypes = kFloating,
-      .type = [](const TypeCall& call) { return Types{call.types[1]}; },
+      .type =
+          [](const TypeCall& call) {
+            require_pooled(call, call.shape(1));
+            return Types{call.types[1]};
+          },
       .kernel = prepare<Pool::kMaxScatter>,
       .vjp =
           [](const VjpCall& call) {
@@ -122,6 +134,10 @@ void define_max_derivatives(Registry& r) {
             }
             return out;
           },
+      .samples = {.calls = {{{"[2,2,3,3]", "[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}}}},
+      .errors = {{{"float32[2,9,3,3]", "float32[2,4,6,3]"},
+                  "operand 'ct' has shape [2,9,3,3]",
+                  {{"window", std::vector<int64_t>{2}}}}},
   });
   r.define({
       .name = "max_pool2d_gather",
@@ -130,7 +146,13 @@ void define_max_derivatives(Registry& r) {
       .operands = {"g", "x"},
       .attrs = attr_defs(),
       .dtypes = kFloating,
-      .type = [](const TypeCall& call) { return Types{pool_type(call, call.shape(1))}; },
+      .type =
+          [](const TypeCall& call) {
+            ETUDE_REQUIRE(call.shape(0) == call.shape(1),
+                          "operands 'g' and 'x' have shapes {} and {}, but must be alike",
+                          call.shape(0).to_string(), call.shape(1).to_string());
+            return Types{pool_type(call, call.shape(1))};
+          },
       .kernel = prepare<Pool::kMaxGather>,
       .vjp =
           [](const VjpCall& call) {
@@ -147,6 +169,10 @@ void define_max_derivatives(Registry& r) {
             }
             return out;
           },
+      .samples = {.calls = {{{"[2,4,6,3]", "[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}}}},
+      .errors = {{{"float32[2,4,4,3]", "float32[2,4,6,3]"},
+                  "must be alike",
+                  {{"window", std::vector<int64_t>{2}}}}},
   });
 }
 
@@ -212,12 +238,24 @@ void define_mean_pool(Registry& r) {
       .type =
           [](const TypeCall& call) {
             const std::vector<int64_t>& size = call.attrs.ints("size");
-            return Types{
-                call.make(call.dtype(0), {call.shape(0)[0], size[0], size[1], call.shape(0)[3]})};
+            const Shape& ct = call.shape(0);
+            ETUDE_REQUIRE(ct.rank() == 4 && size.size() == 2 && size[0] >= 1 && size[1] >= 1,
+                          "operand 'ct' has shape {} and size has {} numbers, but must have 4 axes "
+                          "and height and width",
+                          ct.to_string(), size.size());
+            const Shape x = {ct[0], size[0], size[1], ct[3]};
+            require_pooled(call, x);
+            return Types{call.make(call.dtype(0), x)};
           },
       .kernel = prepare<Pool::kMeanSpread>,
       .transpose = [](Operands, int, const Tensor& ct,
                       const Attrs& attrs) { return run("avg_pool2d", {&ct}, attrs); },
+      .samples = {.calls = {{{"[2,2,3,3]"},
+                             {{"window", std::vector<int64_t>{2}},
+                              {"size", std::vector<int64_t>{4, 6}}}}}},
+      .errors = {{{"float32[2,9,3,3]"},
+                  "operand 'ct' has shape [2,9,3,3]",
+                  {{"window", std::vector<int64_t>{2}}, {"size", std::vector<int64_t>{4, 6}}}}},
   });
 }
 

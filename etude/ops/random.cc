@@ -188,6 +188,9 @@ Tensor fit(const Tensor& x, DType dtype) { return internal::cast(x, dtype); }
 
 // y scaled and moved, for options that may be absent.
 Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const Shape& shape) {
+  for (const Tensor* option : {&shift, &scale}) {
+    if (option->has_value()) broadcast(option->shape(), shape);  // the caller's line, not this one
+  }
   if (scale.has_value()) y = y * fit(scale, y.dtype());
   if (shift.has_value()) y = y + fit(shift, y.dtype());
   ETUDE_REQUIRE(y.shape() == shape,

@@ -179,8 +179,99 @@ void define_sums(Registry& r) {
   });
 }
 
+// Rows that attain the extreme of their segment share its cotangent equally.
+Values extreme_vjp(const VjpCall& call) {
+  Values out(2);
+  const Tensor &x = call.in[0], &ids = call.in[1];
+  const int64_t num = call.attrs.integer("num");
+  const Type* scalar = intern_type(x.dtype(), {});
+  const Tensor wins = where(equal(rows_of(call.out[0], ids), x), internal::full(scalar, 1),
+                            internal::full(scalar, 0));
+  out[0] = rows_of(call.ct() / segment_sum(wins, ids, num), ids) * wins;
+  return out;
+}
+
+// The product of the other rows: without dividing by a zero, zeros are left out and counted.
+Values prod_vjp(const VjpCall& call) {
+  Values out(2);
+  const Tensor &x = call.in[0], &ids = call.in[1];
+  const int64_t num = call.attrs.integer("num");
+  const Type* scalar = intern_type(x.dtype(), {});
+  const Tensor one = internal::full(scalar, 1), zero = internal::full(scalar, 0);
+  const Tensor is_zero = equal(x, zero), own = where(is_zero, one, zero),
+               safe = where(is_zero, one, x);
+  const Tensor products = rows_of(segment_prod(safe, ids, num), ids) / safe;
+  const Tensor zeros = rows_of(segment_sum(own, ids, num), ids);
+  out[0] = rows_of(call.ct(), ids) * internal::conj(where(equal(zeros, own), products, zero));
+  return out;
+}
+
+Values lower_mean(Operands in, const Attrs& attrs) {
+  const Tensor &x = in[0], &ids = in[1];
+  const int64_t num = attrs.integer("num");
+  const Tensor sums = segment_sum(x, ids, num);
+  const Tensor counts =
+      segment_sum(internal::full(intern_type(x.dtype(), ids.shape()), 1), ids, num);
+  const Type* scalar = intern_type(x.dtype(), {});
+  const Tensor divisor =
+      where(equal(counts, internal::full(scalar, 0)), internal::full(scalar, 1), counts);
+  Ints shape(static_cast<std::size_t>(sums.rank()), 1);
+  shape[0] = num;
+  return {sums / reshape(divisor, shape)};
+}
+
+template <Update kMode>
+OpDef extreme(std::string_view name, std::string_view doc, DTypeSet dtypes, VjpRule vjp) {
+  return {
+      .name = name,
+      .kind = Kind::kGeneral,
+      .doc = doc,
+      .operands = {"x", {"ids", kIntegers}},
+      .attrs = {{"num", AttrKind::kInt}},
+      .dtypes = dtypes,
+      .type = segment_type,
+      .kernel = prepare_segment<kMode>,
+      .vjp = vjp,
+      .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}}}},
+      .errors = {{{"float32[4]", "int32[3]"}, "ids have shape [3]", {{"num", int64_t{2}}}}},
+  };
+}
+
+void define_others(Registry& r) {
+  r.define({
+      .name = "segment_mean",
+      .kind = Kind::kComposition,
+      .doc = "Row k of the result is the mean of the rows of x whose id is k, zeros if there are "
+             "none.",
+      .operands = {"x", {"ids", kIntegers}},
+      .attrs = {{"num", AttrKind::kInt}},
+      .dtypes = kFloatingComplex,
+      .lower = lower_mean,
+      .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}}}},
+      .errors = {{{"float32[4]", "int32[3]"}, "ids have shape [3]", {{"num", int64_t{2}}}}},
+  });
+  r.define(extreme<Update::kMax>(
+      "segment_max",
+      "Row k of the result is the largest of the rows of x whose id is k, element by element; "
+      "the lowest value of the dtype if there are none.",
+      kReal, extreme_vjp));
+  r.define(extreme<Update::kMin>(
+      "segment_min",
+      "Row k of the result is the smallest of the rows of x whose id is k, element by "
+      "element; the highest value of the dtype if there are none.",
+      kReal, extreme_vjp));
+  r.define(extreme<Update::kMultiply>(
+      "segment_prod",
+      "Row k of the result is the product of the rows of x whose id is k, ones if there "
+      "are none.",
+      kNumeric, prod_vjp));
+}
+
 }  // namespace
 
-void define_segments(Registry& r) { define_sums(r); }
+void define_segments(Registry& r) {
+  define_sums(r);
+  define_others(r);
+}
 
 }  // namespace etude::ops

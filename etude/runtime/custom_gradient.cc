@@ -86,14 +86,16 @@ std::vector<Tensor> values_of(const LeafList& leaves) {
 void throw_unlisted_variables(const std::vector<Variable>& variables) {
   std::vector<std::string> names;
   for (const Variable& v : variables) {
-    names.push_back(v.name().empty() ? fmt::format("the one made at {}:{}", v.where().file, v.where().line)
-                                     : "'" + v.name() + "'");
+    names.push_back(v.name().empty()
+                        ? fmt::format("the one made at {}:{}", v.where().file, v.where().line)
+                        : "'" + v.name() + "'");
   }
-  Error error(ErrorCode::kFailedPrecondition,
-              fmt::format("the function reads Variables that are not arguments ({}), but its pullback "
-                          "gives no gradients for them. Pass them as arguments, or let the pullback "
-                          "take std::span<const Variable> last and return their gradients too",
-                          fmt::join(names, ", ")));
+  Error error(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("the function reads Variables that are not arguments ({}), but its pullback "
+                  "gives no gradients for them. Pass them as arguments, or let the pullback "
+                  "take std::span<const Variable> last and return their gradients too",
+                  fmt::join(names, ", ")));
   error.name_op("custom_gradient");
   throw error;
 }

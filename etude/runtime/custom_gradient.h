@@ -200,8 +200,8 @@ Tensor stop_leaf(const Tensor& x);
 }  // namespace internal
 
 // A function with a derivative of its own: r(x...) gives std::pair{value, pullback}, where
-// pullback(dy...) gives the gradients of x..., one bare or several in a tuple. Where r reads trainable
-// Variables, pullback(dy..., std::span<const Variable>) gives std::pair of those and of a
+// pullback(dy...) gives the gradients of x..., one bare or several in a tuple. Where r reads
+// trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of those and of a
 // std::vector<Tensor> with the gradients of the Variables. Calls in r and in the pullback are
 // recorded by outer tapes, so higher derivatives are those of the pullback.
 //
@@ -240,4 +240,4 @@ auto stop_gradient(const X& x) {
   }
 }
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

@@ -26,7 +26,8 @@ Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t
             const Attrs& attrs) {
   const ScalarDef& partial = op.def().partials.by_operand[static_cast<std::size_t>(wrt)];
   const scalar::Program& program = *partial.program;
-  const bool is_t = program.size == 1 && program.operands == 1 && program.sources[0] == in.size() + 1;
+  const bool is_t =
+      program.size == 1 && program.operands == 1 && program.sources[0] == in.size() + 1;
   if (is_t) return t;
   if (program.operands == 0) return full(y.type(), 0);  // a constant that is linear in t
   OperandList list;
@@ -58,7 +59,8 @@ Values elementwise_jvp(const Op& op, const JvpCall& call) {
   Values out(1);
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     if (!call.tangents[i].has_value() || !has_partial(op, i)) continue;
-    const Tensor part = push(op, static_cast<int>(i), call.in, call.out[0], call.tangents[i], call.attrs);
+    const Tensor part =
+        push(op, static_cast<int>(i), call.in, call.out[0], call.tangents[i], call.attrs);
     out[0] = out[0].has_value() ? add(std::move(out[0]), part) : part;
   }
   // A tangent that came through broadcasting alone is smaller than the result.
@@ -229,9 +231,11 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
   const bool cacheable = attrs.dispatch_id() != 0 || attrs == op.default_attrs();
   thread_local const std::unique_ptr<ReadsEntry[]> table(new ReadsEntry[kReadsSlots]);
   uint64_t h = mix(op.index() + (uint64_t{attrs.dispatch_id()} << 32), wanted);
-  for (const Type* type : operands) h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
+  for (const Type* type : operands)
+    h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
   ReadsEntry& entry = table[h >> 54];
-  if (cacheable && entry.op == &op && entry.attrs == attrs.dispatch_id() && entry.wanted == wanted &&
+  if (cacheable && entry.op == &op && entry.attrs == attrs.dispatch_id() &&
+      entry.wanted == wanted &&
       std::equal(operands.begin(), operands.end(), entry.types.begin(), entry.types.end())) {
     return entry.reads;
   }

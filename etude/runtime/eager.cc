@@ -8,6 +8,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/core/infer.h"
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
@@ -36,16 +37,21 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
   return prepared;
 }
 
-void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* const* types,
-          std::size_t size) {
-  entry.op = nullptr;  // if preparing throws, the slot stays empty
-  entry.prepared = prepare(op, attrs, {types, size});
-  const Prepared& p = *entry.prepared;
+// What running a call needs, from its prepared form.
+void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
+  entry.prepared = prepared;
+  const Prepared& p = *prepared;
   const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
   entry.run = plain ? p.run : nullptr;
   entry.params = p.params;
   entry.result = plain ? p.results[0] : nullptr;
   entry.in_place = p.in_place;
+}
+
+void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* const* types,
+          std::size_t size) {
+  entry.op = nullptr;  // if preparing throws, the slot stays empty
+  load(entry, prepare(op, attrs, {types, size}));
   entry.attrs = attrs.dispatch_id();
   entry.size = static_cast<uint32_t>(size);
   std::copy_n(types, size, entry.types.begin());
@@ -118,17 +124,18 @@ class EagerContext final : public Context {
  public:
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
     if (op.def().data != nullptr) {
+      check_types(op, in, attrs);
       const ContextScope scope(*this, where);
       return op.def().data(in, attrs);
     }
     if (kernel_of(op) == nullptr && op.def().lower != nullptr) {
-      const ContextScope scope(*this, where);
-      return op.def().lower(in, attrs);
+      return lower(op, in, attrs, *this, where);
     }
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
-      if (types.back() != nullptr && TensorAccess::data(in[i]) == nullptr) throw_ghost(op, i, in[i]);
+      if (types.back() != nullptr && TensorAccess::data(in[i]) == nullptr)
+        throw_ghost(op, i, in[i]);
     }
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
@@ -137,14 +144,16 @@ class EagerContext final : public Context {
 
  private:
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
-    ETUDE_THROW(kFailedPrecondition,
-                "operand '{}' of type {} has no value here: it stands for a call that has not run, or "
-                "for a value that the gradient rule did not ask to keep",
-                op.operand(i).name, x.type()->to_string());
+    ETUDE_THROW(
+        kFailedPrecondition,
+        "operand '{}' of type {} has no value here: it stands for a call that has not run, or "
+        "for a value that the gradient rule did not ask to keep",
+        op.operand(i).name, x.type()->to_string());
   }
 };
 
-// A host number among the operands becomes a tensor of the dtype of the first tensor that shares it.
+// A host number among the operands becomes a tensor of the dtype of the first tensor that shares
+// it.
 DType dtype_for_numbers(const Op& op, std::span<const Arg* const> args) {
   std::optional<DType> dtype;
   for (std::size_t i = 0; i < args.size() && !dtype; ++i) {
@@ -182,10 +191,10 @@ DispatchEntry* dispatch_table() {
 
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch) {
-  const bool cacheable = size <= kDispatchOperands &&
-                         (attrs.dispatch_id() != 0 || attrs == op.default_attrs());
+  const bool cacheable =
+      size <= kDispatchOperands && (attrs.dispatch_id() != 0 || attrs == op.default_attrs());
   if (!cacheable) {
-    scratch.prepared = prepare(op, attrs, {types, size});
+    load(scratch, prepare(op, attrs, {types, size}));
     return scratch;
   }
   const uint32_t id = attrs.dispatch_id();

@@ -35,15 +35,15 @@ Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSi
   }
   if (!any) return parent_->execute(op, in, attrs, where);
   if (!internal::has_jvp(op) && op.def().lower != nullptr) {
-    const ContextScope scope(*this, where);
-    return op.def().lower(in, attrs);
+    return lower(op, in, attrs, *this, where);
   }
   // The rule reads operands after the call, so none of them may be overwritten.
   Values out = parent_->execute(op, in.without_expiring(), attrs, where);
   if (!op.def().no_derivative.empty()) return out;
   ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_jvp(op),
                      "has no derivative, but a tangent must pass through it");
-  const OperandList ts{std::span<const Tensor>(tangents)}, ys{std::span<const Tensor>(out.data(), out.size())};
+  const OperandList ts{std::span<const Tensor>(tangents)},
+      ys{std::span<const Tensor>(out.data(), out.size())};
   const ContextScope scope(*parent_, where);
   Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});
   for (std::size_t i = 0; i < moved.size(); ++i) {

@@ -106,8 +106,9 @@ auto value_with_pullback(const F& f, const X&... x) {
   auto run = std::make_shared<internal::PulledRun<Result, X...>>(x...);
   internal::FreshLeaves watch(run->tape);
   internal::each_leaf(run->fresh, watch);
-  run->value.emplace(std::apply(
-      [&](const auto&... a) -> Result { return std::invoke(f, internal::pass(a)...); }, run->fresh));
+  run->value.emplace(
+      std::apply([&](const auto&... a) -> Result { return std::invoke(f, internal::pass(a)...); },
+                 run->fresh));
   internal::GradientTapeAccess::freeze(run->tape);
   return std::pair{*run->value, PullbackOf<Result, X...>(run)};
 }
@@ -153,8 +154,8 @@ auto derivative(const F& f, const Tensor& x) {
   return jvp(f, x, internal::ones_like(x)).second;
 }
 
-// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands for
-// several arguments.
+// The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands
+// for several arguments.
 template <class F, class X>
 auto hvp(const F& f, const X& x, const tangent_t<X>& v) {
   if constexpr (internal::IsTuple<X>::value) {

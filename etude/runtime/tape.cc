@@ -46,7 +46,8 @@ bool Tape::begin_call(Operands in, uint64_t& wanted) {
       entry.id = known->id;
       entry.slot = known->slot;
       any = true;
-      if (is_differentiable(entry.type->dtype())) wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
+      if (is_differentiable(entry.type->dtype()))
+        wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
     }
     entries_.push_back(std::move(entry));
   }
@@ -86,7 +87,8 @@ void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> output
   if (!is_recording() || !should_record(inputs)) return;
   const std::size_t first = entries_.size();
   Record record{.where = where, .inputs = static_cast<uint32_t>(inputs.size())};
-  record.pullback = std::make_shared<const ByPullback>(ByPullback{std::move(pullback), std::string(name)});
+  record.pullback =
+      std::make_shared<const ByPullback>(ByPullback{std::move(pullback), std::string(name)});
   const OperandList list(inputs);
   begin_call(list.view(), record.wanted);
   for (const Tensor& y : outputs) add_output(y, false);
@@ -166,6 +168,34 @@ void Tape::release_use(uint64_t id) noexcept {
   if (!is_busy_) settle_deaths();
 }
 
+bool Tape::is_unreachable(const Record& record) const noexcept {
+  const auto outputs = outputs_of(record);
+  return !record.is_dead && record.keeps_result &&
+         std::all_of(outputs.begin(), outputs.end(), [&](const Entry& o) {
+           const Known* known = known_.find(o.id);
+           if (known == nullptr) return true;
+           const bool is_held =
+               known->is_alive && (!o.saved.has_value() || TensorAccess::rep(o.saved)->count.load(
+                                                               std::memory_order_acquire) > 1);
+           return known->uses == 0 && !is_held;
+         });
+}
+
+void Tape::collect() noexcept {
+  if (is_busy_ || records_.empty()) return;
+  while (!records_.empty() && is_unreachable(records_.back())) {
+    const Busy busy(*this);
+    drop_record(static_cast<uint32_t>(records_.size() - 1));
+  }
+  if (records_.size() < next_collect_) return;
+  for (std::size_t k = records_.size(); k-- > 0;) {
+    if (k >= records_.size() || !is_unreachable(records_[k])) continue;
+    const Busy busy(*this);
+    drop_record(static_cast<uint32_t>(k));
+  }
+  next_collect_ = std::max<std::size_t>(1024, records_.size() * 2);
+}
+
 void Tape::compact() {
   uint32_t to = 0, at = 0;
   for (Record& from : records_) {
@@ -199,15 +229,16 @@ void Tape::reset() {
 Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   if (!tape_.is_recording()) return parent_->execute(op, in, attrs, where);
   if (!internal::has_vjp(op) && op.def().lower != nullptr) {
-    const ContextScope scope(*this, where);
-    return op.def().lower(in, attrs);
+    return lower(op, in, attrs, *this, where);
   }
+  tape_.collect();
   const Tape::Busy busy(tape_);
   const std::size_t first = tape_.entries_.size();
   Tape::Record record{.op = &op, .where = where, .inputs = static_cast<uint32_t>(in.size())};
   if (!tape_.begin_call(in, record.wanted)) return parent_->execute(op, in, attrs, where);
   try {
-    // Which values to keep is known before the call, since the call may overwrite expiring operands.
+    // Which values to keep is known before the call, since the call may overwrite expiring
+    // operands.
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) types.push_back(tape_.entries_[first + i].type);
     const internal::Reads reads =
@@ -221,6 +252,7 @@ Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallS
       tape_.add_output(out[i], (reads.results >> std::min<std::size_t>(i, 63)) & 1);
     }
     record.attrs = attrs;
+    record.keeps_result = reads.results != 0;
     tape_.finish_call(std::move(record), first);
     return out;
   } catch (...) {

@@ -118,6 +118,7 @@ class Tape final {
     uint32_t inputs = 0;
     uint32_t outputs = 0;
     bool is_dead = false;
+    bool keeps_result = false;
     uint64_t wanted = 0;  // bit i: operand i; bit 63 stands for all from 63 on
     std::shared_ptr<const ByPullback> pullback = {};
   };
@@ -150,6 +151,10 @@ class Tape final {
   void settle_deaths() noexcept;
   void drop_record(uint32_t index) noexcept;
   void release_use(uint64_t id) noexcept;
+  // Drops calls whose results only the tape itself still holds: the latest ones at once, others
+  // when the number of records has doubled.
+  void collect() noexcept;
+  bool is_unreachable(const Record& record) const noexcept;
   void erase_known(uint64_t id) noexcept;
   void compact();
 
@@ -164,6 +169,7 @@ class Tape final {
   internal::ValueTable known_;
   uint32_t next_slot_ = 0;
   std::size_t dead_records_ = 0;
+  std::size_t next_collect_ = 1024;
   std::vector<uint64_t> deaths_;
   bool used_up_ = false;
   bool is_busy_ = false;
@@ -184,4 +190,4 @@ class TapeContext final : public Context {
   Tape& tape_;
 };
 
-}  // namespace ETUDE_API etude
+}  // namespace etude

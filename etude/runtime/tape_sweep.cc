@@ -44,16 +44,18 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
   try {
     if (record.pullback != nullptr) {
       std::vector<Tensor> back = record.pullback->run(cotangents);
-      ETUDE_REQUIRE(back.size() == record.inputs,
-                    "the pullback returned {} gradients for {} inputs. Return one per input, absent "
-                    "where there is none",
-                    back.size(), record.inputs);
+      ETUDE_REQUIRE(
+          back.size() == record.inputs,
+          "the pullback returned {} gradients for {} inputs. Return one per input, absent "
+          "where there is none",
+          back.size(), record.inputs);
       return Values(std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
     }
     if (!record.op->def().no_derivative.empty()) return Values(record.inputs);
-    ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_vjp(*record.op),
-                       "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
-                       "custom_gradient with a rule of your own");
+    ETUDE_REQUIRE_CODE(
+        kUnimplemented, internal::has_vjp(*record.op),
+        "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
+        "custom_gradient with a rule of your own");
     // A persistent tape that records what the rules do may move its entries meanwhile.
     InlineVector<Tensor, 6> held;
     InlineVector<const Tensor*, 6> list;
@@ -97,14 +99,16 @@ void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
                 std::span<const Tensor> seeds) const {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Tensor& y = targets[i];
-    ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?", i);
+    ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?",
+                  i);
     if (!is_differentiable(y.dtype())) continue;
     const Known* known = known_.find(TensorAccess::id_or_zero(y));
     if (known == nullptr) continue;
     const bool seeded = !seeds.empty() && seeds[i].has_value();
-    ETUDE_REQUIRE(!seeded || seeds[i].shape() == y.shape(),
-                  "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal",
-                  i, seeds[i].shape().to_string(), i, y.shape().to_string());
+    ETUDE_REQUIRE(
+        !seeded || seeds[i].shape() == y.shape(),
+        "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal", i,
+        seeds[i].shape().to_string(), i, y.shape().to_string());
     add_to(slots[known->slot], seeded ? Tensor(seeds[i]) : internal::full(y.type(), 1));
   }
 }
@@ -117,24 +121,24 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
     bool any = false;
     for (const Entry& o : outputs_of(records_[k])) {
       const bool known = o.id != 0 && o.slot < slots.size();
-      cts.push_back(!known                ? Tensor()
+      cts.push_back(!known              ? Tensor()
                     : is_source[o.slot] ? slots[o.slot]
                                         : std::move(slots[o.slot]));
       any = any || cts.back().has_value();
     }
     if (any) {
       // Rules that are recorded on this very tape may move its records.
-      Values back = options_.persistent
-                        ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
-                        : run_rule(records_[k], {cts.data(), cts.size()});
+      Values back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
+                                        : run_rule(records_[k], {cts.data(), cts.size()});
       const std::span<Entry> inputs = inputs_of(records_[k]);
       for (std::size_t i = 0; i < back.size(); ++i) {
         if (!back[i].has_value() || inputs[i].id == 0) continue;
         try {
           add_to(slots[inputs[i].slot], std::move(back[i]));
         } catch (Error& error) {
-          error.name_op(fmt::format("sum of gradients for operand {} of {}", i,
-                                    records_[k].op != nullptr ? records_[k].op->name() : "custom_gradient"));
+          error.name_op(
+              fmt::format("sum of gradients for operand {} of {}", i,
+                          records_[k].op != nullptr ? records_[k].op->name() : "custom_gradient"));
           error.locate(records_[k].where);
           throw;
         }
@@ -150,9 +154,10 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
 std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
                                          std::span<const uint64_t> sources,
                                          std::span<const Tensor> seeds) {
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !used_up_,
-                     "this tape is used up: gradient() was called before. Ask for a persistent one: "
-                     "GradientTape tape({{.persistent = true}})");
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, !used_up_,
+      "this tape is used up: gradient() was called before. Ask for a persistent one: "
+      "GradientTape tape({{.persistent = true}})");
   ETUDE_REQUIRE(seeds.empty() || seeds.size() == targets.size(),
                 "output_gradients has {} entries for {} targets. Give one per target, or none",
                 seeds.size(), targets.size());
@@ -210,7 +215,9 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
     const auto outputs = outputs_of(records_[k]);
-    if (std::none_of(outputs.begin(), outputs.end(), [&](const Entry& o) { return needed[o.slot]; })) continue;
+    if (std::none_of(outputs.begin(), outputs.end(),
+                     [&](const Entry& o) { return needed[o.slot]; }))
+      continue;
     for (const Entry& i : inputs_of(records_[k])) {
       if (i.id != 0) needed[i.slot] = true;
     }
@@ -225,16 +232,18 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
     const bool reached = std::any_of(inputs.begin(), inputs.end(), [&](const Entry& i) {
       return i.id != 0 && reaches[i.slot] && is_differentiable(i.type->dtype());
     });
-    const bool used = std::any_of(outputs.begin(), outputs.end(), [&](const Entry& o) { return needed[o.slot]; });
+    const bool used =
+        std::any_of(outputs.begin(), outputs.end(), [&](const Entry& o) { return needed[o.slot]; });
     if (!reached || !used) continue;
     const bool ends = r.op != nullptr && !r.op->def().no_derivative.empty();
     const bool smooth = std::any_of(outputs.begin(), outputs.end(), [](const Entry& o) {
       return o.type != nullptr && is_differentiable(o.type->dtype());
     });
     if (ends || !smooth) {
-      ended = fmt::format("the chain ended at {} ({}:{}): {}", r.op != nullptr ? r.op->name() : "custom_gradient",
-                          r.where.file, r.where.line,
-                          ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
+      ended = fmt::format(
+          "the chain ended at {} ({}:{}): {}", r.op != nullptr ? r.op->name() : "custom_gradient",
+          r.where.file, r.where.line,
+          ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
       continue;
     }
     for (const Entry& o : outputs) reaches[o.slot] = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tape knows about values, by value id: an open-addressing table, since every taped call looks
-// here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
+// What a tape knows about values, by value id: an open-addressing table, since every taped call
+// looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
 #include "etude/version.h"

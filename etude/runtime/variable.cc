@@ -184,9 +184,8 @@ internal::VariableCell& Variable::cell() const {
 
 Tensor Variable::read(CallSite where) const {
   const Tensor* replayed = internal::find_replayed(*this);
-  Tensor snapshot = replayed != nullptr
-                        ? *replayed
-                        : named("read", where, [&] { return internal::peek(*this); });
+  Tensor snapshot =
+      replayed != nullptr ? *replayed : named("read", where, [&] { return internal::peek(*this); });
   internal::announce_read(*this, snapshot);
   return snapshot;
 }

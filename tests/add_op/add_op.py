@@ -34,14 +34,14 @@ def require_shown_in_contributing(diff):
 
 
 def main():
-    diff = (HERE / "softclip.diff").read_text()
+    diff = (HERE / "softclip.patch").read_text()
     family = require_shown_in_contributing(diff)
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder)
         patched = tree / family
         patched.parent.mkdir(parents=True)
         patched.write_bytes((pathlib.Path(SOURCE) / family).read_bytes())
-        run("patch", "-p1", "--no-backup-if-mismatch", "-i", HERE / "softclip.diff", cwd=tree)
+        run("patch", "-p1", "--no-backup-if-mismatch", "-i", HERE / "softclip.patch", cwd=tree)
         flags = [*shlex.split(FLAGS), "-std=c++20", f"-I{tree}", f"-I{SOURCE}", f"-I{BUILD}/generated"]
         libraries = [f"{BUILD}/lib/libetude_internal.a", *shlex.split(LIBRARIES)]
         run(COMPILER, *flags, "-c", patched, "-o", tree / "family.o")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's program that calls the op which softclip.diff adds, through the header generated from it.
+// A user's program that calls the op which softclip.patch adds, through the header generated from it.
 #include <cmath>
 #include <iostream>
 

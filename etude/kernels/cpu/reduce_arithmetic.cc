@@ -2,45 +2,10 @@
 #include <complex>
 
 #include "etude/kernels/cpu/reduce_loops.h"
+#include "etude/kernels/cpu/wide.h"
 
 namespace etude::kernels::cpu::internal {
 namespace {
-
-template <class T>
-inline constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-template <class T>
-inline constexpr bool kIsComplex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
-// Sums and products of narrow integers widen; half types accumulate in float32.
-template <class T>
-using Wide = std::conditional_t<
-    kIsShort<T>, float,
-    std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
-                       std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, T>>;
-
-// Integer arithmetic wraps, which signed types do by way of unsigned ones.
-template <class T>
-T add(T x, T y) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(x) + static_cast<U>(y));
-  } else {
-    return x + y;
-  }
-}
-
-template <class T>
-T multiply(T x, T y) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
-  } else if constexpr (kIsComplex<T>) {
-    return T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
-  } else {
-    return x * y;
-  }
-}
 
 template <class T, class A>
 struct Sum {

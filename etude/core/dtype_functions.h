@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions about dtypes, and the constants of the Python Array API standard. Not for casting:
+// astype.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <optional>
+#include <string_view>
+
+#include "etude/core/dtype.h"
+#include "etude/core/index.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+inline constexpr double e = std::numbers::e;
+inline constexpr double pi = std::numbers::pi;
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr NewAxis newaxis;
+
+// Limits of a floating dtype; of the parts of a complex one.
+struct FInfo {
+  int bits;
+  double eps;  // the gap between 1 and the next larger number
+  double max;
+  double min;  // -max
+  double smallest_normal;
+  DType dtype;
+};
+// throws: kInvalidArgument for other dtypes.
+FInfo finfo(DType dtype);
+
+// Limits of an integer dtype.
+struct IInfo {
+  int bits;
+  uint64_t max;
+  int64_t min;
+  DType dtype;
+};
+// throws: kInvalidArgument for other dtypes.
+IInfo iinfo(DType dtype);
+
+// Whether promotion can turn `from` into `to`. Kinds do not mix.
+bool can_cast(DType from, DType to);
+// Whether `dtype` is of a kind: "bool", "signed integer", "unsigned integer", "integral",
+// "real floating", "complex floating" or "numeric". throws: kInvalidArgument for another text.
+bool isdtype(DType dtype, std::string_view kind);
+bool isdtype(DType dtype, DTypeSet kinds);
+
+namespace internal {
+inline DType dtype_in(DType x) { return x; }
+inline DType dtype_in(const Tensor& x) { return x.dtype(); }
+// throws: kInvalidArgument if the two do not promote.
+DType require_promoted(DType a, DType b);
+}  // namespace internal
+
+// The dtype that an op on these tensors and dtypes computes in.
+// throws: kInvalidArgument if they do not promote to one dtype.
+template <class First, class... Rest>
+DType result_type(const First& first, const Rest&... rest) {
+  DType dtype = internal::dtype_in(first);
+  ((dtype = internal::require_promoted(dtype, internal::dtype_in(rest))), ...);
+  return dtype;
+}
+
+}  // namespace etude

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that run along one axis in order: cumulative sums and products, linear recurrences, shifts.
+// Not for reductions (reduce.h).
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+enum class Scan : uint8_t { kSum, kProd };
+
+struct ScanOptions {
+  int axis = 0;
+  bool reverse = false;
+  bool exclusive = false;        // an element is not part of its own result
+  bool include_initial = false;  // the result begins with 0 or 1 and is one longer
+};
+
+// Operand 0 along an axis; results have the dtype of sums (reduced_dtype).
+void prepare_scan(const PrepareCall& call, Scan scan, const ScanOptions& options);
+// r[i] = b[i] + a[i] r[i - 1], or r[i + 1] in reverse; operands a and b, of one shape.
+void prepare_linear_scan(const PrepareCall& call, int axis, bool reverse);
+// y[i] = x[i - by], and 0 where there is no such element.
+void prepare_shift(const PrepareCall& call, int axis, int64_t by);
+
+}  // namespace etude::kernels::cpu

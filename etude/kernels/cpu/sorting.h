@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels along one axis that compare elements: sort, positions and extreme positions. NaN counts
+// as larger than all numbers and comes last in either order.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// Operand 0 in ascending or descending order; equal elements keep theirs.
+void prepare_sort(const PrepareCall& call, int axis, bool descending);
+// Where each element of the sorted operand was, as int64.
+void prepare_argsort(const PrepareCall& call, int axis, bool descending);
+// Results: the k largest elements, largest first, and their positions. NaN is not among them while
+// there are numbers.
+void prepare_top_k(const PrepareCall& call, int axis, int64_t k);
+// Position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0: of
+// all elements, as if flat.
+void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest);
+
+}  // namespace etude::kernels::cpu

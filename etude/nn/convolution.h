@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution and pooling of images [n, height, width, channels].
+#pragma once
+
+#include <string>
+
+#include "etude/base/fields.h"
+#include "etude/core/attrs.h"
+#include "etude/nn/init.h"
+#include "etude/nn/layer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct Conv2DOptions {
+  IntList strides = 1;            // one number for both axes, or two
+  std::string padding = "valid";  // or "same"
+  IntList explicit_padding = {};  // in place of `padding`: top, bottom, left, right
+  IntList dilations = 1;
+  std::int64_t groups = 1;
+  Activation activation = {};
+  bool bias = true;
+  Initializer filter_init = glorot_uniform;
+  Initializer bias_init = zeros;
+};
+
+// activation(conv2d(x, filter) + bias). shapes: x [n, h, w, in], filter [window.., in/groups, out],
+// bias [out].
+//
+//   nn::Conv2D conv{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
+//
+// throws (construction): kInvalidArgument for sizes below 1 and groups that do not divide. throws
+// (call): kInvalidArgument for an input of another rank or other channels.
+class Conv2D {
+ public:
+  Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
+         const Conv2DOptions& options = {});
+
+  Tensor operator()(const Tensor& x) const;
+
+  Tensor filter;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(Conv2D, filter, bias);
+
+ private:
+  IntList strides_, explicit_padding_, dilations_;
+  std::string padding_;
+  std::int64_t groups_;
+  Activation activation_;
+};
+
+struct PoolOptions {
+  IntList strides = {};  // default: the window
+  std::string padding = "valid";
+};
+
+// The largest element of each window. throws (call): kInvalidArgument unless x has 4 axes.
+class MaxPool2D {
+ public:
+  explicit MaxPool2D(IntList window, PoolOptions options = {});
+  Tensor operator()(const Tensor& x) const;
+  ETUDE_FIELDS(MaxPool2D);
+
+ private:
+  IntList window_;
+  PoolOptions options_;
+};
+
+// The mean of each window, over the elements inside the image. throws: as MaxPool2D.
+class AvgPool2D {
+ public:
+  explicit AvgPool2D(IntList window, PoolOptions options = {});
+  Tensor operator()(const Tensor& x) const;
+  ETUDE_FIELDS(AvgPool2D);
+
+ private:
+  IntList window_;
+  PoolOptions options_;
+};
+
+}  // namespace nn
+}  // namespace etude

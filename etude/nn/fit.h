@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// fit: the training loop with events for callbacks, and evaluate. The loop by hand is as short and
+// gives the same numbers:
+//
+//   while (data.position().epoch < 10) {
+//     const auto batch = data.next();
+//     const PhaseScope training(Phase::kTraining);
+//     auto [loss, grads] = value_with_gradient(
+//         [&](const Net& m) { return nn::softmax_cross_entropy(m(batch.inputs), batch.labels); },
+//         model);
+//     optimizer.update(model, grads);
+//   }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "etude/core/ambient.h"
+#include "etude/core/arg.h"
+#include "etude/core/tensor.h"
+#include "etude/nn/metrics.h"
+#include "etude/runtime/gradient.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+enum class Event : uint8_t {
+  kFitStart,
+  kFitEnd,
+  kEpochStart,
+  kEpochEnd,
+  kTrainingStart,
+  kTrainingEnd,
+  kValidationStart,
+  kValidationEnd,
+  kBatchStart,
+  kBatchEnd,
+  kUpdateStart,   // gradients are there
+  kInferenceEnd,  // predictions are there
+};
+
+// What a callback may call off: the rest of the batch, of the training or validation part of an
+// epoch, of the epoch, or of everything.
+enum class Cancel : uint8_t { kNothing, kBatch, kPart, kEpoch, kFit };
+
+struct EpochRecord {
+  std::int64_t epoch = 0;
+  double loss = 0, accuracy = 0;  // means over the training batches of this run
+  double validation_loss = 0, validation_accuracy = 0;
+  bool has_validation = false;
+  double seconds = 0;
+};
+
+struct History {
+  std::vector<EpochRecord> epochs;
+  std::vector<float> batch_losses;
+  bool was_cancelled = false;
+};
+
+// Where a run stands; what callbacks see. They change `cancel` only.
+struct FitState {
+  std::int64_t epoch = 0, epochs = 0;  // from 0
+  std::int64_t step = 0, steps = 0;    // batches done in this epoch, and those it has
+  std::int64_t batch_size = 0;
+  bool is_validating = false;
+  double batch_loss = 0;
+  Mean loss, accuracy;  // of this part of the epoch so far
+  History history;
+  Cancel cancel = Cancel::kNothing;
+};
+using Callback = std::function<void(Event, FitState&)>;
+
+struct Evaluation {
+  double loss = 0;
+  double accuracy = 0;
+  Confusion confusion;
+};
+
+struct FitOptions {
+  std::int64_t epochs = 1;
+  // Called after each epoch, in the inference phase; see validate().
+  std::function<Evaluation()> validation = {};
+  std::vector<Callback> callbacks = {};
+};
+
+namespace detail {
+
+// The parts of fit that know no model: events, history, time.
+class FitRun {
+ public:
+  FitRun(const FitOptions& options, std::int64_t steps);
+  FitState& state() { return state_; }
+  // Tells the callbacks. False if one of them called off `scope` or something larger.
+  bool emit(Event event, Cancel scope);
+  bool is_cancelled(Cancel scope) const { return state_.cancel >= scope; }
+  void start_epoch(std::int64_t epoch, std::int64_t step);
+  void end_epoch();
+  // False if the training part ends here.
+  bool end_batch();
+  void note_batch(const Tensor& predicted, const Tensor& labels, const Tensor& loss);
+
+ private:
+  const FitOptions& options_;
+  FitState state_;
+  double started_ = 0;
+};
+
+bool has_classes(const Tensor& predicted, const Tensor& labels);
+
+// A loss is any callable, or an op with options, such as nn::softmax_cross_entropy.
+template <class Loss>
+Tensor call_loss(const Loss& loss, const Tensor& predicted, const Tensor& labels) {
+  return loss(predicted, labels);
+}
+template <class Options>
+Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const Tensor& predicted,
+                 const Tensor& labels) {
+  return loss(predicted, labels, Options{});
+}
+
+// One batch; false if training ends here.
+template <class Model, class Optimizer, class Batch, class Loss>
+bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch,
+               const Loss& loss) {
+  run.state().batch_size = batch.inputs.shape()[0];
+  if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
+    const PhaseScope training(Phase::kTraining);
+    Tensor predicted;
+    auto [value, gradients] = value_with_gradient(
+        [&](const Model& m) {
+          predicted = m(batch.inputs);
+          return call_loss(loss, predicted, batch.labels);
+        },
+        model);
+    run.note_batch(predicted, batch.labels, value);
+    if (run.emit(Event::kInferenceEnd, Cancel::kBatch) &&
+        run.emit(Event::kUpdateStart, Cancel::kBatch)) {
+      optimizer.update(model, gradients);
+    }
+  }
+  return run.end_batch();
+}
+
+}  // namespace detail
+
+// Trains `model` until `data` has reached the end of epoch options.epochs - 1, from where it
+// stands.
+//
+// Data is data::Epochs or anything with next(), position(), steps_per_epoch(); a batch has `inputs`
+// and `labels`. loss(predicted, labels) gives a scalar: fit(model, opt, data,
+// nn::softmax_cross_entropy, {.epochs = 10}). After a callback has called off the run, everything
+// is as after the last finished batch: saved then, it can be resumed bit for bit.
+//
+// throws: what model, loss, optimiser, data and callbacks throw.
+template <class Model, class Optimizer, class Data, class Loss>
+History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
+            const FitOptions& options = {}) {
+  detail::FitRun run(options, data.steps_per_epoch());
+  run.emit(Event::kFitStart, Cancel::kFit);
+  while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
+    const std::int64_t epoch = data.position().epoch;
+    run.start_epoch(epoch, data.position().step);
+    if (run.emit(Event::kEpochStart, Cancel::kEpoch) &&
+        run.emit(Event::kTrainingStart, Cancel::kPart)) {
+      bool goes_on = true;
+      while (goes_on && data.position().epoch == epoch) {
+        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss);
+      }
+      run.emit(Event::kTrainingEnd, Cancel::kEpoch);
+    }
+    run.end_epoch();
+    const bool was_cut_short = data.position().epoch == epoch;
+    if (was_cut_short && !run.is_cancelled(Cancel::kFit)) data.seek({epoch + 1, 0});
+  }
+  run.emit(Event::kFitEnd, Cancel::kFit);
+  run.state().history.was_cancelled = run.is_cancelled(Cancel::kFit);
+  return std::move(run.state().history);
+}
+
+// Loss and, for classes, accuracy and confusion of a model on batches, in the inference phase.
+// `batches` is a range whose elements have `inputs` and `labels`: data::batches(test, 500).
+template <class Model, class Batches, class Loss>
+Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss) {
+  const PhaseScope inference(Phase::kInference);
+  Evaluation out;
+  Mean mean;
+  for (const auto& batch : batches) {
+    const Tensor predicted = model(batch.inputs);
+    mean.update(detail::call_loss(loss, predicted, batch.labels).template item<double>(),
+                static_cast<double>(batch.inputs.shape()[0]));
+    if (detail::has_classes(predicted, batch.labels)) {
+      out.confusion.update(predicted, batch.labels);
+    }
+  }
+  out.loss = mean.result();
+  out.accuracy = out.confusion.accuracy();
+  return out;
+}
+
+}  // namespace nn
+}  // namespace etude

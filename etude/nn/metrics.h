@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics: values that are updated batch by batch, read, merged and reset.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+// The mean of numbers, each with a weight such as its batch size.
+class Mean {
+ public:
+  void update(double value, double weight = 1) {
+    sum_ += value * weight;
+    weight_ += weight;
+  }
+  double result() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+  void reset() { *this = {}; }
+  void merge(const Mean& other) {
+    sum_ += other.sum_;
+    weight_ += other.weight_;
+  }
+
+ private:
+  double sum_ = 0, weight_ = 0;
+};
+
+// Which class was predicted how often for which label, and what follows from it.
+class Confusion {
+ public:
+  // shapes: predicted [n, classes], scores of any dtype, or [n], where a score above 0.5 means
+  // class 1; labels integers [n], or one-hot [n, classes].
+  //
+  // throws: kInvalidArgument for shapes that do not fit; kOutOfRange for a label outside.
+  void update(const Tensor& predicted, const Tensor& labels);
+
+  double accuracy() const;
+  std::int64_t samples() const;
+  std::int64_t classes() const { return classes_; }
+  // Samples of class `label` that were taken for class `predicted`.
+  std::int64_t count(std::int64_t label, std::int64_t predicted) const;
+  // Of a class: part of what was taken for it that belongs to it, and the other way round.
+  double precision(std::int64_t label) const;
+  double recall(std::int64_t label) const;
+  double f1(std::int64_t label) const;
+  void reset() { *this = {}; }
+  // throws: kInvalidArgument for other classes.
+  void merge(const Confusion& other);
+
+  // A table, one row per label; `names` may be empty.
+  std::string to_string(std::span<const std::string_view> names = {}) const;
+
+ private:
+  void require_classes(std::int64_t classes);
+  std::int64_t row(std::int64_t label) const;
+  std::int64_t column(std::int64_t predicted) const;
+
+  std::int64_t classes_ = 0;
+  std::vector<std::int64_t> counts_;  // [label, predicted]
+};
+
+// The part of rows whose highest score is that of the label. shapes and throws: as
+// Confusion::update.
+double accuracy(const Tensor& predicted, const Tensor& labels);
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/nn/summary.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/infer.h"
+
+namespace etude::nn {
+namespace {
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+}  // namespace
+
+std::string Summary::to_string() const {
+  std::size_t name = 5, kind = 4, shape = 6;
+  for (const LayerSummary& layer : layers) {
+    name = std::max(name, layer.path.size());
+    kind = std::max(kind, layer.kind.size());
+    shape = std::max(shape, layer.result.to_string().size());
+  }
+  constexpr const char* kRow = "{:<{}}  {:<{}}  {:<{}}  {:>12}  {:>12}\n";
+  std::string text =
+      fmt::format(kRow, "layer", name, "kind", kind, "result", shape, "parameters", "bytes");
+  for (const LayerSummary& layer : layers) {
+    text += fmt::format(kRow, layer.path, name, layer.kind, kind, layer.result.to_string(), shape,
+                        layer.parameters > 0 ? grouped(layer.parameters) : "-",
+                        layer.bytes > 0 ? grouped(layer.bytes) : "-");
+  }
+  return text + fmt::format(kRow, "total", name, "", kind, result.to_string(), shape,
+                            grouped(parameters), grouped(bytes));
+}
+
+namespace detail {
+
+struct SummaryScope::State final : LayerObserver {
+  struct Call {
+    const void* layer;
+    const char* kind;
+    Shape result;
+  };
+
+  void called(const void* layer, const char* kind, const Shape& result) override {
+    calls.push_back({layer, kind, result});
+  }
+
+  std::vector<Call> calls;
+  LayerObserver* outer = layer_observer();
+  etude::internal::TypeContext types;
+  std::unique_ptr<ContextScope> scope = std::make_unique<ContextScope>(types, CallSite{});
+};
+
+SummaryScope::SummaryScope() : state_(std::make_unique<State>()) {
+  layer_observer() = state_.get();
+}
+SummaryScope::~SummaryScope() { layer_observer() = state_->outer; }
+
+Tensor SummaryScope::input(const Shape& shape) const {
+  ETUDE_REQUIRE(shape.is_known(), "summary: the input shape {} has an unknown size",
+                shape.to_string());
+  return etude::internal::make_ghost(intern_type(kFloat32, shape));
+}
+
+Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& result) const {
+  Summary out;
+  out.result = result.shape();
+  if (!parts.empty()) {
+    out.parameters = parts.front().parameters;
+    out.bytes = parts.front().bytes;
+  }
+  for (const State::Call& call : state_->calls) {
+    LayerSummary layer{.path = "?", .kind = call.kind, .result = call.result};
+    // Of parts at one address the innermost one, which comes last, is the layer.
+    for (const Part& part : parts) {
+      if (part.address != call.layer) continue;
+      layer.path = part.path;
+      layer.parameters = part.parameters;
+      layer.bytes = part.bytes;
+    }
+    out.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+}  // namespace detail
+}  // namespace etude::nn

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives for the tests of op families.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/ops.h"
+#include "etude/runtime/tape.h"
+
+namespace etude {
+
+// d f(x) / dx by a tape, with the given cotangent of f(x), ones if it is absent.
+template <class F>
+Tensor gradient_of(const F& f, const Tensor& x, const Tensor& seed = {}) {
+  Tape tape;
+  Tensor y;
+  {
+    const TapeContext context(tape);
+    tape.watch(x);
+    y = f(x);
+  }
+  const std::vector<Tensor> targets = {y}, sources = {x}, seeds = {seed};
+  return tape.gradient(targets, sources, seeds)[0];
+}
+
+// The message of the Error that `f` throws, or "".
+template <class F>
+std::string message_of(const F& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+inline void expect_near(const Tensor& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_TRUE(got.has_value());
+  const std::vector<double> values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), want.size()) << got;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (values[i] == want[i]) continue;  // infinities, whose difference is not a number
+    EXPECT_NEAR(values[i], want[i], tolerance) << "element " << i;
+  }
+}
+
+}  // namespace etude

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Borders around an array: constant ones, or elements of the array itself.
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/convert.h"
+#include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/copy.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+// Before and after each axis: one number for all, a pair for all, or a pair per axis.
+Ints widths_of(const Attrs& attrs, int rank) {
+  const Ints& given = attrs.ints("widths");
+  const std::size_t all = 2 * at(rank);
+  ETUDE_REQUIRE(given.size() == 1 || given.size() == 2 || given.size() == all,
+                "widths has {} entries, but operand 'x' has rank {}. Give before and after for "
+                "each axis, one such pair "
+                "for all axes, or one number",
+                given.size(), rank);
+  Ints widths;
+  for (std::size_t i = 0; i < all; ++i) widths.push_back(given[i % given.size()]);
+  for (const int64_t w : widths) {
+    ETUDE_REQUIRE(w >= 0 && w <= kMaxCount, "a width is {}. Widths are 0 or more", w);
+  }
+  return widths;
+}
+
+Types constant_type(const TypeCall& call) {
+  const Ints widths = widths_of(call.attrs, call.rank(0));
+  Shape shape = call.shape(0);
+  for (int a = 0; a < shape.rank(); ++a) {
+    if (shape[a] != kAny) shape.set(a, shape[a] + widths[at(2 * a)] + widths[at(2 * a + 1)]);
+  }
+  return {call.make(call.dtype(0), shape)};
+}
+
+struct PadParams : KernelParams {
+  kernels::cpu::CopyPlan plan;
+  int64_t offset = 0, count = 0, item = 4;
+  alignas(16) char value[16] = {};
+};
+
+bool run_pad(const KernelCall& k) {
+  const auto& p = *static_cast<const PadParams*>(k.params);
+  kernels::cpu::BroadcastPlan fill;
+  fill.rank = 1;
+  fill.sizes[0] = p.count;
+  kernels::cpu::expand_all(fill, k.out[0], p.value, p.item, p.count);
+  kernels::cpu::copy(p.plan, static_cast<char*>(k.out[0]) + p.offset, k.in[0]);
+  return true;
+}
+
+void prepare_pad(const PrepareCall& call) {
+  const Shape &from = call.shape(0), &to = call.out.results[0]->shape();
+  if (from == to) return call.view(0);
+  const Ints widths = widths_of(call.attrs, from.rank());
+  const kernels::cpu::Strides in = kernels::cpu::dense_strides(from),
+                              out = kernels::cpu::dense_strides(to);
+  auto p = internal::make_ref<PadParams>();
+  p->item = itemsize(call.dtype(0));
+  p->count = call.out.results[0]->count();
+  p->plan = kernels::cpu::plan_copy(from.sizes(), in, out, p->item);
+  for (int a = 0; a < from.rank(); ++a) p->offset += widths[at(2 * a)] * out[at(a)] * p->item;
+  if (p->plan.run == 0) p->offset = 0;
+  const double value = call.attrs.real("value");
+  internal::convert_elements(p->value, call.dtype(0), &value, kFloat64, 1);
+  call.set(run_pad, p);
+}
+
+Tensor constant_pad(const Tensor& x, const Ints& widths, double value) {
+  const Op& op = internal::op("pad_constant");
+  const OperandList in({&x});
+  return internal::only(execute(op, in.view(), op.attrs({widths, value}), {}));
+}
+
+Values constant_vjp(const VjpCall& call) {
+  const Ints widths = widths_of(call.attrs, call.in[0].rank());
+  Ints starts, stops;
+  for (int a = 0; a < call.in[0].rank(); ++a) {
+    starts.push_back(widths[at(2 * a)]);
+    stops.push_back(widths[at(2 * a)] + call.in[0].shape()[a]);
+  }
+  return {slice(call.ct(), starts, stops)};
+}
+
+// Which element of an axis of size n stands at `place`, counted from the first element.
+int64_t source(const std::string& mode, int64_t place, int64_t n) {
+  if (mode == "edge") return std::clamp<int64_t>(place, 0, n - 1);
+  if (mode == "wrap") return (place % n + n) % n;
+  const int64_t repeat = mode == "symmetric" ? 1 : 0;  // whether the edge itself is mirrored
+  if (place < 0) return -place - repeat;
+  return place < n ? place : 2 * (n - 1) - place + repeat;
+}
+
+Values lower_pad(Operands in, const Attrs& attrs) {
+  const std::string& mode = attrs.text("mode");
+  const Ints widths = widths_of(attrs, in[0].rank());
+  if (mode == "constant") return {constant_pad(in[0], widths, attrs.real("value"))};
+  ETUDE_REQUIRE(mode == "reflect" || mode == "symmetric" || mode == "edge" || mode == "wrap",
+                "mode is \"{}\", but must be constant, reflect, symmetric, edge or wrap", mode);
+  Tensor x = in[0];
+  for (int a = 0; a < x.rank(); ++a) {
+    const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];
+    if (before == 0 && after == 0) continue;
+    const int64_t limit = mode == "reflect"     ? n - 1
+                          : mode == "symmetric" ? n
+                          : n == 0              ? 0
+                                                : kMaxCount;
+    ETUDE_REQUIRE(std::max(before, after) <= limit,
+                  "widths {} and {} on axis {} of size {} are too large for mode \"{}\", which has "
+                  "{} elements to show",
+                  before, after, a, n, mode, std::max<int64_t>(limit, 0));
+    Ints places;
+    for (int64_t i = -before; i < n + after; ++i) places.push_back(source(mode, i, n));
+    x = take(x, Tensor(places), {.axis = a});
+  }
+  return {x};
+}
+
+}  // namespace
+
+void define_padding(Registry& r) {
+  r.define({
+      .name = "pad_constant",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "x with a border of one value.",
+      .operands = {"x"},
+      .attrs = {{"widths", AttrKind::kInts}, {"value", AttrKind::kReal}},
+      .type = constant_type,
+      .kernel = prepare_pad,
+      .vjp = constant_vjp,
+      .jvp =
+          [](const JvpCall& call) {
+            return Values{constant_pad(call.tangents[0], call.attrs.ints("widths"), 0)};
+          },
+      .samples = {.calls = {{{"[2,3]"}, {{"widths", Ints{1, 0, 0, 2}}, {"value", 1.0}}},
+                            {{"[0]"}, {{"widths", Ints{1, 1}}, {"value", 0.0}}}}},
+      .errors = {{{"float32[2]"}, "Widths are 0 or more", {{"widths", Ints{-1}}, {"value", 0.0}}}},
+  });
+  r.define({
+      .name = "pad",
+      .kind = Kind::kComposition,
+      .doc = "x with a border. widths: before and after each axis in turn, one such pair for all, "
+             "or one number. mode: "
+             "constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge "
+             "or wrap.",
+      .operands = {"x"},
+      .attrs = {{"widths", AttrKind::kInts}, {"mode", "constant"}, {"value", 0.0}},
+      .lower = lower_pad,
+      .samples = {.calls = {{{"[2,3]"}, {{"widths", Ints{1, 0, 0, 2}}}},
+                            {{"[2,3]"}, {{"widths", Ints{1}}, {"mode", std::string("reflect")}}},
+                            {{"[2,3]"}, {{"widths", Ints{2}}, {"mode", std::string("symmetric")}}},
+                            {{"[2,3]"}, {{"widths", Ints{0, 2}}, {"mode", std::string("edge")}}},
+                            {{"[3]"}, {{"widths", Ints{4, 1}}, {"mode", std::string("wrap")}}}}},
+      .errors = {{{"float32[2]"},
+                  "are too large for mode \"reflect\"",
+                  {{"widths", Ints{2}}, {"mode", std::string("reflect")}}},
+                 {{"float32[2]"},
+                  "must be constant, reflect",
+                  {{"widths", Ints{2}}, {"mode", std::string("mirror")}}},
+                 {{"float32[2,3]"},
+                  "widths has 3 entries, but operand 'x' has rank 2",
+                  {{"widths", Ints{1, 2, 3}}}}},
+  });
+}
+
+}  // namespace etude::ops

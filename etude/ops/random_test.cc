@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/ops/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "etude/base/philox.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
+
+namespace etude {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// spec: C1, C2
+TEST(Ambient, ScopesRestoreAlsoOnExceptions) {
+  EXPECT_FALSE(is_training());
+  try {
+    const PhaseScope training(Phase::kTraining);
+    EXPECT_TRUE(is_training());
+    {
+      const PhaseScope inner(Phase::kInference);
+      EXPECT_FALSE(is_training());
+    }
+    EXPECT_TRUE(is_training());
+    bool other = true;
+    std::thread([&] { other = is_training(); }).join();
+    EXPECT_FALSE(other);
+    throw Error(ErrorCode::kInternal, "leave");
+  } catch (const Error&) {
+  }
+  EXPECT_FALSE(is_training());
+
+  set_seed(3);
+  const Tensor first = random::uniform({4});
+  set_seed(3);
+  try {
+    const SeedScope seeded(11);
+    random::uniform({4});
+    throw Error(ErrorCode::kInternal, "leave");
+  } catch (const Error&) {
+  }
+  EXPECT_TRUE(same_value(random::uniform({4}), first));
+}
+
+// spec: IM-11, C3
+TEST(Random, EachCallIsNewAndASeedRepeats) {
+  set_seed(7);
+  const Tensor a = random::normal({100}), b = random::normal({100});
+  EXPECT_FALSE(same_value(a, b));
+  set_seed(7);
+  EXPECT_TRUE(same_value(random::normal({100}), a));
+  EXPECT_TRUE(same_value(random::normal({100}), b));
+  Generator generator(7), copy = generator;
+  EXPECT_TRUE(same_value(random::normal({100}, {.key = generator.next_key()}), a));
+  EXPECT_EQ(generator.position, 1u);
+  EXPECT_TRUE(same_value(random::normal({100}, {.key = copy.next_key()}), a));
+  Tensor elsewhere;
+  std::thread([&] { elsewhere = random::normal({100}); }).join();
+  EXPECT_FALSE(same_value(elsewhere, a));
+}
+
+// The words of Philox by element index: what other devices must draw as well. spec: C3, T2
+TEST(Random, KnownAnswers) {
+  const Tensor key = random::key(42);
+  const PhiloxKey philox_key{42, 0};
+  const std::vector<float> u = random::uniform({1001}, {.key = key}).to_vector<float>();
+  const std::vector<double> d =
+      random::uniform({11}, {.dtype = kFloat64, .key = key}).to_vector<double>();
+  for (std::size_t i = 0; i < u.size(); ++i)
+    EXPECT_EQ(u[i], uniform_float(random_bits(philox_key, i)));
+  for (std::size_t i = 0; i < d.size(); ++i) {
+    EXPECT_EQ(d[i],
+              uniform_double(random_bits(philox_key, 2 * i), random_bits(philox_key, 2 * i + 1)));
+  }
+  EXPECT_TRUE(same_value(random::fold_in(key, 1), random::split(key).at(1)));
+  EXPECT_FALSE(same_value(random::fold_in(key, 1), random::fold_in(key, 2)));
+  EXPECT_EQ(random::split(key, 3).shape(), Shape({3, 2}));
+}
+
+// spec: T2
+TEST(Random, HasTheSameBitsForAnyNumberOfThreads) {
+  const Tensor key = random::key(5);
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    std::vector<std::vector<Tensor>> results;
+    for (const int threads : {1, 2, 7}) {
+      set_thread_count(threads);
+      results.push_back({random::uniform({70001}, {.dtype = dtype, .key = key}),
+                         random::normal({70001}, {.dtype = dtype, .key = key}),
+                         random::truncated_normal({70001}, {.dtype = dtype, .key = key}),
+                         random::randint({70001}, -5, 1000, {.key = key})});
+    }
+    set_thread_count(0);
+    for (std::size_t i = 0; i < results[0].size(); ++i) {
+      EXPECT_TRUE(same_value(results[0][i], results[1][i])) << i;
+      EXPECT_TRUE(same_value(results[0][i], results[2][i])) << i;
+    }
+  }
+}
+
+struct Moments {
+  double mean, deviation, min, max;
+};
+Moments moments_of(const Tensor& x) {
+  const Tensor d = astype(x, kFloat64);
+  return {mean(d).item<double>(), etude::std(d).item<double>(), min(d).item<double>(),
+          max(d).item<double>()};
+}
+
+// Bounds are five standard errors of a million draws. spec: T2
+TEST(Random, Distributions) {
+  const int64_t n = 1000000;
+  set_seed(1);
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16}) {
+    SCOPED_TRACE(name(dtype));
+    const Moments u = moments_of(random::uniform({n}, {.dtype = dtype}));
+    EXPECT_NEAR(u.mean, .5, .0015 + (dtype == kFloat16 ? .0003 : 0));
+    EXPECT_NEAR(u.deviation, std::sqrt(1 / 12.0), .001);
+    EXPECT_GE(u.min, 0);
+    EXPECT_LT(u.max, 1);
+    const Moments g = moments_of(random::normal({n}, {.dtype = dtype}));
+    EXPECT_NEAR(g.mean, 0, .005);
+    EXPECT_NEAR(g.deviation, 1, .004);
+    EXPECT_GT(g.max, 4.2);
+    const Moments t = moments_of(random::truncated_normal({n}, {.dtype = dtype}));
+    EXPECT_NEAR(t.mean, 0, .005);
+    EXPECT_NEAR(t.deviation, .8796257, .003);
+    EXPECT_LE(t.max, 2);
+    EXPECT_GE(t.min, -2);
+  }
+  const Moments moved = moments_of(random::uniform({n}, {.low = -3.0, .high = 5.0}));
+  EXPECT_NEAR(moved.mean, 1, .012);
+  EXPECT_GE(moved.min, -3);
+  EXPECT_LE(moved.max, 5);
+  const Moments whole = moments_of(random::randint({n}, -3, 4));
+  EXPECT_NEAR(whole.mean, 0, .01);
+  EXPECT_NEAR(whole.deviation, 2, .01);
+  EXPECT_EQ(whole.min, -3);
+  EXPECT_EQ(whole.max, 3);
+  EXPECT_NEAR(mean(astype(random::bernoulli(0.3, {n}), kFloat32)).item<float>(), .3, .0025);
+}
+
+// Counts of cells against their expectation: chi-square far below its limit. spec: T2
+TEST(Random, UniformFillsItsCells) {
+  const int cells = 256, n = 1 << 20;
+  std::vector<double> counts(cells);
+  for (const float u : random::uniform({n}, {.key = random::key(9)}).to_vector<float>()) {
+    counts[static_cast<std::size_t>(u * cells)] += 1;
+  }
+  double chi = 0;
+  for (const double count : counts) chi += (count - n / cells) * (count - n / cells) / (n / cells);
+  EXPECT_LT(chi, 255 + 5 * std::sqrt(2 * 255.0));
+  EXPECT_GT(chi, 255 - 5 * std::sqrt(2 * 255.0));
+}
+
+// spec: T2
+TEST(Random, Permutations) {
+  Ints order = random::permutation(1000).to_vector<int64_t>();
+  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+  std::sort(order.begin(), order.end());
+  for (int64_t i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(random::permutation(0).size(), 0);
+}
+
+// spec: T2
+TEST(Random, DerivativesByReparameterisation) {
+  const Tensor key = random::key(2), u = random::uniform({3}, {.key = key}),
+               g = random::normal({3}, {.key = key});
+  const Tensor seed{1.0, 10.0, 100.0};
+  const auto low = [&](const Tensor& x) {
+    return random::uniform({3}, {.low = x, .high = Tensor(2.0), .key = key});
+  };
+  expect_near(gradient_of(low, Tensor(0.5), seed), {sum((1 - u) * seed).item<double>()}, 1e-4);
+  const auto mean = [&](const Tensor& x) { return random::normal({3}, {.mean = x, .key = key}); };
+  expect_near(gradient_of(mean, Tensor(0.5), seed), {111}, 1e-4);
+  const auto deviation = [&](const Tensor& x) {
+    return random::normal({3}, {.stddev = x, .key = key});
+  };
+  expect_near(gradient_of(deviation, Tensor{1.0, 1.0, 1.0}, seed), (g * seed).to_vector<double>(),
+              1e-4);
+}
+
+// spec: T2
+TEST(Random, SaysWhatIsWrong) {
+  const auto expect = [](const auto& f, const char* fragment) {
+    const std::string message = message_of(f);
+    EXPECT_NE(message.find(fragment), std::string::npos) << message;
+    EXPECT_NE(message.find("random_test.cc"), std::string::npos) << message;
+  };
+  expect([] { random::uniform({3}, {.low = 2.0, .high = 1.0}); }, "low is 2 and high is 1");
+  expect([] { random::normal({3}, {.stddev = -1.0}); }, "stddev is -1");
+  expect([] { random::randint({3}, 3, 3); }, "low must be less than high");
+  expect([] { random::randint({3}, 0, 300, {.dtype = kInt8}); }, "int8 does not hold");
+  expect([] { random::bernoulli(1.5); }, "p is 1.5");
+  expect([] { random::permutation(-1); }, "n is -1");
+  expect([] { random::uniform({-1}); }, "has a negative size");
+  expect([] { random::normal({2}, {.mean = Tensor{1.0, 2.0, 3.0}}); }, "do not broadcast");
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
+
+namespace etude {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+Tensor random_tensor(const Shape& shape, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<std::size_t>(shape.count()));
+  for (float& v : values) v = uniform(random);
+  return Tensor(values, shape);
+}
+
+// Sums over axes one element after the other, in double.
+std::vector<double> direct_sum(const Tensor& x, const Ints& axes) {
+  const Shape& shape = x.shape();
+  std::vector<bool> reduced(static_cast<std::size_t>(shape.rank()));
+  int64_t count = 1;
+  for (const int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    count *= reduced[static_cast<std::size_t>(axis)] ? 1 : shape[axis];
+  std::vector<double> out(static_cast<std::size_t>(count), 0);
+  const std::vector<double> values = x.to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t at = 0, stride = 1;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      if (!reduced[static_cast<std::size_t>(axis)]) {
+        at += rest % shape[axis] * stride;
+        stride *= shape[axis];
+      }
+      rest /= shape[axis];
+    }
+    out[static_cast<std::size_t>(at)] += values[i];
+  }
+  return out;
+}
+
+struct Case {
+  Shape shape;
+  Ints axes;
+};
+
+// Both sides of every limit of the kernels: vectors, blocks of 4096, strips, groups of rows,
+// passes.
+const Case kCases[] = {{{1}, {0}},
+                       {{15}, {0}},
+                       {{16}, {0}},
+                       {{17}, {0}},
+                       {{64}, {0}},
+                       {{65}, {0}},
+                       {{4095}, {0}},
+                       {{4096}, {0}},
+                       {{4097}, {0}},
+                       {{100003}, {0}},
+                       {{3, 5000}, {1}},
+                       {{5000, 3}, {0}},
+                       {{127, 3}, {0}},
+                       {{129, 31}, {0}},
+                       {{129, 33}, {0}},
+                       {{700, 1500}, {0}},
+                       {{2, 300, 1025}, {1}},
+                       {{7, 5, 3, 9}, {0, 2}},
+                       {{7, 5, 3, 9}, {1, 3}},
+                       {{4, 3, 2, 3, 4, 5}, {0, 2, 4}},
+                       {{2, 3}, {}}};
+
+// spec: T10
+TEST(Sum, EqualsDirectSumsForAllLayouts) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.shape.to_string());
+    const Tensor x = random_tensor(c.shape);
+    const std::vector<double> want = direct_sum(x, c.axes);
+    const double scale =
+        std::sqrt(static_cast<double>(c.shape.count()) / static_cast<double>(want.size()));
+    expect_near(sum(x, {.axis = c.axes}), want, 1e-6 * (scale + 1));
+    expect_near(sum(astype(x, kFloat64), {.axis = c.axes}), want, 1e-12 * (scale + 1));
+    const Tensor whole = astype(x * 1000, kInt32);
+    const std::vector<double> counts = direct_sum(whole, c.axes);
+    EXPECT_EQ(sum(whole, {.axis = c.axes}).to_vector<double>(), counts);
+  }
+}
+
+// spec: T10
+TEST(Sum, HasTheSameBitsForAnyNumberOfThreads) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.shape.to_string());
+    const Tensor x = random_tensor(c.shape);
+    std::vector<Tensor> results;
+    for (const int threads : {1, 2, 7}) {
+      set_thread_count(threads);
+      results.push_back(sum(x, {.axis = c.axes}));
+    }
+    set_thread_count(0);
+    EXPECT_TRUE(same_value(results[0], results[1]));
+    EXPECT_TRUE(same_value(results[0], results[2]));
+  }
+}
+
+// The tree is a promise: compiled code sums in the same order. spec: T10
+TEST(Sum, FollowsTheFixedTree) {
+  const Tensor x = random_tensor({4096 * 2 + 100});
+  const Floats v = x.to_vector<float>();
+  Floats blocks;
+  for (std::size_t from = 0; from < v.size(); from += 4096) {
+    float partial[64];
+    for (float& p : partial) p = -0.0f;
+    for (std::size_t i = from; i < std::min(v.size(), from + 4096); ++i)
+      partial[(i - from) % 64] += v[i];
+    for (int width = 32; width >= 1; width /= 2) {
+      for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
+    }
+    blocks.push_back(partial[0]);
+  }
+  ASSERT_EQ(blocks.size(), 3u);
+  EXPECT_EQ(sum(x).item<float>(), (blocks[0] + blocks[1]) + blocks[2]);
+}
+
+// spec: T10
+TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
+  EXPECT_FLOAT_EQ(sum(Tensor(Floats(1 << 20, 0.1f))).item<float>(), 0.1f * (1 << 20));
+  const Tensor halves = astype(Tensor(Floats(5000, 1.0f)), kBFloat16);
+  EXPECT_EQ(sum(halves).dtype(), kBFloat16);
+  EXPECT_EQ(sum(halves).item<float>(), 4992);  // 5000 rounded once to 8 bits
+}
+
+// spec: T10
+TEST(Reductions, WidenNarrowIntegersAndWrap) {
+  struct Row {
+    DType from, to;
+  };
+  for (const Row& row : {Row{kInt8, kInt32}, Row{kInt16, kInt32}, Row{kInt32, kInt32},
+                         Row{kInt64, kInt64}, Row{kUInt8, kUInt32}, Row{kUInt16, kUInt32},
+                         Row{kUInt32, kUInt32}, Row{kUInt64, kUInt64}}) {
+    const Tensor x = astype(Tensor(std::vector<int32_t>(300, 100)), row.from);
+    EXPECT_EQ(sum(x).dtype(), row.to) << name(row.from);
+    EXPECT_EQ(sum(x).item<int64_t>(), 30000) << name(row.from);
+    EXPECT_EQ(max(x).dtype(), row.from);
+  }
+  const int32_t top = std::numeric_limits<int32_t>::max();
+  EXPECT_EQ(sum(Tensor(std::vector<int32_t>{top, 1})).item<int64_t>(),
+            std::numeric_limits<int32_t>::min());
+}
+
+// spec: T10
+TEST(Reductions, OfNothingAndOfNan) {
+  const Tensor none(Floats{}, {2, 0});
+  EXPECT_EQ(sum(none, {.axis = 1}).to_vector<float>(), (Floats{0, 0}));
+  EXPECT_EQ(prod(none, {.axis = 1}).to_vector<float>(), (Floats{1, 1}));
+  EXPECT_TRUE(std::isnan(mean(none).item<float>()));
+  EXPECT_TRUE(all(none).item<bool>());
+  EXPECT_FALSE(any(none).item<bool>());
+  EXPECT_EQ(sum(none, {.axis = 0}).shape(), Shape({0}));
+  EXPECT_FALSE(std::signbit(sum(none).item<float>()));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::size_t at : {0u, 5u, 69u}) {
+    Floats values(70, 1.0f);
+    values[at] = nan;
+    EXPECT_TRUE(std::isnan(max(Tensor(values)).item<float>()));
+    EXPECT_TRUE(std::isnan(min(Tensor(values)).item<float>()));
+    EXPECT_TRUE(std::isnan(max(Tensor(values, {70, 1}), {.axis = 0}).item<float>()));
+    EXPECT_EQ(argmax(Tensor(values)).item<int64_t>(), static_cast<int64_t>(at));
+  }
+}
+
+// spec: T10
+TEST(Reductions, OfTruths) {
+  const Tensor x({{1, 0, 3}, {4, 5, 6}});
+  EXPECT_EQ(all(x, {.axis = 1}).to_vector<bool>(), (std::vector<bool>{false, true}));
+  EXPECT_EQ(any(x, {.axis = {0, 1}, .keepdims = true}).shape(), Shape({1, 1}));
+  EXPECT_EQ(count_nonzero(x, {.axis = 0}).to_vector<int64_t>(), (Ints{2, 1, 2}));
+  EXPECT_EQ(count_nonzero(Tensor({{{1, 0}, {0, 2}}, {{3, 3}, {0, 0}}}), {.axis = {0, 2}})
+                .to_vector<int64_t>(),
+            (Ints{3, 1}));
+  EXPECT_TRUE(any(Tensor(std::vector<std::complex<float>>{{0, 0}, {0, 1}})).item<bool>());
+}
+
+// spec: T10
+TEST(Reductions, SayWhatIsWrong) {
+  const Tensor none(Floats{}, {2, 0});
+  EXPECT_NE(message_of([&] { max(none); }).find("nothing is the largest of none"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { min(none, {.axis = 1}); }).find("nothing is the smallest of none"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { argmax(none); }).find("argmax: operand 'x' of shape [2,0]"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { sum(none, {.axis = 2}); }).find("axis 2 is outside [-2, 2)"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { mean(Tensor(3)); }).find("operand 'x' is int32"), std::string::npos);
+}
+
+// spec: T35
+TEST(Gradients, OfMeanAndProdWithZeros) {
+  expect_near(gradient_of([](const Tensor& x) { return mean(x); }, Tensor{1.0, 2.0, 3.0, 4.0}),
+              {.25, .25, .25, .25}, 0);
+  const auto product = [](const Tensor& x) { return prod(x); };
+  expect_near(gradient_of(product, Tensor{2.0, 3.0, 4.0}), {12, 8, 6}, 0);
+  expect_near(gradient_of(product, Tensor{0.0, 3.0, 4.0}), {12, 0, 0}, 0);
+  expect_near(gradient_of(product, Tensor{0.0, 0.0, 4.0}), {0, 0, 0}, 0);
+  const Tensor x({{{1.0, 2.0}, {3.0, 4.0}}, {{5.0, 0.0}, {7.0, 8.0}}});
+  expect_near(gradient_of(
+                  [](const Tensor& v) {
+                    return prod(v, {.axis = {0, 2}});
+                  },
+                  x),
+              {0, 0, 4 * 7 * 8, 3 * 7 * 8, 0, 10, 3 * 4 * 8, 3 * 4 * 7}, 0);
+}
+
+// spec: T34, T30
+TEST(Gradients, OfExtremesAreSharedAmongTies) {
+  expect_near(gradient_of([](const Tensor& x) { return max(x); }, Tensor{1.0, 3.0, 3.0}),
+              {0, .5, .5}, 0);
+  expect_near(gradient_of([](const Tensor& x) { return min(x); }, Tensor{1.0, 1.0, 3.0}),
+              {.5, .5, 0}, 0);
+  expect_near(gradient_of([](const Tensor& x) { return max(x, {.axis = 1}); },
+                          Tensor({{1.0, 2.0}, {4.0, 4.0}})),
+              {0, 1, .5, .5}, 0);
+  expect_near(gradient_of([](const Tensor& x) { return sum(x * x); }, Tensor{.1, .2, .3}),
+              {.2, .4, .6}, 1e-7);
+}
+
+// spec: T33
+TEST(SumTo, UndoesBroadcasting) {
+  const Tensor x({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}});
+  EXPECT_EQ(sum_to(x, {3}).to_vector<float>(), (Floats{5, 7, 9}));
+  EXPECT_EQ(sum_to(x, {2, 1}).to_vector<float>(), (Floats{6, 15}));
+  EXPECT_EQ(sum_to(x, Ints{}).item<float>(), 21);
+  EXPECT_NE(message_of([&] { sum_to(x, {2}); }).find("does not sum to shape [2]"),
+            std::string::npos);
+  const Tensor rows({{1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}, {1.0, 2.0, 3.0}});
+  expect_near(gradient_of(
+                  [](const Tensor& v) {
+                    return broadcast_to(v, {4, 3});
+                  },
+                  Tensor{0.0, 0.0, 0.0}, rows),
+              {4, 8, 12}, 0);
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that read or write single elements by index arrays: along an axis, or by coordinates.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/convert.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+#include "etude/ops/index_plan.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+Tensor index_get(const Tensor& x, const std::vector<Tensor>& indices, const IndexRegion& region) {
+  static const Op& op = internal::op("index_get");
+  OperandList list({&x});
+  for (const Tensor& t : indices) list.add(t);
+  return internal::only(execute(op, list.view(), op.attrs(region.values()), {}));
+}
+
+Values lower_scatter(Operands in, const Attrs& attrs) {
+  const Tensor &x = in[0], &indices = in[1], &updates = in[2];
+  ETUDE_REQUIRE(x.rank() > 0, "operand 'x' is a scalar and has no rows to write");
+  IndexRegion region = IndexRegion::whole(x.shape());
+  region.axes = {0};
+  static const Op& op = internal::op("index_update");
+  const OperandList list({&x, &updates, &indices});
+  std::vector<AttrValue> values = {attrs.text("mode")};
+  for (AttrValue& v : region.values()) values.push_back(std::move(v));
+  return {internal::only(execute(op, list.view(), op.attrs(std::move(values)), {}))};
+}
+
+// 0, 1, ... along axis `axis` of `rank` axes, for the leading axes that both operands share.
+Tensor counter(int64_t size, int axis, int rank) {
+  Ints shape(at(rank), 1);
+  shape[at(axis)] = size;
+  return reshape(arange(0, {.stop = static_cast<double>(size), .dtype = kInt64}), shape);
+}
+
+Values lower_gather_nd(Operands in, const Attrs& attrs) {
+  const Tensor &x = in[0], &indices = in[1];
+  const int64_t batch = attrs.integer("batch_dims");
+  ETUDE_REQUIRE(batch >= 0 && batch < std::min(indices.rank(), x.rank()),
+                "batch_dims is {}, but operand 'x' has shape {} and the indices {}", batch,
+                x.shape().to_string(), indices.shape().to_string());
+  const int64_t depth = indices.shape()[indices.rank() - 1];
+  ETUDE_REQUIRE(depth >= 1 && batch + depth <= x.rank(),
+                "the last axis of the indices {} holds {} coordinates, but operand 'x' of shape {} "
+                "has {} axes for them",
+                indices.shape().to_string(), depth, x.shape().to_string(), x.rank() - batch);
+  for (int a = 0; a < batch; ++a) {
+    ETUDE_REQUIRE(x.shape()[a] == indices.shape()[a],
+                  "axis {} is a batch axis, but has sizes {} and {}", a, x.shape()[a],
+                  indices.shape()[a]);
+  }
+  std::vector<Tensor> arrays;
+  for (int a = 0; a < batch; ++a) arrays.push_back(counter(x.shape()[a], a, indices.rank() - 1));
+  for (const Tensor& t : unstack(indices, {.axis = -1})) arrays.push_back(t);
+  IndexRegion region = IndexRegion::whole(x.shape());
+  region.axes.resize(arrays.size());
+  std::iota(region.axes.begin(), region.axes.end(), 0);
+  return {index_get(x, arrays, region)};
+}
+
+// x as [outer, size, inner] and the indices as [outer, count, inner].
+struct AlongParams : KernelParams {
+  int64_t outer = 1, size = 0, count = 0, inner = 1, bytes = 0;
+  int axis = 0;
+  DType dtype = DType::kFloat32, index_dtype = DType::kInt32;
+};
+
+bool read_indices(const AlongParams& p, const void* data, std::vector<int64_t>& out) {
+  out.resize(at(p.outer * p.count * p.inner));
+  internal::convert_elements(out.data(), kInt64, data, p.index_dtype,
+                             static_cast<int64_t>(out.size()));
+  for (int64_t& index : out) {
+    if (index < -p.size || index >= p.size) {
+      return report_fault(
+          ErrorCode::kOutOfRange,
+          fmt::format("index {} is out of range for axis {} of size {}", index, p.axis, p.size));
+    }
+    if (index < 0) index += p.size;
+  }
+  return true;
+}
+
+// f(row of x, row of values, begin, end) over elements of the values of each outer row.
+template <class F>
+void each_along(const AlongParams& p, bool shares_rows, const F& f) {
+  const int64_t row = p.count * p.inner;
+  if (p.outer * row == 0) return;
+  const int64_t piece = shares_rows ? row : std::min<int64_t>(row, 16384),
+                pieces = (row + piece - 1) / piece;
+  parallel_for(p.outer * pieces, static_cast<double>(p.outer * row) / 300, [&](int64_t c) {
+    const int64_t begin = c % pieces * piece;
+    f(c / pieces * p.size * p.inner, c / pieces * row, begin, std::min(row, begin + piece));
+  });
+}
+
+bool run_take_along(const KernelCall& k) {
+  const auto& p = *static_cast<const AlongParams*>(k.params);
+  std::vector<int64_t> indices;
+  if (!read_indices(p, k.in[1], indices)) return false;
+  visit_dtype(p.dtype, [&]<class T>() {
+    const T* x = static_cast<const T*>(k.in[0]);
+    T* y = static_cast<T*>(k.out[0]);
+    each_along(p, false, [&](int64_t in, int64_t out, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[out + i] = x[in + indices[at(out + i)] * p.inner + i % p.inner];
+    });
+  });
+  return true;
+}
+
+bool run_spread_along(const KernelCall& k) {
+  const auto& p = *static_cast<const AlongParams*>(k.params);
+  std::vector<int64_t> indices;
+  if (!read_indices(p, k.in[1], indices)) return false;
+  std::memset(k.out[0], 0, at(p.bytes));
+  visit_dtype(p.dtype, [&]<class T>() {
+    const T* v = static_cast<const T*>(k.in[0]);
+    T* y = static_cast<T*>(k.out[0]);
+    each_along(p, true, [&](int64_t out, int64_t in, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        T& to = y[out + indices[at(in + i)] * p.inner + i % p.inner];
+        to = static_cast<T>(to + v[in + i]);
+      }
+    });
+  });
+  return true;
+}
+
+internal::RefPtr<AlongParams> plan_along(const Shape& x, const Type& indices, DType dtype,
+                                         int64_t axis) {
+  auto p = internal::make_ref<AlongParams>();
+  p->axis = normalize_axis(axis, x.rank());
+  for (int a = 0; a < p->axis; ++a) p->outer *= x[a];
+  for (int a = p->axis + 1; a < x.rank(); ++a) p->inner *= x[a];
+  p->size = x[p->axis];
+  p->count = indices.shape()[p->axis];
+  p->dtype = dtype;
+  p->index_dtype = indices.dtype();
+  return p;
+}
+
+Types take_along_type(const TypeCall& call) {
+  const Shape &x = call.shape(0), &indices = call.shape(1);
+  ETUDE_REQUIRE(x.rank() == indices.rank() && x.rank() > 0,
+                "operand 'x' has shape {} and the indices {}; they must have the same number of "
+                "axes, at least one",
+                x.to_string(), indices.to_string());
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
+  for (int a = 0; a < x.rank(); ++a) {
+    ETUDE_REQUIRE(a == axis || x[a] == indices[a] || x[a] == kAny || indices[a] == kAny,
+                  "operand 'x' has shape {} and the indices {}; they must agree on all axes but {}",
+                  x.to_string(), indices.to_string(), axis);
+  }
+  return {call.make(call.dtype(0), indices)};
+}
+
+Tensor along(std::string_view name, const Tensor& x, const Tensor& indices,
+             std::vector<AttrValue> values) {
+  const Op& op = internal::op(name);
+  const OperandList in({&x, &indices});
+  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+}
+
+void define_along(Registry& r) {
+  r.define({
+      .name = "take_along_axis",
+      .kind = Kind::kLinear,
+      .doc = "Element [.., indices[.., j, ..], ..] of x for each element of the indices; the other "
+             "axes agree.",
+      .operands = {"x", {"indices", kIntegers}},
+      .attrs = {{"axis", -1}},
+      .type = take_along_type,
+      .kernel =
+          [](const PrepareCall& call) {
+            call.set(run_take_along, plan_along(call.shape(0), *call.types[1], call.dtype(0),
+                                                call.attrs.integer("axis")));
+          },
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            const int axis = normalize_axis(attrs.integer("axis"), in[0].rank());
+            return along("spread_along_axis", ct, in[1], {int64_t{axis}, in[0].shape()[axis]});
+          },
+      .samples = {.calls = {{{"[2,3]", "int32[2,4]"}, {}, {{-2, 2}, {-3, 2}}},
+                            {{"[3,2]", "int64[1,2]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {0, 2}}}}},
+      .errors = {{{"float32[2,3]", "int32[3]"}, "the same number of axes"},
+                 {{"float32[2,3]", "int32[3,1]"}, "they must agree on all axes but 1"}},
+  });
+  r.define({
+      .name = "spread_along_axis",
+      .space = "internal",
+      .kind = Kind::kLinear,
+      .doc = "Zeros of the given size along an axis, to which x is added at the indices: the "
+             "transpose of "
+             "take_along_axis.",
+      .operands = {"x", {"indices", kIntegers}},
+      .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
+      .dtypes = kNumeric,
+      .type =
+          [](const TypeCall& call) {
+            Shape shape = call.shape(0);
+            ETUDE_REQUIRE(shape == call.shape(1), "operand 'x' has shape {} and the indices {}",
+                          shape.to_string(), call.shape(1).to_string());
+            shape.set(normalize_axis(call.attrs.integer("axis"), shape.rank()),
+                      call.attrs.integer("size"));
+            return Types{call.make(call.dtype(0), shape)};
+          },
+      .kernel =
+          [](const PrepareCall& call) {
+            const Type& y = *call.out.results[0];
+            auto p =
+                plan_along(y.shape(), *call.types[1], call.dtype(0), call.attrs.integer("axis"));
+            p->bytes = y.bytes();
+            call.set(run_spread_along, p);
+          },
+      .transpose =
+          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+            return take_along_axis(ct, in[1], {.axis = attrs.integer("axis")});
+          },
+      .samples = {.calls = {{{"[2,4]", "int32[2,4]"},
+                             {{"axis", int64_t{1}}, {"size", int64_t{3}}},
+                             {{-2, 2}, {0, 2}}}}},
+      .errors = {{{"float32[2]", "int32[3]"},
+                  "and the indices [3]",
+                  {{"axis", int64_t{0}}, {"size", int64_t{3}}}}},
+  });
+}
+
+}  // namespace
+
+void define_scattering(Registry& r) {
+  r.define({
+      .name = "scatter",
+      .kind = Kind::kComposition,
+      .doc = "x with rows updated: row indices[i] is set to, or combined with, updates[i]. "
+             "Repeated indices all count, "
+             "in order, so that set keeps the last. mode: set, add, mul, min or max.",
+      .operands = {"x", {"indices", kIntegers}, "updates"},
+      .attrs = {{"mode", "set"}},
+      .lower = lower_scatter,
+      .samples = {.calls = {{{"[4,3]", "int32[2]", "[2,3]"}, {}, {{-2, 2}, {-4, 3}, {-2, 2}}}}},
+      .errors = {{{"float32[4,3]", "int32[2]", "float32[2,2]"}, "sizes 2 and 3 on axis -1"},
+                 {{"float32[]", "int32[2]", "float32[2]"}, "has no rows to write"}},
+  });
+  r.define({
+      .name = "gather_nd",
+      .kind = Kind::kComposition,
+      .doc = "The parts of x at coordinates: the last axis of the indices numbers positions on the "
+             "first axes of x, "
+             "behind batch_dims axes that both share.",
+      .operands = {"x", {"indices", kIntegers}},
+      .attrs = {{"batch_dims", 0}},
+      .lower = lower_gather_nd,
+      .samples =
+          {.calls = {{{"[3,4,2]", "int32[5,2]"}, {}, {{-2, 2}, {-3, 2}}},
+                     {{"[2,3]", "int64[2,2,1]"}, {{"batch_dims", int64_t{1}}}, {{-2, 2}, {0, 2}}}}},
+      .errors = {{{"float32[3]", "int32[2,2]"},
+                  "holds 2 coordinates, but operand 'x' of shape [3] has 1 axes"}},
+  });
+  define_along(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting and searching by value.
+#include <algorithm>
+#include <cmath>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/convert.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+struct SearchParams : KernelParams {
+  int64_t size = 0, count = 0;
+  bool right = false;
+  DType dtype = DType::kFloat32;
+};
+
+// NaN is behind all numbers.
+template <class T>
+bool before(const T& a, const T& b) {
+  if constexpr (!std::is_integral_v<T>) {
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    return x < y || (std::isnan(y) && !std::isnan(x));
+  } else {
+    return a < b;
+  }
+}
+
+bool run_search(const KernelCall& k) {
+  const auto& p = *static_cast<const SearchParams*>(k.params);
+  constexpr int64_t kBlock = 1024;
+  visit_dtype(p.dtype, [&]<class T>() {
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Float16> ||
+                  std::is_same_v<T, BFloat16>) {
+      const T* sorted = static_cast<const T*>(k.in[0]);
+      const T* x = static_cast<const T*>(k.in[1]);
+      int64_t* y = static_cast<int64_t*>(k.out[0]);
+      parallel_for(
+          (p.count + kBlock - 1) / kBlock, static_cast<double>(p.count) / 20, [&](int64_t c) {
+            for (int64_t i = c * kBlock; i < std::min(p.count, (c + 1) * kBlock); ++i) {
+              const T* found = p.right ? std::upper_bound(sorted, sorted + p.size, x[i], before<T>)
+                                       : std::lower_bound(sorted, sorted + p.size, x[i], before<T>);
+              y[i] = found - sorted;
+            }
+          });
+    }
+  });
+  return true;
+}
+
+Types search_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) == 1, "operand 'sorted' has shape {}, but must have one axis",
+                call.shape(0).to_string());
+  const std::string& side = call.attrs.text("side");
+  ETUDE_REQUIRE(side == "left" || side == "right", "side is \"{}\", but must be left or right",
+                side);
+  return {call.make(kInt64, call.shape(1))};
+}
+
+void prepare_search(const PrepareCall& call) {
+  auto p = internal::make_ref<SearchParams>();
+  p->size = call.types[0]->count();
+  p->count = call.types[1]->count();
+  p->right = call.attrs.text("side") == "right";
+  p->dtype = call.dtype(0);
+  call.set(run_search, p);
+}
+
+Types bincount_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) == 1, "operand 'x' has shape {}, but must have one axis",
+                call.shape(0).to_string());
+  ETUDE_REQUIRE(!call.has(1) || call.shape(1) == call.shape(0),
+                "weights have shape {} and operand 'x' {}",
+                call.has(1) ? call.shape(1).to_string() : "", call.shape(0).to_string());
+  Shape shape{0};
+  shape.set(0, kAny);
+  return {call.make(call.has(1) ? call.dtype(1) : kInt64, shape)};
+}
+
+Values bincount_values(Operands in, const Attrs& attrs) {
+  const Op& op = internal::op("bincount");
+  const Type* types[] = {in[0].type(), in.has(1) ? in[1].type() : nullptr};
+  bincount_type({op, types, attrs});
+  std::vector<int64_t> values(static_cast<std::size_t>(in[0].size()));
+  internal::convert_elements(values.data(), kInt64, TensorAccess::data(in[0]), in[0].dtype(),
+                             in[0].size());
+  int64_t bins = attrs.integer("minlength");
+  ETUDE_REQUIRE(bins >= 0, "minlength is {}. It is 0 or more", bins);
+  for (const int64_t v : values) {
+    ETUDE_REQUIRE(v >= 0 && v < kMaxCount, "operand 'x' holds {}, but bins are counted from 0", v);
+    bins = std::max(bins, v + 1);
+  }
+  const Tensor weights = in.has(1) ? in[1] : internal::full(intern_type(kInt64, in[0].shape()), 1);
+  return {segment_sum(weights, in[0], bins)};
+}
+
+Values bincount_vjp(const VjpCall& call) {
+  Values out(call.in.size());
+  if (call.in.size() < 2 || !call.wants(1)) return out;
+  const Op& op = internal::op("segment_rows");
+  const OperandList in({&call.ct(), &call.in[0]});
+  out[1] = internal::only(execute(op, in.view(), op.default_attrs(), {}));
+  return out;
+}
+
+}  // namespace
+
+void define_searching(Registry& r) {
+  r.define({
+      .name = "searchsorted",
+      .kind = Kind::kGeneral,
+      .doc = "Where each element of x would go into the ascending array `sorted`: before equal "
+             "ones (left) or after "
+             "them (right). NaN goes last.",
+      .operands = {"sorted", "x"},
+      .attrs = {{"side", "left"}},
+      .dtypes = kReal,
+      .type = search_type,
+      .kernel = prepare_search,
+      .no_derivative = "positions are integers",
+      .samples = {.calls = {{{"[1]", "[2,3]"}},
+                            {{"[1]", "[2]"}, {{"side", std::string("right")}}},
+                            {{"[0]", "[2]"}}}},
+      .errors = {{{"float32[2,2]", "float32[2]"}, "operand 'sorted' has shape [2,2]"},
+                 {{"float32[2]", "float32[2]"},
+                  "must be left or right",
+                  {{"side", std::string("up")}}}},
+  });
+  r.define({
+      .name = "bincount",
+      .kind = Kind::kGeneral,
+      .doc = "How often each of 0, 1, 2, ... occurs in x, or the sum of the weights at it; at "
+             "least `minlength` bins.",
+      .operands = {{"x", kIntegers}, {"weights?", kNumeric}},
+      .attrs = {{"minlength", 0}},
+      .type = bincount_type,
+      .data = bincount_values,
+      .vjp = bincount_vjp,
+      .samples =
+          {.calls = {{{"int32[5]", "-"}, {}, {{0, 4}}},
+                     {{"int64[4]", "float64[4]"}, {{"minlength", int64_t{6}}}, {{0, 3}, {-2, 2}}}}},
+      .errors = {{{"int32[2]", "float32[3]"}, "weights have shape [3] and operand 'x' [2]"},
+                 {{"int32[2,2]", "-"}, "must have one axis"}},
+  });
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Order along an axis: sort, positions, extreme positions, and moving elements by positions.
+#include "etude/kernels/cpu/sorting.h"
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/ops.h"
+#include "etude/ops/axes.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+constexpr std::string_view kPosition = "positions do not depend smoothly on elements";
+constexpr std::string_view kTies = "neighbours may change places within the step of the check";
+
+int axis_of(const Attrs& attrs, const Shape& shape) {
+  return normalize_axis(attrs.integer("axis"), shape.rank());
+}
+
+std::vector<ErrorCase> axis_errors(std::vector<std::pair<std::string_view, AttrValue>> more = {}) {
+  more.emplace_back("axis", int64_t{2});
+  return {{{"float32[2,3]"}, "axis 2 is outside [-2, 2)", more, ErrorCode::kOutOfRange}};
+}
+
+// Cotangents of picked elements go back to where the elements were.
+Tensor put_back(const Tensor& ct, const Tensor& places, const Shape& shape, int axis) {
+  return run_op("spread_along_axis", {&ct, &places}, {int64_t{axis}, shape[axis]});
+}
+
+Values sort_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  const Tensor places =
+      run_op("argsort", {&x}, {call.attrs.value("axis"), call.attrs.value("descending"), true});
+  return {put_back(call.ct(), places, x.shape(), axis_of(call.attrs, x.shape()))};
+}
+
+Types same_axis_type(const TypeCall& call) {
+  axis_of(call.attrs, call.shape(0));
+  return {call.types[0]};
+}
+
+Types top_k_type(const TypeCall& call) {
+  Shape shape = call.shape(0);
+  const int axis = axis_of(call.attrs, shape);
+  const int64_t k = call.attrs.integer("k");
+  ETUDE_REQUIRE(k >= 0 && k <= shape[axis], "k is {}, but axis {} of operand 'x' has {} elements",
+                k, axis, shape[axis]);
+  shape.set(axis, k);
+  return {call.make(call.dtype(0), shape), call.make(kInt64, shape)};
+}
+
+template <bool kLargest>
+Types arg_extreme_type(const TypeCall& call) {
+  const Shape& shape = call.shape(0);
+  const bool keepdims = call.attrs.flag("keepdims");
+  std::vector<int> axes;
+  if (call.attrs.has("axis"))
+    axes.push_back(axis_of(call.attrs, shape));
+  else
+    for (int axis = 0; axis < shape.rank(); ++axis) axes.push_back(axis);
+  ETUDE_REQUIRE(reduced_count(shape, axes) != 0,
+                "operand 'x' of shape {} has no element along the axis, and nothing is the {} of "
+                "none. Check x.size() first",
+                shape.to_string(), kLargest ? "largest" : "smallest");
+  return {call.make(kInt64, reduced_shape(shape, axes, keepdims))};
+}
+
+template <bool kLargest>
+void arg_extreme_kernel(const PrepareCall& call) {
+  kernels::cpu::prepare_arg_extreme(
+      call, call.attrs.has("axis") ? axis_of(call.attrs, call.shape(0)) : -1, kLargest);
+}
+
+template <bool kLargest>
+OpDef arg_extreme(std::string_view name, std::string_view doc) {
+  return {
+      .name = name,
+      .doc = doc,
+      .operands = {"x"},
+      .attrs = {{"axis", AttrKind::kInt, none}, {"keepdims", false}},
+      .dtypes = kReal,
+      .type = arg_extreme_type<kLargest>,
+      .kernel = arg_extreme_kernel<kLargest>,
+      .no_derivative = kPosition,
+      .samples = {.calls = {{{"[2,3]"}},
+                            {{"[4,5]"}, {{"axis", int64_t{0}}}},
+                            {{"[2,3,4]"}, {{"axis", int64_t{1}}, {"keepdims", true}}},
+                            {{"[]"}}}},
+      .errors = {{{"float32[2,3]"},
+                  "axis 2 is outside [-2, 2)",
+                  {{"axis", int64_t{2}}},
+                  ErrorCode::kOutOfRange},
+                 {{"float32[2,0]"}, "has no element along the axis", {{"axis", int64_t{1}}}},
+                 {{"float32[0]"}, "has no element along the axis"}},
+  };
+}
+
+void define_order(Registry& r) {
+  const Samples samples = {.calls = {{{"[5]"}},
+                                     {{"[3,4]"}, {{"axis", int64_t{0}}}},
+                                     {{"[2,3,4]"}, {{"axis", int64_t{1}}, {"descending", true}}}},
+                           .no_gradient_check = kTies};
+  r.define({
+      .name = "sort",
+      .doc = "x in ascending or descending order along an axis; NaN comes last. Equal elements "
+             "keep their order, which "
+             "also says where their cotangents go.",
+      .operands = {"x"},
+      .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
+      .dtypes = kReal,
+      .type = same_axis_type,
+      .kernel =
+          [](const PrepareCall& call) {
+            kernels::cpu::prepare_sort(call, axis_of(call.attrs, call.shape(0)),
+                                       call.attrs.flag("descending"));
+          },
+      .vjp = sort_vjp,
+      .samples = samples,
+      .errors = axis_errors(),
+  });
+  r.define({
+      .name = "argsort",
+      .doc = "Positions, as int64, that sort x along an axis; NaN comes last, and equal elements "
+             "keep their order.",
+      .operands = {"x"},
+      .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
+      .dtypes = kReal,
+      .type =
+          [](const TypeCall& call) {
+            axis_of(call.attrs, call.shape(0));
+            return Types{call.make(kInt64, call.shape(0))};
+          },
+      .kernel =
+          [](const PrepareCall& call) {
+            kernels::cpu::prepare_argsort(call, axis_of(call.attrs, call.shape(0)),
+                                          call.attrs.flag("descending"));
+          },
+      .no_derivative = kPosition,
+      .samples = samples,
+      .errors = axis_errors(),
+  });
+  std::vector<ErrorCase> errors = axis_errors({{"k", int64_t{1}}});
+  errors.push_back(
+      {{"float32[2,3]"}, "k is 4, but axis 1 of operand 'x' has 3 elements", {{"k", int64_t{4}}}});
+  r.define({
+      .name = "top_k",
+      .doc = "The k largest elements along an axis, largest first, and their positions as int64.",
+      .operands = {"x"},
+      .attrs = {{"k", AttrKind::kInt}, {"axis", -1}},
+      .results = {"values", "indices"},
+      .dtypes = kReal,
+      .type = top_k_type,
+      .kernel =
+          [](const PrepareCall& call) {
+            kernels::cpu::prepare_top_k(call, axis_of(call.attrs, call.shape(0)),
+                                        call.attrs.integer("k"));
+          },
+      .vjp =
+          [](const VjpCall& call) {
+            Values out(1);
+            if (!call.cotangents[0].has_value()) return out;
+            const Shape& shape = call.in[0].shape();
+            out[0] = put_back(call.ct(), call.out[1], shape, axis_of(call.attrs, shape));
+            return out;
+          },
+      .samples = {.calls = {{{"[5]"}, {{"k", int64_t{2}}}},
+                            {{"[3,4]"}, {{"k", int64_t{3}}, {"axis", int64_t{0}}}},
+                            {{"[2,3]"}, {{"k", int64_t{0}}}}},
+                  .no_gradient_check = kTies},
+      .errors = errors,
+  });
+  r.define(arg_extreme<true>("argmax",
+                             "Position of the first largest element along an axis, or of all as if "
+                             "flat, as int64. NaN wins."));
+  r.define(arg_extreme<false>("argmin",
+                              "Position of the first smallest element along an axis, or of all as "
+                              "if flat, as int64. NaN wins."));
+}
+
+}  // namespace
+
+void define_sorting(Registry& r) {
+  define_order(r);
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spread, norms and differences, made of reductions.
+#include <cmath>
+#include <limits>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops.h"
+#include "etude/ops/axes.h"
+#include "etude/ops/families.h"
+
+namespace etude::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+Ints wide(const std::vector<int>& axes) { return {axes.begin(), axes.end()}; }
+
+struct Spread {
+  Tensor mean, var;  // reduced axes have size 1
+};
+
+Spread spread_of(const Tensor& x, const std::vector<int>& axes, double correction) {
+  const Tensor center = mean(x, {.axis = wide(axes), .keepdims = true});
+  const Tensor from = x - center;
+  const Tensor squares = sum(from * from, {.axis = wide(axes), .keepdims = true});
+  return {center, squares / (static_cast<double>(reduced_count(x.shape(), axes)) - correction)};
+}
+
+Tensor result(const Tensor& y, const Tensor& x, const std::vector<int>& axes, const Attrs& attrs) {
+  return reshaped(y, reduced_shape(x.shape(), axes, attrs.flag("keepdims")));
+}
+
+// A root whose derivative at 0 is 0: a distance of 0 has no direction.
+Tensor distance(const Tensor& squared) { return run_op("distance_root", {&squared}); }
+
+template <bool kRoot>
+Values lower_var(Operands in, const Attrs& attrs) {
+  const std::vector<int> axes = axes_of(attrs, in[0].rank());
+  const Tensor var = spread_of(in[0], axes, attrs.real("correction")).var;
+  return {result(kRoot ? distance(var) : var, in[0], axes, attrs)};
+}
+
+Values lower_moments(Operands in, const Attrs& attrs) {
+  const std::vector<int> axes = axes_of(attrs, in[0].rank());
+  const Spread spread = spread_of(in[0], axes, 0);
+  return {result(spread.mean, in[0], axes, attrs), result(spread.var, in[0], axes, attrs)};
+}
+
+Values lower_norm(Operands in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  const std::vector<int> axes = axes_of(attrs, x.rank());
+  const double order = attrs.real("ord");
+  const SumOptions over{.axis = wide(axes), .keepdims = attrs.flag("keepdims")};
+  if (order == 2 && !is_complex(x.dtype())) return {distance(sum(x * x, over))};
+  const Tensor size = abs(x);
+  if (order == 2) return {distance(sum(size * size, over))};
+  if (order == 1) return {sum(size, over)};
+  if (order == 0) return {sum(internal::cast(size > 0, size.dtype()), over)};
+  if (std::isinf(order)) {
+    return {order > 0 ? max(size, {.axis = over.axis, .keepdims = over.keepdims})
+                      : min(size, {.axis = over.axis, .keepdims = over.keepdims})};
+  }
+  return {pow(sum(pow(size, order), over), 1 / order)};
+}
+
+Values lower_diff(Operands in, const Attrs& attrs) {
+  const int axis = normalize_axis(attrs.integer("axis"), in[0].rank());
+  const auto a = static_cast<std::size_t>(axis);
+  const int64_t n = attrs.integer("n");
+  ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+  Tensor y = in[0];
+  for (int64_t i = 0; i < n && y.shape()[axis] > 0; ++i) {
+    Ints start(static_cast<std::size_t>(y.rank()), 0), stop = y.shape().to_vector();
+    start[a] = 1;
+    const Tensor upper = run_op("slice", {&y}, {start, stop, AttrValue()});
+    start[a] = 0;
+    stop[a] -= 1;
+    const Tensor lower = run_op("slice", {&y}, {start, stop, AttrValue()});
+    y = upper - lower;
+  }
+  return {y};
+}
+
+const std::vector<ErrorCase>& axis_errors() {
+  static const std::vector<ErrorCase> errors = {
+      {{"float32[2,3]"}, "axis 2 is outside [-2, 2)", {{"axis", Ints{2}}}, ErrorCode::kOutOfRange},
+      {{"float32[2,3]"}, "axis -1 is given twice", {{"axis", Ints{1, -1}}}}};
+  return errors;
+}
+
+Samples axis_samples() {
+  Samples samples;
+  samples.calls = {{{"[2,3]"}},
+                   {{"[2,3,4]"}, {{"axis", Ints{1}}}},
+                   {{"[2,3,4]"}, {{"axis", Ints{0, -1}}, {"keepdims", true}}}};
+  samples.ulp = 8;
+  return samples;
+}
+
+std::vector<AttrDef> var_attrs() {
+  return {{"axis", AttrKind::kInts, none}, {"correction", 0.0}, {"keepdims", false}};
+}
+
+void define_spread(Registry& r) {
+  r.define({
+      .name = "distance_root",
+      .space = "internal",
+      .kind = Kind::kElementwise,
+      .doc = "Square root of x whose derivative at 0 is 0.",
+      .operands = {"x"},
+      .dtypes = kFloating,
+      .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
+      .partials = partials_of<1>([](auto, auto y, auto t) {
+        return math::list(math::select(y > 0.0, t * 0.5 / math::select(y > 0.0, y, 1.0), 0.0));
+      }),
+      .samples = {.ranges = {{0.5, 2}}},
+  });
+  r.define({
+      .name = "var",
+      .kind = Kind::kComposition,
+      .doc = "Variance over the given axes, or over all: the sum of squared distances from the "
+             "mean, divided by their "
+             "number less `correction`.",
+      .operands = {"x"},
+      .attrs = var_attrs(),
+      .dtypes = kFloating,
+      .lower = lower_var<false>,
+      .samples = axis_samples(),
+      .errors = axis_errors(),
+  });
+  r.define({
+      .name = "std",
+      .kind = Kind::kComposition,
+      .doc = "Standard deviation over the given axes, or over all: the root of var. Its derivative "
+             "where all elements "
+             "are equal is 0.",
+      .operands = {"x"},
+      .attrs = var_attrs(),
+      .dtypes = kFloating,
+      .lower = lower_var<true>,
+      .samples = axis_samples(),
+      .errors = axis_errors(),
+  });
+  r.define({
+      .name = "moments",
+      .kind = Kind::kComposition,
+      .doc = "Mean and biased variance over the given axes, or over all.",
+      .operands = {"x"},
+      .attrs = {{"axis", AttrKind::kInts, none}, {"keepdims", false}},
+      .results = {"mean", "var"},
+      .dtypes = kFloating,
+      .lower = lower_moments,
+      .samples = axis_samples(),
+      .errors = axis_errors(),
+  });
+}
+
+}  // namespace
+
+void define_statistics(Registry& r) {
+  define_spread(r);
+  const double infinity = std::numeric_limits<double>::infinity();
+  Samples norms = axis_samples();
+  norms.calls.push_back({{"[2,3]"}, {{"ord", 1.0}, {"axis", Ints{1}}}});
+  norms.calls.push_back({{"[2,3]"}, {{"ord", infinity}, {"axis", Ints{1}}}});
+  norms.calls.push_back({{"[2,3]"}, {{"ord", 3.0}, {"axis", Ints{0}}}});
+  norms.ranges = {{0.5, 2}};
+  r.define({
+      .name = "norm",
+      .kind = Kind::kComposition,
+      .doc = "Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of "
+             "their sizes to that "
+             "power; the largest size for infinity, the count of nonzeros for 0. The derivative of "
+             "the Euclidean norm "
+             "at 0 is 0.",
+      .operands = {"x"},
+      .attrs = {{"ord", 2.0}, {"axis", AttrKind::kInts, none}, {"keepdims", false}},
+      .dtypes = kFloatingComplex,
+      .lower = lower_norm,
+      .samples = norms,
+      .errors = axis_errors(),
+  });
+  r.define({
+      .name = "diff",
+      .kind = Kind::kComposition,
+      .doc = "Differences of neighbours along an axis, taken n times.",
+      .operands = {"x"},
+      .attrs = {{"axis", -1}, {"n", 1}},
+      .dtypes = kNumeric,
+      .lower = lower_diff,
+      .samples = {.calls = {{{"[5]"}},
+                            {{"[4,3]"}, {{"axis", int64_t{0}}, {"n", int64_t{2}}}},
+                            {{"[2]"}, {{"n", int64_t{3}}}}}},
+      .errors =
+          {{{"float32[3]"}, "n is -1", {{"n", int64_t{-1}}}},
+           {{"float32[3]"}, "axis 1 is outside", {{"axis", int64_t{1}}}, ErrorCode::kOutOfRange}},
+  });
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks derivative rules against central differences. For tests of ops, of custom gradients and of
+// whole programs; slow by intent.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct GradientCheckOptions {
+  double step = 1e-4;
+  double tolerance = 1e-5;  // of |difference| / (1 + |numeric|), in float64
+  bool in_double = true;    // cast floating arguments to float64 or complex128 first
+};
+
+// Whether the gradient of the sum of f's result agrees with central differences in every element of
+// every argument: "" if so, else a sentence that names argument, element and both numbers. Complex
+// gradients are conjugates of the analytic derivative, as those of tapes.
+//
+//   EXPECT_EQ(check_gradient([](std::span<const Tensor> x) { return x[0] * x[1]; }, args), "");
+//
+// throws: what f throws; kInvalidArgument if the result is not floating.
+// cost:   two runs of f per element.
+std::string check_gradient(const std::function<Tensor(std::span<const Tensor>)>& f,
+                           std::span<const Tensor> arguments, GradientCheckOptions options = {});
+
+}  // namespace etude

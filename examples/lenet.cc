@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint from which
+// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--seed N] [--threads N].
+#include <csignal>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
+#include "etude/etude.h"
+
+using namespace etude;
+
+struct LeNet {
+  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
+  nn::MaxPool2D pool1{2};
+  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
+  nn::MaxPool2D pool2{2};
+  nn::Flatten flatten;
+  nn::Dense fc1{400, 120, {.activation = nn::relu}};
+  nn::Dense fc2{120, 84, {.activation = nn::relu}};
+  nn::Dense fc3{84, 10};
+
+  Tensor operator()(const Tensor& images) const {
+    return nn::sequenced(images, conv1, pool1, conv2, pool2, flatten, fc1, fc2, fc3);
+  }
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+int main(int argc, char** argv) {
+  std::int64_t epochs = 10, steps = -1;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  std::string save = "lenet.safetensors", resume;
+  CLI::App app("Trains LeNet on Fashion-MNIST");
+  app.add_option("--epochs", epochs, "epochs to train for");
+  app.add_option("--steps", steps, "stop after that many steps, as Ctrl-C does");
+  app.add_option("--seed", seed, "of weights and order");
+  app.add_option("--threads", threads, "default: all processors; results do not depend on it");
+  app.add_option("--save", save, "where the checkpoint goes");
+  app.add_option("--resume", resume, "checkpoint to go on from");
+  CLI11_PARSE(app, argc, argv);
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  set_thread_count(threads);
+  set_seed(seed);
+
+  const data::FashionMnist images = data::fashion_mnist();
+  data::Epochs data(images.train, {.batch = 128, .seed = seed});
+  LeNet model;
+  optim::AdamW optimizer(
+      {.lr = optim::cosine(3e-3, epochs * data.steps_per_epoch()), .weight_decay = 0.01});
+  const auto& loss = nn::softmax_cross_entropy;
+  const auto evaluate = [&] { return nn::evaluate(model, data::batches(images.test, 500), loss); };
+  if (!resume.empty()) io::load_checkpoint(resume, model, optimizer, data);
+  std::puts(nn::summary(model, {1, 28, 28, 1}).to_string().c_str());
+
+  const nn::Callback stop = [&](nn::Event event, nn::FitState& state) {
+    if (event == nn::Event::kBatchEnd && (interrupted || --steps == 0)) {
+      state.cancel = nn::Cancel::kFit;
+    }
+  };
+  const nn::History history =
+      nn::fit(model, optimizer, data, loss,
+              {.epochs = epochs, .validation = evaluate, .callbacks = {nn::progress(), stop}});
+  io::save_checkpoint(save, model, optimizer, data);
+  if (history.was_cancelled) std::printf("\nstopped; go on with --resume %s\n", save.c_str());
+
+  std::printf("\nloss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());
+  const nn::Evaluation result = evaluate();
+  std::printf("%s\n", result.confusion.to_string(data::kFashionMnistClasses).c_str());
+  std::printf("test accuracy %.4f\n", result.accuracy);
+}

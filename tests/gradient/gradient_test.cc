@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/gradient.h"
+
+#include <thread>
+
+#include "etude/base/warning.h"
+#include "etude/core/buffer.h"
+#include "etude/ops.h"
+#include "tests/gradient/expect.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+using testing::expect_values;
+
+struct Dense {
+  Tensor weight, bias;
+  int heads = 1;
+};
+struct Model {
+  Dense first;
+  std::vector<Dense> more;
+  std::optional<Tensor> scale;
+  NoDerivative<Tensor> fixed;
+};
+
+Model make_model() { return {{2.0, 1.0}, {{3.0, 4.0}, {5.0, 6.0}}, Tensor(7.0), {Tensor(8.0)}}; }
+
+TEST(Gradient, OfSeveralArguments) {  // spec: D20, D21, D22
+  const auto product = [](const Tensor& x, const Tensor& y) { return x * y; };
+  const auto [dx, dy] = gradient(product, Tensor(3.0), Tensor(4.0));
+  expect_values(dx, {4});
+  expect_values(dy, {3});
+  const Tensor x = 3.0;
+  const auto [da, db] = gradient(product, x, x);  // one value twice
+  expect_values(da, {3});
+  expect_values(db, {3});
+  expect_values(gradient([](auto t) { return t + t + t; }, x), {3});
+  expect_values(gradient([](auto t) { return t * t; })(Tensor(3.0)), {6});
+  int runs = 0;
+  const auto [v, g] =
+      value_with_gradient([&](const Tensor& t) { return ++runs, t * t; }, Tensor(4.0));
+  expect_values(v, {16});
+  expect_values(g, {8});
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Gradient, OfStructs) {  // spec: D3, D5, D6, D8
+  const Model model = make_model();
+  const auto loss = [](const Model& m) {
+    return m.first.weight * m.first.weight * m.more[1].weight * m.fixed.value + *m.scale;
+  };
+  const tangent_t<Model> g = gradient(loss, model);
+  expect_values(g[&Model::first][&Dense::weight], {160});
+  expect_values(g[&Model::first][&Dense::bias], {0});
+  expect_values(g[&Model::more][1][&Dense::weight], {32});
+  expect_values(g[&Model::more][0][&Dense::weight], {0});
+  expect_values(*get<&Model::scale>(g), {1});
+  Model moved = model;
+  move(moved, -0.1 * g);
+  expect_values(moved.first.weight, {-14});
+  expect_values(*moved.scale, {6.9});
+  expect_values(model.first.weight, {2});
+}
+
+TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43, D2
+  Dense dense{Tensor(std::vector<float>(5000, 1.0f)), Tensor(1.0)};
+  const auto loss = [](const Dense& d) { return sum(d.weight * d.weight) * d.bias; };
+  const auto g = gradient(loss, dense);
+  const void* address = dense.weight.data<float>().data();
+  const MemoryScope scope;
+  move(dense, g);
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+  EXPECT_EQ(dense.weight.data<float>().data(), address);
+  EXPECT_EQ(dense.weight.data<float>()[0], 3);
+}
+
+TEST(Gradient, CapturedValuesAreConstants) {  // spec: D27, D74
+  const Tensor x = 3.0;
+  expect_values(gradient([&](const Tensor& y) { return x * y; }, x), {3});
+  const auto inner = [](const Tensor& t) {
+    return t * gradient([&](const Tensor& y) { return t + y; }, t);
+  };
+  expect_values(gradient(inner, Tensor(1.0)), {1});
+}
+
+TEST(Gradient, NeedsAScalar) {  // spec: G3
+  expect_error(
+      [] {
+        gradient([](const Tensor& x) { return x * Tensor({1.0, 2.0, 3.0}); }, Tensor(1.0));
+      },
+      ErrorCode::kInvalidArgument,
+      {"gradient needs a scalar result, this one has shape [3]; use pullback or jacobian"});
+  expect_error([] { gradient([](const Tensor& x) { return astype(x, kInt32); }, Tensor(1.0)); },
+               ErrorCode::kInvalidArgument, {"int32"});
+  EXPECT_TRUE(ContextStack::is_eager());
+}
+
+TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4
+  std::vector<std::string> said;
+  const WarningHandler before =
+      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const auto constant = [](const Tensor&, const Tensor& y) { return y * 2.0; };
+  for (int i = 0; i < 2; ++i) {
+    const auto [dx, dy] = gradient(constant, Tensor({1.0, 2.0}), Tensor(1.0));
+    expect_values(dx, {0, 0});
+    expect_values(dy, {2});
+  }
+  set_warning_handler(before);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("does not depend on argument 0 (etude::Tensor)"), std::string::npos)
+      << said[0];
+}
+
+TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34
+  const auto product = [](const Tensor& x, const Tensor& y, int n) { return x * y * n; };
+  expect_values(gradient(product, Tensor(3.0), no_derivative(Tensor(4.0)), 1), {4});
+  expect_values(gradient(product, no_derivative(Tensor(3.0)), Tensor(4.0), 2), {6});
+}
+
+TEST(Gradient, OfVariables) {  // spec: TP-12, D20
+  Variable v(3.0), still(4.0, {.trainable = false});
+  const auto [dv, ds] =
+      gradient([](const Variable& a, const Variable& b) { return a * a * b; }, v, still);
+  expect_values(dv, {24});
+  expect_values(ds, {9});
+}
+
+TEST(Pullback, CanBeCalledAgainAndElsewhere) {  // spec: D10, D23
+  const auto f = [](const Tensor& x, const Tensor& y) { return std::pair{x * y, x + y}; };
+  auto [value, pull] = value_with_pullback(f, Tensor(2.0), Tensor(3.0));
+  expect_values(value.first, {6});
+  for (int i = 0; i < 2; ++i) {
+    const auto [dx, dy] = pull({Tensor(1.0), Tensor(1.0)});
+    expect_values(dx, {4});
+    expect_values(dy, {3});
+  }
+  std::thread([&] {
+    const auto [dx, dy] = pull({Tensor(1.0), Tensor(0.0)});
+    expect_values(dx, {3});
+    expect_values(dy, {2});
+  }).join();
+}
+
+TEST(Pullback, ChecksCotangents) {  // spec: G16
+  const auto pull = pullback([](const Tensor& x) { return x * x; }, Tensor({1.0, 2.0}));
+  expect_values(pull(Tensor({1.0, 10.0})), {2, 40});
+  expect_error(
+      [&] {
+        pull(Tensor({1.0, 2.0, 3.0}));
+      },
+      ErrorCode::kInvalidArgument,
+      {"pullback: cotangent 0 has shape [3], but the result has shape [2]"});
+}
+
+TEST(Forward, ValuesAndTangents) {  // spec: D24, D25
+  const auto f = [](const Tensor& x, const Tensor& y) { return (x + y) * (-y); };
+  const auto [v, t] =
+      jvp(f, std::tuple{Tensor(4.0), Tensor(5.0)}, std::tuple{Tensor(1.0), Tensor(1.0)});
+  expect_values(v, {-45});
+  expect_values(t, {-19});
+  expect_values(differential([](const Tensor& x) { return x * x; }, Tensor(4.0))(Tensor(2.0)),
+                {16});
+  expect_values(derivative([](const Tensor& x) { return x * x * x; }, Tensor(2.0)), {12});
+}
+
+TEST(SecondOrder, AllWaysAgree) {  // spec: D27
+  const auto cube = [](const Tensor& x) { return x * x * x; };
+  const auto slope = [&](const Tensor& x) { return gradient(cube, x); };
+  expect_values(gradient(slope, Tensor(2.0)), {12});
+  expect_values(derivative(slope, Tensor(2.0)), {12});
+  expect_values(gradient([&](const Tensor& x) { return derivative(cube, x); }, Tensor(2.0)), {12});
+  const auto f = [](const Tensor& x, const Tensor& y) { return x * x * y; };
+  const auto [hx, hy] =
+      hvp(f, std::tuple{Tensor(1.0), Tensor(2.0)}, std::tuple{Tensor(1.0), Tensor(0.0)});
+  expect_values(hx, {4});
+  expect_values(hy, {2});
+}
+
+TEST(Gradient, KeepsNothingGrowing) {  // spec: D39, V35
+  const Model model = make_model();
+  const auto loss = [](const Model& m) { return exp(m.first.weight) * *m.scale; };
+  gradient(loss, model);
+  const int64_t before = memory_stats().live_tensors;
+  for (int i = 0; i < 1000; ++i) gradient(loss, model);
+  EXPECT_EQ(memory_stats().live_tensors, before);
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that users add to the registry, and their rules under tapes.
+#include "etude/core/registry.h"
+
+#include <atomic>
+#include <thread>
+
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/ops.h"
+#include "etude/runtime/gradient.h"
+#include "etude/runtime/gradient_check.h"
+#include "tests/gradient/expect.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+using testing::expect_values;
+
+Types like_first(const TypeCall& call) { return {call.types[0]}; }
+void copy_first(const PrepareCall& call) { call.view(0); }
+
+OpDef record(std::string_view name) {
+  return {.name = name,
+          .kind = Kind::kGeneral,
+          .doc = "A copy of x1, for a test.",
+          .operands = {"x1", "x2?"},
+          .dtypes = kFloating,
+          .type = like_first,
+          .kernel = copy_first};
+}
+
+Tensor run(const Op& op, const Tensor& x) {
+  const OperandList in({&x});
+  return std::move(execute(op, in.view(), op.default_attrs(), CallSite::here())[0]);
+}
+
+TEST(Registry, NamesWhatIsWrong) {  // spec: CG-02
+  Registry::global().define(record("test_once"));
+  expect_error([] { Registry::global().define(record("test_once")); },
+               ErrorCode::kFailedPrecondition, {"'test_once'", "registered already"});
+  expect_error([] { Registry::global().at("multiplyy"); }, ErrorCode::kNotFound,
+               {"'multiplyy'", "multiply"});
+  OpDef lacking = {.name = "test_lacking", .kind = Kind::kElementwise, .doc = "For a test."};
+  expect_error([&] { Registry::global().define(lacking); }, ErrorCode::kInvalidArgument,
+               {"'test_lacking'", "'scalar'"});
+}
+
+TEST(Registry, MissingRulesFailWhenNeeded) {  // spec: TP-23, CG-03
+  static const Op& op = Registry::global().define(record("test_ruleless"));
+  OpDef stopping = record("test_stopping");
+  stopping.no_derivative = "a test says so";
+  static const Op& stop = Registry::global().define(stopping);
+  Tensor x = 3.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensor y = run(op, x), z = run(stop, x);
+  tape.stop();
+  expect_values(tape.gradient(x * 1.0 + x, x, {.unconnected = Unconnected::kZero}), {0});
+  expect_error([&] { tape.gradient(y, x); }, ErrorCode::kUnimplemented,
+               {"gradient of test_ruleless", "has no derivative", "registry_test.cc"});
+  EXPECT_FALSE(tape.gradient(z, x).has_value());
+  expect_values(tape.gradient(std::vector{z, x}, x), {1});
+}
+
+std::atomic<int> rule_runs = 0;
+
+TEST(Registry, RulesSeeTheirOwnCall) {  // spec: CG-01, CG-07, CG-14, TP-22
+  OpDef def = record("test_times_ten");
+  def.vjp = [](const VjpCall& call) {
+    ++rule_runs;
+    EXPECT_TRUE(call.ct().has_value());
+    Values out(call.in.size());
+    out[0] = call.ct() * 10.0 * call.in[0];
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  OpDef failing = record("test_failing");
+  failing.vjp = [](const VjpCall& call) -> Values { return {call.ct(), call.ct(), call.ct()}; };
+  static const Op& fails = Registry::global().define(failing);
+  Tensor x = 2.0, w = 5.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(std::tie(x, w));
+  const Tensor a = run(op, x), b = run(op, w), bad = run(fails, x);
+  tape.stop();
+  rule_runs = 0;
+  expect_values(tape.gradient(a, x), {20});
+  EXPECT_EQ(rule_runs, 1);  // not the rule of b
+  expect_values(tape.gradient(b, w), {50});
+  expect_error([&] { tape.gradient(bad, x); }, ErrorCode::kInvalidArgument,
+               {"gradient of test_failing", "3 cotangents for 1 operands"});
+}
+
+TEST(Registry, UnwatchedOperandsCostNothing) {  // spec: CG-12, CG-09
+  Tensor w({{1.0, 2.0}, {3.0, 4.0}}), x({{1.0, 0.0}, {0.0, 1.0}});
+  GradientTape outer({.persistent = true}), tape;
+  tape.watch(w);
+  outer.watch(w);
+  const Tensor y = sum(matmul(w, x));
+  const std::size_t before = outer.size();
+  const Tensor seed = Tensor(1.0);
+  outer.watch(seed);
+  tape.gradient(y, w, {.output_gradients = {seed}});
+  // The rule of sum and one matrix product, not two.
+  EXPECT_LE(outer.size(), before + 3);
+}
+
+TEST(Registry, BroadcastingSumsBack) {  // spec: CG-13, 0.7
+  const Tensor a = zeros({2, 3}), b = zeros({3}), c = full(2.0, {2, 1}), d = full(3.0, {1, 3});
+  const auto [da, db] = gradient([](const Tensor& p, const Tensor& q) { return sum(p + q); }, a, b);
+  EXPECT_EQ(da.shape(), (Shape{2, 3}));
+  expect_values(db, {2, 2, 2});
+  const auto [dc, dd] = gradient([](const Tensor& p, const Tensor& q) { return sum(p * q); }, c, d);
+  expect_values(dc, {9, 9});
+  expect_values(dd, {4, 4, 4});
+}
+
+TEST(GradientCheck, FindsWrongRules) {  // spec: CG-15, TP-24
+  const Tensor args[] = {Tensor({0.5, 2.0}), Tensor({{1.5}, {0.7}})};
+  EXPECT_EQ(check_gradient([](std::span<const Tensor> x) { return exp(x[0]) * x[1] / x[0]; }, args),
+            "");
+  const Tensor z[] = {Tensor(std::complex<float>(1, 2))};
+  EXPECT_EQ(check_gradient([](std::span<const Tensor> x) { return x[0] * x[0] * x[0]; }, z), "");
+  OpDef def = record("test_wrong_rule");
+  def.vjp = [](const VjpCall& call) {
+    Values out(call.in.size());
+    out[0] = call.ct() * 2.0;
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  const std::string said =
+      check_gradient([](std::span<const Tensor> x) { return run(op, x[0]); }, {args, 1});
+  EXPECT_NE(said.find("argument 0, element 0: the gradient is 2"), std::string::npos) << said;
+}
+
+TEST(Registry, IsSharedByThreads) {  // spec: CG-17
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([t] {
+      static const char* const kNames[] = {"test_thread_0", "test_thread_1", "test_thread_2"};
+      Registry::global().define(record(kNames[t]));
+      for (int i = 0; i < 200; ++i) {
+        expect_values(gradient([](const Tensor& x) { return x * x * x; }, Tensor(2.0)), {12});
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace
+}  // namespace etude
