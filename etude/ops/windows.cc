@@ -8,6 +8,8 @@
 namespace etude::ops {
 namespace {
 
+constexpr int64_t kLargest = int64_t{1} << 31;  // so that products of two do not overflow
+
 bool has_attr(const Attrs& attrs, std::string_view name) {
   return std::ranges::any_of(attrs.defs(), [&](const AttrDef& def) { return def.name == name; });
 }
@@ -35,6 +37,9 @@ void set_padding(const Attrs& attrs, Window2d& window) {
   for (const WindowAxis& axis : window) {
     ETUDE_REQUIRE(axis.before >= 0 && axis.after >= 0,
                   "explicit_padding has a negative number. Use 0 or more");
+    ETUDE_REQUIRE(axis.before < kLargest && axis.after < kLargest,
+                  "explicit_padding has the number {}, which is too large",
+                  std::max(axis.before, axis.after));
   }
 }
 
@@ -49,6 +54,8 @@ std::array<int64_t, 2> pair_attr(const Attrs& attrs, std::string_view name,
   const std::array<int64_t, 2> pair{given.front(), given.back()};
   ETUDE_REQUIRE(pair[0] >= 1 && pair[1] >= 1, "{} is {}, but must be at least 1", name,
                 std::min(pair[0], pair[1]));
+  ETUDE_REQUIRE(pair[0] < kLargest && pair[1] < kLargest, "{} is {}, which is too large", name,
+                std::max(pair[0], pair[1]));
   return pair;
 }
 
@@ -62,6 +69,8 @@ Window2d resolve_window(const Attrs& attrs, const Shape& x, std::array<int64_t, 
     window[i].stride = strides[i];
     window[i].dilation = dilations[i];
   }
+  ETUDE_REQUIRE(size[0] < kLargest && size[1] < kLargest, "the window [{},{}] is too large",
+                size[0], size[1]);
   set_padding(attrs, window);
   for (WindowAxis& axis : window) {
     const int64_t room = axis.input + axis.before + axis.after - axis.reach();
