@@ -4,7 +4,6 @@
 // slots are addressed by field: grads[&Dense::weight]. Part of differentiable.h.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
