@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The eager context and the fast path to it: a thread-local mode word of zero goes straight through
 // the dispatch cache to the kernel.
+#include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
@@ -39,6 +41,12 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
   const PrepareRule rule = kernel_of(op);
   ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
   rule({op, types, attrs, *prepared});
+  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
+  if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
+      std::ranges::all_of(prepared->results, is_empty)) {
+    // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
+    prepared->run = [](const KernelCall&) { return true; };
+  }
   return prepared;
 }
 
@@ -87,6 +95,30 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
     if (std::optional<Tensor> out = take_over(in, i)) return *std::move(out);
   }
   return make_tensor(entry.result);
+}
+
+// A call that was found in the cache without going through execute(), with the same errors. A
+// failed call is not tried again: its operands may have been given away already.
+inline Tensor run_cached(const Op& op, const DispatchEntry& entry, Operands in,
+                         const void* const* data, CallSite where) {
+  try {
+    Tensor out = make_result(entry, in);
+    void* to[] = {TensorAccess::rep(out)->data};
+    const FloatModeScope float_mode;
+    if (!entry.run({to, data, entry.params})) throw_fault();
+    return out;
+  } catch (Error& error) {
+    if (!is_inside_rule()) {
+      error.name_op(op.name());
+      error.locate(where);
+    }
+    throw;
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+    error.name_op(op.name());
+    error.locate(where);
+    throw error;
+  }
 }
 
 Values run_plain(const DispatchEntry& entry, Operands in) {
@@ -220,10 +252,7 @@ Tensor call1(const Op& op, const Arg& x) {
           entry.run != nullptr) {
         const Tensor* in[] = {x.tensor()};
         const void* data[] = {a->data};
-        Tensor out = make_result(entry, {in, 1, x.is_expiring() ? 1u : 0u});
-        void* to[] = {TensorAccess::rep(out)->data};
-        const FloatModeScope float_mode;
-        if (entry.run({to, data, entry.params})) return out;
+        return run_cached(op, entry, {in, 1, x.is_expiring() ? 1u : 0u}, data, x.where());
       }
     }
   }
@@ -243,10 +272,7 @@ Tensor call2(const Op& op, const Arg& x, const Arg& y) {
         const Tensor* in[] = {x.tensor(), y.tensor()};
         const void* data[] = {a->data, b->data};
         const uint64_t expiring = (x.is_expiring() ? 1u : 0u) | (y.is_expiring() ? 2u : 0u);
-        Tensor out = make_result(entry, {in, 2, expiring});
-        void* to[] = {TensorAccess::rep(out)->data};
-        const FloatModeScope float_mode;
-        if (entry.run({to, data, entry.params})) return out;
+        return run_cached(op, entry, {in, 2, expiring}, data, x.where());
       }
     }
   }
