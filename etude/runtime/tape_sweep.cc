@@ -86,9 +86,11 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
 }
 
 void Tape::locate(const Record& record, Error& error) {
-  const std::string_view name = record.op != nullptr            ? record.op->name()
-                                : record.pullback->name.empty() ? "custom_gradient"
-                                                                : record.pullback->name;
+  std::string_view name = "custom_gradient";
+  if (record.op != nullptr)
+    name = record.op->name();
+  else if (!record.pullback->name.empty())
+    name = record.pullback->name;
   error.name_op(fmt::format("gradient of {}", name));
   error.locate(record.where);
 }

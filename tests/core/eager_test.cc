@@ -40,6 +40,20 @@ TEST(Eager, AProductNeedsNoSetUp) {
   expect_parts(out.str(), {"[[2.]]", "shape (1, 1)", "float32"});
 }
 
+// The second call finds its kernel in the cache; its operand is given away before the kernel fails.
+// spec: IM-12
+TEST(Eager, ACallFromTheCacheFailsAsTheFirstOne) {
+  const Tensor zeros({0, 0, 0});
+  floor_divide(Tensor({4, 5, 6}), zeros + 1);
+  for (int i = 0; i < 3; ++i) {
+    expect_parts(error_of(ErrorCode::kInvalidArgument,
+                          [&] {
+                            floor_divide(Tensor({4, 5, 6}), zeros);
+                          }),
+                 {"floor_divide: ", "zero", "eager_test.cc"});
+  }
+}
+
 // spec: IM-02
 TEST(Eager, LiteralsAndHostDataKeepTheirKinds) {
   const Tensor y = Tensor({1., 2.}) + Tensor({3., 4.});

@@ -11,8 +11,8 @@ namespace etude::optimizer {
 
 inline float square_root(float x) { return std::sqrt(x); }
 inline double square_root(double x) { return std::sqrt(x); }
-inline float larger(float a, float b) { return a > b ? a : b; }
-inline double larger(double a, double b) { return a > b ? a : b; }
+inline float larger(float a, float b) { return a > b || a != a ? a : b; }  // NaN stays
+inline double larger(double a, double b) { return a > b || a != a ? a : b; }
 
 // Hyperparameters of one update, in the order of the operand `rates`.
 enum SgdRate : std::size_t { kSgdLr, kSgdDecay, kSgdMomentum, kSgdKeep, kSgdRates };
