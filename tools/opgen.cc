@@ -158,7 +158,7 @@ class Function {
     if (op_.def().attrs.empty()) return "op.default_attrs()";
     std::vector<std::string> list;
     for (const AttrDef& a : op_.def().attrs) {
-      list.push_back(fmt::format("internal::to_attr({}{})", a.required ? "" : "options.", a.name));
+      list.push_back(fmt::format("{}{}", a.required ? "" : "options.", a.name));
     }
     return fmt::format("op.attrs({{{}}})", fmt::join(list, ", "));
   }

@@ -4,16 +4,25 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
+
+// Whether moving a T and destroying the source is the same as copying its bytes. A class says so by
+// a member type `Relocatable`.
+template <class T>
+inline constexpr bool kIsRelocatable = std::is_trivially_copyable_v<T> || requires {
+  typename T::Relocatable;
+};
 
 // Grows to the heap beyond N. Elements must move without throwing. thread-compatible.
 template <class T, std::size_t N>
@@ -105,9 +114,15 @@ class InlineVector {
   }
   void take(InlineVector& other) noexcept {
     if (other.is_local()) {
-      std::uninitialized_move(other.begin(), other.end(), data_);
-      size_ = other.size_;
-      other.clear();
+      if constexpr (kIsRelocatable<T> && sizeof(storage_) <= 64) {
+        // A fixed number of bytes, in a register or two.
+        std::memcpy(storage_, other.storage_, sizeof(storage_));
+        size_ = std::exchange(other.size_, 0);
+      } else {
+        std::uninitialized_move(other.begin(), other.end(), data_);
+        size_ = other.size_;
+        other.clear();
+      }
     } else {
       data_ = std::exchange(other.data_, other.local());
       size_ = std::exchange(other.size_, 0);

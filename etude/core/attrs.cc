@@ -2,6 +2,8 @@
 #include "etude/core/attrs.h"
 
 #include <bit>
+#include <cstring>
+#include <functional>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
@@ -18,37 +20,19 @@ std::string join(const std::vector<T>& items) {
   return text + "]";
 }
 
-uint64_t hash_of(const AttrValue& value) {
-  using internal::mix;
-  struct Hasher {
-    uint64_t operator()(std::monostate) const { return 1; }
-    uint64_t operator()(bool v) const { return v ? 2 : 3; }
-    uint64_t operator()(int64_t v) const { return mix(static_cast<uint64_t>(v)); }
-    uint64_t operator()(double v) const { return mix(std::bit_cast<uint64_t>(v)); }
-    uint64_t operator()(DType v) const { return mix(static_cast<uint64_t>(v)); }
-    uint64_t operator()(const std::vector<int64_t>& v) const {
-      uint64_t h = v.size();
-      for (const int64_t i : v) h = mix(h, static_cast<uint64_t>(i));
-      return h;
-    }
-    uint64_t operator()(const std::string& v) const { return std::hash<std::string>{}(v); }
-    uint64_t operator()(const std::vector<double>& v) const {
-      uint64_t h = v.size();
-      for (const double d : v) h = mix(h, std::bit_cast<uint64_t>(d));
-      return h;
-    }
-    uint64_t operator()(const ScalarDef* v) const { return mix(std::bit_cast<uintptr_t>(v)); }
-  };
-  return mix(value.index(), std::visit(Hasher{}, value));
+// Doubles compare by bits.
+bool same(const AttrValue& a, const AttrValue& b) { return AttrView(a).is(b); }
+
+// Enough for tables that compare the whole value after a hit.
+constexpr uint64_t step(uint64_t h, uint64_t value) noexcept {
+  h = (h ^ value) * 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
 }
 
-// Doubles compare by bits, so that -0.0 and 0.0 are two values and a NaN is one.
-bool same(const AttrValue& a, const AttrValue& b) {
-  if (a.index() != b.index()) return false;
-  if (const double* x = std::get_if<double>(&a)) {
-    return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b));
-  }
-  return a == b;
+template <class T>
+bool same_bytes(const void* data, std::size_t size, const T& list) noexcept {
+  return size == list.size() &&
+         (size == 0 || std::memcmp(data, list.data(), size * sizeof(list[0])) == 0);
 }
 
 }  // namespace
@@ -68,14 +52,94 @@ std::string to_string(const AttrValue& value) {
   return std::visit(Printer{}, value);
 }
 
+AttrView::AttrView(const AttrValue& value) noexcept : AttrView() {
+  std::visit([this](const auto& v) { *this = AttrView(v); }, value);
+}
+
+AttrValue AttrView::own() const {
+  const auto list = [this]<class T>(const T* data) { return std::vector<T>(data, data + size_); };
+  switch (kind_) {
+    case AttrKind::kNone:
+      return {};
+    case AttrKind::kFlag:
+      return integer_ != 0;
+    case AttrKind::kInt:
+      return integer_;
+    case AttrKind::kReal:
+      return real_;
+    case AttrKind::kDType:
+      return static_cast<DType>(integer_);
+    case AttrKind::kInts:
+      return list(static_cast<const int64_t*>(data_));
+    case AttrKind::kText:
+      return std::string(static_cast<const char*>(data_), size_);
+    case AttrKind::kReals:
+      return list(static_cast<const double*>(data_));
+    case AttrKind::kProgram:
+      return static_cast<const ScalarDef*>(data_);
+  }
+  return {};
+}
+
+uint64_t AttrView::hash() const noexcept {
+  const uint64_t kind = static_cast<uint64_t>(kind_);
+  switch (kind_) {
+    case AttrKind::kReal:
+      return step(kind, std::bit_cast<uint64_t>(real_));
+    case AttrKind::kProgram:
+      return step(kind, std::bit_cast<uintptr_t>(data_));
+    case AttrKind::kText:
+      return step(kind, std::hash<std::string_view>{}({static_cast<const char*>(data_), size_}));
+    case AttrKind::kInts:
+    case AttrKind::kReals: {
+      uint64_t h = step(kind, size_);
+      for (std::size_t i = 0; i < size_; ++i) {
+        uint64_t bits;
+        std::memcpy(&bits, static_cast<const char*>(data_) + i * sizeof(bits), sizeof(bits));
+        h = step(h, bits);
+      }
+      return h;
+    }
+    default:
+      return step(kind, static_cast<uint64_t>(integer_));
+  }
+}
+
+bool AttrView::is(const AttrValue& value) const noexcept {
+  if (value.index() != static_cast<std::size_t>(kind_)) return false;
+  switch (kind_) {
+    case AttrKind::kNone:
+      return true;
+    case AttrKind::kFlag:
+      return *std::get_if<bool>(&value) == (integer_ != 0);
+    case AttrKind::kInt:
+      return *std::get_if<int64_t>(&value) == integer_;
+    case AttrKind::kReal:
+      return std::bit_cast<uint64_t>(*std::get_if<double>(&value)) ==
+             std::bit_cast<uint64_t>(real_);
+    case AttrKind::kDType:
+      return *std::get_if<DType>(&value) == static_cast<DType>(integer_);
+    case AttrKind::kInts:
+      return same_bytes(data_, size_, *std::get_if<std::vector<int64_t>>(&value));
+    case AttrKind::kText:
+      return same_bytes(data_, size_, *std::get_if<std::string>(&value));
+    case AttrKind::kReals:
+      return same_bytes(data_, size_, *std::get_if<std::vector<double>>(&value));
+    case AttrKind::kProgram:
+      return *std::get_if<const ScalarDef*>(&value) == data_;
+  }
+  return false;
+}
+
 Attrs::Attrs(std::span<const AttrDef> defs, std::vector<AttrValue> values) {
   ETUDE_CHECK(defs.size() == values.size(), "{} attribute values for {} definitions", values.size(),
               defs.size());
-  block_ = internal::make_ref<internal::AttrBlock>();
+  block_ = new internal::AttrBlock;
+  block_->retain();
   block_->defs = defs;
   block_->values = std::move(values);
   for (const AttrValue& value : block_->values) {
-    block_->hash = internal::mix(block_->hash, hash_of(value));
+    block_->hash = internal::mix(block_->hash, AttrView(value).hash());
   }
 }
 
@@ -101,10 +165,11 @@ const std::string& Attrs::text(std::string_view name) const {
 }
 
 std::span<const AttrDef> Attrs::defs() const {
-  return block_ ? block_->defs : std::span<const AttrDef>{};
+  return block_ != nullptr ? block_->defs : std::span<const AttrDef>{};
 }
 std::span<const AttrValue> Attrs::values() const {
-  return block_ ? std::span<const AttrValue>(block_->values) : std::span<const AttrValue>{};
+  return block_ != nullptr ? std::span<const AttrValue>(block_->values)
+                           : std::span<const AttrValue>{};
 }
 
 std::string Attrs::to_string() const {
@@ -119,7 +184,7 @@ std::string Attrs::to_string() const {
 }
 
 bool operator==(const Attrs& a, const Attrs& b) {
-  if (a.block_.get() == b.block_.get()) return true;
+  if (a.block_ == b.block_) return true;
   if (a.hash() != b.hash() || a.values().size() != b.values().size()) return false;
   for (std::size_t i = 0; i < a.values().size(); ++i) {
     if (!same(a.values()[i], b.values()[i])) return false;

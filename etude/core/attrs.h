@@ -3,12 +3,14 @@
 // generated equality, hash and printing. What depends on data is an operand, not an attribute.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -74,24 +76,68 @@ class IntList {
   std::vector<int64_t> values_;
 };
 
-namespace internal {
+// A borrowed attribute value, for the length of one call: looking up a set of attributes that was
+// seen before copies nothing.
+class AttrView {
+ public:
+  AttrView() noexcept : integer_(0) {}
+  AttrView(std::monostate) noexcept : AttrView() {}      // NOLINT(google-explicit-constructor)
+  AttrView(const AttrValue& value) noexcept;             // NOLINT(google-explicit-constructor)
+  AttrView(const IntList& list) noexcept : AttrView() {  // NOLINT(google-explicit-constructor)
+    if (list.is_given()) *this = AttrView(list.values());
+  }
+  template <class T>
+  AttrView(const std::optional<T>& v) noexcept
+      : AttrView() {  // NOLINT(google-explicit-constructor)
+    if (v) *this = AttrView(*v);
+  }
+  template <std::same_as<bool> T>
+  AttrView(T v) noexcept
+      : kind_(AttrKind::kFlag), integer_(v) {}  // NOLINT(google-explicit-constructor)
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) AttrView(T v)
+  noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kInt), integer_(static_cast<int64_t>(v)) {}
+  AttrView(double v) noexcept
+      : kind_(AttrKind::kReal), real_(v) {}  // NOLINT(google-explicit-constructor)
+  AttrView(DType v) noexcept                 // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kDType), integer_(static_cast<int64_t>(v)) {}
+  AttrView(const std::vector<int64_t>& v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kInts), size_(v.size()), data_(v.data()) {}
+  AttrView(std::string_view v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kText), size_(v.size()), data_(v.data()) {}
+  AttrView(const std::string& v) noexcept  // NOLINT(google-explicit-constructor)
+      : AttrView(std::string_view(v)) {}
+  AttrView(const char* v) noexcept
+      : AttrView(std::string_view(v)) {}           // NOLINT(google-explicit-constructor)
+  AttrView(const std::vector<double>& v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kReals), size_(v.size()), data_(v.data()) {}
+  AttrView(const ScalarDef* v) noexcept
+      : kind_(AttrKind::kProgram), data_(v) {}  // NOLINT(google-explicit-constructor)
 
-// A parameter of a generated function as an attribute.
-inline AttrValue to_attr(const IntList& v) { return v.attr(); }
-template <class T>
-AttrValue to_attr(const std::optional<T>& v) {
-  return v ? AttrValue(*v) : AttrValue();
-}
-template <class T>
-AttrValue to_attr(const T& v) {
-  return v;
-}
+  // A copy of the value. cost: the elements of a list.
+  AttrValue own() const;
+  uint64_t hash() const noexcept;
+  // The same kind and the same bits, so that -0.0 and 0.0 are two values and a NaN is one.
+  bool is(const AttrValue& value) const noexcept;
+
+ private:
+  AttrKind kind_ = AttrKind::kNone;
+  std::size_t size_ = 0;
+  union {
+    int64_t integer_;  // also flags and dtypes
+    double real_;
+    const void* data_;  // elements of lists and texts; a program
+  };
+};
+
+namespace internal {
 
 struct AttrBlock : RefCounted {
   std::span<const AttrDef> defs;
   std::vector<AttrValue> values;
   uint64_t hash = 0;
-  uint32_t dispatch_id = 0;  // small number of an interned set; 0: not interned
+  uint32_t dispatch_id = ~uint32_t{0};  // Attrs::dispatch_id()
 };
 
 }  // namespace internal
@@ -99,7 +145,18 @@ struct AttrBlock : RefCounted {
 // A value; copying is O(1). thread-safe to read.
 class Attrs {
  public:
-  Attrs() = default;
+  Attrs() noexcept = default;
+  Attrs(const Attrs& other) noexcept : block_(other.block_) {
+    if (is_counted()) block_->retain();
+  }
+  Attrs(Attrs&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Attrs& operator=(Attrs other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Attrs() {
+    if (is_counted()) block_->release();
+  }
   // Values in the order of `defs`, already of the right kinds.
   Attrs(std::span<const AttrDef> defs, std::vector<AttrValue> values);
 
@@ -116,15 +173,21 @@ class Attrs {
 
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;
-  uint64_t hash() const { return block_ ? block_->hash : 0; }
-  uint32_t dispatch_id() const { return block_ ? block_->dispatch_id : 0; }
+  uint64_t hash() const { return block_ != nullptr ? block_->hash : 0; }
+  // A small number by which caches know the set among those of its op: 0 for the defaults,
+  // kUncached for a set that is not to be cached.
+  static constexpr uint32_t kUncached = ~uint32_t{0};
+  uint32_t dispatch_id() const noexcept { return block_ != nullptr ? block_->dispatch_id : 0; }
   // "axis=[0], keepdims=true": what differs from the defaults.
   std::string to_string() const;
   friend bool operator==(const Attrs& a, const Attrs& b);
 
  private:
   friend class Op;
-  internal::RefPtr<internal::AttrBlock> block_;
+  // Numbered sets live for ever, and spare their copies the counting.
+  bool is_counted() const noexcept { return block_ != nullptr && block_->dispatch_id == kUncached; }
+
+  internal::AttrBlock* block_ = nullptr;
 };
 
 }  // namespace etude

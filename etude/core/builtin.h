@@ -19,8 +19,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where = {});
 Tensor full(const Type* type, double value, CallSite where = {});
 // x with its imaginary part negated (op conj); x itself for real dtypes.
 Tensor conj(const Tensor& x, CallSite where = {});
+// The attributes of a program without numeric attributes, for the op fused_elementwise.
+Attrs program_attrs(const ScalarDef& def);
 // A program on operands, with its numeric attributes (op fused_elementwise).
-Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
+Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where = {});
 
 }  // namespace internal

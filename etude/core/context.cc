@@ -13,9 +13,10 @@ namespace etude {
 namespace internal {
 namespace {
 
-thread_local Context* top_context = nullptr;
-thread_local CallSite rule_site;
-thread_local bool inside_rule = false;
+// One block of the static thread-local storage: every call reads these.
+[[gnu::tls_model("initial-exec")]] thread_local constinit Context* top_context = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local constinit CallSite rule_site;
+[[gnu::tls_model("initial-exec")]] thread_local constinit bool inside_rule = false;
 
 }  // namespace
 
@@ -46,6 +47,16 @@ void require_dtype(const Op& op, std::size_t i, DType dtype) {
   ETUDE_REQUIRE(set.contains(dtype),
                 "operand '{}' is {}, but must be one of {}. Cast it with astype",
                 op.operand(i).name, name(dtype), describe(set));
+}
+
+// The common case of the checks below: nothing to promote, to cast or to make dense.
+bool is_plain(const Op& op, Operands in) noexcept {
+  if (!op.is_uniform() || in.size() != op.arity() || in.size() == 0 || !in.has(0)) return false;
+  const DType dtype = in[0].dtype();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in.has(i) || TensorAccess::is_sparse(in[i]) || in[i].dtype() != dtype) return false;
+  }
+  return op.def().dtypes.contains(dtype) && !(op.def().casts_integers && is_integer(dtype));
 }
 
 // Operands as contexts get them: the borrowed ones, or casts and dense copies of them.
@@ -159,14 +170,15 @@ ContextScope::~ContextScope() {
   internal::update_mode();
 }
 
-Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
-  const bool outermost = !inside_rule;
-  if (!outermost) where = rule_site;
+namespace {
+
+// Names the op and the user's line, unless a rule runs: then the op that it belongs to is named.
+template <class F>
+Values located(const Op& op, CallSite where, F&& f) {
   try {
-    const internal::Checked checked(op, operands, where);
-    return ContextStack::top().execute(op, checked.view(), attrs, where);
+    return f();
   } catch (Error& error) {
-    if (outermost) {
+    if (!inside_rule) {
       error.name_op(op.name());
       error.locate(where);
     }
@@ -177,6 +189,24 @@ Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite whe
     error.locate(where);
     throw error;
   }
+}
+
+[[gnu::noinline]] Values execute_checked(const Op& op, Operands operands, const Attrs& attrs,
+                                         CallSite where) {
+  const internal::Checked checked(op, operands, where);
+  return ContextStack::top().execute(op, checked.view(), attrs, where);
+}
+
+}  // namespace
+
+Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
+  if (inside_rule) where = rule_site;
+  return located(op, where, [&] {
+    Values out;
+    if (internal::mode_word == 0 && internal::run_cached(op, operands, attrs, out)) return out;
+    if (!internal::is_plain(op, operands)) return execute_checked(op, operands, attrs, where);
+    return ContextStack::top().execute(op, operands, attrs, where);
+  });
 }
 
 }  // namespace etude

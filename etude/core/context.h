@@ -68,6 +68,12 @@ class ContextScope {
 // throws: Error with the op's name in front and the user's line behind.
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
 
+namespace internal {
+// Runs the call by its cached kernel if no context watches and all operands have values; false if
+// it is not cached. Implemented by the eager context; execute() tries it first.
+bool run_cached(const Op& op, Operands operands, const Attrs& attrs, Values& out);
+}  // namespace internal
+
 // Runs the lowering of a composition in `context`, after its type rule, which checks the operands.
 Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& context, CallSite where);
 

@@ -12,6 +12,9 @@ namespace internal {
 
 inline constexpr uint32_t kModeContexts = 1;  // a context above eager is on the stack
 inline constexpr uint32_t kModeProfile = 2;   // calls are timed
+#if defined(__GNUC__)
+[[gnu::tls_model("initial-exec")]]
+#endif
 extern thread_local constinit uint32_t mode_word;
 
 // Whether a rule or lowering is running: its errors get the name of the user's op, not of its own.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #include "etude/base/check.h"
@@ -20,23 +22,19 @@ class AttrTable {
     return *table;
   }
 
-  Attrs intern(const Op& op, const Attrs& attrs, uint32_t& id) {
+  // The known set that equals `attrs`, or `attrs`, to which `number` gives its id if there is room.
+  template <class F>
+  Attrs intern(const Op& op, const Attrs& attrs, F number) {
     std::lock_guard lock(mutex_);
     auto& sets = by_hash_[internal::mix(op.index(), attrs.hash())];
-    for (const auto& [of, known, known_id] : sets) {
-      if (of == &op && known == attrs) {
-        id = known_id;
-        return known;
-      }
+    for (const auto& [of, known] : sets) {
+      if (of == &op && known == attrs) return known;
     }
     uint32_t& of_op = per_op_[&op];
-    if (of_op >= kPerOp || next_ >= kLimit) {
-      id = 0;
-      return attrs;
-    }
+    if (of_op >= kPerOp || next_ >= kLimit) return attrs;
     ++of_op;
-    id = next_++;
-    sets.push_back({&op, attrs, id});
+    number(next_++);
+    sets.push_back({&op, attrs});
     return attrs;
   }
 
@@ -45,7 +43,6 @@ class AttrTable {
   struct Entry {
     const Op* op;
     Attrs attrs;
-    uint32_t id;
   };
   std::mutex mutex_;
   std::unordered_map<uint64_t, std::vector<Entry>> by_hash_;
@@ -56,6 +53,20 @@ class AttrTable {
 bool kind_fits(const AttrDef& def, const AttrValue& value) {
   if (value.index() == 0) return !def.required && def.default_value.index() == 0;
   return value.index() == static_cast<std::size_t>(def.kind);
+}
+
+// Sets that this thread asked for lately, as they were given: before defaults and conversions.
+struct RecentAttrs {
+  const Op* op = nullptr;
+  uint64_t hash = 0;
+  std::vector<AttrValue> given;
+  Attrs made;
+};
+constexpr std::size_t kRecentSlots = 512;
+
+RecentAttrs& recent_attrs(uint64_t hash) {
+  thread_local const std::unique_ptr<RecentAttrs[]> table(new RecentAttrs[kRecentSlots]);
+  return table[hash % kRecentSlots];
 }
 
 }  // namespace
@@ -78,12 +89,16 @@ Device TypeCall::device() const {
 }
 
 Op::Op(OpDef def, uint32_t index) : def_(std::move(def)), index_(index) {
+  uniform_ = std::none_of(def_.operands.begin(), def_.operands.end(), [](const OperandDef& d) {
+    return d.optional || d.variadic || !d.dtypes.empty();
+  });
   const bool has_default = std::none_of(def_.attrs.begin(), def_.attrs.end(),
                                         [](const AttrDef& a) { return a.required; });
   if (!has_default) return;
   std::vector<AttrValue> values;
   for (const AttrDef& a : def_.attrs) values.push_back(a.default_value);
   default_attrs_ = Attrs(def_.attrs, std::move(values));
+  if (default_attrs_.block_ != nullptr) default_attrs_.block_->dispatch_id = 0;
 }
 
 bool Op::is_differentiable() const noexcept {
@@ -92,8 +107,34 @@ bool Op::is_differentiable() const noexcept {
           def_.vjp != nullptr || def_.lower != nullptr);
 }
 
-Attrs Op::attrs(std::vector<AttrValue> values) const {
+Attrs Op::attrs(std::initializer_list<AttrView> values) const {
+  return find_attrs({values.begin(), values.size()});
+}
+
+Attrs Op::attrs(std::span<const AttrValue> values) const {
+  const internal::InlineVector<AttrView, 6> views(values.begin(), values.end());
+  return find_attrs({views.data(), views.size()});
+}
+
+Attrs Op::find_attrs(std::span<const AttrView> values) const {
   if (def_.attrs.empty()) return default_attrs_;
+  uint64_t hash = index_;
+  for (const AttrView& value : values) hash = (hash ^ value.hash()) * 0x9E3779B97F4A7C15ull;
+  hash ^= hash >> 32;
+  RecentAttrs& recent = recent_attrs(hash);
+  const bool hit =
+      recent.op == this && recent.hash == hash &&
+      std::equal(values.begin(), values.end(), recent.given.begin(), recent.given.end(),
+                 [](const AttrView& a, const AttrValue& b) { return a.is(b); });
+  if (hit) return recent.made;
+  std::vector<AttrValue> given;
+  for (const AttrView& value : values) given.push_back(value.own());
+  Attrs made = make_attrs(given);
+  if (made.dispatch_id() != Attrs::kUncached) recent = {this, hash, std::move(given), made};
+  return made;
+}
+
+Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   ETUDE_CHECK(values.size() == def_.attrs.size(), "{} values for {} attributes of {}",
               values.size(), def_.attrs.size(), name());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -114,10 +155,8 @@ Attrs Op::attrs(std::vector<AttrValue> values) const {
   }
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
-  uint32_t id = 0;
-  Attrs interned = AttrTable::of_process().intern(*this, made, id);
-  interned.block_->dispatch_id = id;
-  return interned;
+  return AttrTable::of_process().intern(*this, made,
+                                        [&](uint32_t id) { made.block_->dispatch_id = id; });
 }
 
 Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& named) const {
@@ -133,7 +172,7 @@ Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>
     ETUDE_REQUIRE(values[i].index() != 0 || !def_.attrs[i].required, "attribute '{}' is missing",
                   def_.attrs[i].name);
   }
-  return attrs(std::move(values));
+  return attrs(values);
 }
 
 }  // namespace etude

@@ -226,7 +226,9 @@ class Op {
   const Attrs& default_attrs() const noexcept { return default_attrs_; }
 
   // Attributes from values in the order of the definitions. An absent value means the default.
-  Attrs attrs(std::vector<AttrValue> values) const;
+  // cost: 10 to 20 ns for a set that this thread asked for lately.
+  Attrs attrs(std::initializer_list<AttrView> values) const;
+  Attrs attrs(std::span<const AttrValue> values) const;
   // The same by name. throws: kInvalidArgument for an unknown name, a wrong kind or a missing
   // value.
   Attrs attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& values) const;
@@ -244,14 +246,19 @@ class Op {
   }
   // Whether any rule can carry a derivative through this op.
   bool is_differentiable() const noexcept;
+  // Whether all operands are required and share one dtype out of def().dtypes.
+  bool is_uniform() const noexcept { return uniform_; }
 
  private:
   friend class Registry;
   friend struct OpAccess;
   Op(OpDef def, uint32_t index);
+  Attrs find_attrs(std::span<const AttrView> values) const;
+  Attrs make_attrs(std::vector<AttrValue> values) const;
 
   OpDef def_;
   uint32_t index_;
+  bool uniform_;
   Attrs default_attrs_;
 };
 

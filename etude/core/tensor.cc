@@ -20,7 +20,21 @@ struct SlicesRep {
 namespace {
 
 std::atomic<uint64_t> next_value_id{1};
-thread_local ValueObserver* first_observer = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local constinit ValueObserver* first_observer = nullptr;
+
+// A thread takes ids by the thousand, since all threads share the counter.
+uint64_t new_value_id() noexcept {
+  constexpr uint64_t kTaken = 1 << 12;
+  struct Range {
+    uint64_t next, end;
+  };
+  [[gnu::tls_model("initial-exec")]] thread_local constinit Range mine{0, 0};
+  if (mine.next == mine.end) {
+    mine.next = next_value_id.fetch_add(kTaken, std::memory_order_relaxed);
+    mine.end = mine.next + kTaken;
+  }
+  return mine.next++;
+}
 
 TensorRep* new_rep(const Type* type, std::size_t payload) {
   const std::size_t bytes = sizeof(TensorRep) + payload;
@@ -98,13 +112,20 @@ uint64_t TensorAccess::id(const Tensor& x) {
   std::atomic<uint64_t>& place = x.rep_->id;
   uint64_t id = place.load(std::memory_order_relaxed);
   if (id != 0) return id;
-  const uint64_t fresh = internal::next_value_id.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t fresh = internal::new_value_id();
+  // Nobody else can see a value with one handle.
+  if (x.rep_->count.load(std::memory_order_relaxed) == 1) {
+    place.store(fresh, std::memory_order_relaxed);
+    return fresh;
+  }
   return place.compare_exchange_strong(id, fresh, std::memory_order_relaxed) ? fresh : id;
 }
 
 void TensorAccess::forget_id(Tensor& x) noexcept {
-  const uint64_t id = x.rep_->id.exchange(0, std::memory_order_relaxed);
-  if (id != 0) internal::announce_death(id);
+  const uint64_t id = x.rep_->id.load(std::memory_order_relaxed);
+  if (id == 0) return;
+  x.rep_->id.store(0, std::memory_order_relaxed);
+  internal::announce_death(id);
 }
 
 void* TensorAccess::writable(Tensor& x) {

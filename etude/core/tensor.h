@@ -51,6 +51,8 @@ void destroy(TensorRep* rep) noexcept;
 // threads.
 class Tensor {
  public:
+  using Relocatable = void;  // one pointer: its bytes may be moved as they are
+
   // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
   Tensor() noexcept = default;
   // Scalars: int32 (int64 beyond its range), float32, bool, complex64.

@@ -85,8 +85,8 @@ Tensor cast(const Tensor& x, DType dtype, CallSite where) {
 
 Tensor add(Tensor&& x, const Tensor& y, CallSite where) {
   static const Op& op = internal::op("add");
-  const OperandList in({&x, &y});
-  return only(execute(op, in.view(1), op.default_attrs(), where));
+  const Tensor* const in[] = {&x, &y};
+  return only(execute(op, {in, 2, 1}, op.default_attrs(), where));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where) {
@@ -113,12 +113,9 @@ Tensor conj(const Tensor& x, CallSite where) {
   return only(execute(op, in.view(), op.default_attrs(), where));
 }
 
-Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> params,
-                   CallSite where) {
+Attrs program_attrs(const ScalarDef& def) {
   static const Op& op = internal::op("fused_elementwise");
-  if (!params.empty())
-    return only(execute(op, operands, op.attrs({&def, std::move(params)}), where));
-  // Rules of element-wise ops come here at each step: their attributes are made once per thread.
+  // Rules of element-wise ops come here at each step: made once per thread.
   struct Made {
     const ScalarDef* def = nullptr;
     Attrs attrs;
@@ -126,8 +123,14 @@ Tensor run_program(const ScalarDef& def, Operands operands, std::vector<double> 
   thread_local std::array<Made, 256> cache;
   Made& made =
       cache[(reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull) >> 56];
-  if (made.def != &def) made = {&def, op.attrs({&def, std::move(params)})};
-  const Attrs attrs = made.attrs;  // the rule may come here again
+  if (made.def != &def) made = {&def, op.attrs({&def, std::vector<double>()})};
+  return made.attrs;
+}
+
+Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
+                   CallSite where) {
+  static const Op& op = internal::op("fused_elementwise");
+  const Attrs attrs = params.empty() ? program_attrs(def) : op.attrs({&def, params});
   return only(execute(op, operands, attrs, where));
 }
 

@@ -18,12 +18,15 @@ using Values = internal::InlineVector<Tensor, 2>;
 using Types = internal::InlineVector<const Type*, 4>;
 
 // Borrowed operands of a call; an entry may be an absent tensor if the record says so. A set bit of
-// `expiring` says that the caller will not look at that operand again.
+// `expiring` says that the caller will not look at that operand again (of the first 32). Two words,
+// so that it travels in registers.
 class Operands {
  public:
   Operands() = default;
   Operands(const Tensor* const* items, std::size_t size, uint64_t expiring = 0)
-      : items_(items), size_(size), expiring_(expiring) {}
+      : items_(items),
+        size_(static_cast<uint32_t>(size)),
+        expiring_(static_cast<uint32_t>(expiring)) {}
 
   std::size_t size() const noexcept { return size_; }
   const Tensor& operator[](std::size_t i) const noexcept { return *items_[i]; }
@@ -34,8 +37,8 @@ class Operands {
 
  private:
   const Tensor* const* items_ = nullptr;
-  std::size_t size_ = 0;
-  uint64_t expiring_ = 0;
+  uint32_t size_ = 0;
+  uint32_t expiring_ = 0;
 };
 
 // Operands made from tensors that live somewhere else: OperandList list({&a, &b}); list.view().

@@ -38,8 +38,8 @@ Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operan
               std::vector<AttrValue> attrs) {
   const Op& op = internal::op(name);
   const OperandList list(operands);
-  return internal::only(execute(
-      op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(std::move(attrs)), {}));
+  return internal::only(
+      execute(op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(attrs), {}));
 }
 
 Tensor reshaped(const Tensor& x, const Shape& shape) {

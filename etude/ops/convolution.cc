@@ -81,7 +81,7 @@ std::vector<AttrValue> gradient_values(const Attrs& attrs, const Shape& x, const
 
 Tensor run(std::string_view name, const Tensor& a, const Tensor& b, std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
-  return internal::only(execute(op, OperandList({&a, &b}).view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, OperandList({&a, &b}).view(), op.attrs(values), {}));
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Attrs& attrs) {

@@ -151,7 +151,7 @@ Tensor row_weights(const Tensor& logits, const Tensor& labels, const Tensor& wei
   const bool numbers = is_integer(labels.dtype());
   if (!numbers || (!weights.has_value() && !attrs.has("ignore_index"))) return {};
   std::vector<AttrValue> plain = {0.0, attrs.value("ignore_index")};
-  const Attrs unsmoothed = internal::op("cross_entropy_rows").attrs(std::move(plain));
+  const Attrs unsmoothed = internal::op("cross_entropy_rows").attrs(plain);
   return sum(targets(logits, labels, weights, unsmoothed), {.axis = 1});
 }
 

@@ -22,7 +22,7 @@ Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
                 std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x, &y});
-  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, in.view(), op.attrs(values), {}));
 }
 
 // x with `axis` replaced by the axes of the indices.

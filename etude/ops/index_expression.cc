@@ -294,7 +294,7 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode)
   for (const Tensor& t : p.arrays) list.add(t);
   std::vector<AttrValue> attrs = {std::string(mode_name(mode))};
   for (AttrValue& v : p.region.values()) attrs.push_back(std::move(v));
-  x = internal::only(execute(op, list.view(1), op.attrs(std::move(attrs)), {}));
+  x = internal::only(execute(op, list.view(1), op.attrs(attrs), {}));
 }
 
 template <class F>

@@ -128,7 +128,7 @@ class Places {
     add_arrays(list);
     std::vector<AttrValue> values = {std::string(mode)};
     for (AttrValue& v : region_.values()) values.push_back(std::move(v));
-    return internal::only(execute(op, list.view(), op.attrs(std::move(values)), {}));
+    return internal::only(execute(op, list.view(), op.attrs(values), {}));
   }
   Shape shape() const {
     std::vector<const Type*> types;

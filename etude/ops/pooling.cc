@@ -71,7 +71,7 @@ Tensor run(std::string_view name, std::initializer_list<const Tensor*> operands,
   const Op& op = internal::op(name);
   std::vector<AttrValue> values(attrs.values().begin(), attrs.values().begin() + 4);
   if (size != nullptr) values.emplace_back(*size);
-  return internal::only(execute(op, OperandList(operands).view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, OperandList(operands).view(), op.attrs(values), {}));
 }
 
 const std::vector<Sample> kCalls = {

@@ -163,7 +163,7 @@ Tensor key_or_next(const Tensor& given) { return given.has_value() ? given : int
 Tensor draw(const char* name, const Tensor& key, std::vector<AttrValue> attrs, CallSite where) {
   const Op& op = internal::op(name);
   const OperandList in({&key});
-  return internal::only(execute(op, in.view(), op.attrs(std::move(attrs)), where));
+  return internal::only(execute(op, in.view(), op.attrs(attrs), where));
 }
 
 // Names the public function and the user's line in errors of what it calls.

@@ -36,7 +36,7 @@ Values lower_scatter(Operands in, const Attrs& attrs) {
   const OperandList list({&x, &updates, &indices});
   std::vector<AttrValue> values = {attrs.text("mode")};
   for (AttrValue& v : region.values()) values.push_back(std::move(v));
-  return {internal::only(execute(op, list.view(), op.attrs(std::move(values)), {}))};
+  return {internal::only(execute(op, list.view(), op.attrs(values), {}))};
 }
 
 // 0, 1, ... along axis `axis` of `rank` axes, for the leading axes that both operands share.
@@ -171,7 +171,7 @@ Tensor along(std::string_view name, const Tensor& x, const Tensor& indices,
              std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x, &indices});
-  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, in.view(), op.attrs(values), {}));
 }
 
 void define_along(Registry& r) {

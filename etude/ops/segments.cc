@@ -112,7 +112,7 @@ Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
                 std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x, &y});
-  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, in.view(), op.attrs(values), {}));
 }
 
 // Row ids[i] of x for each i, zeros where the id is outside.

@@ -19,7 +19,7 @@ std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 Tensor call_on(std::string_view name, const Tensor& x, std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
   const OperandList in({&x});
-  return internal::only(execute(op, in.view(), op.attrs(std::move(values)), {}));
+  return internal::only(execute(op, in.view(), op.attrs(values), {}));
 }
 
 // Whether starts, sizes and steps name elements of an array of shape `whole`.

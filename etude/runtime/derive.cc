@@ -2,12 +2,15 @@
 #include "etude/runtime/derive.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call.h"
 #include "etude/core/infer.h"
+#include "etude/core/mode.h"
 #include "etude/runtime/tape.h"
 
 namespace etude::internal {
@@ -21,14 +24,17 @@ std::vector<double> real_attrs(const Attrs& attrs) {
   return out;
 }
 
+bool is_identity(const ScalarDef& partial, std::size_t operands) {
+  const scalar::Program& program = *partial.program;
+  return program.size == 1 && program.operands == 1 && program.sources[0] == operands + 1;
+}
+
 // The tangent `t` of operand `wrt` carried to the result: the partial's program on what it reads.
 Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t,
             const Attrs& attrs) {
   const ScalarDef& partial = op.def().partials.by_operand[static_cast<std::size_t>(wrt)];
   const scalar::Program& program = *partial.program;
-  const bool is_t =
-      program.size == 1 && program.operands == 1 && program.sources[0] == in.size() + 1;
-  if (is_t) return t;
+  if (is_identity(partial, in.size())) return t;
   if (program.operands == 0) return full(y.type(), 0);  // a constant that is linear in t
   OperandList list;
   for (int i = 0; i < program.operands; ++i) {
@@ -45,12 +51,15 @@ bool has_partial(const Op& op, std::size_t i) {
 
 Values elementwise_vjp(const Op& op, const VjpCall& call) {
   Values out(call.in.size());
-  const Tensor ct = conj(call.ct());
+  const bool complex = is_complex(call.ct().dtype());
+  const Tensor conjugate = complex ? conj(call.ct()) : Tensor();
+  const Tensor& ct = complex ? conjugate : call.ct();
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     if (!call.wants(i) || !has_partial(op, i) || !call.in[i].has_value()) continue;
-    const Tensor g = push(op, static_cast<int>(i), call.in, call.out[0], ct, call.attrs);
+    Tensor g = push(op, static_cast<int>(i), call.in, call.out[0], ct, call.attrs);
+    if (complex) g = conj(g);
     // Broadcasting and the partial may disagree in shape: a partial that does not read t's shape.
-    out[i] = sum_to(conj(g), call.in[i].shape());
+    out[i] = g.type() == call.in[i].type() ? std::move(g) : sum_to(g, call.in[i].shape());
   }
   return out;
 }
@@ -188,14 +197,39 @@ Reads try_on_symbols(const Op& op, const Attrs& attrs, std::span<const Type* con
   return {context.read & low, context.read >> operands.size()};
 }
 
+constexpr std::size_t kReadsOperands = 6;  // calls with more are tried every time
 struct ReadsEntry {
   const Op* op = nullptr;
   uint32_t attrs = 0;
+  uint32_t size = 0;
   uint64_t wanted = 0;
-  InlineVector<const Type*, 4> types;
+  std::array<const Type*, kReadsOperands> types{};
   Reads reads;
 };
 constexpr std::size_t kReadsSlots = 1024;
+
+[[gnu::tls_model("initial-exec")]] thread_local constinit ReadsEntry* reads_table = nullptr;
+
+[[gnu::noinline]] ReadsEntry* make_reads_table() {
+  struct Owner {
+    std::unique_ptr<ReadsEntry[]> entries;
+    ~Owner() { reads_table = nullptr; }
+  };
+  thread_local Owner owner;
+  owner.entries.reset(new ReadsEntry[kReadsSlots]);
+  return reads_table = owner.entries.get();
+}
+
+ReadsEntry& reads_entry(const Op& op, uint32_t attrs, std::span<const Type* const> operands,
+                        uint64_t wanted) {
+  ReadsEntry* table = reads_table != nullptr ? reads_table : make_reads_table();
+  uint64_t h = (op.index() + (uint64_t{attrs} << 32)) * 0x9E3779B97F4A7C15ull ^ wanted;
+  for (const Type* type : operands) {
+    h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
+  }
+  return table[h >> 54];
+}
+static_assert(kReadsSlots == 1 << 10);
 
 }  // namespace
 
@@ -217,6 +251,48 @@ Values run_vjp(const Op& op, const VjpCall& call) {
   return out;
 }
 
+bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& ct, uint64_t wanted,
+                  Values& out) {
+  static const Op& fused = internal::op("fused_elementwise");
+  const std::size_t n = values.size() - 1;
+  if (mode_word != 0 || op.def().vjp != nullptr || !op.def().attrs.empty() || n > 3 ||
+      op.def().partials.by_operand[0].program == nullptr || TensorAccess::is_sparse(ct)) {
+    return false;
+  }
+  const Type* type = ct.type();
+  if (is_complex(type->dtype())) return false;
+  for (const Tensor* value : values) {
+    if (value->type() != type) return false;
+  }
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool computes = ((wanted >> i) & 1) && has_partial(op, i);
+    if (!computes) continue;
+    if (op.def().partials.by_operand[i].program->operands == 0) return false;
+    last = i;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    out.emplace_back();
+    if (((wanted >> i) & 1) == 0 || !has_partial(op, i)) continue;
+    const ScalarDef& partial = op.def().partials.by_operand[i];
+    if (is_identity(partial, n)) {
+      out[i] = i == last ? std::move(ct) : ct;
+      continue;
+    }
+    const scalar::Program& program = *partial.program;
+    const Tensor* in[5];  // three operands, the result, the tangent
+    uint64_t expiring = 0;
+    for (int k = 0; k < program.operands; ++k) {
+      const std::size_t source = program.sources[static_cast<std::size_t>(k)];
+      in[k] = source <= n ? values[source] : &ct;
+      if (source > n && i == last) expiring |= uint64_t{1} << k;
+    }
+    out[i] = only(execute(fused, {in, static_cast<std::size_t>(program.operands), expiring},
+                          program_attrs(partial), {}));
+  }
+  return true;
+}
+
 Values run_jvp(const Op& op, const JvpCall& call) {
   if (op.def().jvp != nullptr) return op.def().jvp(call);
   if (op.def().vjp != nullptr) return transposed_vjp(op, call);
@@ -228,16 +304,13 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
                  uint64_t wanted) {
   const Reads everything{~uint64_t{0}, ~uint64_t{0}};
   if (operands.size() > 60) return everything;
-  const bool cacheable = attrs.dispatch_id() != 0 || attrs == op.default_attrs();
-  thread_local const std::unique_ptr<ReadsEntry[]> table(new ReadsEntry[kReadsSlots]);
-  uint64_t h = mix(op.index() + (uint64_t{attrs.dispatch_id()} << 32), wanted);
-  for (const Type* type : operands)
-    h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
-  ReadsEntry& entry = table[h >> 54];
-  if (cacheable && entry.op == &op && entry.attrs == attrs.dispatch_id() &&
-      entry.wanted == wanted &&
-      std::equal(operands.begin(), operands.end(), entry.types.begin(), entry.types.end())) {
-    return entry.reads;
+  const uint32_t id = attrs.dispatch_id();
+  const bool cacheable = id != Attrs::kUncached && operands.size() <= kReadsOperands;
+  ReadsEntry* entry = cacheable ? &reads_entry(op, id, operands, wanted) : nullptr;
+  if (cacheable && entry->op == &op && entry->attrs == id && entry->wanted == wanted &&
+      entry->size == operands.size() &&
+      std::equal(operands.begin(), operands.end(), entry->types.begin())) {
+    return entry->reads;
   }
   Reads reads = everything;
   try {
@@ -248,7 +321,8 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
     // The rule fails on these types; it says so when a gradient asks for it.
   }
   if (cacheable) {
-    entry = {&op, attrs.dispatch_id(), wanted, {operands.begin(), operands.end()}, reads};
+    *entry = {&op, id, static_cast<uint32_t>(operands.size()), wanted, {}, reads};
+    std::copy(operands.begin(), operands.end(), entry->types.begin());
   }
   return reads;
 }

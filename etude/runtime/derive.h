@@ -14,6 +14,11 @@ bool has_jvp(const Op& op);
 // Cotangents of the wanted operands; entries may be absent.
 // throws: kInvalidArgument if the rule returns a wrong number of them.
 Values run_vjp(const Op& op, const VjpCall& call);
+// What run_vjp() gives for an element-wise call whose operands and result have one real type and
+// whose values are at hand, by the same kernels without the detours; `values`: operands, result.
+// False, with nothing done, when the call is of another sort or somebody watches. `ct` is used up.
+bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& ct, uint64_t wanted,
+                  Values& out);
 // Tangents of the results; entries may be absent.
 Values run_jvp(const Op& op, const JvpCall& call);
 

@@ -23,6 +23,15 @@ struct DispatchEntry {
   const Type* result = nullptr;  // of a single result
   uint64_t in_place = 0;
   RefPtr<Prepared> prepared;
+
+  bool holds(const Op& of, uint32_t attr_id, const Type* const* given,
+             std::size_t n) const noexcept {
+    if (op != &of || attrs != attr_id || size != n) return false;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (types[i] != given[i]) return false;
+    }
+    return true;
+  }
 };
 
 inline constexpr std::size_t kDispatchSlots = 4096;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The eager context and the fast path to it: a thread-local mode word of zero goes straight through
 // the dispatch cache to the kernel.
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -22,6 +24,7 @@ struct Fault {
   std::string message;
 };
 thread_local std::unique_ptr<Fault> fault;
+[[gnu::tls_model("initial-exec")]] thread_local constinit DispatchEntry* this_table = nullptr;
 
 PrepareRule kernel_of(const Op& op) {
   if (op.def().kernel != nullptr) return op.def().kernel;
@@ -89,17 +92,15 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
   return make_tensor(entry.result);
 }
 
-Values run_plain(const DispatchEntry& entry, Operands in) {
-  InlineVector<const void*, 6> data;
+// One result. `data` has room for the operands.
+void run_plain(const DispatchEntry& entry, Operands in, const void** data, Values& out) {
   for (std::size_t i = 0; i < in.size(); ++i) {
-    data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
+    data[i] = in[i].has_value() ? TensorAccess::data(in[i]) : nullptr;
   }
-  Values out;
-  out.push_back(make_result(entry, in));
-  void* to[] = {TensorAccess::rep(out[0])->data};
+  const Tensor& y = out.emplace_back(make_result(entry, in));
+  void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
-  if (!entry.run({to, data.data(), entry.params})) throw_fault();
-  return out;
+  if (!entry.run({to, data, entry.params})) throw_fault();
 }
 
 Values run_prepared(const Prepared& p, Operands in) {
@@ -128,6 +129,8 @@ Values run_prepared(const Prepared& p, Operands in) {
 class EagerContext final : public Context {
  public:
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
+    Values cached;
+    if (run_cached(op, in, attrs, cached)) return cached;
     if (op.def().data != nullptr) {
       check_types(op, in, attrs);
       const ContextScope scope(*this, where);
@@ -144,7 +147,10 @@ class EagerContext final : public Context {
     }
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
-    return entry.run != nullptr ? run_plain(entry, in) : run_prepared(*entry.prepared, in);
+    if (entry.run == nullptr) return run_prepared(*entry.prepared, in);
+    InlineVector<const void*, 6> data(in.size());
+    run_plain(entry, in, data.data(), cached);
+    return cached;
   }
 
  private:
@@ -190,89 +196,139 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
 }  // namespace
 
 DispatchEntry* dispatch_table() {
-  thread_local const std::unique_ptr<DispatchEntry[]> table(new DispatchEntry[kDispatchSlots]);
-  return table.get();
+  if (this_table != nullptr) [[likely]]
+    return this_table;
+  // Calls of other thread-local objects that are destroyed later get a fresh, empty table.
+  struct Owner {
+    std::unique_ptr<DispatchEntry[]> entries;
+    ~Owner() { this_table = nullptr; }
+  };
+  thread_local Owner owner;
+  owner.entries.reset(new DispatchEntry[kDispatchSlots]);
+  return this_table = owner.entries.get();
 }
 
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch) {
-  const bool cacheable =
-      size <= kDispatchOperands && (attrs.dispatch_id() != 0 || attrs == op.default_attrs());
+  const bool cacheable = size <= kDispatchOperands && attrs.dispatch_id() != Attrs::kUncached;
   if (!cacheable) {
     load(scratch, prepare(op, attrs, {types, size}));
     return scratch;
   }
   const uint32_t id = attrs.dispatch_id();
   DispatchEntry& entry = dispatch_table()[dispatch_slot(op, id, types, size)];
-  const bool hit = entry.op == &op && entry.attrs == id && entry.size == size &&
-                   std::equal(types, types + size, entry.types.begin());
-  if (!hit) fill(entry, op, attrs, types, size);
+  if (!entry.holds(op, id, types, size)) fill(entry, op, attrs, types, size);
   return entry;
 }
 
-Tensor call1(const Op& op, const Arg& x) {
-  if (mode_word == 0 && x.tensor() != nullptr) {
-    const TensorRep* a = TensorAccess::rep(*x.tensor());
-    if (a != nullptr && a->data != nullptr) {
-      const Type* types[] = {a->type};
-      const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, 0, types, 1)];
-      if (entry.op == &op && entry.attrs == 0 && entry.size == 1 && entry.types[0] == types[0] &&
-          entry.run != nullptr) {
-        const Tensor* in[] = {x.tensor()};
-        const void* data[] = {a->data};
-        Tensor out = make_result(entry, {in, 1, x.is_expiring() ? 1u : 0u});
-        void* to[] = {TensorAccess::rep(out)->data};
-        const FloatModeScope float_mode;
-        if (entry.run({to, data, entry.params})) return out;
-      }
-    }
+bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
+  const uint32_t id = attrs.dispatch_id();
+  if (in.size() > kDispatchOperands || id == Attrs::kUncached) return false;
+  const Type* types[kDispatchOperands];
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const TensorRep* rep = TensorAccess::rep(in[i]);
+    if (rep != nullptr && rep->data == nullptr) return false;  // a ghost, or slices
+    types[i] = rep != nullptr ? rep->type : nullptr;
   }
-  const Arg* args[] = {&x};
-  return only(call(op, args, op.default_attrs(), x.where()));
+  const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, id, types, in.size())];
+  if (!entry.holds(op, id, types, in.size())) return false;
+  if (entry.run != nullptr) {
+    const void* data[kDispatchOperands];
+    run_plain(entry, in, data, out);
+  } else {
+    out = run_prepared(*entry.prepared, in);
+  }
+  return true;
 }
 
-Tensor call2(const Op& op, const Arg& x, const Arg& y) {
-  if (mode_word == 0 && x.tensor() != nullptr && y.tensor() != nullptr) {
-    const TensorRep* a = TensorAccess::rep(*x.tensor());
-    const TensorRep* b = TensorAccess::rep(*y.tensor());
-    if (a != nullptr && b != nullptr && a->data != nullptr && b->data != nullptr) {
-      const Type* types[] = {a->type, b->type};
-      const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, 0, types, 2)];
-      if (entry.op == &op && entry.attrs == 0 && entry.size == 2 && entry.types[0] == types[0] &&
-          entry.types[1] == types[1] && entry.run != nullptr) {
-        const Tensor* in[] = {x.tensor(), y.tensor()};
-        const void* data[] = {a->data, b->data};
-        const uint64_t expiring = (x.is_expiring() ? 1u : 0u) | (y.is_expiring() ? 2u : 0u);
-        Tensor out = make_result(entry, {in, 2, expiring});
-        void* to[] = {TensorAccess::rep(out)->data};
-        const FloatModeScope float_mode;
-        if (entry.run({to, data, entry.params})) return out;
-      }
-    }
-  }
-  const Arg* args[] = {&x, &y};
-  return only(call(op, args, op.default_attrs(), x.where()));
-}
+namespace {
 
-Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, CallSite where) {
-  InlineVector<Tensor, 4> numbers;
-  OperandList list;
+// A call of N tensors with default attributes; absent if an operand is a host number. What
+// run_cached() does is repeated here with constants for N, since small calls spend their time on
+// it.
+template <std::size_t N>
+[[gnu::always_inline]] inline Tensor call_tensors(const Op& op,
+                                                  const std::array<const Arg*, N>& args) {
+  const Tensor* in[N];
   uint64_t expiring = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    in[i] = args[i]->tensor();
+    if (in[i] == nullptr) return {};
+    expiring |= (args[i]->is_expiring() ? uint64_t{1} : 0) << i;
+  }
+  const Operands operands(in, N, expiring);
+  const CallSite where = args[0]->where();
+  if (mode_word != 0) return only(execute(op, operands, op.default_attrs(), where));
+  const Type* types[N];
+  const void* data[N];
+  bool has_data = true;
+  for (std::size_t i = 0; i < N; ++i) {
+    const TensorRep* rep = TensorAccess::rep(*in[i]);
+    if (rep == nullptr) return only(execute(op, operands, op.default_attrs(), where));
+    types[i] = rep->type;
+    data[i] = rep->data;
+    has_data = has_data && rep->data != nullptr;
+  }
+  const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, 0, types, N)];
+  if (!has_data || entry.run == nullptr || !entry.holds(op, 0, types, N)) {
+    return only(execute(op, operands, op.default_attrs(), where));
+  }
   try {
-    std::optional<DType> dtype;
+    Tensor out = make_result(entry, operands);
+    void* to[] = {TensorAccess::rep(out)->data};
+    const FloatModeScope float_mode;
+    if (!entry.run({to, data, entry.params})) throw_fault();
+    return out;
+  } catch (Error& error) {
+    if (!is_inside_rule()) {
+      error.name_op(op.name());
+      error.locate(where);
+    }
+    throw;
+  }
+}
+
+// Host numbers among the operands, as tensors.
+InlineVector<Tensor, 4> adapt_numbers(const Op& op, std::span<const Arg* const> args,
+                                      CallSite where) {
+  InlineVector<Tensor, 4> numbers;
+  try {
+    const DType dtype = dtype_for_numbers(op, args);
     for (std::size_t i = 0; i < args.size(); ++i) {
-      Tensor made;
-      if (args[i]->tensor() == nullptr) {
-        if (!dtype) dtype = dtype_for_numbers(op, args);
-        made = adapt_for(op, i, *args[i], *dtype);
-      }
-      numbers.push_back(std::move(made));
+      numbers.push_back(args[i]->tensor() == nullptr ? adapt_for(op, i, *args[i], dtype)
+                                                     : Tensor());
     }
   } catch (Error& error) {
     error.name_op(op.name());
     error.locate(where);
     throw;
   }
+  return numbers;
+}
+
+}  // namespace
+
+Tensor call1(const Op& op, const Arg& x) {
+  const std::array<const Arg*, 1> args = {&x};
+  Tensor out = call_tensors(op, args);
+  if (out.has_value()) return out;
+  return only(call(op, args, op.default_attrs(), x.where()));
+}
+
+Tensor call2(const Op& op, const Arg& x, const Arg& y) {
+  const std::array<const Arg*, 2> args = {&x, &y};
+  Tensor out = call_tensors(op, args);
+  if (out.has_value()) return out;
+  return only(call(op, args, op.default_attrs(), x.where()));
+}
+
+Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, CallSite where) {
+  const bool has_numbers = std::any_of(args.begin(), args.end(),
+                                       [](const Arg* arg) { return arg->tensor() == nullptr; });
+  InlineVector<Tensor, 4> numbers;
+  if (has_numbers) numbers = adapt_numbers(op, args, where);
+  OperandList list;
+  uint64_t expiring = 0;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const Tensor* tensor = args[i]->tensor();
     list.add(tensor != nullptr ? *tensor : numbers[i]);

@@ -11,9 +11,27 @@ namespace etude {
 
 using internal::InlineVector;
 
+std::unique_ptr<Tape::Storage>& Tape::spare() {
+  thread_local std::unique_ptr<Storage> storage;
+  return storage;
+}
+
+Tape::Tape(TapeOptions options)
+    : options_(options),
+      storage_(spare() != nullptr ? std::move(spare()) : std::make_unique<Storage>()),
+      records_(storage_->records),
+      entries_(storage_->entries),
+      known_(storage_->known),
+      observer_(std::in_place, *this) {}
+
 Tape::~Tape() {
+  constexpr std::size_t kMostRecords = 1 << 14;  // some MiB are worth keeping, not more
   // Values that die with the records are nobody's business.
   observer_.reset();
+  records_.clear();
+  entries_.clear();
+  known_.clear();
+  if (records_.capacity() <= kMostRecords) spare() = std::move(storage_);
 }
 
 void Tape::watch(const Tensor& x) {
@@ -37,10 +55,11 @@ bool Tape::begin_call(Operands in, uint64_t& wanted) {
   bool any = false;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i].has_value()) {
-      entries_.push_back({});
+      entries_.emplace_back();
       continue;
     }
-    Entry entry{.type = in[i].type()};
+    Entry& entry = entries_.emplace_back();
+    entry.type = in[i].type();
     if (Known* known = known_.find(TensorAccess::id_or_zero(in[i]))) {
       ++known->uses;  // keeps the entry while an expiring operand is overwritten
       entry.id = known->id;
@@ -49,7 +68,6 @@ bool Tape::begin_call(Operands in, uint64_t& wanted) {
       if (is_differentiable(entry.type->dtype()))
         wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
     }
-    entries_.push_back(std::move(entry));
   }
   if (!any) entries_.resize(first);
   return any;
@@ -66,17 +84,18 @@ void Tape::abandon_call(std::size_t first) noexcept {
 }
 
 void Tape::add_output(const Tensor& y, bool is_saved) {
-  Entry entry;
-  if (y.has_value()) {
-    const auto [known, is_new] = known_.insert(TensorAccess::id(y));
-    if (is_new) known->slot = next_slot_++;
-    known->record = static_cast<uint32_t>(records_.size());
-    entry = {known->id, y.type(), is_saved ? y : Tensor(), known->slot};
-  }
-  entries_.push_back(std::move(entry));
+  Entry& entry = entries_.emplace_back();
+  if (!y.has_value()) return;
+  const auto [known, is_new] = known_.insert(TensorAccess::id(y));
+  if (is_new) known->slot = next_slot_++;
+  known->record = static_cast<uint32_t>(records_.size());
+  entry.id = known->id;
+  entry.type = y.type();
+  if (is_saved) entry.saved = y;
+  entry.slot = known->slot;
 }
 
-void Tape::finish_call(Record record, std::size_t first) {
+void Tape::finish_call(Record&& record, std::size_t first) {
   record.first = static_cast<uint32_t>(first);
   record.outputs = static_cast<uint32_t>(entries_.size() - first) - record.inputs;
   records_.push_back(std::move(record));
@@ -87,8 +106,7 @@ void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> output
   if (!is_recording() || !should_record(inputs)) return;
   const std::size_t first = entries_.size();
   Record record{.where = where, .inputs = static_cast<uint32_t>(inputs.size())};
-  record.pullback =
-      std::make_shared<const ByPullback>(ByPullback{std::move(pullback), std::string(name)});
+  record.pullback = internal::make_ref<const ByPullback>(std::move(pullback), name);
   const OperandList list(inputs);
   begin_call(list.view(), record.wanted);
   for (const Tensor& y : outputs) add_output(y, false);
@@ -144,7 +162,7 @@ void Tape::drop_record(uint32_t index) noexcept {
   Record& r = records_[index];
   r.is_dead = true;
   ++dead_records_;
-  const std::shared_ptr<const ByPullback> pullback = std::move(r.pullback);
+  const internal::RefPtr<const ByPullback> pullback = std::move(r.pullback);
   for (const Entry& output : outputs_of(r)) erase_known(output.id);
   for (Entry& e : std::span(entries_.data() + r.first, r.inputs + r.outputs)) {
     e.saved.reset();  // what dies by this is queued in deaths_
@@ -226,39 +244,48 @@ void Tape::reset() {
   used_up_ = false;
 }
 
+Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                         Context& parent) {
+  collect();
+  const Busy busy(*this);
+  const std::size_t first = entries_.size();
+  uint64_t wanted = 0;
+  if (!begin_call(in, wanted)) return parent.execute(op, in, attrs, where);
+  try {
+    // Which values to keep is known before the call, since the call may overwrite expiring
+    // operands.
+    InlineVector<const Type*, 6> types;
+    for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
+    const internal::Reads reads =
+        internal::find_reads(op, attrs, {types.data(), types.size()}, wanted);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const bool is_read = (reads.operands >> std::min<std::size_t>(i, 63)) & 1;
+      if (is_read) entries_[first + i].saved = in[i];
+    }
+    Values out = parent.execute(op, in, attrs, where);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      add_output(out[i], (reads.results >> std::min<std::size_t>(i, 63)) & 1);
+    }
+    finish_call({.op = &op,
+                 .attrs = attrs,
+                 .where = where,
+                 .inputs = static_cast<uint32_t>(in.size()),
+                 .keeps_result = reads.results != 0,
+                 .wanted = wanted},
+                first);
+    return out;
+  } catch (...) {
+    abandon_call(first);
+    throw;
+  }
+}
+
 Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   if (!tape_.is_recording()) return parent_->execute(op, in, attrs, where);
   if (!internal::has_vjp(op) && op.def().lower != nullptr) {
     return lower(op, in, attrs, *this, where);
   }
-  tape_.collect();
-  const Tape::Busy busy(tape_);
-  const std::size_t first = tape_.entries_.size();
-  Tape::Record record{.op = &op, .where = where, .inputs = static_cast<uint32_t>(in.size())};
-  if (!tape_.begin_call(in, record.wanted)) return parent_->execute(op, in, attrs, where);
-  try {
-    // Which values to keep is known before the call, since the call may overwrite expiring
-    // operands.
-    InlineVector<const Type*, 6> types;
-    for (std::size_t i = 0; i < in.size(); ++i) types.push_back(tape_.entries_[first + i].type);
-    const internal::Reads reads =
-        internal::find_reads(op, attrs, {types.data(), types.size()}, record.wanted);
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      const bool is_read = (reads.operands >> std::min<std::size_t>(i, 63)) & 1;
-      if (is_read) tape_.entries_[first + i].saved = in[i];
-    }
-    Values out = parent_->execute(op, in, attrs, where);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      tape_.add_output(out[i], (reads.results >> std::min<std::size_t>(i, 63)) & 1);
-    }
-    record.attrs = attrs;
-    record.keeps_result = reads.results != 0;
-    tape_.finish_call(std::move(record), first);
-    return out;
-  } catch (...) {
-    tape_.abandon_call(first);
-    throw;
-  }
+  return tape_.record_call(op, in, attrs, where, *parent_);
 }
 
 }  // namespace etude

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "etude/base/ref_ptr.h"
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
 #include "etude/runtime/value_table.h"
@@ -28,7 +29,7 @@ using Pullback = std::function<std::vector<Tensor>(std::span<const Tensor> outpu
 // confined to the thread that made it, until freeze().
 class Tape final {
  public:
-  explicit Tape(TapeOptions options = {}) : options_(options), observer_(std::in_place, *this) {}
+  explicit Tape(TapeOptions options = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
   ~Tape();
@@ -105,7 +106,8 @@ class Tape final {
     Tensor saved = {};           // absent: the rule does not read it
     uint32_t slot = 0;
   };
-  struct ByPullback {
+  struct ByPullback final : internal::RefCounted {
+    ByPullback(Pullback f, std::string_view text) : run(std::move(f)), name(text) {}
     Pullback run;
     std::string name;
   };
@@ -120,7 +122,7 @@ class Tape final {
     bool is_dead = false;
     bool keeps_result = false;
     uint64_t wanted = 0;  // bit i: operand i; bit 63 stands for all from 63 on
-    std::shared_ptr<const ByPullback> pullback = {};
+    internal::RefPtr<const ByPullback> pullback = {};
   };
   struct Observer final : internal::ValueObserver {
     explicit Observer(Tape& t) : tape(t) {}
@@ -144,7 +146,9 @@ class Tape final {
   // Takes back what begin_call appended.
   void abandon_call(std::size_t first) noexcept;
   void add_output(const Tensor& y, bool is_saved);
-  void finish_call(Record record, std::size_t first);
+  void finish_call(Record&& record, std::size_t first);
+  Values record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                     Context& parent);
 
   // Deaths are worked off one by one, and later while a call or a sweep is under way.
   void value_died(uint64_t id) noexcept;
@@ -161,12 +165,25 @@ class Tape final {
   void seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
             std::span<const Tensor> seeds) const;
   void sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source);
+  // The rule of a plain element-wise call, with the same bits as run_rule(); false if it is not
+  // one.
+  bool run_simple(const Record& record, Tensor& ct, Values& back) const;
+  static void locate(const Record& record, Error& error);
   Values run_rule(const Record& record, std::span<const Tensor> cotangents) const;
 
+  // What grows. A tape hands it, emptied, to the next one on its thread.
+  struct Storage {
+    std::vector<Record> records;
+    std::vector<Entry> entries;
+    internal::ValueTable known;
+  };
+  static std::unique_ptr<Storage>& spare();
+
   TapeOptions options_;
-  std::vector<Record> records_;
-  std::vector<Entry> entries_;
-  internal::ValueTable known_;
+  std::unique_ptr<Storage> storage_;
+  std::vector<Record>& records_;
+  std::vector<Entry>& entries_;
+  internal::ValueTable& known_;
   uint32_t next_slot_ = 0;
   std::size_t dead_records_ = 0;
   std::size_t next_collect_ = 1024;

@@ -5,6 +5,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/registry.h"
+#include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/tape.h"
 
@@ -42,7 +43,7 @@ void add_to(Tensor& slot, Tensor&& g) {
 
 Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) const {
   try {
-    if (record.pullback != nullptr) {
+    if (record.pullback) {
       std::vector<Tensor> back = record.pullback->run(cotangents);
       ETUDE_REQUIRE(
           back.size() == record.inputs,
@@ -79,11 +80,34 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
                                   record.attrs,
                                   record.wanted});
   } catch (Error& error) {
-    const std::string_view name = record.op != nullptr            ? record.op->name()
-                                  : record.pullback->name.empty() ? "custom_gradient"
-                                                                  : record.pullback->name;
-    error.name_op(fmt::format("gradient of {}", name));
-    error.locate(record.where);
+    locate(record, error);
+    throw;
+  }
+}
+
+void Tape::locate(const Record& record, Error& error) {
+  const std::string_view name = record.op != nullptr            ? record.op->name()
+                                : record.pullback->name.empty() ? "custom_gradient"
+                                                                : record.pullback->name;
+  error.name_op(fmt::format("gradient of {}", name));
+  error.locate(record.where);
+}
+
+bool Tape::run_simple(const Record& record, Tensor& ct, Values& back) const {
+  if (record.op == nullptr || record.op->def().kind != Kind::kElementwise) return false;
+  const std::size_t size = record.inputs + record.outputs;
+  constexpr std::size_t kMost = 4;
+  if (size > kMost || options_.persistent) return false;
+  const Tensor* values[kMost];
+  const Entry* entries = entries_.data() + record.first;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (entries[i].type == nullptr) return false;
+    values[i] = entries[i].saved.has_value() ? &entries[i].saved : &entries[i].type->ghost();
+  }
+  try {
+    return internal::run_partials(*record.op, {values, size}, ct, record.wanted, back);
+  } catch (Error& error) {
+    locate(record, error);
     throw;
   }
 }
@@ -128,8 +152,11 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
     }
     if (any) {
       // Rules that are recorded on this very tape may move its records.
-      Values back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
-                                        : run_rule(records_[k], {cts.data(), cts.size()});
+      Values back;
+      if (!run_simple(records_[k], cts[0], back)) {
+        back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
+                                   : run_rule(records_[k], {cts.data(), cts.size()});
+      }
       const std::span<Entry> inputs = inputs_of(records_[k]);
       for (std::size_t i = 0; i < back.size(); ++i) {
         if (!back[i].has_value() || inputs[i].id == 0) continue;
@@ -147,7 +174,7 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
     if (options_.persistent) continue;
     for (Entry& e : inputs_of(records_[k])) e.saved.reset();
     for (Entry& e : outputs_of(records_[k])) e.saved.reset();
-    records_[k].pullback.reset();
+    records_[k].pullback = {};
   }
 }
 
@@ -162,6 +189,8 @@ std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
                 "output_gradients has {} entries for {} targets. Give one per target, or none",
                 seeds.size(), targets.size());
   std::vector<Tensor> out(sources.size());
+  // Once for all rules rather than for each of their calls.
+  const FloatModeScope float_mode;
   if (!options_.persistent) used_up_ = true;
   // A frozen tape may be swept by several threads: nothing of it changes.
   std::optional<Busy> busy;

@@ -3,6 +3,7 @@
 // looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -58,9 +59,16 @@ class ValueTable {
     places_[hole] = KnownValue{};
     --size_;
   }
+  // Keeps its room unless that is large.
   void clear() noexcept {
-    places_.clear();
-    size_ = mask_ = 0;
+    constexpr std::size_t kKept = 1 << 12;
+    if (places_.size() > kKept) {
+      places_ = {};
+      mask_ = 0;
+    } else if (size_ > 0) {
+      std::fill(places_.begin(), places_.end(), KnownValue{});
+    }
+    size_ = 0;
   }
   std::size_t size() const noexcept { return size_; }
 
