@@ -27,7 +27,7 @@ struct LeNet {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   std::int64_t epochs = 10, steps = -1;
   std::uint64_t seed = 1;
   int threads = 0;
@@ -38,35 +38,41 @@ int main(int argc, char** argv) {
   app.add_option("--seed", seed, "of weights and order");
   app.add_option("--threads", threads, "default: all processors; results do not depend on it");
   app.add_option("--save", save, "where the checkpoint goes");
-  app.add_option("--resume", resume, "checkpoint to go on from");
+  app.add_option("--resume", resume, "checkpoint to go on from; same --epochs and --seed as then");
   CLI11_PARSE(app, argc, argv);
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  std::signal(SIGINT, [](int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+  });
   set_thread_count(threads);
   set_seed(seed);
 
   const data::FashionMnist images = data::fashion_mnist();
   data::Epochs data(images.train, {.batch = 128, .seed = seed});
   LeNet model;
-  optim::AdamW optimizer(
-      {.lr = optim::cosine(3e-3, epochs * data.steps_per_epoch()), .weight_decay = 0.01});
+  optim::AdamW optimizer({.lr = optim::cosine(3e-3, epochs * data.steps_per_epoch())});
   const auto& loss = nn::softmax_cross_entropy;
   const auto evaluate = [&] { return nn::evaluate(model, data::batches(images.test, 500), loss); };
   if (!resume.empty()) io::load_checkpoint(resume, model, optimizer, data);
   std::puts(nn::summary(model, {1, 28, 28, 1}).to_string().c_str());
 
   const nn::Callback stop = [&](nn::Event event, nn::FitState& state) {
-    if (event == nn::Event::kBatchEnd && (interrupted || --steps == 0)) {
-      state.cancel = nn::Cancel::kFit;
-    }
+    const bool ends = event == nn::Event::kBatchEnd && (interrupted || --steps == 0);
+    if (ends) state.cancel = nn::Cancel::kFit;
   };
   const nn::History history =
       nn::fit(model, optimizer, data, loss,
               {.epochs = epochs, .validation = evaluate, .callbacks = {nn::progress(), stop}});
   io::save_checkpoint(save, model, optimizer, data);
-  if (history.was_cancelled) std::printf("\nstopped; go on with --resume %s\n", save.c_str());
-
-  std::printf("\nloss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());
+  std::printf("loss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());
+  if (history.was_cancelled) {
+    std::printf("stopped; go on with --resume %s\n", save.c_str());
+    return 0;
+  }
   const nn::Evaluation result = evaluate();
   std::printf("%s\n", result.confusion.to_string(data::kFashionMnistClasses).c_str());
   std::printf("test accuracy %.4f\n", result.accuracy);
+} catch (const Error& error) {
+  std::fprintf(stderr, "lenet: %s\n", error.what());
+  return 1;
 }

@@ -54,11 +54,16 @@ struct RunOptions {
   bool gradient = false;
 };
 
+// No file: no tensors.
+io::NamedTensors load_inputs(const fs::path& file) {
+  return file.empty() ? io::NamedTensors{} : io::load_safetensors(file).tensors;
+}
+
 void run_one(const RunOptions& options) {
   ETUDE_REQUIRE(!options.op.empty(), "which op? etude ops run NAME --inputs FILE --output FILE");
-  const TensorMap inputs = options.inputs.empty() ? TensorMap{} : load_tensors(options.inputs);
+  const io::NamedTensors inputs = load_inputs(options.inputs);
   const OpRun run{options.op, parse_json(options.attrs), "", options.gradient};
-  save_tensors(options.output, run_op(run, inputs));
+  io::save_safetensors(options.output, run_op(run, inputs));
 }
 
 template <class T>
@@ -74,7 +79,8 @@ T field(const Json& json, const char* key, T otherwise) {
 
 // One case: {"id": "a", "op": "add", "attrs": {}, "gradient": true}; its tensors are "a/x1", ...
 // Its results go to `out` as "a/y", ... What fails is an entry of the report.
-Json run_case(const Json& json, std::size_t index, const TensorMap& inputs, TensorMap& out) {
+Json run_case(const Json& json, std::size_t index, const io::NamedTensors& inputs,
+              io::NamedTensors& out) {
   Json report = {{"id", std::to_string(index)}};
   try {
     ETUDE_REQUIRE(json.is_object(),
@@ -107,29 +113,35 @@ void run_cases(const RunOptions& options) {
   const auto named = field<std::string>(file, "inputs", options.inputs);
   const fs::path source =
       named.empty() ? fs::path() : fs::path(options.cases).parent_path() / named;
-  const TensorMap inputs = source.empty() ? TensorMap{} : load_tensors(source);
-  TensorMap out;
+  const io::NamedTensors inputs = load_inputs(source);
+  io::NamedTensors out;
   Json report = Json::array();
   for (std::size_t i = 0; i < file["cases"].size(); ++i)
     report.push_back(run_case(file["cases"][i], i, inputs, out));
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace);
   const bool folder = fs::is_directory(options.output);
-  save_tensors(folder ? fs::path(options.output) / "results.safetensors" : fs::path(options.output),
-               out);
+  io::save_safetensors(
+      folder ? fs::path(options.output) / "results.safetensors" : fs::path(options.output), out);
   if (folder)
     std::ofstream(fs::path(options.output) / "results.json") << text << "\n";
   else
     fmt::print("{}\n", text);
 }
 
-void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only, std::string& shown) {
+void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only,
+                      std::vector<std::string>& shown) {
   CLI::App* ops = app.add_subcommand("ops", "op records")->require_subcommand(1);
   CLI::App* list = ops->add_subcommand("list", "all ops, with kind and meaning");
   list->add_flag("--names", names_only, "names only");
   list->callback([&] { list_ops(names_only); });
-  CLI::App* show = ops->add_subcommand("show", "the record of one op");
+  CLI::App* show = ops->add_subcommand("show", "the records of ops");
   show->add_option("NAME", shown)->required();
-  show->callback([&] { show_op(shown); });
+  show->callback([&] {
+    for (const std::string& name : shown) {
+      if (&name != &shown.front()) fmt::print("\n");
+      show_op(name);
+    }
+  });
   CLI::App* run = ops->add_subcommand("run", "runs an op on tensors of a safetensors file");
   run->add_option("NAME", options.op, "the op");
   run->add_option("--inputs", options.inputs, "safetensors file with the operands by name");
@@ -148,7 +160,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   RunOptions options;
   bool names_only = false;
-  std::string shown;
+  std::vector<std::string> shown;
   add_ops_commands(app, options, names_only, shown);
   try {
     app.parse(argc, argv);

@@ -75,7 +75,7 @@ AttrValue attr_from(const AttrDef& def, const Json& json) {
 
 class Operands {
  public:
-  Operands(const Op& op, const OpRun& run, const TensorMap& tensors)
+  Operands(const Op& op, const OpRun& run, const io::NamedTensors& tensors)
       : run_(run), tensors_(tensors) {
     for (const OperandDef& def : op.def().operands) {
       if (def.variadic)
@@ -129,7 +129,7 @@ class Operands {
   }
 
   const OpRun& run_;
-  const TensorMap& tensors_;
+  const io::NamedTensors& tensors_;
 };
 
 std::vector<std::string> result_names(const Op& op, std::size_t count) {
@@ -145,7 +145,7 @@ std::vector<std::string> result_names(const Op& op, std::size_t count) {
 }
 
 void add_gradients(Tape& tape, const Values& y, const std::vector<std::string>& names,
-                   const Operands& operands, TensorMap& out) {
+                   const Operands& operands, io::NamedTensors& out) {
   std::vector<Tensor> seeds;
   for (std::size_t i = 0; i < y.size(); ++i) seeds.push_back(operands.cotangent(names[i]));
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -194,7 +194,7 @@ Attrs attrs_from_json(const Op& op, const Json& json) {
   return op.attrs_by_name(values);
 }
 
-TensorMap run_op(const OpRun& run, const TensorMap& tensors) {
+io::NamedTensors run_op(const OpRun& run, const io::NamedTensors& tensors) {
   const Op& op = Registry::global().at(run.op);
   const Attrs attrs = attrs_from_json(op, run.attrs);
   const Operands operands(op, run, tensors);
@@ -210,7 +210,7 @@ TensorMap run_op(const OpRun& run, const TensorMap& tensors) {
   const Values y = execute(op, list.view(), attrs, {});
   context.reset();
   const std::vector<std::string> names = result_names(op, y.size());
-  TensorMap out;
+  io::NamedTensors out;
   for (std::size_t i = 0; i < y.size(); ++i) out.emplace(names[i], to_dense(y[i]));
   if (run.gradient) add_gradients(tape, y, names, operands, out);
   return out;

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/core/op.h"
-#include "tools/tensor_file.h"
+#include "etude/io/safetensors.h"
 
 namespace etude::tools {
 
@@ -30,6 +30,6 @@ struct OpRun {
   bool gradient = false;  // also "grad/x" for each operand; cotangents "ct/y", ones if missing
 };
 // The results by name ("y", or "ys/0", ...), and gradients. The op's errors pass through.
-TensorMap run_op(const OpRun& run, const TensorMap& tensors);
+io::NamedTensors run_op(const OpRun& run, const io::NamedTensors& tensors);
 
 }  // namespace etude::tools

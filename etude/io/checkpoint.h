@@ -27,15 +27,16 @@ NamedTensors take_below(NamedTensors& all, const std::string& prefix);
 void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors& part);
 }  // namespace internal
 
-// throws: as save_safetensors.
+// `metadata` is kept beside the tensors. throws: as save_safetensors.
 template <class Model, class Optimizer, class Data>
 void save_checkpoint(const std::filesystem::path& path, const Model& model,
-                     const Optimizer& optimizer, const Data& data) {
+                     const Optimizer& optimizer, const Data& data, Metadata metadata = {}) {
   NamedTensors all;
   internal::add_below(all, "model", named_tensors(model));
   internal::add_below(all, "optimizer", optimizer.state());
   internal::add_run(all, data.position().epoch, data.position().step);
-  save_safetensors(path, all, {{"etude.checkpoint", "1"}});
+  metadata["etude.checkpoint"] = "1";
+  save_safetensors(path, all, metadata);
 }
 
 // Restores all of it. The model, the optimiser's options and the data must be made as for the run

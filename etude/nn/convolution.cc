@@ -39,35 +39,37 @@ Conv2D::Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
   if (options.bias) bias = options.bias_init({out});
 }
 
-Tensor Conv2D::operator()(const Tensor& x) const {
-  detail::require_input("Conv2D", x, 4, filter.shape()[2] * groups_, filter, "filter");
-  Tensor y = conv2d(x, filter,
-                    {.strides = strides_,
-                     .padding = padding_,
-                     .explicit_padding = explicit_padding_,
-                     .dilations = dilations_,
-                     .groups = groups_,
-                     .bias = bias});
-  if (activation_) y = activation_(y);
-  return detail::observed(this, "Conv2D", std::move(y));
+Tensor Conv2D::operator()(const Tensor& x, CallSite where) const {
+  return detail::run_layer(this, "Conv2D", where, [&] {
+    detail::require_input(x, 4, filter.shape()[2] * groups_, filter, "filter");
+    return activation_(conv2d({x, where}, filter,
+                              {.strides = strides_,
+                               .padding = padding_,
+                               .explicit_padding = explicit_padding_,
+                               .dilations = dilations_,
+                               .groups = groups_,
+                               .bias = bias}));
+  });
 }
 
 MaxPool2D::MaxPool2D(IntList window, PoolOptions options)
     : window_(pair_of(window, "MaxPool2D")), options_(std::move(options)) {}
-Tensor MaxPool2D::operator()(const Tensor& x) const {
-  detail::require_input("MaxPool2D", x, 4, -1, {}, "");
-  return detail::observed(
-      this, "MaxPool2D",
-      max_pool2d(x, window_, {.strides = options_.strides, .padding = options_.padding}));
+Tensor MaxPool2D::operator()(const Tensor& x, CallSite where) const {
+  return detail::run_layer(this, "MaxPool2D", where, [&] {
+    detail::require_input(x, 4, -1, {}, "");
+    return max_pool2d({x, where}, window_,
+                      {.strides = options_.strides, .padding = options_.padding});
+  });
 }
 
 AvgPool2D::AvgPool2D(IntList window, PoolOptions options)
     : window_(pair_of(window, "AvgPool2D")), options_(std::move(options)) {}
-Tensor AvgPool2D::operator()(const Tensor& x) const {
-  detail::require_input("AvgPool2D", x, 4, -1, {}, "");
-  return detail::observed(
-      this, "AvgPool2D",
-      avg_pool2d(x, window_, {.strides = options_.strides, .padding = options_.padding}));
+Tensor AvgPool2D::operator()(const Tensor& x, CallSite where) const {
+  return detail::run_layer(this, "AvgPool2D", where, [&] {
+    detail::require_input(x, 4, -1, {}, "");
+    return avg_pool2d({x, where}, window_,
+                      {.strides = options_.strides, .padding = options_.padding});
+  });
 }
 
 }  // namespace etude::nn

@@ -37,7 +37,7 @@ class Conv2D {
   Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
          const Conv2DOptions& options = {});
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
   Tensor bias;  // absent if the options say so
@@ -59,7 +59,7 @@ struct PoolOptions {
 class MaxPool2D {
  public:
   explicit MaxPool2D(IntList window, PoolOptions options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(MaxPool2D);
 
  private:
@@ -71,7 +71,7 @@ class MaxPool2D {
 class AvgPool2D {
  public:
   explicit AvgPool2D(IntList window, PoolOptions options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(AvgPool2D);
 
  private:

@@ -21,6 +21,7 @@
 #include "etude/core/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/metrics.h"
+#include "etude/nn/parts.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -124,14 +125,14 @@ Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const T
 // One batch; false if training ends here.
 template <class Model, class Optimizer, class Batch, class Loss>
 bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch,
-               const Loss& loss) {
+               const Loss& loss, CallSite where) {
   run.state().batch_size = batch.inputs.shape()[0];
   if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
     const PhaseScope training(Phase::kTraining);
     Tensor predicted;
     auto [value, gradients] = value_with_gradient(
         [&](const Model& m) {
-          predicted = m(batch.inputs);
+          predicted = call_model(m, batch.inputs, where);
           return call_loss(loss, predicted, batch.labels);
         },
         model);
@@ -154,10 +155,11 @@ bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& bat
 // nn::softmax_cross_entropy, {.epochs = 10}). After a callback has called off the run, everything
 // is as after the last finished batch: saved then, it can be resumed bit for bit.
 //
-// throws: what model, loss, optimiser, data and callbacks throw.
+// throws: what model, loss, optimiser, data and callbacks throw; errors of layers name their path
+//         in the model.
 template <class Model, class Optimizer, class Data, class Loss>
 History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
-            const FitOptions& options = {}) {
+            const FitOptions& options = {}, CallSite where = CallSite::here()) {
   detail::FitRun run(options, data.steps_per_epoch());
   run.emit(Event::kFitStart, Cancel::kFit);
   while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
@@ -167,13 +169,14 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
         run.emit(Event::kTrainingStart, Cancel::kPart)) {
       bool goes_on = true;
       while (goes_on && data.position().epoch == epoch) {
-        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss);
+        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss, where);
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }
-    run.end_epoch();
+    // Before the end is told, so that what is saved then goes on with the next epoch.
     const bool was_cut_short = data.position().epoch == epoch;
     if (was_cut_short && !run.is_cancelled(Cancel::kFit)) data.seek({epoch + 1, 0});
+    run.end_epoch();
   }
   run.emit(Event::kFitEnd, Cancel::kFit);
   run.state().history.was_cancelled = run.is_cancelled(Cancel::kFit);
@@ -183,12 +186,13 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
 // Loss and, for classes, accuracy and confusion of a model on batches, in the inference phase.
 // `batches` is a range whose elements have `inputs` and `labels`: data::batches(test, 500).
 template <class Model, class Batches, class Loss>
-Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss) {
+Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss,
+                    CallSite where = CallSite::here()) {
   const PhaseScope inference(Phase::kInference);
   Evaluation out;
   Mean mean;
   for (const auto& batch : batches) {
-    const Tensor predicted = model(batch.inputs);
+    const Tensor predicted = detail::call_model(model, batch.inputs, where);
     mean.update(detail::call_loss(loss, predicted, batch.labels).template item<double>(),
                 static_cast<double>(batch.inputs.shape()[0]));
     if (detail::has_classes(predicted, batch.labels)) {

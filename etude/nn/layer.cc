@@ -3,30 +3,77 @@
 
 #include "etude/base/check.h"
 
-namespace etude::nn::detail {
+namespace etude::nn {
+namespace {
+
+// What an error says, without its line.
+std::string text_of(const Error& error) {
+  const std::string text = error.what();
+  return error.is_located() ? text.substr(0, text.rfind("\n  at ")) : text;
+}
+
+std::string message_of(const std::string& path, const std::string& kind, const Error& cause) {
+  return path.empty() ? fmt::format("{}: {}", kind, text_of(cause))
+                      : fmt::format("{} ({}): {}", path, kind, text_of(cause));
+}
+
+}  // namespace
+
+LayerError::LayerError(const void* layer, std::string kind, const Error& cause, CallSite where)
+    : Error(cause.code(), message_of("", kind, cause)),
+      layer_(layer),
+      kind_(std::move(kind)),
+      cause_(cause) {
+  cause_.locate(where);
+  locate(cause_.where());
+}
+
+LayerError::LayerError(const LayerError& error, std::string path)
+    : Error(error.code(), message_of(path, error.kind_, error.cause_)),
+      layer_(error.layer_),
+      kind_(error.kind_),
+      path_(std::move(path)),
+      indices_(error.indices_),
+      cause_(error.cause_) {
+  locate(cause_.where());
+}
+
+LayerError LayerError::inside(const char* container, std::size_t index) const {
+  const std::string indices = fmt::format("[{}]{}", index, indices_);
+  LayerError out(*this, container + indices);
+  out.indices_ = indices;
+  return out;
+}
+
+LayerError LayerError::with_path(std::string path) const { return {*this, std::move(path)}; }
+
+namespace detail {
 
 LayerObserver*& layer_observer() {
   thread_local LayerObserver* observer = nullptr;
   return observer;
 }
 
-Tensor observed(const void* layer, const char* kind, Tensor result) {
-  if (LayerObserver* observer = layer_observer()) observer->called(layer, kind, result.shape());
-  return result;
+Error restated(const Error& error, const std::string& name, CallSite where) {
+  Error out(error.code(), name + ": " + text_of(error));
+  out.locate(where);
+  return out;
 }
 
-void require_input(const char* layer, const Tensor& x, int rank, std::int64_t features,
-                   const Tensor& parameter, const char* parameter_name) {
+void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
+                   const char* parameter_name) {
   const bool rank_fits = rank >= 0 ? x.rank() == rank : x.rank() >= -rank;
   const bool fits = rank_fits && (features < 0 || x.shape()[x.rank() - 1] == features);
   if (fits) return;
-  std::string needed = fmt::format("{}{} axes", rank < 0 ? "at least " : "", std::abs(rank));
+  std::string needed = fmt::format("{}{} {}", rank < 0 ? "at least " : "", std::abs(rank),
+                                   std::abs(rank) == 1 ? "axis" : "axes");
   if (features >= 0) needed += fmt::format(", the last of size {}", features);
   if (parameter.has_value()) {
     needed += fmt::format(" (its {} has shape {})", parameter_name, parameter.shape().to_string());
   }
-  ETUDE_THROW(kInvalidArgument, "{}: the input has shape {}, but the layer needs {}", layer,
+  ETUDE_THROW(kInvalidArgument, "the input has shape {}, but the layer needs {}",
               x.shape().to_string(), needed);
 }
 
-}  // namespace etude::nn::detail
+}  // namespace detail
+}  // namespace etude::nn

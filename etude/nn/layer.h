@@ -9,11 +9,14 @@
 //   };
 #pragma once
 
+#include <concepts>
 #include <functional>
-#include <memory>
 #include <string>
+#include <utility>
 
 #include "etude/base/call_site.h"
+#include "etude/base/error.h"
+#include "etude/core/arg.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
@@ -21,8 +24,52 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// A function of tensors, such as nn::relu; empty means the identity.
-using Activation = std::function<Tensor(const Tensor&)>;
+// A function of tensors: an op such as nn::relu, one with options such as nn::gelu, which keep
+// their defaults, or any callable. Empty means the identity.
+class Activation {
+ public:
+  Activation() = default;
+  template <class Options>
+  Activation(Tensor (*op)(const Arg&, const Options&))  // NOLINT(google-explicit-constructor)
+      : function_([op](const Tensor& x) { return op(x, Options{}); }) {}
+  template <class F>
+  requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Activation>)
+      Activation(F function)  // NOLINT(google-explicit-constructor): any callable is one
+      : function_(std::move(function)) {}
+
+  Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
+  bool is_empty() const { return !function_; }
+
+ private:
+  std::function<Tensor(const Tensor&)> function_;
+};
+
+// An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
+// The path is that of summaries and checkpoints where the model is known (fit, evaluate, infer,
+// summary); where layers are only called one after the other it counts them, "Sequential[2]".
+class LayerError : public Error {
+ public:
+  // Keeps code, text and, if there is one, the line of `cause`; else takes `where`.
+  LayerError(const void* layer, std::string kind, const Error& cause, CallSite where);
+
+  // Which object failed; compared only.
+  const void* layer() const noexcept { return layer_; }
+  const std::string& kind() const noexcept { return kind_; }
+  const std::string& path() const noexcept { return path_; }
+
+  // The same error of the element `index` of a container of this kind.
+  LayerError inside(const char* container, std::size_t index) const;
+  // The same error with the path of the layer in its model.
+  LayerError with_path(std::string path) const;
+
+ private:
+  LayerError(const LayerError& error, std::string path);
+
+  const void* layer_;
+  std::string kind_, path_;
+  std::string indices_;  // within containers: "[2][0]"
+  Error cause_;
+};
 
 namespace detail {
 
@@ -35,13 +82,40 @@ class LayerObserver {
 // Of this thread; null while nobody watches.
 LayerObserver*& layer_observer();
 
-// Tells the observer, if there is one, and passes the result on.
-Tensor observed(const void* layer, const char* kind, Tensor result);
+// Runs the work of a layer that was called at `where`: tells the observer of its result, and gives
+// errors the layer's name. throws: LayerError for every Error.
+template <class Fn>
+Tensor run_layer(const void* layer, const char* kind, CallSite where, const Fn& fn) {
+  try {
+    Tensor result = fn();
+    if (LayerObserver* observer = layer_observer()) observer->called(layer, kind, result.shape());
+    return result;
+  } catch (const LayerError&) {
+    throw;
+  } catch (const Error& error) {
+    throw LayerError(layer, kind, error, where);
+  }
+}
 
-// throws: kInvalidArgument naming the layer, what it needs and the shape of x, unless x has `rank`
-//         axes (rank < 0: at least -rank) and its last one has `features` (any if negative).
-void require_input(const char* layer, const Tensor& x, int rank, std::int64_t features,
-                   const Tensor& parameter, const char* parameter_name);
+// Calls anything that is used as a layer, and passes on where it was called.
+template <class Layer>
+Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
+  if constexpr (std::is_invocable_v<const Layer&, const Tensor&, CallSite>) {
+    return layer(x, where);
+  } else if constexpr (std::same_as<Layer, Tensor (*)(const Arg&)>) {
+    return layer(Arg(x, where));
+  } else {
+    return layer(x);
+  }
+}
+
+// The same error with `name` in front, located at `where`.
+Error restated(const Error& error, const std::string& name, CallSite where);
+
+// throws: kInvalidArgument saying what is needed and the shape of x, unless x has `rank` axes
+//         (rank < 0: at least -rank) and its last one has `features` (any if negative).
+void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
+                   const char* parameter_name);
 
 }  // namespace detail
 }  // namespace nn

@@ -27,7 +27,7 @@ class Dense {
  public:
   Dense(std::int64_t in, std::int64_t out, const DenseOptions& options = {});
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor weight;
   Tensor bias;  // absent if the options say so
@@ -41,7 +41,7 @@ class Dense {
 class Function {
  public:
   explicit Function(Activation function);  // throws: kInvalidArgument for an empty function
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Function);
 
  private:
@@ -51,7 +51,7 @@ class Function {
 // [n, ..] to [n, product of the rest].
 class Flatten {
  public:
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Flatten);
 };
 
@@ -59,7 +59,7 @@ class Flatten {
 class Reshape {
  public:
   explicit Reshape(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {}
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Reshape);
 
  private:
@@ -73,7 +73,7 @@ class Reshape {
 class Dropout {
  public:
   explicit Dropout(double p);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Dropout);
 
  private:

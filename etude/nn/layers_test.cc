@@ -45,7 +45,7 @@ TEST(Dense, IsAProductPlusBias) {
   EXPECT_NE(failure([&] {
               dense(Tensor({{1.0, 2.0, 3.0}}));
             })
-                .find("Dense: the input has shape [1,3], but the layer needs at least 1 axes, the "
+                .find("Dense: the input has shape [1,3], but the layer needs at least 1 axis, the "
                       "last of size 2 (its weight has shape [2,3])"),
             std::string::npos);
   EXPECT_NE(failure([] { Dense(0, 3); }).find("0 inputs and 3 outputs"), std::string::npos);

@@ -113,17 +113,18 @@ void Confusion::merge(const Confusion& other) {
 }
 
 std::string Confusion::to_string(std::span<const std::string_view> names) const {
-  const auto name = [&](std::int64_t k) {
+  // Rows carry number and name, columns the number: a table of ten classes fits a terminal.
+  const auto label_text = [&](std::int64_t k) {
     const auto i = static_cast<std::size_t>(k);
-    return i < names.size() ? std::string(names[i]) : std::to_string(k);
+    return i < names.size() ? fmt::format("{:>2} {}", k, names[i]) : fmt::format("{:>2}", k);
   };
   std::size_t width = 6;
-  for (std::int64_t k = 0; k < classes_; ++k) width = std::max(width, name(k).size() + 1);
-  std::string text = fmt::format("{:<{}}", "", width);
-  for (std::int64_t k = 0; k < classes_; ++k) text += fmt::format("{:>6.5}", name(k));
+  for (std::int64_t k = 0; k < classes_; ++k) width = std::max(width, label_text(k).size() + 1);
+  std::string text = fmt::format("{:<{}}", "label", width);
+  for (std::int64_t k = 0; k < classes_; ++k) text += fmt::format("{:>6}", k);
   text += "  recall\n";
   for (std::int64_t label = 0; label < classes_; ++label) {
-    text += fmt::format("{:<{}}", name(label), width);
+    text += fmt::format("{:<{}}", label_text(label), width);
     for (std::int64_t k = 0; k < classes_; ++k) {
       const std::int64_t n = count(label, k);
       text += n > 0 ? fmt::format("{:>6}", n) : fmt::format("{:>6}", ".");

@@ -18,10 +18,10 @@ BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options) : o
 
 // The shape [1, .., features, .., 1] that lays a parameter along its axis.
 Shape BatchNorm::parameter_shape(const Tensor& x) const {
-  detail::require_input("BatchNorm", x, -2, -1, scale, "scale");
+  detail::require_input(x, -2, -1, scale, "scale");
   const int axis = normalize_axis(options_.axis, x.rank());
   ETUDE_REQUIRE(x.shape()[axis] == scale.shape()[0],
-                "BatchNorm: the input has shape {} with {} features on axis {}, but the layer has "
+                "the input has shape {} with {} features on axis {}, but the layer has "
                 "{} (its scale has shape {})",
                 x.shape().to_string(), x.shape()[axis], axis, scale.shape()[0],
                 scale.shape().to_string());
@@ -32,42 +32,44 @@ Shape BatchNorm::parameter_shape(const Tensor& x) const {
   return shape;
 }
 
-BatchNorm::Moments BatchNorm::moments_of(const Tensor& x) const {
+BatchNorm::Moments BatchNorm::moments_of(const Tensor& x, CallSite where) const {
   const int axis = normalize_axis(options_.axis, x.rank());
   std::vector<std::int64_t> others;
   for (int i = 0; i < x.rank(); ++i) {
     if (i != axis) others.push_back(i);
   }
-  const Tensor mean = etude::mean(x, {.axis = others, .keepdims = true});
-  const Tensor away = x - mean;
+  const Tensor mean = etude::mean({x, where}, {.axis = others, .keepdims = true});
+  const Tensor away = Arg(x, where) - mean;
   return {mean, etude::mean(away * away, {.axis = others, .keepdims = true})};
 }
 
-Tensor BatchNorm::normalized(const Tensor& x, const Tensor& mean, const Tensor& variance) const {
+Tensor BatchNorm::normalized(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                             CallSite where) const {
   const Shape shape = parameter_shape(x);
   const Tensor factor = reshape(scale, shape) * rsqrt(reshape(variance, shape) + options_.epsilon);
-  return (x - reshape(mean, shape)) * factor + reshape(offset, shape);
+  return (Arg(x, where) - reshape(mean, shape)) * factor + reshape(offset, shape);
 }
 
-Tensor BatchNorm::operator()(const Tensor& x) const {
-  static_cast<void>(parameter_shape(x));
-  if (!is_training()) {
-    return detail::observed(this, "BatchNorm",
-                            normalized(x, running.value.mean, running.value.variance));
-  }
-  const Moments batch = moments_of(x);
-  return detail::observed(this, "BatchNorm", normalized(x, batch.mean, batch.variance));
+Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
+  return detail::run_layer(this, "BatchNorm", where, [&] {
+    static_cast<void>(parameter_shape(x));
+    if (!is_training()) return normalized(x, running.value.mean, running.value.variance, where);
+    const Moments batch = moments_of(x, where);
+    return normalized(x, batch.mean, batch.variance, where);
+  });
 }
 
-Tensor BatchNorm::train(const Tensor& x, BatchStatistics& statistics) const {
-  static_cast<void>(parameter_shape(x));
-  const Moments batch = moments_of(x);
-  const double rest = 1 - options_.momentum;
-  const Shape flat = scale.shape();
-  statistics.mean += (stop_gradient(reshape(batch.mean, flat)) - statistics.mean) * rest;
-  statistics.variance +=
-      (stop_gradient(reshape(batch.variance, flat)) - statistics.variance) * rest;
-  return detail::observed(this, "BatchNorm", normalized(x, batch.mean, batch.variance));
+Tensor BatchNorm::train(const Tensor& x, BatchStatistics& statistics, CallSite where) const {
+  return detail::run_layer(this, "BatchNorm", where, [&] {
+    static_cast<void>(parameter_shape(x));
+    const Moments batch = moments_of(x, where);
+    const double rest = 1 - options_.momentum;
+    const Shape flat = scale.shape();
+    statistics.mean += (stop_gradient(reshape(batch.mean, flat)) - statistics.mean) * rest;
+    statistics.variance +=
+        (stop_gradient(reshape(batch.variance, flat)) - statistics.variance) * rest;
+    return normalized(x, batch.mean, batch.variance, where);
+  });
 }
 
 }  // namespace etude::nn

@@ -33,10 +33,11 @@ class BatchNorm {
  public:
   explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {});
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   // As in the training phase; then statistics += (batch - statistics) * (1 - momentum). No
   // derivative flows through the statistics.
-  Tensor train(const Tensor& x, BatchStatistics& statistics) const;
+  Tensor train(const Tensor& x, BatchStatistics& statistics,
+               CallSite where = CallSite::here()) const;
 
   Tensor scale, offset;
   NoDerivative<BatchStatistics> running;  // mean 0 and variance 1 at first
@@ -47,8 +48,9 @@ class BatchNorm {
     Tensor mean, variance;
   };
   Shape parameter_shape(const Tensor& x) const;
-  Moments moments_of(const Tensor& x) const;
-  Tensor normalized(const Tensor& x, const Tensor& mean, const Tensor& variance) const;
+  Moments moments_of(const Tensor& x, CallSite where) const;
+  Tensor normalized(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                    CallSite where) const;
 
   BatchNormOptions options_;
 };

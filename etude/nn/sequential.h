@@ -15,23 +15,50 @@ namespace nn {
 
 namespace detail {
 
-template <class Layer>
-Tensor apply_layer(const Layer& layer, const Tensor& x) {
-  return layer(x);
-}
-template <class Layer>
-Tensor apply_layer(const std::vector<Layer>& layers, Tensor x) {
-  for (const Layer& layer : layers) x = apply_layer(layer, x);
-  return x;
-}
+// Applies layers in order and counts them, for errors: "Sequential[2] (Dense): ...".
+class LayerChain {
+ public:
+  LayerChain(const char* container, Tensor x, CallSite where)
+      : container_(container), x_(std::move(x)), where_(where) {}
+
+  template <class Layer>
+  void apply(const Layer& layer) {
+    try {
+      x_ = call_layer(layer, x_, where_);
+    } catch (const LayerError& error) {
+      throw error.inside(container_, index_);
+    }
+    ++index_;
+  }
+  template <class Layer>
+  void apply(const std::vector<Layer>& layers) {
+    LayerChain chain("vector", std::move(x_), where_);
+    try {
+      for (const Layer& layer : layers) chain.apply(layer);
+    } catch (const LayerError& error) {
+      throw error.inside(container_, index_);
+    }
+    x_ = std::move(chain.x_);
+    ++index_;
+  }
+  Tensor result() { return std::move(x_); }
+
+ private:
+  const char* container_;
+  Tensor x_;
+  CallSite where_;
+  std::size_t index_ = 0;
+};
 
 }  // namespace detail
 
-// The result of x through `layers`, from left to right.
+// The result of x through `layers`, from left to right. throws: what they throw; errors of layers
+// say which one: "sequenced[2] (Conv2D): ...".
 template <class... Layer>
-Tensor sequenced(Tensor x, const Layer&... layers) {
-  ((x = detail::apply_layer(layers, x)), ...);
-  return x;
+Tensor sequenced(const Arg& x, const Layer&... layers) {
+  detail::LayerChain chain("sequenced", etude::internal::materialize(x), x.where());
+  (chain.apply(layers), ...);
+  return chain.result();
 }
 
 // Any number of layers, functions, vectors of layers and further Sequentials, applied in order.
@@ -43,8 +70,10 @@ class Sequential {
  public:
   explicit Sequential(Layer... layer) : layers(std::move(layer)...) {}
 
-  Tensor operator()(const Tensor& x) const {
-    return std::apply([&](const Layer&... layer) { return sequenced(x, layer...); }, layers);
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    detail::LayerChain chain("Sequential", x, where);
+    std::apply([&](const Layer&... layer) { (chain.apply(layer), ...); }, layers);
+    return chain.result();
   }
 
   template <std::size_t i>

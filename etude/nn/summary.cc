@@ -68,21 +68,19 @@ Tensor SummaryScope::input(const Shape& shape) const {
   return etude::internal::make_ghost(intern_type(kFloat32, shape));
 }
 
-Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& result) const {
+Summary SummaryScope::finish(const PartFinder& found, const Tensor& result) const {
   Summary out;
   out.result = result.shape();
-  if (!parts.empty()) {
-    out.parameters = parts.front().parameters;
-    out.bytes = parts.front().bytes;
+  if (!found.parts.empty()) {
+    out.parameters = found.parts.front().parameters;
+    out.bytes = found.parts.front().bytes;
   }
   for (const State::Call& call : state_->calls) {
     LayerSummary layer{.path = "?", .kind = call.kind, .result = call.result};
-    // Of parts at one address the innermost one, which comes last, is the layer.
-    for (const Part& part : parts) {
-      if (part.address != call.layer) continue;
-      layer.path = part.path;
-      layer.parameters = part.parameters;
-      layer.bytes = part.bytes;
+    if (const Part* part = found.at(call.layer)) {
+      layer.path = part->path;
+      layer.parameters = part->parameters;
+      layer.bytes = part->bytes;
     }
     out.layers.push_back(std::move(layer));
   }

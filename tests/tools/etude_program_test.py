@@ -58,9 +58,11 @@ class EtudeTest(unittest.TestCase):
         self.assertIn("y = multiply(x1, x2)", shown.stdout)
 
     def test_every_record_can_be_shown(self):
-        for name in self.run_etude("ops", "list", "--names").stdout.split():
-            shown = self.run_etude("ops", "show", name)
-            self.assertEqual(shown.returncode, 0, name + ": " + shown.stderr)
+        names = self.run_etude("ops", "list", "--names").stdout.split()
+        shown = self.run_etude("ops", "show", *names)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for name in names:
+            self.assertRegex(shown.stdout, r"(?m)^(\w+ )?" + name.replace(".", r"\.") + r"\(")
 
     def test_unknown_op_names_the_nearest(self):
         shown = self.run_etude("ops", "show", "multiplx")

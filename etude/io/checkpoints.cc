@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/checkpoints.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "etude/base/check.h"
+
+namespace etude::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
+constexpr const char* kBestName = "best.safetensors";
+constexpr const char* kScore = "etude.best";  // metadata: the score of the best epoch
+
+struct Saved {
+  std::int64_t updates;
+  fs::path path;
+};
+
+// The number in "step-00000469.safetensors"; nothing for another name.
+std::optional<std::int64_t> updates_in(const std::string& name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
+  if (name.size() <= kPrefix.size() + kSuffix.size()) return {};
+  const char* end = name.data() + name.size() - kSuffix.size();
+  std::int64_t updates = 0;
+  const auto [rest, code] = std::from_chars(name.data() + kPrefix.size(), end, updates);
+  if (code != std::errc() || rest != end) return {};
+  return updates;
+}
+
+// The files of a folder, oldest first.
+std::vector<Saved> saved_in(const fs::path& folder) {
+  std::vector<Saved> out;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const auto updates = updates_in(entry.path().filename().string());
+    if (updates) out.push_back({*updates, entry.path()});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const Saved& a, const Saved& b) { return a.updates < b.updates; });
+  return out;
+}
+
+class Checkpoints {
+ public:
+  Checkpoints(fs::path folder, const CheckpointOptions& options, internal::CheckpointRun run)
+      : folder_(std::move(folder)), options_(options), run_(std::move(run)) {
+    ETUDE_REQUIRE(options_.every_steps >= 0 && options_.every_epochs >= 0 && options_.keep >= 0,
+                  "checkpoints: every_steps is {}, every_epochs is {} and keep is {}; none may be "
+                  "negative",
+                  options_.every_steps, options_.every_epochs, options_.keep);
+  }
+
+  void operator()(nn::Event event, const nn::FitState& state) {
+    if (event == nn::Event::kFitStart) {
+      start();
+    } else if (event == nn::Event::kBatchEnd) {
+      ++batches_;
+      if (options_.every_steps > 0 && batches_ % options_.every_steps == 0) save();
+    } else if (event == nn::Event::kEpochEnd) {
+      if (options_.every_epochs > 0 && (state.epoch + 1) % options_.every_epochs == 0) save();
+      if (options_.best != Best::kNone) keep_best(state);
+    } else if (event == nn::Event::kFitEnd) {
+      save();
+    }
+  }
+
+ private:
+  void start() {
+    std::error_code code;
+    fs::create_directories(folder_, code);
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, !code, "checkpoints: {}: the folder cannot be made: {}",
+                       folder_.string(), code.message());
+    const std::vector<Saved> files = saved_in(folder_);
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, files.empty() || files.back().updates <= run_.updates(),
+        "checkpoints: {} is further on than this run, which is at update {}. Load it with "
+        "load_checkpoint(*newest_checkpoint(folder), ...), or take another folder",
+        files.back().path.string(), run_.updates());
+    last_ = -1;
+    batches_ = 0;
+    losses_ = 0;
+    best_ = -INFINITY;
+    const fs::path best = folder_ / kBestName;
+    if (options_.best == Best::kNone || !fs::exists(best)) return;
+    const Metadata metadata = load_safetensors(best).metadata;
+    const auto score = metadata.find(kScore);
+    if (score != metadata.end()) best_ = std::strtod(score->second.c_str(), nullptr);
+  }
+
+  void save() {
+    const std::int64_t updates = run_.updates();
+    if (updates == last_) return;
+    run_.save(folder_ / fmt::format("{}{:08}{}", kPrefix, updates, kSuffix), {});
+    last_ = updates;
+    if (options_.keep == 0) return;
+    const std::vector<Saved> files = saved_in(folder_);
+    const auto superfluous = static_cast<std::int64_t>(files.size()) - options_.keep;
+    for (std::int64_t i = 0; i < superfluous; ++i) {
+      std::error_code none;  // a file that stays does no harm
+      fs::remove(files[static_cast<std::size_t>(i)].path, none);
+    }
+  }
+
+  void keep_best(const nn::FitState& state) {
+    const nn::EpochRecord& epoch = state.history.epochs.back();
+    if (options_.best != Best::kLoss && !epoch.has_validation) {
+      ETUDE_REQUIRE_CODE(kFailedPrecondition, state.cancel != nn::Cancel::kNothing,
+                         "checkpoints: the best epoch is known by its validation, but fit has "
+                         "none. Pass it as .validation, or take Best::kLoss");
+      return;  // called off before it
+    }
+    const std::size_t losses = state.history.batch_losses.size();
+    if (std::exchange(losses_, losses) == losses) return;  // called off before its first batch
+    const double score = options_.best == Best::kLoss             ? -epoch.loss
+                         : options_.best == Best::kValidationLoss ? -epoch.validation_loss
+                                                                  : epoch.validation_accuracy;
+    if (!(score > best_)) return;  // also where it is no number
+    run_.save(folder_ / kBestName, {{kScore, fmt::format("{:.17g}", score)}});
+    best_ = score;
+  }
+
+  fs::path folder_;
+  CheckpointOptions options_;
+  internal::CheckpointRun run_;
+  std::int64_t last_ = -1, batches_ = 0;
+  std::size_t losses_ = 0;
+  double best_ = -INFINITY;
+};
+
+}  // namespace
+
+namespace internal {
+
+nn::Callback checkpoint_callback(fs::path folder, const CheckpointOptions& options,
+                                 CheckpointRun run) {
+  auto state = std::make_shared<Checkpoints>(std::move(folder), options, std::move(run));
+  return [state](nn::Event event, nn::FitState& fit) { (*state)(event, fit); };
+}
+
+}  // namespace internal
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  const std::vector<Saved> files = saved_in(folder);
+  if (files.empty()) return {};
+  return files.back().path;
+}
+
+}  // namespace etude::io

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints while training: a callback for nn::fit that saves the run every so often into a
+// folder, keeps the newest files and that of the best epoch, and saves once more at the end, also
+// after the run was called off. To save once by hand: checkpoint.h.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "etude/io/checkpoint.h"
+#include "etude/nn/fit.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace io {
+
+// By what the best epoch is known.
+enum class Best : uint8_t { kNone, kLoss, kValidationLoss, kValidationAccuracy };
+
+struct CheckpointOptions {
+  std::int64_t every_steps = 0;   // batches between two files; 0: not by batches
+  std::int64_t every_epochs = 1;  // 0: not by epochs
+  std::int64_t keep = 1;          // newest files that stay; 0: all of them
+  Best best = Best::kNone;        // of equally good epochs the first one
+};
+
+namespace internal {
+// What of it knows no model.
+struct CheckpointRun {
+  std::function<void(const std::filesystem::path&, const Metadata&)> save;
+  std::function<std::int64_t()> updates;
+};
+nn::Callback checkpoint_callback(std::filesystem::path folder, const CheckpointOptions& options,
+                                 CheckpointRun run);
+}  // namespace internal
+
+// Files are FOLDER/step-00000469.safetensors, counted by updates of the optimiser, and
+// FOLDER/best.safetensors. Each appears whole or not at all, and an older one is removed only when
+// its successor is in place; so there is a good one at any time. The best score of an earlier run
+// in the same folder counts too.
+//
+//   nn::fit(model, optimizer, data, loss,
+//           {.epochs = 10, .validation = validate,
+//            .callbacks = {io::checkpoints("runs/7", model, optimizer, data,
+//                                          {.keep = 3, .best = io::Best::kValidationAccuracy})}});
+//
+// Model, optimiser and data are borrowed: those that are passed to fit.
+//
+// throws: kInvalidArgument for negative numbers; while training: as save_checkpoint, and
+//         kFailedPrecondition for a folder of a run that is further on, and where `best` asks for a
+//         validation that fit was not given.
+template <class Model, class Optimizer, class Data>
+nn::Callback checkpoints(std::filesystem::path folder, const Model& model,
+                         const Optimizer& optimizer, const Data& data,
+                         const CheckpointOptions& options = {}) {
+  return internal::checkpoint_callback(
+      std::move(folder), options,
+      {.save =
+           [&model, &optimizer, &data](const std::filesystem::path& path,
+                                       const Metadata& metadata) {
+             save_checkpoint(path, model, optimizer, data, metadata);
+           },
+       .updates = [&optimizer] { return optimizer.updates(); }});
+}
+
+// The newest file that `checkpoints` left in a folder, for load_checkpoint. Nothing if there is
+// none or no folder.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+
+}  // namespace io
+}  // namespace etude

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses of predictions against what is expected: terms, weighted on request, then reduced. Softmax
+// cross entropy is an op of this namespace: ops.h. Used by hand and by fit.
+//
+//   nn::fit(model, optimizer, data, nn::mean_squared_error);
+//   nn::huber_loss(y, t, {.reduction = "mean", .delta = 0.5});
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "etude/core/arg.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+// What becomes of the terms of a loss: "mean", "sum", "none" (they are the result), or any function
+// of tensors.
+class Reduction {
+ public:
+  // throws: kInvalidArgument for another word.
+  Reduction(const char* name);         // NOLINT(google-explicit-constructor): options are words
+  Reduction(const std::string& name);  // NOLINT(google-explicit-constructor)
+  template <class F>
+  requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Reduction>)
+      Reduction(F function)  // NOLINT(google-explicit-constructor): or functions
+      : function_(std::move(function)) {}
+
+  // Terms times weights, reduced; a mean is then divided by the sum of the weights. Weights are
+  // absent or broadcast to the terms.
+  Tensor operator()(const Tensor& terms, const Tensor& weights) const;
+
+ private:
+  std::string name_;
+  std::function<Tensor(const Tensor&)> function_;
+};
+
+struct LossOptions {
+  std::optional<Reduction> reduction = {};  // default: as each loss says
+  Tensor weights = {};
+};
+
+// throws (all): kInvalidArgument with the loss, both shapes and the caller's line for shapes that
+//               do not broadcast, and for predictions that are no floating numbers.
+// Derivatives flow to predictions and expectations.
+
+// The sum of |p - e|, and of (p - e)^2.
+Tensor l1_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+Tensor l2_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+// The mean of |p - e|, of (p - e)^2, of (log(1 + p) - log(1 + e))^2, of 100 |p - e| / |e|.
+Tensor mean_absolute_error(const Arg& predicted, const Arg& expected,
+                           const LossOptions& options = {});
+Tensor mean_squared_error(const Arg& predicted, const Arg& expected,
+                          const LossOptions& options = {});
+Tensor mean_squared_log_error(const Arg& predicted, const Arg& expected,
+                              const LossOptions& options = {});
+Tensor mean_absolute_percentage_error(const Arg& predicted, const Arg& expected,
+                                      const LossOptions& options = {});
+// The mean of log(cosh(p - e)), without overflow.
+Tensor log_cosh_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+
+struct HuberLossOptions {
+  std::optional<Reduction> reduction = {};
+  Tensor weights = {};
+  double delta = 1;
+};
+// The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
+Tensor huber_loss(const Arg& predicted, const Arg& expected, const HuberLossOptions& options = {});
+
+// The mean of max(0, 1 - e p), and of its square; e is -1 or 1.
+Tensor hinge_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+Tensor squared_hinge_loss(const Arg& predicted, const Arg& expected,
+                          const LossOptions& options = {});
+// The mean over rows (of the last axis) of max(0, 1 + max((1 - e) p) - sum(e p)); e is one-hot.
+Tensor categorical_hinge_loss(const Arg& predicted, const Arg& expected,
+                              const LossOptions& options = {});
+// The mean over rows (of the last axis) of 1 - cos of the angle between p and e.
+Tensor cosine_similarity_loss(const Arg& predicted, const Arg& expected,
+                              const LossOptions& options = {});
+
+// The mean of p - e log(p).
+Tensor poisson_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+// The sum of e log(e / p), where 0 log 0 is 0.
+Tensor kl_divergence(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
+// The mean of -(e log(p) + (1 - e) log(1 - p)) for probabilities, where 0 log 0 is 0.
+Tensor binary_cross_entropy(const Arg& predicted, const Arg& expected,
+                            const LossOptions& options = {});
+// Labels are integers [..] for log probabilities [.., classes]. The mean of -log_p[label].
+Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptions& options = {});
+
+struct SigmoidCrossEntropyOptions {
+  std::optional<Reduction> reduction = {};
+  Tensor weights = {};
+  double pos_weight = 1;  // of the terms where 1 is expected
+};
+// binary_cross_entropy of sigmoid(logits), without overflow or cancellation.
+Tensor sigmoid_cross_entropy(const Arg& logits, const Arg& expected,
+                             const SigmoidCrossEntropyOptions& options = {});
+
+struct FocalLossOptions {
+  std::optional<Reduction> reduction = {};
+  Tensor weights = {};
+  double gamma = 2;
+  double alpha = 0.25;  // weight of the terms where 1 is expected; the others have 1 - alpha
+};
+// sigmoid_cross_entropy with terms times (1 - q)^gamma, q the probability of what is expected.
+Tensor focal_loss(const Arg& logits, const Arg& expected, const FocalLossOptions& options = {});
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs lenet and quickstart on a few images, as a user would: python3 examples_test.py LENET QUICKSTART."""
+import gzip
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+QUICKSTART = os.path.abspath(sys.argv.pop())
+LENET = os.path.abspath(sys.argv.pop())
+PACKAGE = os.path.join(os.environ.get("ETUDE_DATA", "/usr/share/datasets"), "fashion-mnist")
+TRAIN, TEST = 2560, 500  # 20 steps of 128
+STEPS = TRAIN // 128
+
+
+def shorten(name, count, target):
+    """The first `count` entries of an IDX file."""
+    with gzip.open(os.path.join(PACKAGE, name + ".gz")) as file:
+        head = file.read(4)
+        sizes = struct.unpack(f">{head[3]}I", file.read(4 * head[3]))
+        entry = 1
+        for size in sizes[1:]:
+            entry *= size
+        with open(os.path.join(target, name), "wb") as out:
+            out.write(head + struct.pack(f">{head[3]}I", count, *sizes[1:]) + file.read(count * entry))
+
+
+def entries(path):
+    """{name: (description, bytes)} of a safetensors file."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
+    header.pop("__metadata__", None)
+    return {name: (e["dtype"], e["shape"], data[slice(*e["data_offsets"])]) for name, e in header.items()}
+
+
+class ExamplesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        images = os.path.join(cls.folder.name, "fashion-mnist")
+        os.mkdir(images)
+        for part, count in (("train", TRAIN), ("t10k", TEST)):
+            shorten(part + "-images-idx3-ubyte", count, images)
+            shorten(part + "-labels-idx1-ubyte", count, images)
+        cls.environment = dict(os.environ, ETUDE_DATA=cls.folder.name)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def start(self, program, *args, **streams):
+        return subprocess.Popen([program, *args], env=self.environment, cwd=self.folder.name, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **streams)
+
+    def run_program(self, program, *args):
+        process = self.start(program, *args)
+        self.addCleanup(process.kill)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def train(self, name, *args):
+        """The checkpoint of a run that has to succeed."""
+        code, out, err = self.run_program(LENET, "--save", self.path(name), *args)
+        self.assertEqual(code, 0, out + err)
+        return entries(self.path(name)), out, err
+
+    def test_quickstart(self):
+        code, out, err = self.run_program(QUICKSTART)
+        self.assertEqual(code, 0, err)
+        accuracy = re.fullmatch(r"test accuracy (0\.\d{4})\n", out)
+        self.assertTrue(accuracy, out)
+        self.assertGreater(float(accuracy[1]), 0.7)
+        self.assertEqual(len(re.findall(r"^epoch +\d+/10  loss \d", err, re.M)), 10, err)
+
+    def test_interrupted_and_resumed_equals_uninterrupted(self):
+        whole, out, _ = self.train("whole", "--epochs", "4")
+        self.assertIn("test accuracy 0.", out)
+        process = self.start(LENET, "--epochs", "4", "--save", self.path("first"))
+        self.addCleanup(process.kill)
+        first_epoch = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertIn("epoch 1/4", first_epoch)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertRegex(out, "stopped; go on with --resume .*first\n")
+        position = struct.unpack("<2q", entries(self.path("first"))["position"][2])
+        self.assertTrue((1, 0) < position < (4, 0), position)
+        second, out, _ = self.train("second", "--epochs", "4", "--resume", self.path("first"), "--seed", "1")
+        self.assertIn("test accuracy 0.", out)
+        self.assertEqual(sorted(whole), sorted(second))
+        for name, value in whole.items():
+            self.assertEqual(value, second[name], name)
+
+    def test_steps_stop_and_resume_at_any_place(self):
+        whole, _, _ = self.train("whole2", "--epochs", "2")
+        for steps in (1, STEPS - 1, STEPS, STEPS + 1):
+            _, out, _ = self.train("part", "--epochs", "2", "--steps", str(steps))
+            self.assertIn("stopped; go on", out)
+            resumed, _, _ = self.train("rest", "--epochs", "2", "--resume", self.path("part"))
+            self.assertEqual(whole, resumed, steps)
+
+    def test_threads_do_not_matter_and_seeds_do(self):
+        one, _, _ = self.train("one", "--epochs", "1", "--threads", "1")
+        three, _, _ = self.train("three", "--epochs", "1", "--threads", "3")
+        self.assertEqual(one, three)
+        other, _, _ = self.train("other", "--epochs", "1", "--seed", "2")
+        self.assertNotEqual(one["model/fc3/weight"], other["model/fc3/weight"])
+
+    def test_a_log_is_plain(self):
+        _, out, err = self.train("log", "--epochs", "2")
+        for text in (out, err):
+            self.assertNotIn("\r", text)
+            self.assertNotIn("\x1b", text)
+        self.assertEqual(len(err.splitlines()), 2, err)
+        self.assertIn("61,706", out)
+        self.assertIn("9 Boot", out)
+
+    def test_a_terminal_gets_a_bar(self):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([LENET, "--epochs", "1", "--save", self.path("bar")], env=self.environment,
+                                   stdout=subprocess.DEVNULL, stderr=theirs)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        text = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                text += chunk
+        except OSError:  # how the end of a terminal shows
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertIn("━".encode(), text)
+        self.assertIn(b"100%", text)
+        self.assertTrue(text.endswith(b" s\r\n"), text[-200:])
+
+    def test_mistakes_are_told(self):
+        for args, fragment in ((("--resume", self.path("none")), "none"), (("--epochs", "x"), "--epochs")):
+            code, _, err = self.run_program(LENET, *args)
+            self.assertNotEqual(code, 0)
+            self.assertGreater(code, 0, "ended by a signal")
+            self.assertIn(fragment, err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoint callback: what it keeps, that every file resumes the run, that a kill spares one.
+#include "etude/io/checkpoints.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "etude/base/error.h"
+#include "etude/data/epochs.h"
+#include "etude/nn/activations.h"
+#include "etude/nn/layers.h"
+#include "etude/ops.h"
+#include "etude/optim/adam.h"
+
+namespace etude {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Net {
+  nn::Dense hidden{2, 4, {.activation = nn::tanh}};
+  nn::Dropout dropout{0.2};
+  nn::Dense output{4, 2};
+  Tensor operator()(const Tensor& x) const { return output(dropout(hidden(x))); }
+};
+
+data::Samples samples() {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+  for (int i = 0; i < 40; ++i) {
+    inputs.push_back(std::sin(static_cast<float>(3 * i)));
+    inputs.push_back(std::cos(static_cast<float>(5 * i)));
+    labels.push_back(inputs[inputs.size() - 2] > inputs.back() ? 1 : 0);
+  }
+  return {Tensor(inputs, {40, 2}), Tensor(labels)};
+}
+
+// 5 steps per epoch.
+struct Training {
+  Net model;
+  optim::Adam optimizer{{.lr = 1e-2}};
+  data::Epochs<data::Samples> data{samples(), {.batch = 8, .seed = 2, .prefetch = 0}};
+};
+Training fresh(std::uint64_t seed = 3) {
+  set_seed(seed);
+  return {};
+}
+
+class Checkpoints : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "etude_checkpoints_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = fs::path(pattern) / "run";  // the callback makes it
+  }
+  void TearDown() override { fs::remove_all(folder_.parent_path()); }
+
+  std::set<std::string> files() const {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      out.insert(entry.path().filename().string());
+    }
+    return out;
+  }
+  nn::History train(Training& run, std::int64_t epochs, const io::CheckpointOptions& options,
+                    std::vector<double> validation = {}) const {
+    std::size_t epoch = 0;
+    nn::FitOptions fit{
+        .epochs = epochs,
+        .callbacks = {io::checkpoints(folder_, run.model, run.optimizer, run.data, options)}};
+    if (!validation.empty()) {
+      fit.validation = [&] {
+        nn::Evaluation out;
+        out.accuracy = validation.at(epoch);
+        out.loss = 1 - validation.at(epoch++);
+        return out;
+      };
+    }
+    return nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, fit);
+  }
+
+  fs::path folder_;
+};
+
+void expect_equal(const Net& a, const Net& b, const std::string& what) {
+  EXPECT_TRUE(same_value(a.hidden.weight, b.hidden.weight)) << what;
+  EXPECT_TRUE(same_value(a.output.weight, b.output.weight)) << what;
+  EXPECT_TRUE(same_value(a.output.bias, b.output.bias)) << what;
+}
+
+// spec: F2, K3
+TEST_F(Checkpoints, KeepsTheNewestAndEachOneResumesBitForBit) {
+  Training whole = fresh();
+  train(whole, 3, {.every_steps = 4, .every_epochs = 0, .keep = 0});
+  EXPECT_EQ(files(),
+            (std::set<std::string>{"step-00000004.safetensors", "step-00000008.safetensors",
+                                   "step-00000012.safetensors", "step-00000015.safetensors"}));
+  EXPECT_EQ(io::newest_checkpoint(folder_), folder_ / "step-00000015.safetensors");
+  for (const std::string& name : files()) {
+    Training second = fresh(77);
+    io::load_checkpoint(folder_ / name, second.model, second.optimizer, second.data);
+    nn::fit(second.model, second.optimizer, second.data, nn::softmax_cross_entropy, {.epochs = 3});
+    expect_equal(whole.model, second.model, name);
+  }
+  fs::remove_all(folder_);
+  Training again = fresh();
+  train(again, 3, {.every_steps = 4, .keep = 2});  // and after each epoch
+  EXPECT_EQ(files(),
+            (std::set<std::string>{"step-00000012.safetensors", "step-00000015.safetensors"}));
+}
+
+// spec: F2
+TEST_F(Checkpoints, KeepsTheBestEpochAlsoOverARestart) {
+  const io::CheckpointOptions options{.best = io::Best::kValidationAccuracy};
+  Training run = fresh();
+  train(run, 3, options, {.5, .9, .7});
+  EXPECT_EQ(files(), (std::set<std::string>{"best.safetensors", "step-00000015.safetensors"}));
+  Training best = fresh(), two = fresh();
+  io::load_checkpoint(folder_ / "best.safetensors", best.model, best.optimizer, best.data);
+  EXPECT_EQ(best.optimizer.updates(), 10);
+  EXPECT_EQ(best.data.position(), (data::Position{2, 0}));
+  set_seed(3);
+  two = Training{};
+  nn::fit(two.model, two.optimizer, two.data, nn::softmax_cross_entropy, {.epochs = 2});
+  expect_equal(two.model, best.model, "best");
+
+  Training second = fresh(5);
+  io::load_checkpoint(*io::newest_checkpoint(folder_), second.model, second.optimizer, second.data);
+  train(second, 5, options, {.8, .9});  // neither is better
+  io::load_checkpoint(folder_ / "best.safetensors", best.model, best.optimizer, best.data);
+  EXPECT_EQ(best.optimizer.updates(), 10);
+  train(second, 6, options, {.95});
+  io::load_checkpoint(folder_ / "best.safetensors", best.model, best.optimizer, best.data);
+  EXPECT_EQ(best.optimizer.updates(), 30);
+}
+
+// spec: F2
+TEST_F(Checkpoints, TheBestByLossIsTheLowest) {
+  for (const io::Best by : {io::Best::kLoss, io::Best::kValidationLoss}) {
+    fs::remove_all(folder_);
+    Training run = fresh(), best = fresh();
+    const nn::History history = train(run, 3, {.best = by}, {.2, .1, .3});
+    std::size_t lowest = 0;
+    for (std::size_t i = 1; i < 3; ++i) {
+      const auto value = [&](std::size_t k) {
+        const nn::EpochRecord& epoch = history.epochs[k];
+        return by == io::Best::kLoss ? epoch.loss : epoch.validation_loss;
+      };
+      if (value(i) < value(lowest)) lowest = i;
+    }
+    io::load_checkpoint(folder_ / "best.safetensors", best.model, best.optimizer, best.data);
+    EXPECT_EQ(best.optimizer.updates(), static_cast<std::int64_t>(5 * (lowest + 1)));
+  }
+}
+
+// spec: F2, F1
+TEST_F(Checkpoints, ARunThatIsCalledOffIsSaved) {
+  Training whole = fresh(), run = fresh();
+  whole = fresh();
+  nn::fit(whole.model, whole.optimizer, whole.data, nn::softmax_cross_entropy, {.epochs = 2});
+  run = fresh();
+  nn::FitOptions options{
+      .epochs = 2,
+      .callbacks = {[](nn::Event event, nn::FitState& state) {
+                      if (event == nn::Event::kBatchEnd && state.step == 3) {
+                        state.cancel = state.epoch == 0 ? nn::Cancel::kFit : nn::Cancel::kNothing;
+                      }
+                    },
+                    io::checkpoints(folder_, run.model, run.optimizer, run.data)}};
+  nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, options);
+  EXPECT_EQ(files(), (std::set<std::string>{"step-00000003.safetensors"}));
+  Training second = fresh(9);
+  io::load_checkpoint(*io::newest_checkpoint(folder_), second.model, second.optimizer, second.data);
+  nn::fit(second.model, second.optimizer, second.data, nn::softmax_cross_entropy, {.epochs = 2});
+  expect_equal(whole.model, second.model, "resumed");
+}
+
+// An epoch that was cut short ends there, also for who resumes from the file saved at its end.
+// spec: F2, F1
+TEST_F(Checkpoints, ACutEpochIsOver) {
+  Training run = fresh();
+  nn::FitOptions options{
+      .epochs = 1,
+      .callbacks = {[](nn::Event event, nn::FitState& state) {
+                      if (event == nn::Event::kBatchEnd && state.step == 2) {
+                        state.cancel = nn::Cancel::kPart;
+                      }
+                    },
+                    io::checkpoints(folder_, run.model, run.optimizer, run.data)}};
+  nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, options);
+  Training second = fresh();
+  io::load_checkpoint(*io::newest_checkpoint(folder_), second.model, second.optimizer, second.data);
+  EXPECT_EQ(second.data.position(), (data::Position{1, 0}));
+}
+
+// Killed in place of any write, fsync or rename, the folder still has a whole newest file.
+// spec: F2, K1
+TEST_F(Checkpoints, AKillAtAnyWriteLeavesAGoodFile) {
+  bool finished = false;
+  for (int n = 1; !finished; ++n) {
+    ASSERT_LT(n, 1000);
+    fs::remove_all(folder_);
+    Training run = fresh();
+    const nn::Callback callback =
+        io::checkpoints(folder_, run.model, run.optimizer, run.data, {.every_steps = 1});
+    nn::FitState state;
+    callback(nn::Event::kFitStart, state);
+    run.optimizer.update(run.model, run.model);
+    callback(nn::Event::kBatchEnd, state);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("ETUDE_TEST_KILL_AT_WRITE", std::to_string(n).c_str(), 1);
+      for (int i = 0; i < 2; ++i) {
+        run.optimizer.update(run.model, run.model);
+        callback(nn::Event::kBatchEnd, state);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    finished = WEXITSTATUS(status) == 0;
+    ASSERT_TRUE(finished || WEXITSTATUS(status) == 137) << WEXITSTATUS(status);
+    Training found = fresh();
+    io::load_checkpoint(*io::newest_checkpoint(folder_), found.model, found.optimizer, found.data);
+    EXPECT_GE(found.optimizer.updates(), finished ? 3 : 1);
+  }
+}
+
+template <class Fn>
+std::string failure(ErrorCode code, Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+// spec: F2
+TEST_F(Checkpoints, MistakesAreNamed) {
+  Training run = fresh();
+  EXPECT_NE(
+      failure(ErrorCode::kInvalidArgument, [&] { train(run, 1, {.keep = -1}); }).find("keep is -1"),
+      std::string::npos);
+  EXPECT_NE(failure(ErrorCode::kFailedPrecondition,
+                    [&] { train(run, 1, {.best = io::Best::kValidationLoss}); })
+                .find("fit has none"),
+            std::string::npos);
+  Training second = fresh();
+  EXPECT_NE(failure(ErrorCode::kFailedPrecondition, [&] { train(second, 1, {}); })
+                .find("step-00000005.safetensors is further on than this run"),
+            std::string::npos);
+  EXPECT_FALSE(io::newest_checkpoint(folder_ / "none").has_value());
+}
+
+}  // namespace
+}  // namespace etude
