@@ -124,21 +124,22 @@ Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const T
 // One batch; false if training ends here.
 template <class Model, class Optimizer, class Batch, class Loss>
 bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch,
-               const Loss& loss) {
+               const Loss& loss, CallSite where) {
   run.state().batch_size = batch.inputs.shape()[0];
   if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
     const PhaseScope training(Phase::kTraining);
     Tensor predicted;
-    auto [value, gradients] = value_with_gradient(
-        [&](const Model& m) {
-          predicted = m(batch.inputs);
-          return call_loss(loss, predicted, batch.labels);
-        },
-        model);
+    auto [value, gradients] =
+        value_with_gradient({[&](const Model& m) {
+                               predicted = m(batch.inputs);
+                               return call_loss(loss, predicted, batch.labels);
+                             },
+                             where},
+                            model);
     run.note_batch(predicted, batch.labels, value);
     if (run.emit(Event::kInferenceEnd, Cancel::kBatch) &&
         run.emit(Event::kUpdateStart, Cancel::kBatch)) {
-      optimizer.update(model, gradients);
+      optimizer.update(model, gradients, where);
     }
   }
   return run.end_batch();
@@ -157,7 +158,7 @@ bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& bat
 // throws: what model, loss, optimiser, data and callbacks throw.
 template <class Model, class Optimizer, class Data, class Loss>
 History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
-            const FitOptions& options = {}) {
+            const FitOptions& options = {}, CallSite where = CallSite::here()) {
   detail::FitRun run(options, data.steps_per_epoch());
   run.emit(Event::kFitStart, Cancel::kFit);
   while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
@@ -167,7 +168,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
         run.emit(Event::kTrainingStart, Cancel::kPart)) {
       bool goes_on = true;
       while (goes_on && data.position().epoch == epoch) {
-        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss);
+        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss, where);
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }
