@@ -6,6 +6,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/slices.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
@@ -66,7 +67,8 @@ Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   if (axis == 0) {
     Ints sizes = {indices.size()};
     sizes.insert(sizes.end(), x.begin() + 1, x.end());
-    return make_slices({row_numbers(indices, x[0]), reshape(ct, sizes), x});
+    return make_slices(
+        {row_numbers(indices, x[0]), reshape(ct, sizes), x, internal::rule_call_site()});
   }
   return call_two("take_spread", ct, indices, {int64_t{axis}, x[axis]});
 }
