@@ -113,6 +113,10 @@ function(etude_test)
   add_executable(${target} ${arg_SRCS})
   target_link_libraries(${target} PRIVATE etude_internal etude_flags GTest::gtest_main rapidcheck
                                           ${arg_DEPS})
+  if(ETUDE_SANITIZE)
+    # Instrumented bodies of tests are large: most of such a build went into optimising them.
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
