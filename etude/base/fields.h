@@ -134,10 +134,18 @@ consteval auto last_identifier() {
   return text.substr(before + 1, last - before);
 }
 
+// Up to the next comma. By hand: with the undefined behaviour sanitizer of g++ 12, find() of one
+// character is no constant expression.
+consteval std::size_t entry_size(std::string_view list) {
+  std::size_t size = 0;
+  while (size < list.size() && list[size] != ',') ++size;
+  return size;
+}
+
 // The entry at `index` of a list like "weight_, bias_".
 consteval std::string_view listed_name(std::string_view list, std::size_t index) {
-  for (; index > 0; --index) list.remove_prefix(list.find(',') + 1);
-  list = list.substr(0, list.find(','));
+  for (; index > 0; --index) list.remove_prefix(entry_size(list) + 1);
+  list = list.substr(0, entry_size(list));
   list.remove_prefix(list.find_first_of(kIdentifierChars));
   return list.substr(0, list.find_last_of(kIdentifierChars) + 1);
 }
