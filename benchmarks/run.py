@@ -3,7 +3,8 @@
 """Runs the workloads beside their peers and prints ratios: `./dev bench [NAME...] [--threads N] [--no-peers]`.
 
 One process per system is held open; systems take turns, so that noise of the machine meets all alike; a
-workload is timed only after its result was checked. Writes build/bench/results.json.
+workload is timed only after its result was checked. What a program costs before it computes follows: start,
+compile, compile_O2 and, only when named since it takes minutes, build_library. Writes build/bench/results.json.
 """
 import argparse
 import json
@@ -15,9 +16,11 @@ import subprocess
 import sys
 import time
 
+import costs
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-ORDER = ["add_2x2", "tape100_2x2", "matmul_many_2x2", "matmul_many_16x16", "mlp_b32", "mlp_b128",
+ORDER = ["add_2x2", "tape_add_2x2", "tape100_2x2", "matmul_many_2x2", "matmul_many_16x16", "mlp_b32", "mlp_b128",
          "lenet_b64", "lenet_b128", "gemm_32", "gemm_64", "gemm_128", "gemm_256", "gemm_512", "gemm_1024"]
 TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "filelock", "fsspec", "markupsafe",
                   "typing_extensions", "mpmath", "nvidia-cusparselt-cu13", "nvidia-nccl-cu13",
@@ -149,11 +152,15 @@ def main():
         print(f"{name:20}" + "".join(f"{cell(results[name][s.name]):>14}" for s in systems) + "    " + ratio, flush=True)
     for system in systems:
         system.close()
+    wanted = [n for n in costs.ENTRIES
+              if (n in args.names if args.names else n != "build_library" and args.threads == 1)]
+    before = costs.print_costs(wanted, human)
+    failed = failed or any(isinstance(cost, str) for cost in before.values())
     out = ROOT / "build" / "bench" / "results.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps({"machine": machine(), "threads": args.threads, "skipped": skipped,
                                "versions": {s.name: s.hello.get("version") for s in systems},
-                               "results": results}, indent=1) + "\n")
+                               "results": results, "costs": before}, indent=1) + "\n")
     sys.exit(1 if failed else 0)
 
 

@@ -398,7 +398,7 @@ struct NanToNumOptions {
   std::optional<double> neginf = {};
 };
 // x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to the
-// largest numbers of the dtype.
+// largest numbers of the dtype; in complex x, in both parts.
 inline Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {}) {
   static const Op& op = internal::op("nan_to_num");
   const Arg* const args[] = {&x};

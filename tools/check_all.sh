@@ -35,9 +35,8 @@ format() {
 # --check each compares what it would write with what is there, and names what is stale.
 generated() {
   local script status=0
-  for script in tools/gen_fields.py; do  # the others need NumPy
-    [[ -e $script ]] || continue
-    python3 "$script" --check || status=1
+  for script in tools/gen_*.py; do
+    tools/run_generator.sh "$script" --check || status=1
   done
   ninja -C build/dev -t query opgen >/dev/null 2>&1 || return $status
   cmake --build --preset dev --parallel "$jobs" --target opgen >/dev/null &&

@@ -16,6 +16,28 @@ class Add final : public Instance {
   Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2});
 };
 
+// A chain of sums and its gradient, for what one taped call costs forward and backward.
+class TapeAdd final : public Instance {
+ public:
+  std::vector<double> check() override {
+    const std::vector<Tensor> back = step();
+    return {back[0].to_vector<double>()[3], back[1].to_vector<double>()[0]};
+  }
+  void run() override { keep(step()[0]); }
+
+ private:
+  std::vector<Tensor> step() const {
+    GradientTape tape;
+    const std::vector<Tensor> sources = {x_, b_};
+    tape.watch(sources);
+    Tensor y = x_;
+    for (int i = 0; i < 100; ++i) y = y + b_;
+    return tape.gradient(y, sources);
+  }
+
+  Tensor x_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, .05);
+};
+
 class Tape100 final : public Instance {
  public:
   std::vector<double> check() override { return digest(step()); }
@@ -59,6 +81,10 @@ std::vector<Workload> small_workloads() {
       {.name = "add_2x2",
        .expected = {.3667149, .8493364},
        .make = [] { return std::make_unique<Add>(); }},
+      {.name = "tape_add_2x2",
+       .expected = {1, 100},
+       .units = 100,
+       .make = [] { return std::make_unique<TapeAdd>(); }},
       {.name = "tape100_2x2",
        .expected = {.5482334, .4172545, 31.07351, 31.02837, 13.34077, 17.69263},
        .units = 100,

@@ -6,11 +6,13 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -62,6 +64,10 @@ template <class A>
 struct Parts<std::vector<bool, A>> {  // holds no bool objects
   using Types = TypeList<>;
 };
+template <class T, class A>
+struct Parts<std::deque<T, A>> {
+  using Types = TypeList<T>;
+};
 template <class T, std::size_t n>
 struct Parts<std::array<T, n>> {
   using Types = TypeList<T>;
@@ -72,6 +78,10 @@ struct Parts<std::optional<T>> {
 };
 template <class T, class C, class A>
 struct Parts<std::map<std::string, T, C, A>> {
+  using Types = TypeList<T>;
+};
+template <class T, class H, class E, class A>
+struct Parts<std::unordered_map<std::string, T, H, E, A>> {
   using Types = TypeList<T>;
 };
 template <class... T>

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the leaves of a structure: anything built from plain structs (fields.h), std::vector,
-// std::array, std::optional, std::map with string keys, std::tuple, std::pair and std::variant.
-// Used by checkpoints, parameter groups, tangents and traced functions, with Tensor as the leaf.
-// Whatever can hold no leaf is passed over without a test at run time. Not for walking two
-// structures side by side: use fields.h.
+// std::deque, std::array, std::optional, maps with string keys, std::tuple, std::pair,
+// std::variant. Used by checkpoints, parameter groups, tangents and traced functions, with Tensor
+// as the leaf. Whatever can hold no leaf is passed over without a test at run time. Not for walking
+// two structures side by side: use fields.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -104,6 +107,10 @@ class Walker {
   constexpr void look_into(X& x, std::vector<T, A>*) {
     walk_range(x);
   }
+  template <class X, class T, class A>
+  constexpr void look_into(X& x, std::deque<T, A>*) {
+    walk_range(x);
+  }
   template <class X, class T, std::size_t n>
   constexpr void look_into(X& x, std::array<T, n>*) {
     walk_range(x);
@@ -115,6 +122,13 @@ class Walker {
   template <class X, class T, class C, class A>
   constexpr void look_into(X& x, std::map<std::string, T, C, A>*) {
     for (auto& [key, value] : x) walk_part(key, value);
+  }
+  template <class X, class T, class H, class E, class A>
+  constexpr void look_into(X& x, std::unordered_map<std::string, T, H, E, A>*) {
+    std::vector<std::string_view> keys;  // in order, so that walks do not depend on hashes
+    for (auto& entry : x) keys.push_back(entry.first);
+    std::sort(keys.begin(), keys.end());
+    for (const std::string_view key : keys) walk_part(key, x.find(std::string(key))->second);
   }
   template <class X, class... T>
   constexpr void look_into(X& x, std::tuple<T...>*) {

@@ -35,6 +35,10 @@ bool same_bytes(const void* data, std::size_t size, const T& list) noexcept {
          (size == 0 || std::memcmp(data, list.data(), size * sizeof(list[0])) == 0);
 }
 
+struct OwnedAttrs final : internal::AttrBlock {
+  std::vector<AttrValue> values;
+};
+
 }  // namespace
 
 std::string to_string(const AttrValue& value) {
@@ -134,18 +138,19 @@ bool AttrView::is(const AttrValue& value) const noexcept {
 Attrs::Attrs(std::span<const AttrDef> defs, std::vector<AttrValue> values) {
   ETUDE_CHECK(defs.size() == values.size(), "{} attribute values for {} definitions", values.size(),
               defs.size());
-  block_ = new internal::AttrBlock;
-  block_->retain();
-  block_->defs = defs;
-  block_->values = std::move(values);
-  for (const AttrValue& value : block_->values) {
-    block_->hash = internal::mix(block_->hash, AttrView(value).hash());
+  auto* block = new OwnedAttrs;
+  block_ = block;
+  block->retain();
+  block->defs = defs;
+  block->values = std::move(values);
+  for (const AttrValue& value : block->values) {
+    block->hash = internal::mix(block->hash, AttrView(value).hash());
   }
 }
 
 const AttrValue& Attrs::value(std::string_view name) const {
   for (std::size_t i = 0; i < defs().size(); ++i) {
-    if (defs()[i].name == name) return block_->values[i];
+    if (defs()[i].name == name) return values()[i];
   }
   ETUDE_THROW(kInternal, "a rule asks for attribute '{}', which its record does not define", name);
 }
@@ -168,8 +173,8 @@ std::span<const AttrDef> Attrs::defs() const {
   return block_ != nullptr ? block_->defs : std::span<const AttrDef>{};
 }
 std::span<const AttrValue> Attrs::values() const {
-  return block_ != nullptr ? std::span<const AttrValue>(block_->values)
-                           : std::span<const AttrValue>{};
+  if (block_ == nullptr) return {};
+  return static_cast<const OwnedAttrs*>(block_)->values;
 }
 
 std::string Attrs::to_string() const {

@@ -69,7 +69,6 @@ class IntList {
 
   bool is_given() const { return is_given_; }
   const std::vector<int64_t>& values() const { return values_; }
-  AttrValue attr() const { return is_given_ ? AttrValue(values_) : AttrValue(); }
 
  private:
   bool is_given_ = false;
@@ -133,9 +132,10 @@ class AttrView {
 
 namespace internal {
 
+// The head of a set of attributes; the values follow it in attrs.cc, so that programs that only
+// call ops do not compile their destructor.
 struct AttrBlock : RefCounted {
   std::span<const AttrDef> defs;
-  std::vector<AttrValue> values;
   uint64_t hash = 0;
   uint32_t dispatch_id = ~uint32_t{0};  // Attrs::dispatch_id()
 };

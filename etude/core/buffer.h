@@ -74,6 +74,9 @@ struct Buffer {
   std::atomic<uint32_t> count{1};
   std::size_t bytes = 0;
   void* data = nullptr;
+  // Memory of somebody else: called when the last tensor over it is gone. Its count starts at two,
+  // one of which is never given up, so that no tensor takes it for its own and writes there.
+  void (*give_back)(Buffer* buffer) noexcept = nullptr;
 };
 
 // A buffer with count 1. throws: kResourceExhausted over the limit or when the system has none.

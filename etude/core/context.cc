@@ -8,6 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/mode.h"
+#include "etude/core/slices.h"
 
 namespace etude {
 namespace internal {
@@ -23,6 +24,7 @@ namespace {
 thread_local constinit uint32_t mode_word = 0;
 
 bool is_inside_rule() noexcept { return inside_rule; }
+CallSite rule_call_site() noexcept { return inside_rule ? rule_site : CallSite{}; }
 
 namespace {
 
@@ -80,7 +82,7 @@ class Checked {
       const DType dtype = casts ? kFloat32 : in[i].dtype();
       promotes = promotes || casts;
       require_dtype(op, i, dtype);
-      plain = plain && (op.def().accepts_slices || !TensorAccess::is_sparse(in[i]));
+      plain = plain && !TensorAccess::is_sparse(in[i]);
       if (!def.dtypes.empty()) continue;
       if (!shared) {
         shared = dtype;
@@ -112,7 +114,7 @@ class Checked {
     for (std::size_t i = 0; i < in.size(); ++i) {
       Tensor x = in[i];
       if (x.has_value()) {
-        if (!op.def().accepts_slices) x = to_dense(x);
+        x = to_dense(x);
         if (dtype && op.operand(i).dtypes.empty()) x = cast(x, *dtype, where);
       }
       held_.push_back(std::move(x));
@@ -193,6 +195,12 @@ Values located(const Op& op, CallSite where, F&& f) {
 
 [[gnu::noinline]] Values execute_checked(const Op& op, Operands operands, const Attrs& attrs,
                                          CallSite where) {
+  if (op.def().accepts_slices != 0) {
+    const int i = internal::rows_operand(operands);
+    if (i >= 0 && ((op.def().accepts_slices >> i) & 1) != 0) {
+      return internal::execute_on_rows(op, operands, i, attrs, where);
+    }
+  }
   const internal::Checked checked(op, operands, where);
   return ContextStack::top().execute(op, checked.view(), attrs, where);
 }

@@ -34,15 +34,21 @@ bool Shape::is_known() const noexcept {
 }
 
 int64_t Shape::count() const {
-  if (!is_known()) return kAny;
-  if (std::find(begin(), end(), 0) != end()) return 0;
+  bool known = true, empty = false;
   int64_t count = 1;
   for (const int64_t size : *this) {
+    ETUDE_REQUIRE(size >= kAny, "shape {} has a negative size. Sizes are 0 or more", to_string());
+    known = known && size != kAny;
+    empty = empty || size == 0;
+    if (size <= 1) continue;
+    // Also beside a size of 0 or an unknown one, so that strides and partial products never
+    // overflow.
     ETUDE_REQUIRE(size <= kMaxCount / count,
-                  "shape {} has more than 2^48 elements. Use smaller sizes", to_string());
+                  "the sizes of shape {} multiply to more than 2^48. Use smaller sizes",
+                  to_string());
     count *= size;
   }
-  return count;
+  return !known ? kAny : empty ? 0 : count;
 }
 
 std::string Shape::to_string() const {

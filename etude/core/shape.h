@@ -42,7 +42,7 @@ class Shape {
   std::span<const int64_t> sizes() const noexcept { return {begin(), end()}; }
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
   // Product of the sizes; 1 for rank 0. kAny if a size is unknown.
-  // throws: kInvalidArgument beyond kMaxCount.
+  // throws: kInvalidArgument if the sizes other than 0 and kAny multiply to more than kMaxCount.
   int64_t count() const;
   bool is_known() const noexcept;
   // "[2,3]"; an unknown size is "?".

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 
 #include "etude/base/check.h"
 #include "etude/core/convert.h"
@@ -46,10 +47,16 @@ TensorRep* new_rep(const Type* type, std::size_t payload) {
 }
 
 void release(Buffer* buffer) noexcept {
-  if (buffer != nullptr && buffer->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    free_buffer(buffer);
-  }
+  if (buffer == nullptr) return;
+  const uint32_t before = buffer->count.fetch_sub(1, std::memory_order_acq_rel);
+  if (before == 1) return free_buffer(buffer);
+  if (before == 2 && buffer->give_back != nullptr) buffer->give_back(buffer);
 }
+
+// Memory that somebody else made, kept by its owner.
+struct ForeignBuffer : Buffer {
+  std::shared_ptr<const void> owner;
+};
 
 }  // namespace
 
@@ -88,6 +95,19 @@ Tensor make_tensor(const Type* type) {
   TensorRep* rep = new_rep(type, 0);
   rep->buffer = buffer;
   rep->data = buffer->data;
+  return TensorAccess::adopt(rep);
+}
+
+Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<const void> owner) {
+  auto buffer = std::make_unique<ForeignBuffer>();
+  buffer->count = 2;
+  buffer->bytes = static_cast<std::size_t>(type->bytes());
+  buffer->data = const_cast<void*>(data);
+  buffer->owner = std::move(owner);
+  buffer->give_back = [](Buffer* b) noexcept { delete static_cast<ForeignBuffer*>(b); };
+  TensorRep* rep = new_rep(type, 0);
+  rep->data = buffer->data;
+  rep->buffer = buffer.release();
   return TensorAccess::adopt(rep);
 }
 
@@ -158,46 +178,6 @@ Tensor scalar_of(T value) {
   return out;
 }
 
-// Collects the shape and the leaves of nested literals.
-class LiteralReader {
- public:
-  void read(std::span<const Literal> items, int level) {
-    if (level == shape.rank()) shape.push_back(static_cast<int64_t>(items.size()));
-    ETUDE_REQUIRE(
-        shape[level] == static_cast<int64_t>(items.size()),
-        "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
-        "level equally long",
-        level, shape[level], items.size());
-    for (const Literal& item : items) {
-      const bool is_list = item.kind() == Literal::Kind::kList;
-      if (depth < 0 && !is_list) depth = level + 1;
-      ETUDE_REQUIRE(is_list == (depth < 0 || level + 1 < depth),
-                    "the nesting is not rectangular: level {} mixes numbers and lists. Make all "
-                    "items of a level lists, or all of them numbers",
-                    level);
-      if (is_list) {
-        read(item.items(), level + 1);
-      } else {
-        leaves.push_back(&item);
-      }
-    }
-  }
-
-  DType dtype() const {
-    bool all_bool = !leaves.empty(), any_real = leaves.empty(), wide = false;
-    for (const Literal* leaf : leaves) {
-      all_bool = all_bool && leaf->kind() == Literal::Kind::kBool;
-      any_real = any_real || leaf->kind() == Literal::Kind::kReal;
-      wide = wide || leaf->integer() != static_cast<int32_t>(leaf->integer());
-    }
-    return all_bool ? kBool : any_real ? kFloat32 : wide ? kInt64 : kInt32;
-  }
-
-  Shape shape;
-  int depth = -1;
-  std::vector<const Literal*> leaves;
-};
-
 }  // namespace
 
 Tensor::Tensor(bool value) : Tensor(scalar_of(value)) {}
@@ -212,30 +192,6 @@ Tensor::Tensor(std::complex<float> value) : Tensor(scalar_of(value)) {}
 Tensor::Tensor(std::complex<double> value)
     : Tensor(scalar_of(std::complex<float>(static_cast<float>(value.real()),
                                            static_cast<float>(value.imag())))) {}
-
-Tensor::Tensor(std::initializer_list<Literal> rows, CallSite where) try {
-  LiteralReader reader;
-  reader.read({rows.begin(), rows.size()}, 0);
-  const DType dtype = reader.dtype();
-  *this = internal::make_tensor(intern_type(dtype, reader.shape));
-  char* out = static_cast<char*>(rep_->data);
-  for (const Literal* leaf : reader.leaves) {
-    visit_dtype(dtype, [&]<class T>() {
-      T value{};
-      if constexpr (std::is_same_v<T, float>) {
-        value = static_cast<float>(leaf->real());
-      } else if constexpr (std::is_integral_v<T>) {
-        value = static_cast<T>(leaf->integer());
-      }
-      std::memcpy(out, &value, sizeof(T));
-    });
-    out += itemsize(dtype);
-  }
-} catch (Error& error) {
-  error.name_op("tensor");
-  error.locate(where);
-  throw;
-}
 
 Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
                          CallSite where) {

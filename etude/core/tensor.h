@@ -7,6 +7,7 @@
 #include <complex>
 #include <initializer_list>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -171,9 +172,10 @@ class Tensor {
 
 // Rows `values[i]` at `indices[i]` of a tensor of `dense_shape`; repeated indices add.
 struct IndexedSlices {
-  Tensor indices;     // int32 or int64 [n]
-  Tensor values;      // [n, ...]
-  Shape dense_shape;  // sizes may be kAny
+  Tensor indices;      // int32 or int64 [n]
+  Tensor values;       // [n, ...]
+  Shape dense_shape;   // sizes may be kAny
+  CallSite from = {};  // the call whose gradient this is, where known
 };
 
 // `value` printed with its shape and dtype.
@@ -194,6 +196,8 @@ namespace internal {
 Tensor make_tensor(const Type* type);
 // A tensor with a type and no value.
 Tensor make_ghost(const Type* type);
+// A tensor over row-major memory that `owner` keeps. It is never written: the first write copies.
+Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<const void> owner);
 // The same elements under another type of the same byte size; storage is shared beyond
 // kInlineBytes.
 Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset = 0);

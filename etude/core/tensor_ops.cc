@@ -136,18 +136,4 @@ Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<do
 
 }  // namespace internal
 
-Tensor to_dense(const Tensor& x) {
-  if (!x.has_value() || !TensorAccess::is_sparse(x)) return x;
-  static const Op& op = internal::op("segment_sum");
-  const IndexedSlices s = *x.slices();
-  for (int axis = 0; axis < s.dense_shape.rank(); ++axis) {
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, s.dense_shape[axis] != kAny,
-                       "sparse rows cannot be made dense: size of axis {} of {} is not known. Give "
-                       "the full dense_shape, or use slices()",
-                       axis, s.dense_shape.to_string());
-  }
-  const OperandList in({&s.values, &s.indices});
-  return internal::only(execute(op, in.view(), op.attrs({s.dense_shape[0]}), {}));
-}
-
 }  // namespace etude

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of plain structs, by reflection (fields.h), and of classes with ETUDE_FIELDS. A struct
 // whose fields are all their own tangents is its own tangent; for any other it is Tangent<T>, whose
-// slots are addressed by field: grads[&Dense::weight]. Part of differentiable.h.
+// slots are addressed by field: grads[&Dense::weight]. Used by differentiable.h.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -14,7 +13,7 @@
 #include <utility>
 
 #include "etude/base/fields.h"
-#include "etude/diff/differentiable.h"
+#include "etude/diff/protocol.h"
 
 namespace ETUDE_API etude {
 

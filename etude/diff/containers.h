@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of the standard containers: the same container of tangents. Part of differentiable.h.
+// Tangents of the standard containers: the same container of tangents. Used by differentiable.h.
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "etude/diff/differentiable.h"
+#include "etude/diff/protocol.h"
 
 namespace ETUDE_API etude {
 namespace internal {
@@ -29,6 +31,22 @@ struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     if (x.size() != t.size()) throw_tangent_length(x.size(), t.size());
     for (std::size_t i = 0; i < x.size(); ++i) zip_leaves(x[i], t[i], fn);
+  }
+};
+
+template <class X, class T, class Out>
+struct ListTraits : SequenceTraits<X, T> {
+  using Tangent = Out;
+  template <class Fn>
+  static constexpr Out build(const X& x, Fn& fn) {
+    Out out;
+    if constexpr (requires { out.reserve(x.size()); }) out.reserve(x.size());
+    for (const T& element : x) out.push_back(build_tangent(element, fn));
+    return out;
+  }
+  static constexpr Out zero(const X& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
   }
 };
 
@@ -56,20 +74,11 @@ struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
 }  // namespace internal
 
 template <internal::SomeMove T, class A>
-struct DifferentiableTraits<std::vector<T, A>> : internal::SequenceTraits<std::vector<T, A>, T> {
-  using Tangent = std::vector<tangent_t<T>>;
-  template <class Fn>
-  static constexpr Tangent build(const std::vector<T, A>& x, Fn& fn) {
-    Tangent out;
-    out.reserve(x.size());
-    for (const T& element : x) out.push_back(internal::build_tangent(element, fn));
-    return out;
-  }
-  static constexpr Tangent zero(const std::vector<T, A>& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
-  }
-};
+struct DifferentiableTraits<std::vector<T, A>>
+    : internal::ListTraits<std::vector<T, A>, T, std::vector<tangent_t<T>>> {};
+template <internal::SomeMove T, class A>
+struct DifferentiableTraits<std::deque<T, A>>
+    : internal::ListTraits<std::deque<T, A>, T, std::deque<tangent_t<T>>> {};
 
 template <internal::SomeMove T, std::size_t n>
 struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::array<T, n>, T> {
@@ -127,12 +136,13 @@ struct DifferentiableTraits<std::optional<T>> {
   }
 };
 
+namespace internal {
+
 // The tangent may lack keys: what it lacks does not move.
-template <class Key, internal::SomeMove T, class C, class A>
-struct DifferentiableTraits<std::map<Key, T, C, A>> {
+template <class X, class Out>
+struct MapTraits {
   using Composite = void;
-  using X = std::map<Key, T, C, A>;
-  using Tangent = std::map<Key, tangent_t<T>, C>;
+  using Tangent = Out;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
     for (auto& entry : x) internal::each_leaf(entry.second, fn);
@@ -145,10 +155,12 @@ struct DifferentiableTraits<std::map<Key, T, C, A>> {
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    for (auto& [key, tangent] : t) {
-      const auto found = x.find(key);
-      if (found == x.end()) internal::throw_tangent_key(key);
-      internal::zip_leaves(found->second, tangent, fn);
+    for (const auto& entry : t) {
+      if (x.find(entry.first) == x.end()) throw_tangent_key(entry.first);
+    }
+    for (auto& [key, value] : x) {  // in the order of each()
+      const auto found = t.find(key);
+      if (found != t.end()) zip_leaves(value, found->second, fn);
     }
   }
   static constexpr Tangent zero(const X& x) {
@@ -160,6 +172,16 @@ struct DifferentiableTraits<std::map<Key, T, C, A>> {
     zip(x, by, each);
   }
 };
+
+}  // namespace internal
+
+template <class Key, internal::SomeMove T, class C, class A>
+struct DifferentiableTraits<std::map<Key, T, C, A>>
+    : internal::MapTraits<std::map<Key, T, C, A>, std::map<Key, tangent_t<T>, C>> {};
+template <class Key, internal::SomeMove T, class H, class E, class A>
+struct DifferentiableTraits<std::unordered_map<Key, T, H, E, A>>
+    : internal::MapTraits<std::unordered_map<Key, T, H, E, A>,
+                          std::unordered_map<Key, tangent_t<T>, H, E>> {};
 
 // The tangent holds the alternative of the value.
 template <class... T>

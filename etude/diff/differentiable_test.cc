@@ -147,6 +147,34 @@ TEST(Differentiable, LengthsMustAgree) {  // spec: D7
   }
 }
 
+TEST(Differentiable, DequesAndHashMaps) {  // spec: D7, D9
+  struct Stack {
+    std::deque<double> rows;
+    std::unordered_map<std::string, double> named;
+  };
+  Stack s{{1, 2, 3}, {}};
+  for (int i = 0; i < 40; ++i) s.named["k" + std::to_string(i)] = i;
+  static_assert(std::is_same_v<tangent_t<std::deque<Dense>>, std::deque<Tangent<Dense>>>);
+  tangent_t<Stack> g = zero_tangent(s);
+  EXPECT_EQ(g.rows.size(), 3U);
+  EXPECT_EQ(g.named.size(), 40U);
+  g.rows = {10, 20, 30};
+  g.named.clear();  // what the tangent lacks does not move
+  g.named.rehash(7);
+  for (int i = 39; i > 20; --i) g.named["k" + std::to_string(i)] = 100;
+  move(s, g + g);
+  EXPECT_EQ(s.rows, (std::deque<double>{21, 42, 63}));
+  EXPECT_EQ(s.named["k20"], 20);
+  EXPECT_EQ(s.named["k21"], 221);
+  std::vector<std::string> paths;
+  for_each_leaf<double>(s, [&](const std::string& path, double&) { paths.push_back(path); });
+  EXPECT_EQ(paths[2], "rows/2");
+  EXPECT_EQ(paths[3], "named/k0");
+  EXPECT_TRUE(std::is_sorted(paths.begin() + 3, paths.end())) << "not the order of hashes";
+  EXPECT_THROW(move(s.rows, {1.0}), Error);
+  EXPECT_THROW(move(s.named, {{"none", 1.0}}), Error);
+}
+
 TEST(Differentiable, OptionalsAndMaps) {  // spec: D8, D9
   std::optional<double> none, some = 3.0;
   EXPECT_EQ(zero_tangent(none), std::nullopt);

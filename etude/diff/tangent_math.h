@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents as vectors: sums, multiples and access by field, for every tangent type. The operators
-// are for tangents of structs; numbers and tensors have their own. Part of differentiable.h.
+// are for tangents of structs; numbers and tensors have their own. Used by differentiable.h.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
-#include "etude/diff/differentiable.h"
+#include "etude/diff/protocol.h"
 
 namespace ETUDE_API etude {
 namespace internal {

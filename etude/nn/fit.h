@@ -130,16 +130,17 @@ bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& bat
   if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
     const PhaseScope training(Phase::kTraining);
     Tensor predicted;
-    auto [value, gradients] = value_with_gradient(
-        [&](const Model& m) {
-          predicted = call_model(m, batch.inputs, where);
-          return call_loss(loss, predicted, batch.labels);
-        },
-        model);
+    auto [value, gradients] =
+        value_with_gradient({[&](const Model& m) {
+                               predicted = call_model(m, batch.inputs, where);
+                               return call_loss(loss, predicted, batch.labels);
+                             },
+                             where},
+                            model);
     run.note_batch(predicted, batch.labels, value);
     if (run.emit(Event::kInferenceEnd, Cancel::kBatch) &&
         run.emit(Event::kUpdateStart, Cancel::kBatch)) {
-      optimizer.update(model, gradients);
+      optimizer.update(model, gradients, where);
     }
   }
   return run.end_batch();

@@ -107,7 +107,7 @@ struct Data {
 
 struct NoOptimizer {
   template <class Model, class Gradients>
-  void update(Model&, const Gradients&) {}
+  void update(Model&, const Gradients&, CallSite = {}) {}
 };
 
 // spec: F1

@@ -41,6 +41,7 @@ void define_sums_and_products(Registry& r) {
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 * x2; }),
       .partials =
           partials_of<2>([](auto x1, auto x2, auto, auto t) { return math::list(t * x2, t * x1); }),
+      .accepts_slices = 0b11,
   });
   r.define({
       .name = "squared_difference",
@@ -67,6 +68,7 @@ void define_quotients(Registry& r) {
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 / x2; }),
       .partials = partials_of<2>(
           [](auto, auto x2, auto y, auto t) { return math::list(t / x2, -(t * y) / x2); }),
+      .accepts_slices = 0b01,
       .samples = {.ranges = {{-2, 2}, {0.5, 2}}},
       .errors = {{{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"}},
   });
@@ -166,6 +168,7 @@ void define_signs(Registry& r) {
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return -x; }),
       .partials = partials_of<1>([](auto, auto, auto t) { return math::list(-t); }),
+      .accepts_slices = 1,
   });
   r.define({
       .name = "positive",
@@ -177,6 +180,7 @@ void define_signs(Registry& r) {
       .scalar = scalar_of<1>([](auto x) { return x; }),
       .partials = partials_of<1>([](auto, auto, auto t) { return math::list(t); }),
       .kernel = [](const PrepareCall& call) { call.view(0); },
+      .accepts_slices = 1,
   });
   r.define({
       .name = "copysign",
@@ -200,6 +204,7 @@ void define_signs(Registry& r) {
       .dtypes = DTypeSet(kFloat32) | kFloat64,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::nextafter(x1, x2); }),
       .no_derivative = "it steps from number to number",
+      .samples = {.no_gradient_check = "differences see its many small steps as a slope of one"},
   });
 }
 

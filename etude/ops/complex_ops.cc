@@ -123,6 +123,7 @@ void define_parts(Registry& r) {
             prepare_map<conj_of<float>, conj_of<double>>(call);
           },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
+      .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });

@@ -56,10 +56,9 @@ Tensor targets(const Tensor& logits, const Tensor& labels, const Tensor& weights
   const double smoothing = attrs.real("label_smoothing");
   Tensor p = labels;
   if (is_integer(labels.dtype())) {
-    std::vector<int64_t> numbers(static_cast<std::size_t>(n));
-    for (int64_t c = 0; c < n; ++c) numbers[static_cast<std::size_t>(c)] = c;
-    const Tensor classes = internal::cast(Tensor(numbers), labels.dtype());
-    p = internal::cast(reshaped(labels, {labels.shape()[0], 1}) == classes, dtype);
+    const Tensor classes = arange(0, {.stop = static_cast<double>(n), .dtype = kInt64});
+    const Tensor column = reshaped(internal::cast(labels, kInt64), {labels.shape()[0], 1});
+    p = internal::cast(column == classes, dtype);
   }
   Tensor q = smoothing == 0 ? p : p * (1 - smoothing) + smoothing / static_cast<double>(n);
   if (weights.has_value()) q = q * weights;

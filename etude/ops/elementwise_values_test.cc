@@ -174,6 +174,12 @@ TEST(ElementwiseValues, NanToNumTakesTheLimitsOfTheDtype) {
   EXPECT_EQ(nan_to_num(x, {.nan = 3, .posinf = 4, .neginf = 5}).to_vector<double>(),
             (std::vector<double>{3, 4, 5, 2}));
   EXPECT_EQ(nan_to_num(Tensor(7)).item<int>(), 7);
+  const std::complex<double> z(std::nan(""), -inf), finite(1, -2);
+  const Tensor zs(std::vector<std::complex<double>>{z, finite});
+  EXPECT_EQ(nan_to_num(zs).to_vector<std::complex<double>>(),
+            (std::vector<std::complex<double>>{{0, -most}, finite}));
+  EXPECT_EQ(nan_to_num(astype(zs, kComplex64), {.nan = 3}).to_vector<std::complex<float>>()[0],
+            std::complex<float>(3, -std::numeric_limits<float>::max()));
 }
 
 // spec: T8

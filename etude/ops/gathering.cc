@@ -6,6 +6,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/slices.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
@@ -66,15 +67,26 @@ Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   if (axis == 0) {
     Ints sizes = {indices.size()};
     sizes.insert(sizes.end(), x.begin() + 1, x.end());
-    return make_slices({row_numbers(indices, x[0]), reshape(ct, sizes), x});
+    return make_slices(
+        {row_numbers(indices, x[0]), reshape(ct, sizes), x, internal::rule_call_site()});
   }
   return call_two("take_spread", ct, indices, {int64_t{axis}, x[axis]});
 }
 
 // x as take would have seen it: the axes of the indices, from `axis` on, give way to one of `size`.
-IndexRegion spread_region(const Shape& ct, const Shape& indices, int axis, int64_t size, Shape& x) {
-  ETUDE_REQUIRE(axis >= 0 && axis + indices.rank() <= ct.rank(), "axis {} does not fit shape {}",
-                axis, ct.to_string());
+IndexRegion spread_region(const Shape& ct, const Shape& indices, const Attrs& attrs, Shape& x) {
+  const int64_t given = attrs.integer("axis"), size = attrs.integer("size");
+  ETUDE_REQUIRE(given >= 0 && given <= ct.rank() - indices.rank(),
+                "axis {} does not fit operand 'x' of shape {} and indices of shape {}", given,
+                ct.to_string(), indices.to_string());
+  const auto axis = static_cast<int>(given);
+  for (int a = 0; a < indices.rank(); ++a) {
+    ETUDE_REQUIRE(
+        ct[axis + a] == indices[a] || ct[axis + a] == kAny || indices[a] == kAny,
+        "operand 'x' has shape {}, whose axes from {} on must be those of the indices, {}",
+        ct.to_string(), axis, indices.to_string());
+  }
+  ETUDE_REQUIRE(size >= 0, "size is {}. Sizes are 0 or more", size);
   x = Shape(ct.sizes().first(at(axis)));
   x.push_back(size);
   for (int a = axis + indices.rank(); a < ct.rank(); ++a) x.push_back(ct[a]);
@@ -83,8 +95,7 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, int axis, int64
 
 Types spread_type(const TypeCall& call) {
   Shape x;
-  spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
-                call.attrs.integer("size"), x);
+  spread_region(call.shape(0), call.shape(1), call.attrs, x);
   return {call.make(call.dtype(0), x)};
 }
 
@@ -97,9 +108,7 @@ bool run_spread(const KernelCall& k) {
 
 void prepare_spread(const PrepareCall& call) {
   Shape x;
-  const IndexRegion region =
-      spread_region(call.shape(0), call.shape(1), static_cast<int>(call.attrs.integer("axis")),
-                    call.attrs.integer("size"), x);
+  const IndexRegion region = spread_region(call.shape(0), call.shape(1), call.attrs, x);
   auto p = internal::make_ref<WalkParams>();
   p->walk = plan_walk(region, x, call.shape(0), itemsize(call.dtype(0)), call.types.subspan(1));
   p->dtype = call.dtype(0);
@@ -181,6 +190,15 @@ void define_take(Registry& r) {
       .samples = {.calls = {{{"[2,4]", "int32[4]"},
                              {{"axis", int64_t{1}}, {"size", int64_t{3}}},
                              {{-2, 2}, {0, 2}}}}},
+      .errors = {{{"float32[2]", "int32[2]"},
+                  "size is -1. Sizes are 0 or more",
+                  {{"axis", int64_t{0}}, {"size", int64_t{-1}}}},
+                 {{"float32[2,4]", "int32[4]"},
+                  "must be those of the indices, [4]",
+                  {{"axis", int64_t{0}}, {"size", int64_t{3}}}},
+                 {{"float32[4]", "int32[4]"},
+                  "axis 1099511627776 does not fit",
+                  {{"axis", int64_t{1} << 40}, {"size", int64_t{3}}}}},
   });
   r.define({
       .name = "row_numbers",

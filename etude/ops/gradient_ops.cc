@@ -20,6 +20,7 @@ void define_gradient_ops(Registry& r) {
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
+      .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}}},
   });
   r.define({

@@ -89,9 +89,10 @@ kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, con
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (region.is_indexed(axis)) continue;
     const std::size_t k = sizes.size();
-    walk.base += region.starts[slot(axis)] * dense[slot(axis)] * item;
-    sizes.push_back(region.sizes[slot(axis)]);
-    from.push_back(region.steps[slot(axis)] * dense[slot(axis)]);
+    const int64_t size = region.sizes[slot(axis)];
+    if (size > 0) walk.base += region.starts[slot(axis)] * dense[slot(axis)] * item;
+    sizes.push_back(size);
+    from.push_back(size > 1 ? region.steps[slot(axis)] * dense[slot(axis)] : dense[slot(axis)]);
     const bool after = static_cast<int64_t>(k) >= region.at;
     to.push_back(strides[k + (after ? slot(points.rank()) : 0)]);
   }

@@ -38,7 +38,10 @@ void require_region(const IndexRegion& region, const Shape& x, std::size_t array
       "starts, sizes and steps need {} entries each, one per axis of 'x'", rank);
   ETUDE_REQUIRE(region.axes.size() == arrays, "there are {} index arrays for {} axes", arrays,
                 region.axes.size());
-  ETUDE_REQUIRE(region.at >= 0 && region.at <= x.rank(), "at is {}", region.at);
+  const auto sliced = x.rank() - static_cast<int64_t>(arrays);
+  ETUDE_REQUIRE(region.at >= 0 && region.at <= sliced,
+                "at is {}, but must lie in [0, {}]: it numbers the axes without index arrays",
+                region.at, sliced);
   int64_t before = -1;
   for (const int64_t axis : region.axes) {
     ETUDE_REQUIRE(axis > before && axis < x.rank(), "axes must ascend and lie in [0, {})",
@@ -47,11 +50,11 @@ void require_region(const IndexRegion& region, const Shape& x, std::size_t array
   }
   for (int axis = 0; axis < x.rank(); ++axis) {
     const auto a = static_cast<std::size_t>(axis);
-    const int64_t first = region.starts[a], size = region.sizes[a],
-                  last = first + (size - 1) * region.steps[a];
+    const int64_t start = region.starts[a], size = region.sizes[a];
+    const __int128 first = start, last = first + (__int128{size} - 1) * region.steps[a];
     if (region.is_indexed(axis) || size == 0 || x[axis] == kAny) continue;
     ETUDE_REQUIRE(size > 0 && std::min(first, last) >= 0 && std::max(first, last) < x[axis],
-                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, first,
+                  "{} elements from {} with step {} do not lie in axis {} of size {}", size, start,
                   region.steps[a], axis, x[axis]);
   }
 }
@@ -165,9 +168,8 @@ Values get_jvp(const JvpCall& call) {
 // 1 where a value was the last one written to its place, else 0.
 Tensor last_writers(const Places& places, const Type* x) {
   const Shape shape = places.shape();
-  Ints numbers(static_cast<std::size_t>(shape.count()));
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i);
-  const Tensor mine(numbers, shape);
+  const auto count = static_cast<double>(shape.count());
+  const Tensor mine = reshape(arange(0, {.stop = count, .dtype = kInt64}), shape);
   const Tensor none_yet = internal::full(intern_type(kInt64, x->shape(), x->device()), -1);
   return equal(places.get(places.update(none_yet, mine, "set")), mine);
 }

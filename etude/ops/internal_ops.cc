@@ -69,8 +69,6 @@ void define_internal_ops(Registry& r) {
             kernels::cpu::prepare_fused(call, program_of(call.attrs));
           },
       .lower = lower_fused,
-      .samples = {.no_gradient_check =
-                      "the matrix takes programs of other records, some with kinks"},
   });
 }
 

@@ -176,6 +176,8 @@ Tensor stack_back(Operands, int wrt, const Tensor& ct, const Attrs& attrs) {
   return squeeze(slice(ct, starts, stops), axis);
 }
 
+constexpr int64_t kMaxResults = int64_t{1} << 20;
+
 // One entry: that many equal parts. More entries: their sizes.
 Ints split_sizes(const Attrs& attrs, int64_t size) {
   const Ints& given = attrs.ints("parts_or_sizes");
@@ -183,6 +185,8 @@ Ints split_sizes(const Attrs& attrs, int64_t size) {
   if (given.size() == 1) {
     ETUDE_REQUIRE(given[0] > 0 && size % given[0] == 0,
                   "size {} does not divide into {} equal parts. Give their sizes", size, given[0]);
+    ETUDE_REQUIRE(given[0] <= kMaxResults, "{} parts are more than the limit of {}. Make fewer",
+                  given[0], kMaxResults);
     return Ints(static_cast<std::size_t>(given[0]), size / given[0]);
   }
   int64_t sum = 0;
@@ -235,8 +239,12 @@ Types unstack_type(const TypeCall& call) {
   const int64_t parts = call.shape(0)[axis];
   ETUDE_REQUIRE(parts >= 0, "the size of axis {} of {} is not known", axis,
                 call.shape(0).to_string());
+  ETUDE_REQUIRE(parts <= kMaxResults,
+                "axis {} of {} has {} slices, more than the limit of {}. Slice x first", axis,
+                call.shape(0).to_string(), parts, kMaxResults);
+  const Type* const type = call.make(call.dtype(0), shape);
   Types out;
-  for (int64_t i = 0; i < parts; ++i) out.push_back(call.make(call.dtype(0), shape));
+  for (int64_t i = 0; i < parts; ++i) out.push_back(type);
   return out;
 }
 
@@ -317,6 +325,9 @@ void define_splits(Registry& r) {
       .errors = {{{"float32[3]"},
                   "size 3 does not divide into 2 equal parts",
                   {{"parts_or_sizes", Ints{2}}}},
+                 {{"float32[0]"},
+                  "parts are more than the limit",
+                  {{"parts_or_sizes", Ints{int64_t{1} << 40}}}},
                  {{"float32[3]"},
                   "add up to 2, but the axis has size 3",
                   {{"parts_or_sizes", Ints{1, 1}}}}},
@@ -333,7 +344,8 @@ void define_splits(Registry& r) {
       .vjp = unstack_vjp,
       .jvp = unstack_jvp,
       .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"axis", int64_t{1}}}}}},
-      .errors = {{{"float32[2]"}, "axis 1", {{"axis", int64_t{1}}}, ErrorCode::kOutOfRange}},
+      .errors = {{{"float32[2]"}, "axis 1", {{"axis", int64_t{1}}}, ErrorCode::kOutOfRange},
+                 {{"float32[1048577,0]"}, "has 1048577 slices, more than the limit of 1048576"}},
   });
 }
 

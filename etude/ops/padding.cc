@@ -93,25 +93,16 @@ Values constant_vjp(const VjpCall& call) {
   return {slice(call.ct(), starts, stops)};
 }
 
-// Which element of an axis of size n stands at `place`, counted from the first element.
-int64_t source(const std::string& mode, int64_t place, int64_t n) {
-  if (mode == "edge") return std::clamp<int64_t>(place, 0, n - 1);
-  if (mode == "wrap") return (place % n + n) % n;
-  const int64_t repeat = mode == "symmetric" ? 1 : 0;  // whether the edge itself is mirrored
-  if (place < 0) return -place - repeat;
-  return place < n ? place : 2 * (n - 1) - place + repeat;
-}
-
-Values lower_pad(Operands in, const Attrs& attrs) {
-  const std::string& mode = attrs.text("mode");
-  const Ints widths = widths_of(attrs, in[0].rank());
-  if (mode == "constant") return {constant_pad(in[0], widths, attrs.real("value"))};
-  ETUDE_REQUIRE(mode == "reflect" || mode == "symmetric" || mode == "edge" || mode == "wrap",
+// Checks all of a call before its first axis is filled: modes, widths, and the size of the result.
+Types pad_type(const TypeCall& call) {
+  const std::string& mode = call.attrs.text("mode");
+  ETUDE_REQUIRE(mode == "constant" || mode == "reflect" || mode == "symmetric" || mode == "edge" ||
+                    mode == "wrap",
                 "mode is \"{}\", but must be constant, reflect, symmetric, edge or wrap", mode);
-  Tensor x = in[0];
-  for (int a = 0; a < x.rank(); ++a) {
-    const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];
-    if (before == 0 && after == 0) continue;
+  const Ints widths = widths_of(call.attrs, call.rank(0));
+  for (int a = 0; mode != "constant" && a < call.rank(0); ++a) {
+    const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = call.shape(0)[a];
+    if ((before == 0 && after == 0) || n == kAny) continue;
     const int64_t limit = mode == "reflect"     ? n - 1
                           : mode == "symmetric" ? n
                           : n == 0              ? 0
@@ -120,9 +111,33 @@ Values lower_pad(Operands in, const Attrs& attrs) {
                   "widths {} and {} on axis {} of size {} are too large for mode \"{}\", which has "
                   "{} elements to show",
                   before, after, a, n, mode, std::max<int64_t>(limit, 0));
-    Ints places;
-    for (int64_t i = -before; i < n + after; ++i) places.push_back(source(mode, i, n));
-    x = take(x, Tensor(places), {.axis = a});
+  }
+  return constant_type(call);
+}
+
+// Which elements of an axis of size n stand at the places from -before to n + after.
+Tensor sources(const std::string& mode, int64_t before, int64_t n, int64_t after) {
+  const Tensor places = arange(static_cast<double>(-before),
+                               {.stop = static_cast<double>(n + after), .dtype = kInt64});
+  const auto number = [](int64_t value) { return astype(Tensor(value), kInt64); };
+  if (mode == "wrap") return places % number(n);
+  if (mode == "edge") return minimum(maximum(places, number(0)), number(n - 1));
+  if (mode == "reflect") return number(n - 1) - abs(number(n - 1) - abs(places));
+  // The edges themselves are mirrored: the axes of symmetry lie between two elements.
+  const Tensor halves = abs(number(2) * places + number(1));
+  return floor_divide(number(2 * n) - abs(number(2 * n) - halves), number(2));
+}
+
+Values lower_pad(Operands in, const Attrs& attrs) {
+  const std::string& mode = attrs.text("mode");
+  const Ints widths = widths_of(attrs, in[0].rank());
+  if (mode == "constant") return {constant_pad(in[0], widths, attrs.real("value"))};
+  Tensor x = in[0];
+  for (int a = 0; a < x.rank(); ++a) {
+    const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];
+    if (before == 0 && after == 0) continue;
+    ETUDE_REQUIRE(n != kAny, "the size of axis {} of {} is not known", a, x.shape().to_string());
+    x = take(x, sources(mode, before, n, after), {.axis = a});
   }
   return {x};
 }
@@ -157,6 +172,7 @@ void define_padding(Registry& r) {
              "or wrap.",
       .operands = {"x"},
       .attrs = {{"widths", AttrKind::kInts}, {"mode", "constant"}, {"value", 0.0}},
+      .type = pad_type,
       .lower = lower_pad,
       .samples = {.calls = {{{"[2,3]"}, {{"widths", Ints{1, 0, 0, 2}}}},
                             {{"[2,3]"}, {{"widths", Ints{1}}, {"mode", std::string("reflect")}}},
@@ -171,7 +187,10 @@ void define_padding(Registry& r) {
                   {{"widths", Ints{2}}, {"mode", std::string("mirror")}}},
                  {{"float32[2,3]"},
                   "widths has 3 entries, but operand 'x' has rank 2",
-                  {{"widths", Ints{1, 2, 3}}}}},
+                  {{"widths", Ints{1, 2, 3}}}},
+                 {{"float32[2,3]"},
+                  "multiply to more than 2^48",
+                  {{"widths", Ints{int64_t{1} << 40}}, {"mode", std::string("wrap")}}}},
   });
 }
 

@@ -121,6 +121,7 @@ struct EyeParams : KernelParams {
 
 bool run_eye(const KernelCall& k) {
   const auto& p = *static_cast<const EyeParams*>(k.params);
+  if (p.columns == 0) return true;  // however many rows there are
   visit_dtype(p.dtype, [&]<class T>() {
     T* out = static_cast<T*>(k.out[0]);
     std::fill_n(out, p.batch * p.rows * p.columns, T(0));
@@ -151,7 +152,7 @@ void prepare_eye(const PrepareCall& call) {
   p->batch = Shape(call.attrs.ints("batch_shape")).count();
   p->rows = shape[shape.rank() - 2];
   p->columns = shape[shape.rank() - 1];
-  p->offset = call.attrs.integer("k");
+  p->offset = std::clamp<int64_t>(call.attrs.integer("k"), -kMaxCount, kMaxCount);
   p->dtype = call.out.results[0]->dtype();
   call.set(run_eye, p);
 }

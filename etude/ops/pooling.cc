@@ -20,6 +20,8 @@ Window2d pool_window(const Attrs& attrs, const Shape& x) {
   const std::array<int64_t, 2> size = pair_attr(attrs, "window");
   const Window2d window = resolve_window(attrs, x, size, pair_attr(attrs, "strides", size));
   for (const WindowAxis& axis : window) {
+    ETUDE_REQUIRE(axis.input > 0, "operand 'x' has shape {}: a result would see no pixel",
+                  x.to_string());
     ETUDE_REQUIRE(
         axis.before < axis.size && axis.after < axis.size,
         "explicit_padding {} is not smaller than the window {}: a result would see no pixel",
@@ -91,6 +93,9 @@ const std::vector<ErrorCase> kErrors = {
      "must be [n, height, width, channels]",
      {{"window", std::vector<int64_t>{2}}}},
     {{"float32[1,4,4,1]"}, "no result is left", {{"window", std::vector<int64_t>{5}}}},
+    {{"float32[1,0,4,1]"},
+     "would see no pixel",
+     {{"window", std::vector<int64_t>{3}}, {"explicit_padding", std::vector<int64_t>{2, 2, 2, 2}}}},
     {{"float32[1,4,4,1]"}, "window has 3 numbers", {{"window", std::vector<int64_t>{2, 2, 2}}}},
     {{"float32[1,4,4,1]"},
      "strides is 0",

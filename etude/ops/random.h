@@ -64,5 +64,31 @@ Tensor bernoulli(const Tensor& p, const IntList& shape = {}, const DrawOptions& 
 // The numbers 0 .. n - 1 in a random order, int64.
 Tensor permutation(int64_t n, const DrawOptions& options = {}, CallSite where = CallSite::here());
 
+// Draws of classes: class i of the last axis with probability softmax(logits)[i]; int32 by default.
+// The shape of the draws defaults to the other axes of the logits, which broadcast to it.
+// throws: kInvalidArgument for logits without classes, and for shapes that do not broadcast.
+Tensor categorical(const Tensor& logits, const IntList& shape = {}, const DrawOptions& options = {},
+                   CallSite where = CallSite::here());
+
+struct ShuffleOptions {
+  int64_t axis = 0;
+  Tensor key = {};
+};
+// x with the parts along one axis in a random order. Derivatives go to x.
+Tensor shuffle(const Tensor& x, const ShuffleOptions& options = {},
+               CallSite where = CallSite::here());
+
+struct ChoiceOptions {
+  bool replace = true;  // whether one part may be drawn again
+  Tensor p = {};        // of each part along the first axis, [n]; default: all alike
+  Tensor key = {};
+};
+// Parts of x along its first axis, drawn at random: [shape.., the other sizes of x]. Derivatives go
+// to x.
+// throws: kInvalidArgument for a scalar x, an empty one, p outside [0, 1] or of another size, and
+//   for more draws than parts without replacement (with p, than parts of p > 0).
+Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options = {},
+              CallSite where = CallSite::here());
+
 }  // namespace random
 }  // namespace etude

@@ -202,5 +202,76 @@ TEST(Random, SaysWhatIsWrong) {
   expect([] { random::normal({2}, {.mean = Tensor{1.0, 2.0, 3.0}}); }, "do not broadcast");
 }
 
+// How often each of the values 0 .. n - 1 is in x.
+std::vector<double> shares(const Tensor& x, int n) {
+  std::vector<double> out(static_cast<std::size_t>(n));
+  for (const int64_t i : x.to_vector<int64_t>()) {
+    out.at(static_cast<std::size_t>(i)) += 1.0 / static_cast<double>(x.size());
+  }
+  return out;
+}
+
+// spec: T2
+TEST(Random, CategoricalDrawsBySoftmax) {
+  const Tensor logits(std::vector<float>{std::log(0.1f), std::log(0.2f), std::log(0.7f)});
+  const Tensor x = random::categorical(logits, {20000}, {.key = random::key(5)});
+  EXPECT_EQ(x.dtype(), kInt32);
+  const std::vector<double> seen = shares(x, 3);  // five standard deviations are 0.016
+  EXPECT_NEAR(seen[0], 0.1, 0.016);
+  EXPECT_NEAR(seen[1], 0.2, 0.016);
+  EXPECT_NEAR(seen[2], 0.7, 0.016);
+  EXPECT_TRUE(same_value(x, random::categorical(logits, {20000}, {.key = random::key(5)})));
+  const Tensor certain({{0.0, -1000.0}, {-1000.0, 0.0}});
+  EXPECT_EQ(random::categorical(certain).to_vector<int>(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(random::categorical(certain, {3, 2}, {.dtype = kInt64}).to_vector<int>(),
+            (std::vector<int>{0, 1, 0, 1, 0, 1}));
+  EXPECT_THROW(random::categorical(Tensor(1.0)), Error);
+  EXPECT_THROW(random::categorical(certain, {3}), Error);
+}
+
+// spec: T2
+TEST(Random, ShufflesAlongAnAxis) {
+  const Tensor x = reshape(arange(20), {4, 5});
+  const Tensor rows = random::shuffle(x, {.key = random::key(1)});
+  const Tensor columns = random::shuffle(x, {.axis = -1, .key = random::key(1)});
+  EXPECT_FALSE(same_value(rows, x));
+  EXPECT_TRUE(same_value(sort(rows, {.axis = 0}), x));
+  EXPECT_TRUE(same_value(sort(columns), x));
+  EXPECT_THROW(random::shuffle(Tensor(1)), Error);
+  EXPECT_THROW(random::shuffle(x, {.axis = 2}), Error);
+}
+
+// spec: T2
+TEST(Random, ChoosesParts) {
+  const Tensor x = arange(6), p({0.0, 0.5, 0.0, 0.25, 0.25, 0.0});
+  const std::vector<double> alike = shares(random::choice(x, {12000}, {.key = random::key(2)}), 6);
+  for (const double share : alike) EXPECT_NEAR(share, 1.0 / 6, 0.018);
+  const auto weighted = shares(random::choice(x, {100, 100}, {.p = p, .key = random::key(2)}), 6);
+  EXPECT_EQ(weighted[0] + weighted[2] + weighted[5], 0);
+  EXPECT_NEAR(weighted[1], 0.5, 0.025);
+  const Tensor all = random::choice(x, {2, 3}, {.replace = false, .key = random::key(3)});
+  EXPECT_EQ(all.shape(), (Shape{2, 3}));
+  EXPECT_TRUE(same_value(sort(reshape(all, {6})), x));
+  const Tensor some = random::choice(x, 3, {.replace = false, .p = p, .key = random::key(3)});
+  EXPECT_EQ(sort(some).to_vector<int>(), (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(random::choice(reshape(x, {3, 2}), {5}).shape(), (Shape{5, 2}));
+  const auto error_of = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto choose = [&](const IntList& shape, const random::ChoiceOptions& options) {
+    return error_of([&] { random::choice(x, shape, options); });
+  };
+  EXPECT_EQ(choose({7}, {.replace = false}).find("random.choice: 7 draws without replacement"), 0U);
+  EXPECT_NE(choose({4}, {.replace = false, .p = p}).find("3 parts, but 4"), std::string::npos);
+  EXPECT_NE(choose({4}, {.p = Tensor({0.5})}).find("6 parts"), std::string::npos);
+  EXPECT_NE(choose({4}, {.p = p * -1.0}).find("[0, 1]"), std::string::npos);
+  EXPECT_NE(choose({7}, {.replace = false}).find("random_test.cc"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace etude

@@ -131,10 +131,39 @@ TEST(Sum, FollowsTheFixedTree) {
 
 // spec: T10
 TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
-  EXPECT_NEAR(sum(Tensor(Floats(1 << 20, 0.1f))).item<float>(), 0.1f * (1 << 20), 0.1);
+  // Equal numbers fold exactly, so that only the 63 additions of a partial round.
+  float partial = 0;
+  for (int i = 0; i < 64; ++i) partial += 0.1f;
+  EXPECT_EQ(sum(Tensor(Floats(1 << 20, 0.1f))).item<float>(), partial * (1 << 14));
   const Tensor halves = astype(Tensor(Floats(5000, 1.0f)), kBFloat16);
   EXPECT_EQ(sum(halves).dtype(), kBFloat16);
   EXPECT_EQ(sum(halves).item<float>(), 4992);  // 5000 rounded once to 8 bits
+}
+
+// An element passes through at most 63 additions of its partial, 6 folds of the partials and
+// log2(blocks) folds of blocks; each rounds by at most u = 2^-24 of what it makes. So the error is
+// below g / (1 - g) times the sum of magnitudes, g = depth * u (Higham 2002, section 4.2). spec:
+// T10
+TEST(Sum, StaysWithinTheErrorBoundOfItsTree) {
+  const auto error_over_bound = [](const Tensor& x) {
+    const int64_t blocks = (x.size() + 4095) / 4096;
+    const double depth = 63 + 6 + std::ceil(std::log2(static_cast<double>(blocks)));
+    const double g = depth * std::ldexp(1.0, -24);
+    long double exact = 0, magnitude = 0;
+    for (const float v : x.to_vector<float>()) {
+      exact += v;
+      magnitude += std::abs(v);
+    }
+    const double error = std::abs(static_cast<double>(exact - sum(x).item<float>()));
+    return error / (g / (1 - g) * static_cast<double>(magnitude));
+  };
+  for (const int64_t n : {2, 63, 64, 65, 4095, 4097, 100'000, 1 << 20}) {
+    EXPECT_LE(error_over_bound(random_tensor({n})), 1) << n;
+    EXPECT_LE(error_over_bound(abs(random_tensor({n}))), 1) << n;
+  }
+  const Tensor tenths(Floats(1 << 20, 0.1f));
+  EXPECT_LE(error_over_bound(tenths), 1);
+  EXPECT_NEAR(sum(tenths).item<float>(), 0.1f * double{1 << 20}, 0.0626);  // in one chain: 1034 off
 }
 
 // spec: T10

@@ -8,6 +8,7 @@
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -154,6 +155,23 @@ void define_clip(Registry& r) {
   });
 }
 
+Values lower_nan_to_num(Operands in, const Attrs& attrs) {
+  const DType dtype = in[0].dtype();
+  if (is_integer(dtype)) return Values{in[0]};
+  static const Op& op = internal::op("replace_nonfinite");
+  const double limit = largest(is_complex(dtype) ? real_dtype(dtype) : dtype);
+  const double high = attrs.has("posinf") ? attrs.real("posinf") : limit;
+  const double low = attrs.has("neginf") ? attrs.real("neginf") : -limit;
+  const Attrs made = op.attrs({attrs.real("nan"), high, low});
+  if (!is_complex(dtype)) return execute(op, in, made, {});
+  const auto replaced = [&](const Tensor& part) {
+    const OperandList list({&part});
+    return internal::cast(internal::only(execute(op, list.view(), made, {})), dtype);
+  };
+  return {add(replaced(real(in[0])),
+              multiply(replaced(imag(in[0])), Tensor(std::complex<float>(0, 1))))};
+}
+
 void define_nan_to_num(Registry& r) {
   r.define({
       .name = "replace_nonfinite",
@@ -177,21 +195,13 @@ void define_nan_to_num(Registry& r) {
       .kind = Kind::kComposition,
       .doc =
           "x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to "
-          "the largest numbers of the dtype.",
+          "the largest numbers of the dtype; in complex x, in both parts.",
       .operands = {"x"},
       .attrs = {{"nan", 0.0}, {"posinf", AttrKind::kReal, none}, {"neginf", AttrKind::kReal, none}},
-      .dtypes = kReal,
-      .lower =
-          [](Operands in, const Attrs& attrs) {
-            if (is_integer(in[0].dtype())) return Values{in[0]};
-            static const Op& op = internal::op("replace_nonfinite");
-            const double limit = largest(in[0].dtype());
-            const double high = attrs.has("posinf") ? attrs.real("posinf") : limit;
-            const double low = attrs.has("neginf") ? attrs.real("neginf") : -limit;
-            return execute(op, in, op.attrs({attrs.real("nan"), high, low}), {});
-          },
+      .dtypes = kNumeric,
+      .lower = lower_nan_to_num,
       .samples = {.calls = {{{"[2,3]"}, {}}, {{"[3]"}, {{"nan", 1.0}, {"posinf", 2.0}}}}},
-      .errors = {{{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}},
+      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });
 }
 

@@ -211,10 +211,11 @@ void define_along(Registry& r) {
       .type =
           [](const TypeCall& call) {
             Shape shape = call.shape(0);
+            const int64_t size = call.attrs.integer("size");
             ETUDE_REQUIRE(shape == call.shape(1), "operand 'x' has shape {} and the indices {}",
                           shape.to_string(), call.shape(1).to_string());
-            shape.set(normalize_axis(call.attrs.integer("axis"), shape.rank()),
-                      call.attrs.integer("size"));
+            ETUDE_REQUIRE(size >= 0, "size is {}. Sizes are 0 or more", size);
+            shape.set(normalize_axis(call.attrs.integer("axis"), shape.rank()), size);
             return Types{call.make(call.dtype(0), shape)};
           },
       .kernel =
@@ -234,7 +235,10 @@ void define_along(Registry& r) {
                              {{-2, 2}, {0, 2}}}}},
       .errors = {{{"float32[2]", "int32[3]"},
                   "and the indices [3]",
-                  {{"axis", int64_t{0}}, {"size", int64_t{3}}}}},
+                  {{"axis", int64_t{0}}, {"size", int64_t{3}}}},
+                 {{"float32[2]", "int32[2]"},
+                  "size is -1. Sizes are 0 or more",
+                  {{"axis", int64_t{0}}, {"size", int64_t{-1}}}}},
   });
 }
 

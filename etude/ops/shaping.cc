@@ -33,8 +33,9 @@ Types reshape_type(const TypeCall& call) {
     ETUDE_REQUIRE(sizes[i] >= 0 || open < 0,
                   "axes {} and {} are both -1. Only one size can be found", open, i);
     if (sizes[i] < 0) open = static_cast<int64_t>(i);
+    ETUDE_REQUIRE(sizes[i] <= kMaxCount / std::max<int64_t>(known, 1),
+                  "the sizes multiply to more than 2^48, but operand 'x' has {} elements", count);
     if (sizes[i] >= 0) known *= sizes[i];
-    ETUDE_REQUIRE(known <= kMaxCount, "the sizes multiply to more than {} elements", kMaxCount);
   }
   Shape shape(sizes);
   if (count == kAny) return {call.make(call.dtype(0), shape)};
@@ -257,6 +258,10 @@ Tensor repeat_axes(const Tensor& x, const Ints& copies, bool copies_first) {
   for (int axis = 0; axis < x.rank(); ++axis) {
     const int64_t size = x.shape()[axis], n = copies[at(axis)];
     ETUDE_REQUIRE(n >= 0, "axis {} is repeated {} times. Numbers of copies are 0 or more", axis, n);
+    ETUDE_REQUIRE(n <= kMaxCount / std::max<int64_t>(size, 1),
+                  "axis {} of size {} is repeated {} times, which makes more than 2^48 elements. "
+                  "Use fewer copies",
+                  axis, size, n);
     merged.push_back(size * n);
     if (n != 1 && copies_first) apart.push_back(1), wide.push_back(n);
     apart.push_back(size), wide.push_back(size);

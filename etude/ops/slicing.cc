@@ -67,7 +67,7 @@ internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs,
   auto p = internal::make_ref<SliceParams>();
   Ints strides;
   for (std::size_t a = 0; a < sizes.size(); ++a) {
-    strides.push_back(steps[a] * outer[a]);
+    strides.push_back(sizes[a] > 1 ? steps[a] * outer[a] : outer[a]);  // one element: no step
     if (sizes[a] > 0) p->offset += starts[a] * outer[a] * item;
   }
   const std::span<const int64_t> own(dense.data(), sizes.size());

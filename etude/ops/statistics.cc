@@ -65,11 +65,16 @@ Values lower_norm(Operands in, const Attrs& attrs) {
   return {pow(sum(pow(size, order), over), 1 / order)};
 }
 
+constexpr int64_t kMaxDifferences = 1000;  // each pass is three calls
+
 Values lower_diff(Operands in, const Attrs& attrs) {
   const int axis = normalize_axis(attrs.integer("axis"), in[0].rank());
   const auto a = static_cast<std::size_t>(axis);
   const int64_t n = attrs.integer("n");
   ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+  ETUDE_REQUIRE(std::min(n, in[0].shape()[axis]) <= kMaxDifferences,
+                "n is {} for axis {} of {}, but at most {} passes are made. Use a smaller n", n,
+                axis, in[0].shape().to_string(), kMaxDifferences);
   Tensor y = in[0];
   for (int64_t i = 0; i < n && y.shape()[axis] > 0; ++i) {
     Ints start(static_cast<std::size_t>(y.rank()), 0), stop = y.shape().to_vector();
@@ -195,6 +200,7 @@ void define_statistics(Registry& r) {
                             {{"[2]"}, {{"n", int64_t{3}}}}}},
       .errors =
           {{{"float32[3]"}, "n is -1", {{"n", int64_t{-1}}}},
+           {{"float32[2000]"}, "at most 1000 passes are made", {{"n", int64_t{1001}}}},
            {{"float32[3]"}, "axis 1 is outside", {{"axis", int64_t{1}}}, ErrorCode::kOutOfRange}},
   });
 }

@@ -11,6 +11,7 @@
 #include "etude/core/call.h"
 #include "etude/core/infer.h"
 #include "etude/core/mode.h"
+#include "etude/core/slices.h"
 #include "etude/runtime/tape.h"
 
 namespace etude::internal {
@@ -41,7 +42,15 @@ Tensor push(const Op& op, int wrt, Operands in, const Tensor& y, const Tensor& t
     const std::size_t source = program.sources[static_cast<std::size_t>(i)];
     list.add(source < in.size() ? in[source] : source == in.size() ? y : t);
   }
-  return run_program(partial, list.view(), real_attrs(attrs));
+  const int sparse = rows_operand(list.view());
+  if (sparse < 0) return run_program(partial, list.view(), real_attrs(attrs));
+  // A sparse t beside single numbers: the program is linear in t and runs on its rows.
+  const Tensor rows = list.view()[static_cast<std::size_t>(sparse)].slices()->values;
+  OperandList on_rows;
+  for (int i = 0; i < program.operands; ++i) {
+    on_rows.add(i == sparse ? rows : list.view()[static_cast<std::size_t>(i)]);
+  }
+  return with_rows(t, run_program(partial, on_rows.view(), real_attrs(attrs)));
 }
 
 bool has_partial(const Op& op, std::size_t i) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
@@ -42,6 +43,12 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
   const PrepareRule rule = kernel_of(op);
   ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
   rule({op, types, attrs, *prepared});
+  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
+  if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
+      std::ranges::all_of(prepared->results, is_empty)) {
+    // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
+    prepared->run = [](const KernelCall&) { return true; };
+  }
   return prepared;
 }
 
@@ -285,6 +292,11 @@ template <std::size_t N>
       error.locate(where);
     }
     throw;
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+    error.name_op(op.name());
+    error.locate(where);
+    throw error;
   }
 }
 

@@ -11,6 +11,7 @@ namespace etude::internal {
 void FreshLeaves::operator()(Tensor& leaf) {
   if (!leaf.has_value() || !is_differentiable(leaf.dtype())) return;
   static const Op& identity = op("identity");
+  leaf = to_dense(leaf);  // a tape follows whole values
   const OperandList in({&leaf});
   leaf = only(execute(identity, in.view(), identity.default_attrs(), {}));
   tape_.watch(leaf);
@@ -18,7 +19,7 @@ void FreshLeaves::operator()(Tensor& leaf) {
 
 void FreshLeaves::operator()(Variable& leaf) { tape_.watch(leaf); }
 
-void require_scalar_result(const Tensor& value) {
+void require_scalar_result(const Tensor& value, CallSite where) {
   try {
     ETUDE_REQUIRE(value.has_value(), "the function returned nothing. Does it return its value?");
     ETUDE_REQUIRE(value.size() == 1,
@@ -29,15 +30,16 @@ void require_scalar_result(const Tensor& value) {
                   name(value.dtype()));
   } catch (Error& error) {
     error.name_op("gradient");
+    error.locate(where);
     throw;
   }
 }
 
-void warn_independent(const void* function_key, std::size_t argument, std::string_view type) {
-  warn_once(fmt::format("independent {} {}", function_key, argument),
-            fmt::format("gradient: the result does not depend on argument {} ({}); its gradient is "
-                        "zero",
-                        argument, type));
+void warn_independent(CallSite where, std::size_t argument, std::string_view type) {
+  warn_once(fmt::format("independent {} {}:{}", argument, where.file, where.line),
+            fmt::format("gradient at {}:{}: the result does not depend on argument {} ({}); its "
+                        "gradient is zero",
+                        where.file, where.line, argument, type));
 }
 
 }  // namespace etude::internal

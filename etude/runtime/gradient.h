@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -30,8 +31,9 @@ namespace internal {
 
 struct GradientTapeAccess {
   static std::vector<Tensor> sweep(GradientTape& tape, const LeafList& targets,
-                                   const LeafList& sources, std::vector<Tensor> seeds = {}) {
-    return tape.sweep(targets, sources, {.output_gradients = std::move(seeds)}, {});
+                                   const LeafList& sources, CallSite where,
+                                   std::vector<Tensor> seeds = {}) {
+    return tape.sweep(targets, sources, {.output_gradients = std::move(seeds)}, where);
   }
   // Absent cotangents are none, not ones.
   static std::vector<Tensor> sweep_arrived(GradientTape& tape, const LeafList& targets,
@@ -134,61 +136,95 @@ constexpr std::string_view type_name() {
 }
 
 // throws: kInvalidArgument unless `value` is one floating or complex number.
-void require_scalar_result(const Tensor& value);
-// Says once per function that its result does not depend on an argument.
-void warn_independent(const void* function_key, std::size_t argument, std::string_view type);
+void require_scalar_result(const Tensor& value, CallSite where);
+// Says once per call site that the result does not depend on an argument.
+void warn_independent(CallSite where, std::size_t argument, std::string_view type);
 
 template <class... X>
 std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradients& found,
-                                      const void* key) {
+                                      CallSite where) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::tuple<tangent_t<X>...>{[&]() -> tangent_t<X> {
       tangent_t<X> t = build_tangent(std::get<I>(fresh), found);
-      if (!found.take_arrived() && Differentiable<X>) warn_independent(key, I, type_name<X>());
+      if (!found.take_arrived() && Differentiable<X>) warn_independent(where, I, type_name<X>());
       return t;
     }()...};
   }
   (std::index_sequence_for<X...>());
 }
 
-// One address per type of function: what "once per call site" goes by.
-template <class F>
-inline constexpr char kFunctionKey = 0;
-
 }  // namespace internal
+
+// A function of X... whose result is one number, borrowed for the time of a call, and the line of
+// that call. A parameter type: lambdas and functions convert to it.
+template <class... X>
+class ScalarFunction {
+ public:
+  template <class F>
+  requires(!std::is_same_v<F, ScalarFunction>) ScalarFunction(const F& f,
+                                                              CallSite where = CallSite::here())
+      : where_(where) {  // NOLINT(google-explicit-constructor): stands for the function
+    internal::require_arguments<X...>();
+    static_assert(std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>,
+                  "etude: gradient needs a function with one scalar Tensor as its result; use "
+                  "pullback for other results");
+    if constexpr (std::is_function_v<F>) {
+      code_ = reinterpret_cast<void (*)()>(&f);
+      call_ = [](const ScalarFunction& self, const X&... x) -> Tensor {
+        return reinterpret_cast<F*>(self.code_)(internal::pass(x)...);
+      };
+    } else {
+      object_ = std::addressof(f);
+      call_ = [](const ScalarFunction& self, const X&... x) -> Tensor {
+        return std::invoke(*static_cast<const F*>(self.object_), internal::pass(x)...);
+      };
+    }
+  }
+
+  Tensor operator()(const X&... x) const { return call_(*this, x...); }
+  CallSite where() const noexcept { return where_; }
+
+ private:
+  template <class T>
+  using Plain = decltype(internal::pass(std::declval<const T&>()));
+  union {
+    const void* object_;
+    void (*code_)();
+  };
+  Tensor (*call_)(const ScalarFunction& self, const X&... x);
+  CallSite where_;
+};
 
 // The value of f(x...), which must be a scalar, and its gradient, with one run of f.
 //
 // throws: kInvalidArgument if the result is not a scalar; what f throws.
-template <class F, class... X>
-auto value_with_gradient(const F& f, const X&... x) {
+template <class... X>
+auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, const X&... x) {
   internal::require_arguments<X...>();
   std::tuple<X...> fresh(x...);
   GradientTape tape({.watch_variables = false});
   internal::FreshLeaves watch(tape);
   internal::each_leaf(fresh, watch);
-  using Result = decltype(std::invoke(f, internal::pass(x)...));
-  static_assert(std::is_convertible_v<Result, Tensor>,
-                "etude: gradient needs a function with one scalar Tensor as its result; use "
-                "pullback for other results");
-  Tensor value = std::apply(
-      [&](const auto&... a) -> Tensor { return std::invoke(f, internal::pass(a)...); }, fresh);
-  internal::require_scalar_result(value);
-  internal::LeafGradients found(internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
-                                                                    internal::LeafList(fresh)),
-                                true);
-  auto all = internal::build_all(fresh, found, &internal::kFunctionKey<F>);
+  Tensor value = std::apply(f, fresh);
+  internal::require_scalar_result(value, f.where());
+  internal::LeafGradients found(
+      internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
+                                          internal::LeafList(fresh), f.where()),
+      true);
+  auto all = internal::build_all(fresh, found, f.where());
   return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(all))};
 }
 
-// The gradient of a scalar-valued f at x...; without arguments, the function that gives it.
-template <class F, class... X>
-auto gradient(const F& f, const X&... x) {
-  if constexpr (sizeof...(X) == 0) {
-    return [f](const auto&... at) { return etude::gradient(f, at...); };
-  } else {
-    return value_with_gradient(f, x...).second;
-  }
+// The gradient of a scalar-valued f at x....
+template <class X0, class... X>
+auto gradient(const std::type_identity_t<ScalarFunction<X0, X...>>& f, const X0& x0,
+              const X&... x) {
+  return value_with_gradient<X0, X...>(f, x0, x...).second;
+}
+// The function that gives the gradient of f.
+template <class F>
+auto gradient(const F& f, CallSite where = CallSite::here()) {
+  return [f, where](const auto&... at) { return etude::gradient({f, where}, at...); };
 }
 
 }  // namespace etude

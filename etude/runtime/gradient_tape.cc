@@ -110,9 +110,16 @@ void GradientTape::variable_read(const Variable& variable, const Tensor& snapsho
   if (wanted) note(variable, snapshot, false);
 }
 
-void GradientTape::watch_leaf(const LeafRef& leaf) {
-  if (leaf.tensor != nullptr) return tape_.watch(*leaf.tensor);
-  note(*leaf.variable, internal::peek(*leaf.variable), true);
+void GradientTape::watch_leaf(const LeafRef& leaf, CallSite where) {
+  located("watch", where, [&] {
+    if (leaf.tensor == nullptr) {
+      note(*leaf.variable, internal::peek(*leaf.variable), true);
+      return;
+    }
+    ETUDE_REQUIRE(!leaf.tensor->has_value() || !TensorAccess::is_sparse(*leaf.tensor),
+                  "a sparse tensor cannot be watched. Watch x = to_dense(x), and use that");
+    tape_.watch(*leaf.tensor);
+  });
 }
 
 std::vector<Variable> GradientTape::watched_variables() const {

@@ -120,10 +120,12 @@ class GradientTape final : private internal::VariableReader {
   ~GradientTape() = default;
 
   // Records calls on these from now on. A Variable is watched at each read.
+  //
+  // throws: kInvalidArgument for a sparse tensor, of which only the rows are known.
   template <Structure X>
-  void watch(const X& x) {
+  void watch(const X& x, CallSite where = CallSite::here()) {
     const internal::LeafList leaves(x);
-    for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf);
+    for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf, where);
   }
 
   // The gradient of the sum of all targets, in the structure of the sources. It is absent where the
@@ -192,7 +194,7 @@ class GradientTape final : private internal::VariableReader {
   };
 
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
-  void watch_leaf(const internal::LeafRef& leaf);
+  void watch_leaf(const internal::LeafRef& leaf, CallSite where);
   void note(const Variable& variable, const Tensor& snapshot, bool is_asked_for);
   const Watched* find(const Variable& variable) const;
   std::vector<Tensor> sweep(const internal::LeafList& targets, const internal::LeafList& sources,

@@ -2,11 +2,14 @@
 #include "etude/runtime/jvp.h"
 
 #include "etude/base/check.h"
+#include "etude/core/slices.h"
 #include "etude/runtime/derive.h"
 
 namespace etude {
 
 void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
+  ETUDE_REQUIRE(!TensorAccess::is_sparse(x),
+                "a sparse value cannot be given a tangent. Take to_dense(x) of it first");
   ETUDE_REQUIRE(t.type() == x.type(), "a tangent of type {} does not fit a value of type {}",
                 t.type()->to_string(), x.type()->to_string());
   tangents_[TensorAccess::id(x)] = t;
@@ -14,6 +17,10 @@ void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
 
 Tensor JvpContext::tangent(const Tensor& x) const {
   if (!x.has_value()) return {};
+  if (TensorAccess::is_sparse(x)) {  // what moves is its rows
+    Tensor t = tangent(x.slices()->values);
+    return t.has_value() ? internal::with_rows(x, std::move(t)) : Tensor();
+  }
   const auto found = tangents_.find(TensorAccess::id_or_zero(x));
   return found == tangents_.end() ? Tensor() : found->second;
 }

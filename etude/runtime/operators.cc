@@ -31,9 +31,19 @@ namespace internal {
 
 void PushedLeaves::operator()(Tensor& leaf, const Tensor& t) {
   if (!leaf.has_value() || !t.has_value()) return;
+  try {
+    ETUDE_REQUIRE(t.type() == leaf.type(),
+                  "a tangent of type {} does not fit an argument of type {}", t.type()->to_string(),
+                  leaf.type()->to_string());
+  } catch (Error& error) {
+    error.name_op("jvp");
+    error.locate(where_);
+    throw;
+  }
   static const Op& identity = op("identity");
+  leaf = to_dense(leaf);
   const OperandList in({&leaf});
-  leaf = only(execute(identity, in.view(), identity.default_attrs(), {}));
+  leaf = only(execute(identity, in.view(), identity.default_attrs(), where_));
   context_.set_tangent(leaf, t);
 }
 
@@ -54,6 +64,7 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
         fmt::format("cotangent {} has shape {}, but the result has shape {}. They must be equal",
                     items_.size(), ct.shape().to_string(), value.shape().to_string()));
     error.name_op("pullback");
+    error.locate(where_);
     throw error;
   }
   // An absent cotangent means that nothing arrives there; an absent seed would mean ones.
@@ -62,19 +73,28 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
 
 }  // namespace internal
 
-Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  const auto [y, pull] = value_with_pullback(f, x);
-  std::vector<Tensor> parts;
-  if (x.size() < y.size()) {
-    for (int64_t i = 0; i < x.size(); ++i) parts.push_back(jvp(f, x, one_hot(x, i)).second);
-    return join(parts, y.rank(), y.shape(), x.shape());
+Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {
+  try {
+    const auto [y, pull] = value_with_pullback(f, x);
+    ETUDE_REQUIRE(y.has_value(), "the function returned nothing. Does it return its value?");
+    std::vector<Tensor> parts;
+    if (x.size() < y.size()) {
+      for (int64_t i = 0; i < x.size(); ++i) {
+        parts.push_back(jvp(f, x, one_hot(x, i), where).second);
+      }
+      return join(parts, y.rank(), y.shape(), x.shape());
+    }
+    for (int64_t i = 0; i < y.size(); ++i) parts.push_back(to_dense(pull(one_hot(y, i), where)));
+    return join(parts, 0, y.shape(), x.shape());
+  } catch (Error& error) {
+    error.name_op("jacobian");
+    error.locate(where);
+    throw;
   }
-  for (int64_t i = 0; i < y.size(); ++i) parts.push_back(to_dense(pull(one_hot(y, i))));
-  return join(parts, 0, y.shape(), x.shape());
 }
 
-Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  return jacobian([&](const Tensor& y) -> Tensor { return gradient(f, y); }, x);
+Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {
+  return jacobian([&](const Tensor& y) -> Tensor { return gradient({f, where}, y); }, x, where);
 }
 
 }  // namespace etude

@@ -21,7 +21,7 @@ namespace internal {
 // Gives leaves an identity of their own and the tangents t, for forward mode.
 class PushedLeaves {
  public:
-  explicit PushedLeaves(JvpContext& context) : context_(context) {}
+  PushedLeaves(JvpContext& context, CallSite where) : context_(context), where_(where) {}
   void operator()(Tensor& leaf, const Tensor& t);
   template <class T, class U>
   void operator()(T&, const U&) {
@@ -31,6 +31,7 @@ class PushedLeaves {
 
  private:
   JvpContext& context_;
+  CallSite where_;
 };
 // The tangents of tensors, absent where they do not depend on anything that moves.
 std::vector<Tensor> tangents_of(const JvpContext& context, const LeafList& leaves);
@@ -54,6 +55,7 @@ auto spread(const X& x, Fn&& fn) {
 // The cotangents of a result as seeds: one per tensor leaf of the value, checked against it.
 class Seeds {
  public:
+  explicit Seeds(CallSite where) : where_(where) {}
   void operator()(const Tensor& value, const Tensor& ct) { add(value, ct); }
   template <class T, class U>
   void operator()(const T&, const U&) {}
@@ -62,6 +64,7 @@ class Seeds {
  private:
   // throws: kInvalidArgument if the shapes differ.
   void add(const Tensor& value, const Tensor& ct);
+  CallSite where_;
   std::vector<Tensor> items_;
 };
 
@@ -83,12 +86,12 @@ class PullbackOf {
   explicit PullbackOf(std::shared_ptr<internal::PulledRun<R, X...>> run) : run_(std::move(run)) {}
 
   // throws: kInvalidArgument for a cotangent of another shape than the result's.
-  auto operator()(const tangent_t<R>& ct) const {
-    internal::Seeds seeds;
+  auto operator()(const tangent_t<R>& ct, CallSite where = CallSite::here()) const {
+    internal::Seeds seeds(where);
     internal::zip_leaves(std::as_const(*run_->value), ct, seeds);
     internal::LeafGradients found(
         internal::GradientTapeAccess::sweep(run_->tape, internal::LeafList(*run_->value),
-                                            internal::LeafList(run_->fresh), seeds.items()),
+                                            internal::LeafList(run_->fresh), where, seeds.items()),
         true);
     return internal::pick_tangents<X...>(internal::build_tangent(run_->fresh, found));
   }
@@ -118,21 +121,22 @@ auto pullback(const F& f, const X&... x) {
 }
 // The value at the arguments, and the cotangents of the arguments; a tuple stands for several.
 template <class F, class X, class Ct>
-auto vjp(const F& f, const X& primals, const Ct& cotangent) {
+auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
   auto both =
       internal::spread(primals, [&](const auto&... x) { return value_with_pullback(f, x...); });
-  auto moved = both.second(cotangent);
+  auto moved = both.second(cotangent, where);
   return std::pair{std::move(both.first), std::move(moved)};
 }
 
 // The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
 // several arguments.
 template <class F, class X>
-auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents) {
+auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
+         CallSite where = CallSite::here()) {
   internal::require_arguments<X>();
   X fresh = primals;
   JvpContext context;
-  internal::PushedLeaves push(context);
+  internal::PushedLeaves push(context, where);
   internal::zip_leaves(fresh, tangents, push);
   auto value = internal::spread(
       fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
@@ -143,32 +147,45 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents) {
 }
 // The linear map that f is near x...: tangents of the arguments to the tangent of the result.
 template <class F, class... X>
+class DifferentialOf {
+ public:
+  explicit DifferentialOf(const F& f, const X&... x) : f_(f), x_(x...) {}
+  // throws: kInvalidArgument for a tangent of another shape than its argument's.
+  auto operator()(const tangent_t<X>&... t, CallSite where = CallSite::here()) const {
+    return jvp(f_, x_, std::tuple<tangent_t<X>...>(t...), where).second;
+  }
+
+ private:
+  F f_;
+  std::tuple<X...> x_;
+};
+template <class F, class... X>
 auto differential(const F& f, const X&... x) {
-  return [f, x = std::tuple<X...>(x...)](const tangent_t<X>&... t) {
-    return jvp(f, x, std::tuple<tangent_t<X>...>(t...)).second;
-  };
+  return DifferentialOf<F, X...>(f, x...);
 }
 // The derivative of f along its one argument, in forward mode.
 template <class F>
-auto derivative(const F& f, const Tensor& x) {
-  return jvp(f, x, internal::ones_like(x)).second;
+auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) {
+  return jvp(f, x, internal::ones_like(x), where).second;
 }
 
 // The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands
 // for several arguments.
 template <class F, class X>
-auto hvp(const F& f, const X& x, const tangent_t<X>& v) {
+auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSite::here()) {
   if constexpr (internal::IsTuple<X>::value) {
-    return jvp([&](const auto&... y) { return gradient(f, y...); }, x, v).second;
+    return jvp([&](const auto&... y) { return gradient({f, where}, y...); }, x, v, where).second;
   } else {
-    return jvp([&](const X& y) { return gradient(f, y); }, x, v).second;
+    return jvp([&](const X& y) { return gradient({f, where}, y); }, x, v, where).second;
   }
 }
 
 // All derivatives of f at x: [shape of f(x)..., shape of x...]. Rows in reverse mode, or columns in
 // forward mode, whichever are fewer.
-Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
+                CallSite where = CallSite::here());
 // The jacobian of the gradient of a scalar-valued f.
-Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
+Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
+               CallSite where = CallSite::here());
 
 }  // namespace etude

@@ -23,7 +23,13 @@ Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b) {
   };
   const DType wide = a.indices.dtype() == b.indices.dtype() ? a.indices.dtype() : kInt64;
   return make_slices({both(internal::cast(a.indices, wide), internal::cast(b.indices, wide)),
-                      both(a.values, b.values), a.dense_shape});
+                      both(a.values, b.values), a.dense_shape, a.from});
+}
+
+Tensor rows_of(const Tensor& x, const Tensor& indices) {
+  static const Op& take = Registry::global().at("take");
+  const OperandList in({&x, &indices});
+  return std::move(execute(take, in.view(), take.attrs({int64_t{0}}), {})[0]);
 }
 
 // The first contribution is taken as it is, later ones are added in place.
@@ -86,9 +92,11 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
 }
 
 void Tape::locate(const Record& record, Error& error) {
-  const std::string_view name = record.op != nullptr            ? record.op->name()
-                                : record.pullback->name.empty() ? "custom_gradient"
-                                                                : record.pullback->name;
+  std::string_view name = "custom_gradient";
+  if (record.op != nullptr)
+    name = record.op->name();
+  else if (!record.pullback->name.empty())
+    name = record.pullback->name;
   error.name_op(fmt::format("gradient of {}", name));
   error.locate(record.where);
 }
@@ -126,14 +134,19 @@ void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
     ETUDE_REQUIRE(y.has_value(), "target {} is nothing. Does the loss function return its value?",
                   i);
     if (!is_differentiable(y.dtype())) continue;
-    const Known* known = known_.find(TensorAccess::id_or_zero(y));
+    // What tapes know of a sparse target is its rows.
+    const std::optional<IndexedSlices> rows = y.slices();
+    const Tensor& target = rows ? rows->values : y;
+    const Known* known = known_.find(TensorAccess::id_or_zero(target));
     if (known == nullptr) continue;
     const bool seeded = !seeds.empty() && seeds[i].has_value();
     ETUDE_REQUIRE(
         !seeded || seeds[i].shape() == y.shape(),
         "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal", i,
         seeds[i].shape().to_string(), i, y.shape().to_string());
-    add_to(slots[known->slot], seeded ? Tensor(seeds[i]) : internal::full(y.type(), 1));
+    add_to(slots[known->slot], !seeded ? internal::full(target.type(), 1)
+                               : rows  ? rows_of(seeds[i], rows->indices)
+                                       : Tensor(seeds[i]));
   }
 }
 

@@ -3,7 +3,6 @@
 // looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -66,7 +65,7 @@ class ValueTable {
       places_ = {};
       mask_ = 0;
     } else if (size_ > 0) {
-      std::fill(places_.begin(), places_.end(), KnownValue{});
+      for (KnownValue& place : places_) place = KnownValue{};
     }
     size_ = 0;
   }

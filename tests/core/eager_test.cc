@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eager execution as a user meets it: literals, dtypes, arithmetic, errors, printing.
 #include <cmath>
+#include <functional>
 #include <sstream>
 #include <unordered_set>
 
 #include <gtest/gtest.h>
 
 #include "etude/core/context.h"
+#include "etude/core/create.h"
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
 
@@ -38,6 +40,20 @@ TEST(Eager, AProductNeedsNoSetUp) {
   std::ostringstream out;
   out << y;
   expect_parts(out.str(), {"[[2.]]", "shape (1, 1)", "float32"});
+}
+
+// The second call finds its kernel in the cache; its operand is given away before the kernel fails.
+// spec: IM-12
+TEST(Eager, ACallFromTheCacheFailsAsTheFirstOne) {
+  const Tensor zeros({0, 0, 0});
+  floor_divide(Tensor({4, 5, 6}), zeros + 1);
+  for (int i = 0; i < 3; ++i) {
+    expect_parts(error_of(ErrorCode::kInvalidArgument,
+                          [&] {
+                            floor_divide(Tensor({4, 5, 6}), zeros);
+                          }),
+                 {"floor_divide: ", "zero", "eager_test.cc"});
+  }
 }
 
 // spec: IM-02
@@ -192,6 +208,45 @@ TEST(Eager, PrintingNeverThrows) {
   EXPECT_FALSE(Tensor().to_string().empty());
   expect_parts(internal::make_ghost(intern_type(kFloat32, {2})).to_string(), {"float32"});
   EXPECT_FALSE(Tensor(std::vector<float>{}).to_string().empty());
+}
+
+// spec: T1
+TEST(Create, InTheDTypeThatIsAskedFor) {
+  const Tensor exact = tensor({{0.1, 0.2}, {0.3, 0.4}}, {.dtype = kFloat64});
+  EXPECT_EQ(exact.to_vector<double>(), (std::vector<double>{0.1, 0.2, 0.3, 0.4}));
+  EXPECT_EQ(exact.shape(), (Shape{2, 2}));
+  EXPECT_EQ(tensor({1, 2}).dtype(), kInt32);
+  EXPECT_EQ(tensor({1, 2.5}).dtype(), kFloat32);
+  const int64_t large = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(tensor({large}, {.dtype = kUInt64}).item<int64_t>(), large);
+  EXPECT_EQ(tensor(0.1, {.dtype = kFloat64}).item<double>(), 0.1);
+  EXPECT_EQ(tensor(0.1).dtype(), kFloat32);
+  EXPECT_EQ(tensor(3, {.dtype = kBool}).dtype(), kBool);
+  const std::complex<double> z(0.1, -0.2);
+  EXPECT_EQ(tensor(z, {.dtype = kComplex128}).item<std::complex<double>>(), z);
+  EXPECT_EQ(tensor(std::vector<double>{1, 2, 3, 4}, {2, 2}, {.dtype = kInt8}).to_string(),
+            "Tensor([[1, 2],\n        [3, 4]], shape=[2,2], dtype=int8, device=cpu:0)");
+  EXPECT_EQ(tensor(std::vector<float>{1, 2}).dtype(), kFloat32);
+  const Tensor a = 1.0, b = 2.0;
+  EXPECT_EQ(tensor({a, b, a * b}).to_vector<float>(), (std::vector<float>{1, 2, 2}));
+  EXPECT_EQ(tensor({Tensor({1, 2}), Tensor({3, 4})}, {.dtype = kInt64}).shape(), (Shape{2, 2}));
+  for (const auto& bad : {std::function([] {
+                            tensor({{1, 2}, {3}}, {.dtype = kFloat64});
+                          }),
+                          std::function([] {
+                            tensor(std::vector<float>{1, 2}, {3});
+                          }),
+                          std::function([] { tensor(std::vector<Tensor>{}); }), std::function([] {
+                            tensor({Tensor({1.0}), Tensor(1.0)});
+                          })}) {
+    try {
+      bad();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find("eager_test.cc"), std::string::npos) << error.what();
+    }
+  }
 }
 
 }  // namespace

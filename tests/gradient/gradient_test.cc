@@ -25,6 +25,7 @@ struct Model {
   NoDerivative<Tensor> fixed;
 };
 
+Tensor sum_of(const Tensor& x) { return sum(x); }  // a function, not a lambda
 Model make_model() { return {{2.0, 1.0}, {{3.0, 4.0}, {5.0, 6.0}}, Tensor(7.0), {Tensor(8.0)}}; }
 
 TEST(Gradient, OfSeveralArguments) {  // spec: D20, D21, D22
@@ -64,6 +65,27 @@ TEST(Gradient, OfStructs) {  // spec: D3, D5, D6, D8
   expect_values(model.first.weight, {2});
 }
 
+TEST(Gradient, OfHashMapsAndDeques) {  // spec: D7, D9
+  std::unordered_map<std::string, Tensor> named;
+  for (int i = 0; i < 20; ++i) named["w" + std::to_string(i)] = Tensor(i * 1.0);
+  const std::deque<Tensor> rows = {2.0, 3.0};
+  const auto f = [](const auto& n, const auto& r) {
+    Tensor y = r[0] * r[1];
+    for (const auto& [key, w] : n) y += w * w;
+    return y;
+  };
+  const auto [dn, dr] = gradient(f, named, rows);
+  for (int i = 0; i < 20; ++i) expect_values(dn.at("w" + std::to_string(i)), {2.0 * i});
+  expect_values(dr[0], {3});
+  expect_values(dr[1], {2});
+  // Seeds reach the results that they belong to, in whatever order the tables hold them.
+  const auto pull = pullback([](const auto& n) { return n; }, named);
+  std::unordered_map<std::string, Tensor> seeds(3);
+  for (int i = 19; i >= 0; --i) seeds["w" + std::to_string(i)] = Tensor(i * 10.0);
+  const auto back = pull(seeds);
+  for (int i = 0; i < 20; ++i) expect_values(back.at("w" + std::to_string(i)), {10.0 * i});
+}
+
 TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43, D2
   Dense dense{Tensor(std::vector<float>(5000, 1.0f)), Tensor(1.0)};
   const auto loss = [](const Dense& d) { return sum(d.weight * d.weight) * d.bias; };
@@ -97,6 +119,63 @@ TEST(Gradient, NeedsAScalar) {  // spec: G3
   EXPECT_TRUE(ContextStack::is_eager());
 }
 
+// The message of what f throws, for a check of the line behind it.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+std::string at_line(int line) {
+  return "\n  at tests/gradient/gradient_test.cc:" + std::to_string(line);
+}
+
+TEST(Gradient, ErrorsNameTheUsersLine) {  // spec: G3, G16
+  const auto pair = [](const Tensor& x) { return x * Tensor({1.0, 2.0}); };
+  const auto whole = [](const Tensor& x) { return astype(x, kInt32); };
+  const Tensor x = 1.0, wrong({1.0, 2.0, 3.0});
+  const std::string shape =
+      "gradient: gradient needs a scalar result, this one has shape [2]; use pullback or jacobian";
+  EXPECT_EQ(message_of([&] { gradient(pair, x); }), shape + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { value_with_gradient(pair, x); }), shape + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { hvp(pair, x, x); }), shape + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { hessian(pair, x); }), shape + at_line(__LINE__));
+  const auto later = gradient(pair);
+  const int line = __LINE__ - 1;
+  EXPECT_EQ(message_of([&] { later(x); }), shape + at_line(line));
+  EXPECT_EQ(message_of([&] { gradient(whole, x); }),
+            "gradient: gradient needs a floating result, this one is int32. Cast it with astype" +
+                at_line(__LINE__ - 2));
+  EXPECT_EQ(
+      message_of([] { gradient([](const Tensor&) { return Tensor(); }, Tensor(1.0)); }),
+      "gradient: the function returned nothing. Does it return its value?" + at_line(__LINE__ - 2));
+
+  const std::string cotangent =
+      "pullback: cotangent 0 has shape [3], but the result has shape [2]. They must be equal";
+  EXPECT_EQ(message_of([&] { pullback(pair, x)(wrong); }), cotangent + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { vjp(pair, x, wrong); }), cotangent + at_line(__LINE__));
+  const std::string tangent =
+      "jvp: a tangent of type float32[3] does not fit an argument of type float32[]";
+  EXPECT_EQ(message_of([&] { jvp(pair, x, wrong); }), tangent + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { differential(pair, x)(wrong); }), tangent + at_line(__LINE__));
+  EXPECT_EQ(message_of([&] { hvp(sum_of, x, wrong); }), tangent + at_line(__LINE__));
+  EXPECT_EQ(
+      message_of([&] { jacobian([](const Tensor&) { return Tensor(); }, x); }),
+      "jacobian: the function returned nothing. Does it return its value?" + at_line(__LINE__ - 2));
+  // What an op refuses keeps the line of the op.
+  const auto bad = [&](const Tensor& t) { return matmul(t, wrong); };
+  const int op_line = __LINE__ - 1;
+  for (const std::string& text :
+       {message_of([&] { gradient(bad, x); }), message_of([&] { jvp(bad, x, x); })}) {
+    EXPECT_EQ(text.find("matmul: "), 0U) << text;
+    EXPECT_NE(text.find(at_line(op_line)), std::string::npos) << text;
+  }
+  EXPECT_TRUE(ContextStack::is_eager());
+}
+
 TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4
   std::vector<std::string> said;
   const WarningHandler before =
@@ -111,6 +190,7 @@ TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].find("does not depend on argument 0 (etude::Tensor)"), std::string::npos)
       << said[0];
+  EXPECT_EQ(said[0].find("gradient at tests/gradient/gradient_test.cc:"), 0U) << said[0];
 }
 
 TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34

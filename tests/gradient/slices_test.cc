@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that hold only the rows touched, and jacobians.
 #include "etude/base/warning.h"
+#include "etude/core/create.h"
 #include "etude/ops.h"
+#include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 
@@ -57,6 +59,141 @@ TEST(Slices, Sums) {  // spec: SL-03
 TEST(Slices, DensifyingNeedsAShape) {  // spec: SL-04
   const Tensor open = make_slices({Tensor({0}), Tensor({{1.0, 2.0}}), Shape{kAny, 2}});
   expect_error([&] { to_dense(open); }, ErrorCode::kFailedPrecondition, {"axis 0", "dense_shape"});
+}
+
+TEST(Slices, DTypesMustPromote) {  // spec: SL-04
+  const Tensor v = table();
+  GradientTape tape;
+  tape.watch(v);
+  const auto rows = custom_gradient([](const Tensor& x) {
+    return std::pair{sum(x), [](const Tensor&) {
+                       return make_slices({Tensor({0}), Tensor({{1, 2, 3}}), Shape{4, 3}});
+                     }};
+  });
+  const Tensor y = rows(v) + sum(take(v, Tensor({1}), {.axis = 0}));
+  expect_error([&] { tape.gradient(y, v); }, ErrorCode::kInvalidArgument, {"float32", "int32"});
+}
+
+TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04
+  std::vector<std::string> said;
+  const WarningHandler before =
+      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const Tensor v(0.0), big = broadcast_to(v, {1 << 15, 512});  // 64 MiB
+  const Tensor small = broadcast_to(v, {1 << 10, 512});
+  for (int i = 0; i < 2; ++i) {
+    to_dense(gradient_of_take(big, Tensor({1, 3})));
+    to_dense(gradient_of_take(small, Tensor({1, 3})));
+  }
+  GradientTape tape;
+  tape.watch(big);
+  const Tensor y = sum(big.at(Tensor({0})));
+  const Tensor g = tape.gradient(y, big) + 1.0;
+  set_warning_handler(before);
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_NE(said[0].find("of take at tests/gradient/slices_test.cc:"), std::string::npos)
+      << said[0];
+  EXPECT_NE(said[0].find("holds 2 rows and is made dense: float32[32768,512], 64 MiB"),
+            std::string::npos)
+      << said[0];
+  EXPECT_NE(said[0].substr(0, 90), said[1].substr(0, 90)) << "another take is another line";
+}
+
+// The rows of `x`, which must be sparse.
+IndexedSlices rows_of(const Tensor& x) {
+  EXPECT_TRUE(x.slices().has_value());
+  return x.slices().value_or(IndexedSlices{});
+}
+
+TEST(Slices, StayThroughNegationAndScaling) {  // spec: SL-05
+  const Tensor g = make_slices({Tensor({3, 1}), Tensor({{1.0, 2.0}, {3.0, 4.0}}), Shape{4, 2}});
+  expect_values(rows_of(-g).values, {-1, -2, -3, -4});
+  expect_values(rows_of(g * 2.0).values, {2, 4, 6, 8});
+  expect_values(rows_of(0.5 * g).values, {0.5, 1, 1.5, 2});
+  expect_values(rows_of(g / Tensor({{2.0}})).values, {0.5, 1, 1.5, 2});
+  Tensor scaled = g;
+  scaled *= 3.0;
+  expect_values(rows_of(scaled).values, {3, 6, 9, 12});
+  EXPECT_EQ(rows_of(scaled).indices.to_vector<int>(), (std::vector<int>{3, 1}));
+  const auto wide = rows_of(g * tensor(2.0, {.dtype = kFloat64}));
+  EXPECT_EQ(wide.values.dtype(), kFloat64);
+  expect_values(rows_of(g).values, {1, 2, 3, 4});
+  for (const Tensor& dense : {g + 1.0, g * g, 1.0 / (g + 1.0), exp(g), g * Tensor({1.0, 2.0})}) {
+    EXPECT_FALSE(dense.slices().has_value());
+    EXPECT_EQ(dense.shape(), (Shape{4, 2}));
+  }
+  expect_values(g + 1.0, {1, 1, 4, 5, 1, 1, 2, 3});
+  expect_values(g * Tensor({1.0, 10.0}), {0, 0, 3, 40, 0, 0, 1, 20});
+  // Rules of the same ops pass rows on.
+  const Tensor v = table();
+  GradientTape tape;
+  tape.watch(v);
+  const Tensor y = sum(take(-(v * 2.0) / 4.0, Tensor({1, 3}), {.axis = 0}));
+  const Tensor through = tape.gradient(y, v);
+  expect_values(rows_of(through).values, std::vector<double>(6, -0.5));
+}
+
+TEST(Slices, TangentsOfModelsScale) {  // spec: SL-05, SL-06
+  struct Model {
+    Tensor embedding, bias;
+  };
+  Model model{table(), Tensor({1.0, 2.0, 3.0})};
+  const auto loss = [](const Model& m) {
+    return sum(take(m.embedding, Tensor({0, 0}), {.axis = 0}) * m.bias);
+  };
+  const tangent_t<Model> g = gradient(loss, model);
+  const tangent_t<Model> step = -0.5 * g;
+  expect_values(rows_of(step.embedding).values, {-0.5, -1, -1.5, -0.5, -1, -1.5});
+  move(model, step);
+  expect_values(model.embedding.at(0), {0, 0, 0});
+  expect_values(model.embedding.at(3), {10, 11, 12});
+}
+
+TEST(Slices, AreDifferentiatedAgain) {  // spec: SL-05
+  const Tensor v = table(), ids({1, 1, 3});
+  const auto squares = [&](const Tensor& x) {
+    const Tensor t = take(x, ids, {.axis = 0});
+    return sum(t * t);
+  };
+  const std::vector<double> want = {0, 0, 0, 4, 4, 4, 0, 0, 0, 2, 2, 2};
+  const auto slope = [&](const Tensor& x) -> Tensor { return gradient(squares, x); };
+  expect_values(to_dense(gradient([&](const Tensor& x) { return sum(slope(x)); }, v)), want);
+  expect_values(to_dense(hvp(squares, v, ones({4, 3}))), want);
+  GradientTape outer;
+  outer.watch(v);
+  GradientTape inner;
+  inner.watch(v);
+  const Tensor y = squares(v);
+  const Tensor g = inner.gradient(y, v);
+  EXPECT_TRUE(g.slices().has_value());
+  expect_values(to_dense(outer.gradient(g, v, {.output_gradients = {2.0 * ones({4, 3})}})),
+                {0, 0, 0, 8, 8, 8, 0, 0, 0, 4, 4, 4});
+  const Tensor h = hessian(squares, v);
+  EXPECT_EQ(h.shape(), (Shape{4, 3, 4, 3}));
+  expect_values(sum(h, {.axis = {2, 3}}), want);
+  GradientTape tape;
+  expect_error([&] { tape.watch(g); }, ErrorCode::kInvalidArgument,
+               {"watch: a sparse tensor cannot be watched", "to_dense", "slices_test.cc"});
+}
+
+TEST(Slices, IndicesOutOfRange) {  // spec: SL-07
+  const Tensor v = table();
+  for (const DType dtype : {kInt8, kInt32, kInt64}) {
+    GradientTape tape;
+    tape.watch(v);
+    expect_error(
+        [&] {
+          take(v, astype(Tensor({1, 4}), dtype), {.axis = 0});
+        },
+        ErrorCode::kOutOfRange, {"take: ", "4", "axis 0", "slices_test.cc"});
+    expect_error([&] { take(v, astype(Tensor({-5}), dtype), {.axis = 0}); }, ErrorCode::kOutOfRange,
+                 {"-5"});
+    EXPECT_EQ(tape.size(), 0U);
+    const Tensor y = sum(take(v, astype(Tensor({-1}), dtype), {.axis = 0}));
+    expect_values(to_dense(tape.gradient(y, v)), {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1});
+  }
+  const Tensor wild = make_slices({Tensor({9}), Tensor({{1.0, 1.0}}), Shape{4, 2}});
+  Tensor target = zeros({4, 2});
+  expect_error([&] { move(target, wild); }, ErrorCode::kOutOfRange, {"9", "4"});
 }
 
 TEST(Slices, MovingAddsRepeatedRows) {  // spec: SL-06

@@ -50,6 +50,49 @@ TEST(Variable, UpdatesInPlaceWithoutSnapshots) {  // spec: VR-02
   EXPECT_LT(scope.stats().peak_bytes, 10000);
 }
 
+TEST(Variable, CopiesOnceForASnapshot) {  // spec: V48
+  constexpr int64_t kBytes = 5000 * 4;
+  Variable v(Tensor(std::vector<float>(5000, 1.0f)));
+  const Tensor by(std::vector<float>(5000, 2.0f));
+  {
+    const Tensor snapshot = v.read();
+    const MemoryScope scope;
+    v.assign_add(by);  // a new buffer, as the snapshot keeps the old one
+    v.assign_add(by);
+    v.at(slice(0, 2)).assign_add(1.0);
+    EXPECT_EQ(scope.stats().peak_bytes / kBytes, 1);
+    EXPECT_EQ(snapshot.data<float>()[0], 1);
+  }
+  expect_values(v.at(slice(0, 3)), {6, 6, 5});
+  const void* address = v.read().data<float>().data();
+  const MemoryScope scope;
+  v.assign_add(by);
+  v.assign_sub(by);
+  v.at(slice(1, 4)) = 7.0;
+  EXPECT_LT(scope.stats().peak_bytes, kBytes);
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+  EXPECT_EQ(v.read().data<float>().data(), address);
+}
+
+TEST(Variable, PartsAreAssigned) {  // spec: VR-05
+  Variable v(Tensor({1.0, 2.0, 3.0, 4.0}), {.name = "table"});
+  const Tensor before = v.read();
+  v.at(slice(1, 3)) = Tensor({7.0, 8.0});
+  expect_values(v.read(), {1, 7, 8, 4});
+  expect_values(before, {1, 2, 3, 4});
+  expect_values(v.at(Tensor({0, 0, 3})).assign_add(Tensor({1.0, 2.0, 5.0})), {4, 7, 8, 9});
+  expect_values(v.at(Tensor({1, 1})).assign_sub(1.0), {4, 5, 8, 9});
+  expect_values(v.at(Tensor({true, false, false, true})).assign(0.0), {0, 5, 8, 0});
+  v.at(0) = v.at(1);
+  expect_values(v.read(), {5, 5, 8, 0});
+  expect_error([&] { v.at(7) = 1.0; }, ErrorCode::kOutOfRange, {"7", "4", "variable_test.cc"});
+  expect_error(
+      [&] {
+        v.at(slice(0, 2)) = Tensor({1.0, 2.0, 3.0});
+      },
+      ErrorCode::kInvalidArgument, {"[3]", "[2]", "variable_test.cc"});
+}
+
 TEST(Variable, RefusesOtherTypes) {  // spec: VR-03
   Variable v(Tensor({{1.0, 2.0}}), {.name = "w"});
   expect_error(

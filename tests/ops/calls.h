@@ -21,6 +21,7 @@ struct Call {
   std::vector<Tensor> operands;  // some may be absent
   Attrs attrs;
   bool is_same_tensor = false;  // all operands that share a dtype are one tensor
+  bool is_exempt = false;       // a program whose own record says no_gradient_check
 
   OperandList list() const { return OperandList(std::span<const Tensor>(operands)); }
   // "atan2 cpu float32 sample 3".

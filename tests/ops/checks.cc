@@ -114,7 +114,7 @@ std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds
 
 bool is_checked_numerically(const Call& call) {
   return call.op->is_differentiable() && call.op->def().samples.no_gradient_check.empty() &&
-         !call.is_same_tensor;
+         !call.is_same_tensor && !call.is_exempt;
 }
 
 }  // namespace etude::matrix

@@ -69,11 +69,27 @@ bool fits_record(const Call& call) {
   return true;
 }
 
-void compare_all(const Call& call, std::string_view mode, const Values& got, const Values& want) {
+// Bits agree, but for which NaN it is: the processor takes the first of two.
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  if (same_bits(a, b) || !a.has_value() || !b.has_value() || a.type() != b.type()) {
+    return same_bits(a, b);
+  }
+  const auto x = numbers(a), y = numbers(b);
+  const auto same = [](double p, double q) {
+    return std::isnan(p) ? std::isnan(q) : p == q && std::signbit(p) == std::signbit(q);
+  };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!same(x[i].real(), y[i].real()) || !same(x[i].imag(), y[i].imag())) return false;
+  }
+  return true;
+}
+
+void compare_all(const Call& call, std::string_view mode, const Values& got, const Values& want,
+                 bool (*same)(const Tensor&, const Tensor&) = same_bits) {
   expect(got.size() == want.size(), call.label(mode),
          [&] { return fmt::format("got {} results, want {}", got.size(), want.size()); });
   for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
-    expect(same_bits(got[i], want[i]), call.label(mode), [&] {
+    expect(same(got[i], want[i]), call.label(mode), [&] {
       return fmt::format("result {}: got {}, want {}", i, show(got[i]), show(want[i]));
     });
   }
@@ -107,7 +123,8 @@ void check_eager(const Call& call) {
   const bool twice = call.op->def().lower != nullptr && call.op->def().kernel != nullptr;
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
-    compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y);
+    compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y,
+                same_numbers);
   }
 }
 
@@ -121,7 +138,10 @@ void check_guards(const Call& call) {
   if (!fits_record(call)) return;
   prepared.results = infer_types(*call.op, {types.data(), types.size()}, call.attrs);
   rule({*call.op, {types.data(), types.size()}, call.attrs, prepared});
-  if (prepared.run == nullptr) return;
+  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
+  const bool nothing = std::ranges::all_of(types, is_empty) &&
+                       std::ranges::all_of(prepared.results, is_empty);  // such calls run no kernel
+  if (prepared.run == nullptr || nothing) return;
   std::vector<Guarded> in, out;
   std::vector<const void*> from;
   std::vector<void*> to;

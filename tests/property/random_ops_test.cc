@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random calls of random ops: whatever dtypes, shapes and attributes they get, they give results of
-// the inferred types or an Error that names the op and the line. A failure prints the seed.
+// the inferred types, equal to those of a plain reference, or an Error that names the op and the
+// line. Case n is made from seed n alone. A failure prints its seed:
+//
+//   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_ops_test
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include <fmt/format.h>
@@ -13,6 +19,7 @@
 #include "etude/core/convert.h"
 #include "etude/core/registry.h"
 #include "etude/ops.h"
+#include "tests/ops/checks.h"
 
 namespace etude {
 namespace {
@@ -46,6 +53,12 @@ Shape random_shape(Random& random) {
   Shape shape;
   for (int64_t rank = random.below(5); rank > 0; --rank) {
     shape.push_back(random.chance(10) ? 0 : 1 + random.below(4));
+  }
+  // No element, but a loop over the other axes would not end.
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  if (is_empty && random.chance(20)) {
+    const auto axis = static_cast<int>(random.below(shape.rank()));
+    if (shape[axis] != 0) shape.set(axis, int64_t{1} << (32 + random.below(8)));
   }
   return shape;
 }
@@ -156,7 +169,31 @@ RandomCall random_call(Random& random, const std::vector<const Op*>& ops) {
   return call;
 }
 
-// The fault of a call, or "".
+// What is wrong with an error of a call, or "".
+std::string fault_of(const RandomCall& call, const Error& error) {
+  if (error.code() == ErrorCode::kInternal) return error.what();
+  if (error.op() != call.op->name())
+    return fmt::format("the error names '{}': {}", error.op(), error.what());
+  if (!error.is_located()) return fmt::format("no line: {}", error.what());
+  return "";
+}
+
+// Whether no operand is converted on the way to the kernel, so that the reference sees what it
+// sees.
+bool is_plain(const RandomCall& call) {
+  std::optional<DType> shared;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const Tensor& x = call.operands[i];
+    if (!x.has_value()) continue;
+    if (!call.op->operand_dtypes(i).contains(x.dtype())) return false;
+    if (!call.op->operand(i).dtypes.empty()) continue;
+    if (shared && *shared != x.dtype()) return false;
+    shared = x.dtype();
+  }
+  return true;
+}
+
+// The fault of a call, or "". Wrong values are failures of the running test.
 std::string fault_of(const RandomCall& call) {
   Attrs attrs;
   try {
@@ -171,16 +208,24 @@ std::string fault_of(const RandomCall& call) {
       if (!r.has_value()) return "a result is absent";
       if (r.to_string().empty()) return "a result cannot be printed";
     }
-    return "";
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInternal) return error.what();
-    if (error.op() != call.op->name())
-      return fmt::format("the error names '{}': {}", error.op(), error.what());
-    if (!error.is_located()) return fmt::format("no line: {}", error.what());
-    return "";
+    return fault_of(call, error);
   } catch (const std::exception& error) {
     return fmt::format("{}: {}", typeid(error).name(), error.what());
   }
+  if (!is_plain(call)) return "";
+  const DType dtype =
+      call.operands.empty() || !call.operands[0].has_value() ? kFloat32 : call.operands[0].dtype();
+  const matrix::Call same{call.op, dtype, 0, call.operands, attrs};
+  try {
+    matrix::check_eager(same);
+    matrix::check_guards(same);
+    matrix::check_reference(same);
+  } catch (const Error& error) {  // two results at once may be too much
+    if (error.code() != ErrorCode::kResourceExhausted)
+      return fmt::format("a second time: {}", error.what());
+  }
+  return "";
 }
 
 class Limit {
@@ -190,97 +235,166 @@ class Limit {
   ~Limit() { set_memory_limit(0); }
 };
 
+uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+  const char* given = std::getenv(name);
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
+}
+
+// Calls `check(seed)` for all seeds of this run, until ten of them failed.
+template <class F>
+void each_seed(uint64_t cases, const F& check) {
+  const uint64_t first = number_from_environment("ETUDE_TEST_SEED", 0);
+  cases = number_from_environment("ETUDE_TEST_CASES", cases);
+  fmt::print("seeds {} to {}\n", first, first + cases - 1);
+  int failures = 0;
+  for (uint64_t seed = first; seed < first + cases && failures < 10; ++seed) {
+    const int before =
+        testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+    check(seed);
+    const int after =
+        testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+    failures += after > before ? 1 : 0;
+  }
+}
+
+std::string trace(uint64_t seed, const RandomCall& call) {
+  return fmt::format("ETUDE_TEST_SEED={} ETUDE_TEST_CASES=1: {}", seed, call.text());
+}
+
 // spec: IM-12
-TEST(RandomOps, GiveResultsOrNamedErrors) {
-  const char* given = std::getenv("ETUDE_TEST_SEED");
-  const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 0;
-  const int cases = given != nullptr ? 1 : 10000;
+TEST(RandomOps, GiveRightResultsOrNamedErrors) {
   std::vector<const Op*> ops;
   for (const Op* op : Registry::global().ops()) {
-    bool has_program = false;  // attributes that cannot be made up
-    for (const AttrDef& a : op->def().attrs)
-      has_program = has_program || a.kind == AttrKind::kProgram;
+    const auto& defs = op->def().attrs;
+    const bool has_program = std::any_of(defs.begin(), defs.end(), [](const AttrDef& a) {
+      return a.kind == AttrKind::kProgram;  // cannot be made up
+    });
     if (!has_program) ops.push_back(op);
   }
   const Limit limit(kLimitBytes);
-  int failures = 0;
-  for (int i = 0; i < cases && failures < 10; ++i) {
-    const uint64_t seed = first + static_cast<uint64_t>(i);
+  each_seed(10000, [&](uint64_t seed) {
     Random random(seed);
     const RandomCall call = random_call(random, ops);
+    SCOPED_TRACE(trace(seed, call));
     const std::string fault = fault_of(call);
-    if (fault.empty()) continue;
-    ++failures;
-    ADD_FAILURE() << "ETUDE_TEST_SEED=" << seed << " " << call.text() << "\n" << fault;
-  }
+    if (!fault.empty()) ADD_FAILURE() << fault;
+  });
 }
 
-// Types alone may be huge: inference must not overflow, allocate or loop.
+// The types of the call's operands, with some sizes made huge. None if an operand gets too large,
+// or if execute() refuses such a call before any rule runs.
+std::optional<std::vector<const Type*>> huge_types(Random& random, const RandomCall& call) {
+  std::vector<const Type*> types;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    const Tensor& x = call.operands[i];
+    if (!x.has_value()) {
+      if (!call.op->operand(i).optional) return std::nullopt;
+      types.push_back(nullptr);
+      continue;
+    }
+    if (!call.op->operand_dtypes(i).contains(x.dtype())) return std::nullopt;
+    Shape shape = x.shape();
+    if (shape.rank() > 0 && random.chance(60)) {
+      shape.set(static_cast<int>(random.below(shape.rank())),
+                int64_t{1} << (20 + random.below(28)));
+    }
+    try {
+      types.push_back(intern_type(x.dtype(), shape));
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  if (types.size() != call.op->arity() && !call.op->is_variadic()) return std::nullopt;
+  return types;
+}
+
+// Types alone may be huge: inference must not overflow, allocate or loop. spec: IM-12
 TEST(RandomOps, TypesOfHugeShapesAreInferredOrRefused) {
   const std::vector<const Op*> ops = Registry::global().ops();
-  for (uint64_t seed = 0; seed < 5000; ++seed) {
+  each_seed(10000, [&](uint64_t seed) {
     Random random(seed);
-    RandomCall call = random_call(random, ops);
-    std::vector<const Type*> types;
-    try {
-      for (const Tensor& x : call.operands) {
-        if (!x.has_value()) {
-          types.push_back(nullptr);
-          continue;
-        }
-        Shape shape = x.shape();
-        if (shape.rank() > 0 && random.chance(60)) {
-          shape.set(static_cast<int>(random.below(shape.rank())),
-                    int64_t{1} << (20 + random.below(28)));
-        }
-        types.push_back(intern_type(x.dtype(), shape));
-      }
-    } catch (const Error&) {
-      continue;  // the operand itself is too large
-    }
-    bool complete = types.size() == call.op->arity() || call.op->is_variadic();
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      const bool fits = types[i] == nullptr
-                            ? call.op->operand(i).optional
-                            : call.op->operand_dtypes(i).contains(types[i]->dtype());
-      complete = complete && fits;
-    }
-    if (!complete || call.op->def().data != nullptr)
-      continue;  // execute() refuses these before any rule runs
+    const RandomCall call = random_call(random, ops);
+    const auto types = huge_types(random, call);
+    if (!types || call.op->def().data != nullptr) return;
+    SCOPED_TRACE(trace(seed, call));
     const MemoryScope scope;
     try {
-      for (const Type* type : infer_types(*call.op, types, call.op->attrs(call.attrs))) {
-        EXPECT_GE(type->count(), 0) << call.text();
+      for (const Type* type : infer_types(*call.op, *types, call.op->attrs(call.attrs))) {
+        EXPECT_GE(type->count(), 0);
       }
     } catch (const Error& error) {
-      EXPECT_NE(error.code(), ErrorCode::kInternal)
-          << "seed " << seed << " " << call.text() << error.what();
+      EXPECT_NE(error.code(), ErrorCode::kInternal) << error.what();
     } catch (const std::exception& error) {
-      ADD_FAILURE() << "seed " << seed << " " << call.text() << typeid(error).name() << ": "
-                    << error.what();
+      ADD_FAILURE() << typeid(error).name() << ": " << error.what();
     }
-    EXPECT_LT(scope.stats().peak_bytes, 1 << 20) << call.text();
-  }
+    EXPECT_LT(scope.stats().peak_bytes, 1 << 20);
+  });
 }
 
+// Each of these needs 64 MiB or far more: the call fails, names itself and its line, leaves nothing
+// behind, and the next call runs.
+// spec: IM-12
 TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
-  const Tensor kept = full(2.0, Shape{1000});
-  {
-    const Limit limit(int64_t{8} << 20);
-    for (int i = 0; i < 100; ++i) {
+  const int64_t huge = int64_t{1} << 44;
+  const Tensor kept = full(2.0, Shape{1000}), column = reshape(kept, {1000, 1});
+  const struct {
+    std::string_view op;
+    std::function<Tensor()> run;
+  } calls[] = {
+      {"full",
+       [] {
+         return full(1.0, Shape{1 << 20, 16});
+       }},
+      {"full", [&] { return full(1.0, Shape{huge}); }},
+      {"zeros", [&] { return zeros(Shape{huge}); }},
+      {"arange", [&] { return arange(1e14); }},
+      {"broadcast_to",
+       [&] {
+         return broadcast_to(kept, {huge >> 10, 1000});
+       }},
+      {"tile", [&] { return tile(kept, std::vector<int64_t>{huge >> 10}); }},
+      {"repeat", [&] { return repeat(kept, huge >> 10); }},
+      {"pad", [&] { return pad(kept, huge); }},
+      {"pad", [&] { return pad(kept, huge, {.mode = "edge"}); }},
+      {"pad", [&] { return pad(kept, huge, {.mode = "wrap"}); }},
+      {"add",
+       [&] {
+         return broadcast_to(kept, {1000, 1000}) + reshape(kept, {1000, 1, 1});
+       }},
+      {"one_hot", [&] { return one_hot(astype(kept, kInt32), 1 << 20); }},
+      {"segment_sum", [&] { return segment_sum(kept, astype(kept, kInt32), huge); }},
+  };
+  const Limit limit(int64_t{16} << 20);
+  for (const auto& call : calls) {
+    SCOPED_TRACE(call.op);
+    for (int i = 0; i < 20; ++i) {
+      const MemoryScope scope;
       try {
-        full(1.0, Shape{1 << 20, 16});
-        FAIL() << "64 MiB fit into 8";
+        call.run();
+        FAIL() << "it fits into 16 MiB";
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
-        EXPECT_NE(std::string(error.what()).find("full"), std::string::npos) << error.what();
+        EXPECT_EQ(error.op(), call.op) << error.what();
         EXPECT_NE(std::string(error.what()).find("random_ops_test.cc"), std::string::npos)
             << error.what();
       }
+      EXPECT_EQ(scope.stats().live_bytes, 0);
       EXPECT_EQ((kept + kept).data<float>()[999], 4);
     }
   }
-  EXPECT_EQ(full(1.0, Shape{1 << 20, 4}).data<float>()[0], 1);
+  EXPECT_EQ(full(1.0, Shape{1 << 20, 3}).data<float>()[0], 1);
+}
+
+// Without a limit the host sets one, and a request beyond it touches no page. spec: IM-12
+TEST(RandomOps, MoreThanTheHostHasIsAnErrorAtOnce) {
+  for (int i = 0; i < 100; ++i) {
+    try {
+      full(1.0, Shape{int64_t{1} << 44});
+      FAIL() << "64 TiB were handed out";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -68,6 +68,24 @@ class Add:
         return self.a + self.b
 
 
+class TapeAdd:
+    units = 100
+
+    def __init__(self):
+        self.x = hashed(1, (2, 2)).requires_grad_()
+        self.b = hashed(2, (2, 2), .05).requires_grad_()
+
+    def run(self):
+        y = self.x
+        for _ in range(100):
+            y = y + self.b
+        return torch.autograd.grad(y, (self.x, self.b), torch.ones(2, 2))
+
+    def check(self):
+        x, b = self.run()
+        return [float(x[1, 1]), float(b[0, 0])]
+
+
 class Tape100:
     units = 100
 
@@ -179,7 +197,7 @@ class Gemm:
         return digest(self.run())
 
 
-WORKLOADS = {"add_2x2": Add, "tape100_2x2": Tape100}
+WORKLOADS = {"add_2x2": Add, "tape_add_2x2": TapeAdd, "tape100_2x2": Tape100}
 WORKLOADS |= {f"matmul_many_{n}x{n}": (lambda n=n: MatmulMany(n)) for n in (2, 16)}
 WORKLOADS |= {f"mlp_b{b}": (lambda b=b: Mlp(b)) for b in (32, 128)}
 WORKLOADS |= {f"lenet_b{b}": (lambda b=b: Lenet(b)) for b in (64, 128)}

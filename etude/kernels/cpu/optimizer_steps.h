@@ -12,10 +12,10 @@ namespace etude::optimizer {
 
 inline float square_root(float x) { return std::sqrt(x); }
 inline double square_root(double x) { return std::sqrt(x); }
-inline float larger(float a, float b) { return a > b ? a : b; }
-inline double larger(double a, double b) { return a > b ? a : b; }
-inline float sign_of(float x) { return static_cast<float>((x > 0) - (x < 0)); }
-inline double sign_of(double x) { return static_cast<double>((x > 0) - (x < 0)); }
+inline float larger(float a, float b) { return a > b || a != a ? a : b; }  // NaN stays
+inline double larger(double a, double b) { return a > b || a != a ? a : b; }
+inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN stays
+inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 
 // Hyperparameters of one update, in the order of the operand `rates`.
 enum SgdRate : std::size_t { kSgdLr, kSgdDecay, kSgdMomentum, kSgdKeep, kSgdRates };

@@ -234,9 +234,12 @@ std::complex<T> complex_log1p(std::complex<T> z) {
   }
   return {T(0.5) * std::log1p(x * (2 + x) + y * y), std::atan2(y, 1 + x)};
 }
+// Not by std::polar, which makes NaN of an infinite real number and asserts that there is no NaN.
 template <class T>
 std::complex<T> complex_cbrt(std::complex<T> z) {
-  return z == T(0) ? z : std::polar(std::cbrt(std::abs(z)), std::arg(z) / 3);
+  if (z.imag() == 0 && !(z.real() < 0)) return {std::cbrt(z.real()), z.imag()};
+  const T size = std::cbrt(std::abs(z)), angle = std::arg(z) / 3;
+  return {size * std::cos(angle), size * std::sin(angle)};
 }
 
 }  // namespace

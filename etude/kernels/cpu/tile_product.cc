@@ -4,7 +4,7 @@
 #include <utility>
 
 #define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::kernels::cpu {
 namespace ISA_NAME {
 #include "etude/kernels/cpu/simd/vec.inc"
@@ -14,7 +14,7 @@ namespace ISA_NAME {
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::kernels::cpu {
 namespace ISA_NAME {
 #include "etude/kernels/cpu/simd/vec.inc"
@@ -23,7 +23,7 @@ namespace ISA_NAME {
 }  // namespace etude::kernels::cpu
 #undef ISA_LANES
 #define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::kernels::cpu {
 namespace ISA_NAME {
 #include "etude/kernels/cpu/simd/vec.inc"

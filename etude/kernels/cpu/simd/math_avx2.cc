@@ -5,7 +5,7 @@
 #if defined(__x86_64__)
 
 #define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 
 namespace etude::internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"

@@ -3,7 +3,7 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 
 #define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 
 namespace etude::internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"

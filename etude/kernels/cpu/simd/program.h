@@ -12,7 +12,7 @@
 #include "etude/version.h"
 
 #define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace ETUDE_API etude {
 namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
@@ -22,7 +22,7 @@ namespace internal::ISA_NAME {
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace ETUDE_API etude {
 namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
@@ -31,7 +31,7 @@ namespace internal::ISA_NAME {
 }  // namespace etude
 #undef ISA_LANES
 #define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace ETUDE_API etude {
 namespace internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"

@@ -7,7 +7,7 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 
 #define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::internal::ISA_NAME {
 // clang-format off
 #include "etude/kernels/cpu/simd/math.inc"
@@ -18,7 +18,7 @@ namespace etude::internal::ISA_NAME {
 #undef ISA_LANES
 #if defined(__x86_64__)
 #define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::internal::ISA_NAME {
 // clang-format off
 #include "etude/kernels/cpu/simd/math.inc"
@@ -28,7 +28,7 @@ namespace etude::internal::ISA_NAME {
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
 #define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.h"
+#include "etude/kernels/cpu/simd/isa.inc"
 namespace etude::internal::ISA_NAME {
 // clang-format off
 #include "etude/kernels/cpu/simd/math.inc"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/create.h"
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/convert.h"
+
+namespace etude {
+namespace {
+
+// Collects the shape and the leaves of nested literals.
+class LiteralReader {
+ public:
+  void read(std::span<const Literal> items, int level) {
+    if (level == shape.rank()) shape.push_back(static_cast<int64_t>(items.size()));
+    ETUDE_REQUIRE(
+        shape[level] == static_cast<int64_t>(items.size()),
+        "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
+        "level equally long",
+        level, shape[level], items.size());
+    for (const Literal& item : items) {
+      const bool is_list = item.kind() == Literal::Kind::kList;
+      if (depth < 0 && !is_list) depth = level + 1;
+      ETUDE_REQUIRE(is_list == (depth < 0 || level + 1 < depth),
+                    "the nesting is not rectangular: level {} mixes numbers and lists. Make all "
+                    "items of a level lists, or all of them numbers",
+                    level);
+      if (is_list) {
+        read(item.items(), level + 1);
+      } else {
+        leaves.push_back(&item);
+      }
+    }
+  }
+
+  DType dtype() const {
+    bool all_bool = !leaves.empty(), any_real = leaves.empty(), wide = false;
+    for (const Literal* leaf : leaves) {
+      all_bool = all_bool && leaf->kind() == Literal::Kind::kBool;
+      any_real = any_real || leaf->kind() == Literal::Kind::kReal;
+      wide = wide || leaf->integer() != static_cast<int32_t>(leaf->integer());
+    }
+    return all_bool ? kBool : any_real ? kFloat32 : wide ? kInt64 : kInt32;
+  }
+
+  Shape shape;
+  int depth = -1;
+  std::vector<const Literal*> leaves;
+};
+
+template <class F>
+Tensor located(CallSite where, const F& make) {
+  try {
+    return make();
+  } catch (Error& error) {
+    error.name_op("tensor");
+    error.locate(where);
+    throw;
+  }
+}
+
+}  // namespace
+
+Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options, CallSite where) {
+  return located(where, [&] {
+    LiteralReader reader;
+    reader.read({rows.begin(), rows.size()}, 0);
+    const DType dtype = options.dtype.value_or(reader.dtype());
+    Tensor out = internal::make_tensor(intern_type(dtype, reader.shape));
+    char* to = static_cast<char*>(TensorAccess::rep(out)->data);
+    for (const Literal* leaf : reader.leaves) {
+      const int64_t integer = leaf->integer();
+      const double real = leaf->real();
+      const bool is_real = leaf->kind() == Literal::Kind::kReal;
+      internal::convert_elements(to, dtype, is_real ? static_cast<const void*>(&real) : &integer,
+                                 is_real ? kFloat64 : kInt64, 1);
+      to += itemsize(dtype);
+    }
+    return out;
+  });
+}
+
+Tensor::Tensor(std::initializer_list<Literal> rows, CallSite where)
+    : Tensor(etude::tensor(rows, {}, where)) {}
+
+Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options, CallSite where) {
+  return located(where, [&] {
+    ETUDE_REQUIRE(!parts.empty(), "the list of tensors is empty, so that its shape is not known");
+    static const Op& stack = internal::op("stack");
+    Tensor out =
+        internal::only(internal::call_list(stack, parts, stack.attrs({int64_t{0}}), where));
+    return options.dtype ? internal::cast(out, *options.dtype, where) : out;
+  });
+}
+
+namespace internal {
+
+Tensor tensor_from_host(const void* values, DType from, int64_t count, const Shape& shape,
+                        std::optional<DType> dtype, CallSite where) {
+  return located(where, [&] {
+    ETUDE_REQUIRE(shape.is_known() && shape.count() == count,
+                  "shape {} needs {} elements, but {} were given. Pass another shape",
+                  shape.to_string(), shape.count(), count);
+    Tensor out = make_tensor(intern_type(dtype.value_or(from), shape));
+    convert_elements(TensorAccess::rep(out)->data, out.dtype(), values, from, count);
+    return out;
+  });
+}
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// tensor(...): tensors from numbers, nested literals, host data and other tensors, in the dtype
+// that is asked for: tensor({{0.1, 0.2}}, {.dtype = kFloat64}) rounds once. Tensors of a shape and
+// a value are in etude/ops.h: zeros, full, arange.
+#pragma once
+
+#include <complex>
+#include <optional>
+#include <vector>
+
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct TensorOptions {
+  std::optional<DType> dtype = std::nullopt;  // else that of the value, as Tensor takes it
+};
+
+// Nested literals. throws: kInvalidArgument for ragged nesting, naming the level.
+Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options = {},
+              CallSite where = CallSite::here());
+// Tensors of one shape along a new first axis. Derivatives go to each.
+// throws: kInvalidArgument for an empty list, and for shapes that differ.
+Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options = {},
+              CallSite where = CallSite::here());
+
+namespace internal {
+
+Tensor tensor_from_host(const void* values, DType from, int64_t count, const Shape& shape,
+                        std::optional<DType> dtype, CallSite where);
+
+}  // namespace internal
+
+// One number.
+template <class T>
+requires(std::is_arithmetic_v<T>) Tensor
+    tensor(T value, const TensorOptions& options = {}, CallSite where = CallSite::here()) {
+  if (!options.dtype) return Tensor(value);
+  if constexpr (std::is_floating_point_v<T>) {
+    const auto real = static_cast<double>(value);
+    return internal::tensor_from_host(&real, kFloat64, 1, {}, options.dtype, where);
+  } else {
+    const auto integer = static_cast<int64_t>(value);
+    return internal::tensor_from_host(&integer, kInt64, 1, {}, options.dtype, where);
+  }
+}
+template <class T>
+Tensor tensor(std::complex<T> value, const TensorOptions& options = {},
+              CallSite where = CallSite::here()) {
+  return internal::tensor_from_host(&value, dtype_of<std::complex<T>>, 1, {},
+                                    options.dtype.value_or(kComplex64), where);
+}
+// Host data in row-major order.
+// throws: kInvalidArgument if the shape holds another number of elements.
+template <class T>
+requires(!std::is_same_v<T, bool>) Tensor
+    tensor(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {},
+           CallSite where = CallSite::here()) {
+  return internal::tensor_from_host(values.data(), dtype_of<T>, static_cast<int64_t>(values.size()),
+                                    shape, options.dtype, where);
+}
+template <class T>
+requires(!std::is_same_v<T, bool>) Tensor
+    tensor(const std::vector<T>& values, const TensorOptions& options = {},
+           CallSite where = CallSite::here()) {
+  return tensor(values, Shape{static_cast<int64_t>(values.size())}, options, where);
+}
+
+}  // namespace etude

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of an op record: type rules, kernels and what prepares them, derivatives,
+// lowerings; what each is given and what it gives back. Part of op.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "etude/base/error.h"
+#include "etude/core/attrs.h"
+#include "etude/core/values.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class Op;
+
+// What a type rule sees.
+struct TypeCall {
+  const Op& op;
+  std::span<const Type* const> types;  // null for an absent operand
+  const Attrs& attrs;
+
+  bool has(std::size_t i) const { return i < types.size() && types[i] != nullptr; }
+  const Shape& shape(std::size_t i) const { return types[i]->shape(); }
+  DType dtype(std::size_t i) const { return types[i]->dtype(); }
+  int rank(std::size_t i) const { return types[i]->rank(); }
+  Device device() const;
+  // A type on the device of the operands.
+  const Type* make(DType dtype, const Shape& shape) const {
+    return intern_type(dtype, shape, device());
+  }
+};
+using TypeRule = Types (*)(const TypeCall&);
+
+// Data pointers of one run of a kernel. Absent operands are null.
+struct KernelCall {
+  void* const* out;
+  const void* const* in;
+  const void* params;
+};
+// Runs on data that has been checked. Does not throw; false after report_fault().
+using KernelFn = bool (*)(const KernelCall&);
+// Says why a kernel gives up on this data, for example an index outside. cost: a string.
+bool report_fault(ErrorCode code, std::string message);
+
+// What a kernel needs besides pointers, made once per (types, attributes).
+struct KernelParams : internal::RefCounted {};
+
+// A call made ready for one set of types and attributes.
+struct Prepared : internal::RefCounted {
+  KernelFn run = nullptr;
+  internal::RefPtr<const internal::RefCounted> owner;  // keeps `params` alive
+  const void* params = nullptr;
+  Types results;
+  uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
+  internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
+  int view_of = -1;  // result 0 is operand view_of under another type, at view_offset bytes
+  int64_t view_offset = 0;
+};
+struct PrepareCall {
+  const Op& op;
+  std::span<const Type* const> types;
+  const Attrs& attrs;
+  Prepared& out;  // `results` is filled in
+
+  const Shape& shape(std::size_t i) const { return types[i]->shape(); }
+  DType dtype(std::size_t i) const { return types[i]->dtype(); }
+  bool has(std::size_t i) const { return i < types.size() && types[i] != nullptr; }
+  // Hands parameters to the kernel: prepare.set(run, make_ref<MyParams>(...)).
+  template <class P>
+  void set(KernelFn run, const internal::RefPtr<P>& params) const {
+    out.run = run;
+    out.params = static_cast<const P*>(params.get());
+    out.owner = internal::RefPtr<const internal::RefCounted>(params.get());
+  }
+  void view(int operand, int64_t byte_offset = 0) const {
+    out.view_of = operand;
+    out.view_offset = byte_offset;
+  }
+};
+using PrepareRule = void (*)(const PrepareCall&);
+// For results whose shape depends on data: computes them at once, on dense operands with values.
+using DataRule = Values (*)(Operands in, const Attrs& attrs);
+
+// What a reverse rule sees. An operand or result that the rule did not read when it was tried on
+// symbols has a type but no value.
+struct VjpCall {
+  Operands in;
+  Operands out;
+  Operands cotangents;  // of the results; some may be absent, never all
+  const Attrs& attrs;
+  uint64_t wanted;  // bit i: the cotangent of operand i is asked for; bit 63: of all from 63 on
+
+  bool wants(std::size_t i) const { return (wanted >> (i < 63 ? i : 63)) & 1; }
+  const Tensor& ct() const { return cotangents[0]; }
+};
+// One entry per operand; absent where not wanted or where there is none.
+using VjpRule = Values (*)(const VjpCall&);
+
+struct JvpCall {
+  Operands in;
+  Operands out;
+  Operands tangents;  // of the operands; absent where nothing moves
+  const Attrs& attrs;
+};
+// One tangent per result; absent: none.
+using JvpRule = Values (*)(const JvpCall&);
+using LowerRule = Values (*)(Operands in, const Attrs& attrs);
+// The cotangent of operand `wrt` of a linear op. It does not read in[wrt] but for its type.
+using TransposeRule = Tensor (*)(Operands in, int wrt, const Tensor& ct, const Attrs& attrs);
+
+}  // namespace etude

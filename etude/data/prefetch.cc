@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/data/prefetch.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace etude::data::internal {
+
+struct PrefetchQueue::State {
+  struct Slot {
+    Value value;
+    std::exception_ptr error;
+  };
+
+  State(std::function<Value()> make_value, std::size_t most)
+      : produce(std::move(make_value)), capacity(most), thread([this] { run(); }) {}
+
+  void run() {
+    bool failed = false;
+    while (!failed) {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return stopping || ready.size() < capacity; });
+        if (stopping) return;
+      }
+      Slot slot = make();
+      failed = slot.error != nullptr;
+      const std::lock_guard lock(mutex);
+      ready.push_back(std::move(slot));
+      changed.notify_all();
+    }
+  }
+
+  Slot make() {
+    try {
+      return {produce(), nullptr};
+    } catch (...) {
+      return {nullptr, std::current_exception()};
+    }
+  }
+
+  std::function<Value()> produce;
+  std::size_t capacity;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Slot> ready;
+  bool stopping = false;
+  std::thread thread;  // last: it starts when everything else is there
+};
+
+PrefetchQueue::PrefetchQueue(std::function<Value()> produce, std::size_t capacity)
+    : state_(std::make_unique<State>(std::move(produce), capacity)) {}
+
+PrefetchQueue::~PrefetchQueue() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+}
+
+PrefetchQueue::Value PrefetchQueue::take() {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return !state_->ready.empty(); });
+  if (state_->ready.front().error != nullptr) {
+    std::rethrow_exception(state_->ready.front().error);  // stays: every later call throws it again
+  }
+  Value value = std::move(state_->ready.front().value);
+  state_->ready.pop_front();
+  lock.unlock();
+  state_->changed.notify_all();
+  return value;
+}
+
+}  // namespace etude::data::internal

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core of the Differentiable protocol: tangent types, the zero tangent, moving along one, and
+// walks over the leaves of values. For numbers and whatever specialises DifferentiableTraits;
+// containers.h and aggregates.h add to it. Include differentiable.h instead.
+#pragma once
+
+#include <complex>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "etude/base/error.h"
+#include "etude/base/float16.h"
+#include "etude/base/has_leaf.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// The tangent of what cannot move: integers, bools, enumerations, texts, NoDerivative.
+struct NoTangent {
+  friend constexpr bool operator==(NoTangent, NoTangent) = default;
+};
+
+// Specialise for a type with a tangent of its own:
+//
+//   template <> struct etude::DifferentiableTraits<Rotation> {
+//     using Tangent = double;
+//     static double zero(const Rotation&) { return 0; }
+//     static void move(Rotation& x, double by) { x.turn(by); }
+//   };
+template <class T>
+struct DifferentiableTraits {};
+
+// The tangent type of T; NoTangent where nothing can move.
+template <class T>
+using tangent_t = typename DifferentiableTraits<std::remove_cvref_t<T>>::Tangent;
+
+namespace internal {
+
+template <class T>
+concept HasTangent = requires {
+  typename tangent_t<T>;
+};
+
+// Specialise as true for a type that stands in the way of no derivative, such as a shape.
+template <class T>
+inline constexpr bool kIsDiscreteValue =
+    std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>;
+template <>
+inline constexpr bool kIsDiscreteValue<std::string> = true;
+template <>
+inline constexpr bool kIsDiscreteValue<std::string_view> = true;
+template <>
+inline constexpr bool kIsDiscreteValue<const char*> = true;
+template <class A>
+inline constexpr bool kIsDiscreteValue<std::vector<bool, A>> = true;
+template <class R, class... A>
+inline constexpr bool kIsDiscreteValue<R (*)(A...)> = true;
+
+template <class T, class... Open>
+constexpr bool is_discrete();
+
+template <class... Open, class... Part>
+constexpr bool are_discrete(TypeList<Part...>) {
+  return sizeof...(Part) > 0 && (is_discrete<std::remove_cvref_t<Part>, Open...>() && ...);
+}
+
+// Whether no part of a T can move. `Open` are the types around T, for types that hold themselves.
+template <class T, class... Open>
+constexpr bool is_discrete() {
+  if constexpr (std::is_same_v<T, NoTangent>) {
+    return false;  // it is its own tangent
+  } else if constexpr (kIsDiscreteValue<T> || IsNoDerivative<T>::value) {
+    return true;
+  } else if constexpr (std::is_class_v<T> && std::is_empty_v<T>) {
+    return true;
+  } else if constexpr (kIsOneOf<T, Open...>) {
+    return true;
+  } else {
+    return are_discrete<T, Open...>(typename Parts<T>::Types());
+  }
+}
+
+template <class T>
+concept Discrete = is_discrete<T>();
+
+}  // namespace internal
+
+// T has a tangent that can move it. A yes or no; the operators say what is wrong with a type.
+template <class T>
+concept Differentiable = internal::HasTangent<T> && !std::is_same_v<tangent_t<T>, NoTangent>;
+
+// The tangent that moves nothing, with all shapes of x.
+template <internal::HasTangent T>
+constexpr tangent_t<T> zero_tangent(const T& x) {
+  return DifferentiableTraits<T>::zero(x);
+}
+
+// Goes from x along `by`, in place and without allocating.
+//
+// throws: kInvalidArgument where lengths or shapes differ.
+template <internal::HasTangent T>
+constexpr void move(T& x, const tangent_t<T>& by) {
+  DifferentiableTraits<T>::move(x, by);
+}
+
+// A number is its own tangent.
+template <class T>
+requires std::floating_point<T> || internal::kIsOneOf<T, Float16, BFloat16>
+struct DifferentiableTraits<T> {
+  using Tangent = T;
+  static constexpr T zero(const T&) { return T(0.0f); }
+  static constexpr void move(T& x, const T& by) { x = static_cast<T>(x + by); }
+};
+template <class T>
+struct DifferentiableTraits<std::complex<T>> {
+  using Tangent = std::complex<T>;
+  static constexpr Tangent zero(const Tangent&) { return {}; }
+  static constexpr void move(Tangent& x, const Tangent& by) { x += by; }
+};
+template <>
+struct DifferentiableTraits<NoTangent> {
+  using Tangent = NoTangent;
+  static constexpr NoTangent zero(NoTangent) { return {}; }
+  static constexpr void move(NoTangent&, NoTangent) {}
+};
+template <internal::Discrete T>
+struct DifferentiableTraits<T> {
+  using Tangent = NoTangent;
+  static constexpr NoTangent zero(const T&) { return {}; }
+  static constexpr void move(T&, NoTangent) {}
+};
+
+namespace internal {
+
+// A type made of parts: its traits walk it. Leaves are all others that have a tangent.
+template <class T>
+concept Composite = requires {
+  typename DifferentiableTraits<std::remove_cv_t<T>>::Composite;
+};
+
+// Calls fn(leaf) for each leaf of x in order. Discrete parts are passed over.
+template <class T, class Fn>
+constexpr void each_leaf(T& x, Fn& fn) {
+  using Plain = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<tangent_t<Plain>, NoTangent>) {
+  } else if constexpr (Composite<Plain>) {
+    DifferentiableTraits<Plain>::each(x, fn);
+  } else {
+    fn(x);
+  }
+}
+
+// A tangent of x whose leaves are fn(leaf of x). A functor may have enter() and leave(), which are
+// called around the fields of a struct.
+template <class T, class Fn>
+constexpr tangent_t<T> build_tangent(const T& x, Fn& fn) {
+  if constexpr (std::is_same_v<tangent_t<T>, NoTangent>) {
+    return {};
+  } else if constexpr (Composite<T>) {
+    return DifferentiableTraits<T>::build(x, fn);
+  } else {
+    return fn(x);
+  }
+}
+
+// Calls fn(leaf of x, leaf of t) for each leaf in order; t is a tangent of x.
+// throws: kInvalidArgument where lengths, keys or alternatives differ.
+template <class T, class U, class Fn>
+constexpr void zip_leaves(T& x, U& t, Fn& fn) {
+  using Plain = std::remove_cv_t<T>;
+  static_assert(std::is_same_v<tangent_t<Plain>, std::remove_cv_t<U>>);
+  if constexpr (std::is_same_v<tangent_t<Plain>, NoTangent>) {
+  } else if constexpr (Composite<Plain>) {
+    DifferentiableTraits<Plain>::zip(x, t, fn);
+  } else {
+    fn(x, t);
+  }
+}
+
+// zero and move of a composite, by its walks.
+template <class T, class Walks>
+struct MoveByWalks {
+  using Composite = void;
+  static constexpr auto zero(const T& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return Walks::build(x, each);
+  }
+  template <class U>
+  static constexpr void move(T& x, const U& by) {
+    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
+    Walks::zip(x, by, each);
+  }
+};
+
+[[noreturn]] inline void throw_tangent_length(std::size_t value, std::size_t tangent) {
+  throw Error(ErrorCode::kInvalidArgument, "a tangent of length " + std::to_string(tangent) +
+                                               " does not fit a value of length " +
+                                               std::to_string(value) + ". Make both equally long");
+}
+[[noreturn]] inline void throw_tangent_key(std::string_view key) {
+  throw Error(ErrorCode::kInvalidArgument, "the value has no key '" + std::string(key) +
+                                               "', which its tangent has. Make the tangent with "
+                                               "zero_tangent");
+}
+[[noreturn]] inline void throw_tangent_holds() {
+  throw Error(ErrorCode::kInvalidArgument,
+              "the value and its tangent do not hold the same alternative of an optional or "
+              "variant. Make the tangent with zero_tangent");
+}
+
+}  // namespace internal
+}  // namespace etude
