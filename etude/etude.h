@@ -31,6 +31,7 @@
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/adam.h"
+#include "etude/optim/rules.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/sgd.h"
 #include "etude/runtime/gradient.h"

@@ -40,7 +40,8 @@ Conv2D::Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
 }
 
 Tensor Conv2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Conv2D", where, [&] {
+  const std::int64_t flops = 2 * filter.size() / filter.shape()[3];
+  return detail::run_layer(this, "Conv2D", where, flops, [&] {
     detail::require_input(x, 4, filter.shape()[2] * groups_, filter, "filter");
     return activation_(conv2d({x, where}, filter,
                               {.strides = strides_,
@@ -55,7 +56,7 @@ Tensor Conv2D::operator()(const Tensor& x, CallSite where) const {
 MaxPool2D::MaxPool2D(IntList window, PoolOptions options)
     : window_(pair_of(window, "MaxPool2D")), options_(std::move(options)) {}
 Tensor MaxPool2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "MaxPool2D", where, [&] {
+  return detail::run_layer(this, "MaxPool2D", where, 0, [&] {
     detail::require_input(x, 4, -1, {}, "");
     return max_pool2d({x, where}, window_,
                       {.strides = options_.strides, .padding = options_.padding});
@@ -65,7 +66,7 @@ Tensor MaxPool2D::operator()(const Tensor& x, CallSite where) const {
 AvgPool2D::AvgPool2D(IntList window, PoolOptions options)
     : window_(pair_of(window, "AvgPool2D")), options_(std::move(options)) {}
 Tensor AvgPool2D::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "AvgPool2D", where, [&] {
+  return detail::run_layer(this, "AvgPool2D", where, 0, [&] {
     detail::require_input(x, 4, -1, {}, "");
     return avg_pool2d({x, where}, window_,
                       {.strides = options_.strides, .padding = options_.padding});

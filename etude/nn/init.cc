@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
@@ -38,6 +40,47 @@ Tensor normal_of(const Shape& shape, double variance) {
 
 Tensor filled(const Shape& shape, double value) {
   return internal::full(intern_type(kFloat32, shape), value);
+}
+
+// Makes the columns of a matrix [rows, columns] orthonormal, rows >= columns: Gram-Schmidt, twice
+// over each column, which leaves errors of a few roundings.
+void orthonormalize(std::vector<double>& a, std::size_t rows, std::size_t columns) {
+  const auto column_dot = [&](std::size_t i, std::size_t j) {
+    double sum = 0;
+    for (std::size_t k = 0; k < rows; ++k) sum += a[k * columns + i] * a[k * columns + j];
+    return sum;
+  };
+  for (std::size_t j = 0; j < columns; ++j) {
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::size_t i = 0; i < j; ++i) {
+        const double part = column_dot(i, j);
+        for (std::size_t k = 0; k < rows; ++k) a[k * columns + j] -= part * a[k * columns + i];
+      }
+    }
+    const double length = std::sqrt(column_dot(j, j));
+    for (std::size_t k = 0; k < rows; ++k) a[k * columns + j] /= length;
+  }
+}
+
+Tensor orthogonal_of(const Shape& shape, double gain) {
+  ETUDE_REQUIRE(shape.rank() >= 2, "orthogonal: the shape {} has no two axes", shape.to_string());
+  const auto columns = static_cast<std::size_t>(shape[shape.rank() - 1]);
+  const std::size_t rows =
+      static_cast<std::size_t>(shape.count()) / std::max<std::size_t>(columns, 1);
+  const std::size_t tall = std::max(rows, columns), narrow = std::min(rows, columns);
+  std::vector<double> a =
+      random::normal({static_cast<std::int64_t>(tall), static_cast<std::int64_t>(narrow)},
+                     {.dtype = kFloat64})
+          .to_vector<double>();
+  orthonormalize(a, tall, narrow);
+  std::vector<float> values(rows * columns);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      const double value = rows >= columns ? a[i * narrow + j] : a[j * narrow + i];
+      values[i * columns + j] = static_cast<float>(gain * value);
+    }
+  }
+  return {values, shape};
 }
 
 }  // namespace
@@ -83,5 +126,46 @@ Tensor glorot_normal(const Shape& shape) {
 }
 Tensor he_normal(const Shape& shape) { return normal_of(shape, 2 / fans_of(shape).in); }
 Tensor lecun_normal(const Shape& shape) { return normal_of(shape, 1 / fans_of(shape).in); }
+
+Initializer variance_scaling(VarianceScalingOptions options) {
+  const auto& [scale, mode, distribution] = options;
+  ETUDE_REQUIRE(scale > 0, "variance_scaling: scale is {}, but must be above 0", scale);
+  ETUDE_REQUIRE(mode == "fan_in" || mode == "fan_out" || mode == "fan_avg",
+                "variance_scaling: mode is \"{}\", but must be \"fan_in\", \"fan_out\" or "
+                "\"fan_avg\"",
+                mode);
+  ETUDE_REQUIRE(
+      distribution == "truncated_normal" || distribution == "normal" || distribution == "uniform",
+      "variance_scaling: distribution is \"{}\", but must be \"truncated_normal\", "
+      "\"normal\" or \"uniform\"",
+      distribution);
+  return [options = std::move(options)](const Shape& shape) {
+    const Fans fans = fans_of(shape);
+    const double fan = options.mode == "fan_in"    ? fans.in
+                       : options.mode == "fan_out" ? fans.out
+                                                   : (fans.in + fans.out) / 2;
+    const double variance = options.scale / fan;
+    if (options.distribution == "uniform") return uniform_within(shape, std::sqrt(3 * variance));
+    if (options.distribution == "truncated_normal") return normal_of(shape, variance);
+    return random_normal(0, std::sqrt(variance))(shape);
+  };
+}
+
+Initializer orthogonal(double gain) {
+  return [gain](const Shape& shape) { return orthogonal_of(shape, gain); };
+}
+
+Tensor identity(const Shape& shape) {
+  ETUDE_REQUIRE(shape.rank() >= 2, "identity: the shape {} has no two axes", shape.to_string());
+  const int last = shape.rank() - 1;
+  std::int64_t middle = 0;  // of the receptive field, in row-major order
+  for (int axis = 0; axis < last - 1; ++axis) middle = middle * shape[axis] + (shape[axis] - 1) / 2;
+  const std::int64_t in = shape[last - 1], out = shape[last];
+  std::vector<float> values(static_cast<std::size_t>(shape.count()), 0.0f);
+  for (std::int64_t i = 0; i < std::min(in, out) && !values.empty(); ++i) {
+    values[static_cast<std::size_t>((middle * in + i) * out + i)] = 1;
+  }
+  return {values, shape};
+}
 
 }  // namespace etude::nn

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
@@ -33,6 +34,24 @@ Tensor lecun_uniform(const Shape& shape);
 Tensor glorot_normal(const Shape& shape);
 Tensor he_normal(const Shape& shape);
 Tensor lecun_normal(const Shape& shape);
+
+struct VarianceScalingOptions {
+  double scale = 1;
+  std::string mode = "fan_in";  // or "fan_out", "fan_avg": what the variance is divided by
+  std::string distribution = "truncated_normal";  // or "normal", "uniform"
+};
+// Mean 0 and variance scale / fan: what all of the above are cases of.
+//
+// throws: kInvalidArgument for another word or a scale that is not positive.
+Initializer variance_scaling(VarianceScalingOptions options = {});
+
+// A random orthogonal matrix times gain: of [.., out] seen as a matrix the columns are orthonormal,
+// or the rows if there are fewer of them. throws (call): kInvalidArgument for a rank below 2.
+// cost: O(n m min(n, m)), on the host in float64.
+Initializer orthogonal(double gain = 1);
+// Ones on the diagonal of the last two axes, in the middle of the receptive field: a layer that
+// passes its input on. throws: kInvalidArgument for a rank below 2.
+Tensor identity(const Shape& shape);
 
 }  // namespace nn
 }  // namespace etude

@@ -77,18 +77,22 @@ namespace detail {
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
-  virtual void called(const void* layer, const char* kind, const Shape& result) = 0;
+  virtual void called(const void* layer, const char* kind, const Shape& result,
+                      std::int64_t flops) = 0;
 };
 // Of this thread; null while nobody watches.
 LayerObserver*& layer_observer();
 
-// Runs the work of a layer that was called at `where`: tells the observer of its result, and gives
-// errors the layer's name. throws: LayerError for every Error.
+// Runs the work of a layer that was called at `where`: tells the observer of its result, which took
+// `flops` per element, and gives errors the layer's name. throws: LayerError for every Error.
 template <class Fn>
-Tensor run_layer(const void* layer, const char* kind, CallSite where, const Fn& fn) {
+Tensor run_layer(const void* layer, const char* kind, CallSite where, std::int64_t flops,
+                 const Fn& fn) {
   try {
     Tensor result = fn();
-    if (LayerObserver* observer = layer_observer()) observer->called(layer, kind, result.shape());
+    if (LayerObserver* observer = layer_observer()) {
+      observer->called(layer, kind, result.shape(), flops * result.size());
+    }
     return result;
   } catch (const LayerError&) {
     throw;

@@ -17,7 +17,8 @@ Dense::Dense(std::int64_t in, std::int64_t out, const DenseOptions& options)
 }
 
 Tensor Dense::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Dense", where, [&] {
+  const std::int64_t flops = 2 * weight.shape()[weight.rank() - 2];
+  return detail::run_layer(this, "Dense", where, flops, [&] {
     const bool per_example = weight.rank() == 3;
     detail::require_input(x, per_example ? 2 : -1, weight.shape()[weight.rank() - 2], weight,
                           "weight");
@@ -32,11 +33,11 @@ Function::Function(Activation function) : function_(std::move(function)) {
   ETUDE_REQUIRE(!function_.is_empty(), "Function: the function is empty");
 }
 Tensor Function::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Function", where, [&] { return function_(x); });
+  return detail::run_layer(this, "Function", where, 0, [&] { return function_(x); });
 }
 
 Tensor Flatten::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Flatten", where, [&] {
+  return detail::run_layer(this, "Flatten", where, 0, [&] {
     detail::require_input(x, -1, -1, {}, "");
     std::int64_t rest = 1;
     for (int axis = 1; axis < x.rank(); ++axis) rest *= x.shape()[axis];
@@ -45,7 +46,7 @@ Tensor Flatten::operator()(const Tensor& x, CallSite where) const {
 }
 
 Tensor Reshape::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Reshape", where, [&] {
+  return detail::run_layer(this, "Reshape", where, 0, [&] {
     detail::require_input(x, -1, -1, {}, "");
     std::vector<std::int64_t> shape = {x.shape()[0]};
     shape.insert(shape.end(), shape_.begin(), shape_.end());
@@ -58,7 +59,7 @@ Dropout::Dropout(double p) : p_(p) {
 }
 
 Tensor Dropout::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "Dropout", where, [&] {
+  return detail::run_layer(this, "Dropout", where, 0, [&] {
     if (!is_training() || p_ == 0) return x;
     const Tensor kept = random::bernoulli(Tensor(1 - p_), x.shape());
     return etude::where(kept, Arg(x, where) * (1 / (1 - p_)), 0.0);

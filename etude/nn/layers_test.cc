@@ -2,6 +2,7 @@
 #include "etude/nn/layers.h"
 
 #include <cmath>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -207,10 +208,62 @@ TEST(Summary, CountsOfKnownModels) {
   EXPECT_EQ(lenet.layers[2].kind, "Conv2D");
   EXPECT_EQ(lenet.layers[2].result, (Shape{32, 10, 10, 16}));
   EXPECT_EQ(lenet.layers[2].parameters, 2416);
+  EXPECT_EQ(lenet.layers[2].flops, 32 * 480'000);  // 10 x 10 x 16 results of 2 x 5 x 5 x 6
+  EXPECT_EQ(lenet.flops, 32 * 833'040);
   EXPECT_NE(lenet.to_string().find("61,706"), std::string::npos);
+  EXPECT_NE(lenet.to_string().find("26,657,280"), std::string::npos);
   const Sequential regression(Dense(13, 64), Dense(64, 32), Dense(32, 1));
   EXPECT_EQ(summary(regression, {1, 13}).parameters, 3009);
   EXPECT_EQ(summary(regression, {1, 13}).layers[1].path, "layers/1");
+}
+
+struct ConvNorm {
+  Conv2D conv;
+  BatchNorm norm;
+  Tensor operator()(const Tensor& x) const { return norm(conv(x)); }
+};
+ConvNorm conv_norm(std::int64_t size, std::int64_t in, std::int64_t out, std::int64_t stride) {
+  return {Conv2D(size, in, out, {.strides = stride, .padding = "same", .bias = false}),
+          BatchNorm(out)};
+}
+struct Block {
+  ConvNorm first, second;
+  std::optional<ConvNorm> shortcut;
+  Tensor operator()(const Tensor& x) const {
+    return relu(second(relu(first(x))) + (shortcut ? (*shortcut)(x) : x));
+  }
+};
+// For CIFAR: three stages of nine blocks, with projections where the size changes.
+struct ResNet56 {
+  ConvNorm stem = conv_norm(3, 3, 16, 1);
+  std::vector<Block> blocks = all_blocks();
+  Dense top{64, 10};
+
+  Tensor operator()(Tensor x) const {
+    x = relu(stem(x));
+    for (const Block& block : blocks) x = block(x);
+    return top(mean(x, {.axis = {1, 2}}));
+  }
+  static std::vector<Block> all_blocks() {
+    std::vector<Block> blocks;
+    for (std::int64_t in = 16, i = 0; i < 27; ++i) {
+      const std::int64_t out = 16 << (i / 9), stride = out / in;
+      blocks.push_back({conv_norm(3, in, out, stride), conv_norm(3, out, out, 1), {}});
+      if (stride > 1) blocks.back().shortcut = conv_norm(1, in, out, stride);
+      in = out;
+    }
+    return blocks;
+  }
+};
+
+// spec: L27
+TEST(Summary, ResNet56) {
+  const Summary resnet = summary(ResNet56(), {2, 32, 32, 3});
+  EXPECT_EQ(resnet.parameters, 855770);
+  EXPECT_EQ(resnet.result, (Shape{2, 10}));
+  EXPECT_EQ(resnet.layers.size(), 2u * (1 + 2 * 27 + 2) + 1);
+  EXPECT_EQ(resnet.layers[2].path, "blocks/0/first/conv");
+  EXPECT_EQ(resnet.layers.back().path, "top");
 }
 
 // spec: I1
@@ -253,8 +306,50 @@ TEST(Initialisers, MomentsAndLimits) {
     EXPECT_NEAR(stddev, row.stddev, .02 * row.stddev + 1e-6) << row.name;
     EXPECT_LE(largest, row.limit * (1 + 1e-6)) << row.name;
   }
+  const struct {
+    VarianceScalingOptions options;
+    double variance;
+  } scalings[] = {{{}, 1.0 / 784},
+                  {{.scale = 2, .mode = "fan_out", .distribution = "normal"}, 2.0 / 100},
+                  {{.mode = "fan_avg", .distribution = "uniform"}, 1.0 / 442}};
+  for (const auto& [options, variance] : scalings) {
+    const auto [mean, stddev, largest] = moments(variance_scaling(options)(shape));
+    EXPECT_NEAR(mean, 0, .02 * std::sqrt(variance));
+    EXPECT_NEAR(stddev, std::sqrt(variance), .02 * std::sqrt(variance));
+    if (options.distribution == "uniform") {
+      EXPECT_LE(largest, std::sqrt(3 * variance) * 1.000001);
+    }
+  }
+  EXPECT_NE(failure([] { variance_scaling({.mode = "fan"}); }).find("mode is \"fan\""),
+            std::string::npos);
   EXPECT_NEAR(moments(glorot_uniform({5, 5, 6, 16}))[2], std::sqrt(6.0 / (25 * 22)), 2e-3);
   EXPECT_NE(failure([] { he_uniform({}); }).find("needs a shape with an axis"), std::string::npos);
+}
+
+// QtQ = gain^2 I for tall shapes, QQt for wide ones; filters count as [field in, out].
+// spec: I1
+TEST(Initialisers, OrthogonalAndIdentity) {
+  for (const Shape& shape : {Shape{7, 4}, Shape{4, 7}, Shape{5, 5}, Shape{3, 3, 2, 8}}) {
+    const SeedScope seed(3);
+    const Tensor x = orthogonal(2)(shape);
+    EXPECT_EQ(x.shape(), shape);
+    const Tensor q = reshape(x, {-1, shape[shape.rank() - 1]});
+    const bool is_tall = q.shape()[0] >= q.shape()[1];
+    const Tensor product =
+        is_tall ? matmul(q, q, {.transpose_x = true}) : matmul(q, q, {.transpose_y = true});
+    const std::int64_t n = product.shape()[0];
+    std::vector<double> want(static_cast<std::size_t>(n * n), 0);
+    for (std::int64_t i = 0; i < n; ++i) want[static_cast<std::size_t>(i * n + i)] = 4;
+    expect_near(product, want, 1e-5);
+    const SeedScope other(4);
+    EXPECT_FALSE(same_value(orthogonal(2)(shape), x));
+  }
+  expect_near(identity({2, 3}), {1, 0, 0, 0, 1, 0});
+  Conv2D conv({3, 3}, 2, 2, {.padding = "same", .filter_init = identity});
+  const Tensor image = random_normal()({1, 4, 5, 2});
+  EXPECT_TRUE(same_value(conv(image), image));
+  EXPECT_NE(failure([] { orthogonal()({3}); }).find("has no two axes"), std::string::npos);
+  EXPECT_NE(failure([] { identity({3}); }).find("has no two axes"), std::string::npos);
 }
 
 }  // namespace

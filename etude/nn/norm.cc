@@ -51,7 +51,7 @@ Tensor BatchNorm::normalized(const Tensor& x, const Tensor& mean, const Tensor& 
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
-  return detail::run_layer(this, "BatchNorm", where, [&] {
+  return detail::run_layer(this, "BatchNorm", where, 2, [&] {
     static_cast<void>(parameter_shape(x));
     if (!is_training()) return normalized(x, running.value.mean, running.value.variance, where);
     const Moments batch = moments_of(x, where);
@@ -60,7 +60,7 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
 }
 
 Tensor BatchNorm::train(const Tensor& x, BatchStatistics& statistics, CallSite where) const {
-  return detail::run_layer(this, "BatchNorm", where, [&] {
+  return detail::run_layer(this, "BatchNorm", where, 2, [&] {
     static_cast<void>(parameter_shape(x));
     const Moments batch = moments_of(x, where);
     const double rest = 1 - options_.momentum;

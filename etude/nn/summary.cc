@@ -26,16 +26,17 @@ std::string Summary::to_string() const {
     kind = std::max(kind, layer.kind.size());
     shape = std::max(shape, layer.result.to_string().size());
   }
-  constexpr const char* kRow = "{:<{}}  {:<{}}  {:<{}}  {:>12}  {:>12}\n";
-  std::string text =
-      fmt::format(kRow, "layer", name, "kind", kind, "result", shape, "parameters", "bytes");
+  constexpr const char* kRow = "{:<{}}  {:<{}}  {:<{}}  {:>11}  {:>11}  {:>13}\n";
+  std::string text = fmt::format(kRow, "layer", name, "kind", kind, "result", shape, "parameters",
+                                 "bytes", "flops");
   for (const LayerSummary& layer : layers) {
     text += fmt::format(kRow, layer.path, name, layer.kind, kind, layer.result.to_string(), shape,
                         layer.parameters > 0 ? grouped(layer.parameters) : "-",
-                        layer.bytes > 0 ? grouped(layer.bytes) : "-");
+                        layer.bytes > 0 ? grouped(layer.bytes) : "-",
+                        layer.flops > 0 ? grouped(layer.flops) : "-");
   }
   return text + fmt::format(kRow, "total", name, "", kind, result.to_string(), shape,
-                            grouped(parameters), grouped(bytes));
+                            grouped(parameters), grouped(bytes), grouped(flops));
 }
 
 namespace detail {
@@ -45,10 +46,12 @@ struct SummaryScope::State final : LayerObserver {
     const void* layer;
     const char* kind;
     Shape result;
+    std::int64_t flops;
   };
 
-  void called(const void* layer, const char* kind, const Shape& result) override {
-    calls.push_back({layer, kind, result});
+  void called(const void* layer, const char* kind, const Shape& result,
+              std::int64_t flops) override {
+    calls.push_back({layer, kind, result, flops});
   }
 
   std::vector<Call> calls;
@@ -77,6 +80,8 @@ Summary SummaryScope::finish(const PartFinder& found, const Tensor& result) cons
   }
   for (const State::Call& call : state_->calls) {
     LayerSummary layer{.path = "?", .kind = call.kind, .result = call.result};
+    layer.flops = call.flops;
+    out.flops += call.flops;
     if (const Part* part = found.at(call.layer)) {
       layer.path = part->path;
       layer.parameters = part->parameters;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a model is made of: its layers in the order of their calls, with result shapes, numbers of
-// parameters and bytes. The model is run on a type without data, so nothing is computed.
+// parameters, bytes and floating-point operations. The model is run on a type without data, so
+// nothing is computed.
 #pragma once
 
 #include <memory>
@@ -20,12 +21,16 @@ struct LayerSummary {
   Shape result;
   std::int64_t parameters = 0;
   std::int64_t bytes = 0;
+  std::int64_t flops = 0;
 };
 struct Summary {
   std::vector<LayerSummary> layers;
   Shape result;
   std::int64_t parameters = 0;  // of the whole model, also where no layer holds them
   std::int64_t bytes = 0;
+  // Of the forward pass for this input: 2 for each product that is added in Dense and convolutions,
+  // 2 per element in normalisations; what else there is counts nothing.
+  std::int64_t flops = 0;
 
   // A table with one line per layer, then the totals.
   std::string to_string() const;

@@ -21,6 +21,10 @@ static Tensor larger(const Tensor& a, const Tensor& b) {
   static const Op& op = internal::op("maximum");
   return internal::call2(op, a, b);
 }
+static Tensor sign_of(const Tensor& x) {
+  static const Op& op = internal::op("sign");
+  return internal::call1(op, x);
+}
 
 namespace ops {
 namespace {
@@ -89,6 +93,45 @@ Values lower_adam(Operands in, const Attrs& attrs) {
   return attrs.flag("decoupled") ? lower_adam_as<true>(in) : lower_adam_as<false>(in);
 }
 
+Types rule_type(const TypeCall& call) {
+  const std::string& name = call.attrs.text("rule");
+  std::size_t states = 0;
+  const bool is_known =
+      optimizer::with_rule(name, [&](auto rule) { states = decltype(rule)::kStates; });
+  ETUDE_REQUIRE(is_known, "there is no rule '{}'", name);
+  Types out = update_type(call, optimizer::kRuleRates);
+  ETUDE_REQUIRE(out.size() == states + 1, "the rule '{}' has {} states, but {} are given", name,
+                states, out.size() - 1);
+  return out;
+}
+
+Values lower_rule(Operands in, const Attrs& attrs) {
+  const auto rates = rates_of<optimizer::kRuleRates>(in);
+  Values out{in[0]};
+  optimizer::with_rule(attrs.text("rule"), [&](auto rule) {
+    std::array<Tensor, decltype(rule)::kStates> states;
+    for (std::size_t k = 0; k < states.size(); ++k) states[k] = in[kFirstState + k];
+    decltype(rule)::step(out[0], in[1], states.data(), rates.data());
+    for (Tensor& state : states) out.push_back(std::move(state));
+  });
+  return out;
+}
+
+std::vector<Sample> rule_samples() {
+  std::vector<Sample> out;
+  for (const char* name : {"rmsprop", "adagrad", "lion"}) {
+    out.push_back({{"[5]", "[5]", "float64[10]", "[5]"}, {{"rule", std::string(name)}}});
+  }
+  for (const char* name :
+       {"rmsprop_centered", "rmsprop_momentum", "adadelta", "adamax", "radam", "nadam"}) {
+    out.push_back(
+        {{"[2,3]", "[2,3]", "float64[10]", "[2,3]", "[2,3]"}, {{"rule", std::string(name)}}});
+  }
+  out.push_back({{"[4]", "[4]", "float64[10]", "[4]", "[4]", "[4]"},
+                 {{"rule", std::string("rmsprop_centered_momentum")}}});
+  return out;
+}
+
 }  // namespace
 
 void define_optimizer_updates(Registry& r) {
@@ -129,6 +172,27 @@ void define_optimizer_updates(Registry& r) {
                   .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {-2, 2}, {0.1, 2}, {3, 4}}},
       .errors = {{{"float32[2]", "float32[2]", "float64[9]", "float32[2]", "float32[3]"},
                   "operand 'variance' has shape [3]"}},
+  });
+  r.define({
+      .name = "rule_update",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "A parameter after a step of the rule of that name, and its state.",
+      .operands = {"parameter", "gradient", {"rates", kFloat64}, "state1", "state2?", "state3?"},
+      .attrs = {{"rule", AttrKind::kText}},
+      .results = {"ys..."},
+      .dtypes = kUpdated,
+      .type = rule_type,
+      .kernel = kernels::cpu::prepare_rule_update,
+      .lower = lower_rule,
+      .samples = {.calls = rule_samples(),
+                  .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {0.1, 0.6}, {3, 4}, {-2, 2}}},
+      .errors = {{{"float32[2]", "float32[2]", "float64[10]", "float32[2]"},
+                  "there is no rule 'sgd'",
+                  {{"rule", std::string("sgd")}}},
+                 {{"float32[2]", "float32[2]", "float64[10]", "float32[2]"},
+                  "the rule 'adamax' has 2 states, but 1 are given",
+                  {{"rule", std::string("adamax")}}}},
   });
 }
 

@@ -37,6 +37,7 @@ class Slots {
   explicit Slots(std::vector<std::string> names) : names_(std::move(names)) {}
 
   std::int64_t updates() const { return updates_; }
+  const std::vector<std::string>& names() const { return names_; }
   // Starts an update of `parameters`: counts it, makes state that is missing (zeros), checks types.
   // throws: kInvalidArgument, with the path, for a gradient of another type than its parameter and
   //         for a model with other tensors than at the last update.

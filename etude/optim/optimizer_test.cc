@@ -7,6 +7,7 @@
 #include "etude/core/buffer.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/optim/adam.h"
+#include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
 
 namespace etude::optim {
@@ -67,6 +68,47 @@ TEST(Optimizer, CheckA) {
   expect_near(check_a(adam(), kFloat32), {.9999906, -.9999898, -.9999905}, 1e-4, "O5 float32");
   expect_near(check_a(updater(Adam({.lr = 1e-3, .eps = 1e-7, .amsgrad = true})), kFloat64),
               {1, -.999999, -.9999995}, 1e-7, "O7");
+}
+
+// spec: O2, O3, O4, O6, O8
+TEST(Optimizer, CheckAOfRules) {
+  const std::vector<Row> rows = {
+      {"O2",
+       [] { return updater(RMSProp({.lr = 1e-3, .eps = 1e-7})); },
+       {1.0091417, -1.0091407, -1.0091412}},
+      {"O3",
+       [] { return updater(AdaGrad({.lr = 1e-3, .eps = 1e-7})); },
+       {.0617959, -.0570954, -.0598723}},
+      {"O4",
+       [] { return updater(AdaDelta({.lr = 1e-3, .eps = 1e-7})); },
+       {.0021518, -.0021515, -.0021517}},
+      {"O6", [] { return updater(AdaMax({.lr = 1e-3, .eps = 1e-7})); }, {1, -.999999, -.9999995}},
+      {"O8",
+       [] { return updater(RAdam({.lr = 1e-3, .eps = 1e-7})); },
+       {.4691431, -.4446424, -.4451428}},
+  };
+  for (const Row& row : rows) {
+    expect_near(check_a(row.make(), kFloat64), row.expected, 1e-7, row.name);
+    expect_near(check_a(row.make(), kFloat32), row.expected, 1e-4,
+                std::string(row.name) + " float32");
+  }
+}
+
+// spec: O2, O3, O4, O6, O8, O11, O12
+TEST(Optimizer, CheckBOfRules) {
+  const std::vector<Row> rows = {
+      {"O2", [] { return updater(RMSProp({.lr = .1})); }, {.3929819, .0737290}},
+      {"O2 centred with momentum",
+       [] { return updater(RMSProp({.lr = .01, .momentum = .9, .centered = true})); },
+       {-.5680126, .3715780}},
+      {"O3", [] { return updater(AdaGrad({.lr = .1})); }, {-.4461503, .5883556}},
+      {"O4", [] { return updater(AdaDelta()); }, {-.5434433, .9556640}},
+      {"O6", [] { return updater(AdaMax({.lr = .1})); }, {-.4050795, .4306936}},
+      {"O8", [] { return updater(RAdam({.lr = .1})); }, {.0063178, -.0238422}},
+      {"O11", [] { return updater(NAdam({.lr = .1})); }, {-.1757177, .3420654}},
+      {"O12", [] { return updater(Lion({.lr = .1, .weight_decay = .1})); }, {.1367358, -.0517972}},
+  };
+  for (const Row& row : rows) expect_near(check_b(row.make()), row.expected, 1e-6, row.name);
 }
 
 // spec: O1, O5, O7, O10
@@ -141,6 +183,13 @@ TEST(Optimizer, FitsALineAsFastAsItShould) {
   EXPECT_EQ(steps_to_fit(Adam()), 349);
   EXPECT_EQ(steps_to_fit(Adam({.amsgrad = true})), 352);
   EXPECT_EQ(steps_to_fit(AdamW()), 358);
+  EXPECT_EQ(steps_to_fit(RMSProp()), 205);
+  EXPECT_EQ(steps_to_fit(AdaGrad({.lr = .01})), 394);
+  EXPECT_EQ(steps_to_fit(AdaDelta()), 99);
+  EXPECT_EQ(steps_to_fit(AdaMax()), 236);
+  EXPECT_EQ(steps_to_fit(RAdam()), 910);
+  EXPECT_EQ(steps_to_fit(NAdam()), 369);
+  EXPECT_EQ(steps_to_fit(Lion({.lr = 1e-3})), 190);
 }
 
 struct Model {
@@ -181,6 +230,9 @@ TEST(Optimizer, UpdatesInPlaceWithoutAllocating) {
   expect_in_place(SGD({.momentum = .9}));
   expect_in_place(Adam());
   expect_in_place(AdamW({.amsgrad = true}));
+  expect_in_place(AdaGrad());
+  expect_in_place(NAdam());
+  expect_in_place(RMSProp({.momentum = .9, .centered = true}));
 }
 
 // spec: V2, V30, V32
@@ -236,6 +288,32 @@ TEST(Optimizer, SameBitsForEveryThreadCount) {
   }
 }
 
+template <class Optimizer>
+void expect_resumed(Optimizer optimizer, const Optimizer& fresh) {
+  Model m = model(1);
+  const Model g = model(.1f);
+  for (int i = 0; i < 7; ++i) optimizer.update(m, g);
+  Optimizer other = fresh;
+  other.restore(optimizer.state());
+  Model n = m;
+  optimizer.update(m, g);
+  other.update(n, g);
+  EXPECT_TRUE(same_value(m.large, n.large));
+  EXPECT_TRUE(same_value(m.more[0], n.more[0]));
+}
+
+// spec: K3
+TEST(Optimizer, EveryRuleRestoresExactly) {
+  expect_resumed(RMSProp({.momentum = .9, .centered = true}),
+                 RMSProp({.momentum = .9, .centered = true}));
+  expect_resumed(AdaGrad(), AdaGrad());
+  expect_resumed(AdaDelta(), AdaDelta());
+  expect_resumed(AdaMax(), AdaMax());
+  expect_resumed(RAdam(), RAdam());
+  expect_resumed(NAdam(), NAdam());
+  expect_resumed(Lion(), Lion());
+}
+
 // spec: K3
 TEST(Optimizer, StateIsNamedAfterTheModelAndRestoresExactly) {
   Model m = model(1);
@@ -281,6 +359,9 @@ TEST(Optimizer, MistakesAreNamed) {
   EXPECT_NE(failure([&] { adam.update(m, g); }).find("3 tensors, but the gradients have 2"),
             std::string::npos);
   EXPECT_NE(failure([] { SGD({.nesterov = true}); }).find("nesterov needs a momentum"),
+            std::string::npos);
+  EXPECT_NE(failure([] { RMSProp({.rho = 1}); }).find("RMSProp: rho is 1"), std::string::npos);
+  EXPECT_NE(failure([] { AdaGrad({.initial_accumulator = -1}); }).find("initial_accumulator is -1"),
             std::string::npos);
   EXPECT_NE(failure([] { Adam({.beta1 = 1}); }).find("beta1 is 1"), std::string::npos);
   SGD sgd({.momentum = .9});

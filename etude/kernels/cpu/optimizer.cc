@@ -101,6 +101,27 @@ KernelFn adam_kernel(bool decoupled, bool amsgrad) {
   return amsgrad ? run_adam<T, false, true> : run_adam<T, false, false>;
 }
 
+template <class T, class Rule>
+bool run_rule(const KernelCall& call) {
+  constexpr std::size_t n_state = Rule::kStates + 1;
+  std::array<const void*, n_state> in{call.in[0]};
+  std::array<void*, n_state> out{call.out[0]};
+  for (std::size_t k = 1; k < n_state; ++k) {
+    in[k] = call.in[2 + k];
+    out[k] = call.out[k];
+  }
+  update<T, n_state>(params_of(call), in, out, call.in[1], call.in[2],
+                     [](auto& block, const T* g, int64_t n, const T* rate) {
+                       for (int64_t i = 0; i < n; ++i) {
+                         T state[Rule::kStates];
+                         for (std::size_t k = 1; k < n_state; ++k) state[k - 1] = block[k][i];
+                         Rule::step(block[0][i], g[i], state, rate);
+                         for (std::size_t k = 1; k < n_state; ++k) block[k][i] = state[k - 1];
+                       }
+                     });
+  return true;
+}
+
 // Parameter and state may be overwritten; `first_state` is the first operand that is state.
 void prepare(const PrepareCall& call, KernelFn run, std::size_t rates) {
   constexpr int8_t kFirstState = 3;
@@ -136,6 +157,15 @@ void prepare_adam_update(const PrepareCall& call) {
   const KernelFn run = call.dtype(0) == kFloat64 ? adam_kernel<double>(decoupled, amsgrad)
                                                  : adam_kernel<float>(decoupled, amsgrad);
   prepare(call, run, optimizer::kAdamRates);
+}
+
+void prepare_rule_update(const PrepareCall& call) {
+  KernelFn run = nullptr;
+  optimizer::with_rule(call.attrs.text("rule"), [&](auto rule) {
+    run = call.dtype(0) == kFloat64 ? run_rule<double, decltype(rule)>
+                                    : run_rule<float, decltype(rule)>;
+  });
+  prepare(call, run, optimizer::kRuleRates);
 }
 
 }  // namespace etude::kernels::cpu
