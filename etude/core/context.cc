@@ -39,6 +39,7 @@ void require_count(const Op& op, std::size_t given) {
   const bool fits = given >= required && (op.is_variadic() || given <= defs.size());
   if (fits) return;
   std::vector<std::string_view> names;
+  names.reserve(defs.size());
   for (const OperandDef& d : defs) names.push_back(d.name);
   ETUDE_THROW(kInvalidArgument, "takes {}{} operands ({}), but {} were given", required,
               op.is_variadic() ? " or more" : "", fmt::join(names, ", "), given);

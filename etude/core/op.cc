@@ -161,12 +161,13 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
 
 Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& named) const {
   std::vector<AttrValue> values(def_.attrs.size());
-  for (const auto& [key, value] : named) {
+  for (const auto& entry : named) {
+    const std::string_view key = entry.first;  // clang 14 captures no structured bindings
     const auto at = std::find_if(def_.attrs.begin(), def_.attrs.end(),
                                  [&](const AttrDef& def) { return def.name == key; });
     ETUDE_REQUIRE(at != def_.attrs.end(), "there is no attribute '{}'. See `etude ops show {}`",
                   key, name());
-    values[static_cast<std::size_t>(at - def_.attrs.begin())] = value;
+    values[static_cast<std::size_t>(at - def_.attrs.begin())] = entry.second;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     ETUDE_REQUIRE(values[i].index() != 0 || !def_.attrs[i].required, "attribute '{}' is missing",

@@ -113,7 +113,9 @@ auto run_custom(const Rule& rule, const X&... x) {
   const LeafList leaves(arguments);
   std::vector<Tensor> inputs = values_of(leaves);
   ReadList reads;
-  auto [value, pull] = std::invoke(rule, x...);
+  auto [made, with] = std::invoke(rule, x...);
+  auto& value = made;  // clang 14 captures no structured bindings
+  auto& pull = with;
   reads.stop();
   reads.remove(leaves);
   using P = std::decay_t<decltype(pull)>;

@@ -25,6 +25,7 @@ Tensor with_element(const Tensor& x, std::vector<Number> values, std::size_t at,
   values[at] += by;
   if (is_complex(x.dtype())) return internal::cast(Tensor(values, x.shape()), x.dtype());
   std::vector<double> reals;
+  reals.reserve(values.size());
   for (const Number& v : values) reals.push_back(v.real());
   return internal::cast(Tensor(reals, x.shape()), x.dtype());
 }
