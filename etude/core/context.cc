@@ -2,11 +2,11 @@
 #include "etude/core/context.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/located.h"
 #include "etude/core/mode.h"
 #include "etude/core/slices.h"
 
@@ -175,25 +175,6 @@ ContextScope::~ContextScope() {
 
 namespace {
 
-// Names the op and the user's line, unless a rule runs: then the op that it belongs to is named.
-template <class F>
-Values located(const Op& op, CallSite where, F&& f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    if (!inside_rule) {
-      error.name_op(op.name());
-      error.locate(where);
-    }
-    throw;
-  } catch (const std::bad_alloc&) {
-    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
-    error.name_op(op.name());
-    error.locate(where);
-    throw error;
-  }
-}
-
 [[gnu::noinline]] Values execute_checked(const Op& op, Operands operands, const Attrs& attrs,
                                          CallSite where) {
   if (op.def().accepts_slices != 0) {
@@ -210,7 +191,7 @@ Values located(const Op& op, CallSite where, F&& f) {
 
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
   if (inside_rule) where = rule_site;
-  return located(op, where, [&] {
+  return internal::located(op, where, [&] {
     Values out;
     if (internal::mode_word == 0 && internal::run_cached(op, operands, attrs, out)) return out;
     if (!internal::is_plain(op, operands)) return execute_checked(op, operands, attrs, where);

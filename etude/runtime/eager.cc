@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <new>
 #include <optional>
 
 #include "etude/base/check.h"
@@ -12,6 +11,7 @@
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 #include "etude/core/infer.h"
+#include "etude/core/located.h"
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
@@ -280,24 +280,13 @@ template <std::size_t N>
   if (!has_data || entry.run == nullptr || !entry.holds(op, 0, types, N)) {
     return only(execute(op, operands, op.default_attrs(), where));
   }
-  try {
+  return located(op, where, [&] {
     Tensor out = make_result(entry, operands);
     void* to[] = {TensorAccess::rep(out)->data};
     const FloatModeScope float_mode;
     if (!entry.run({to, data, entry.params})) throw_fault();
     return out;
-  } catch (Error& error) {
-    if (!is_inside_rule()) {
-      error.name_op(op.name());
-      error.locate(where);
-    }
-    throw;
-  } catch (const std::bad_alloc&) {
-    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
-    error.name_op(op.name());
-    error.locate(where);
-    throw error;
-  }
+  });
 }
 
 // Host numbers among the operands, as tensors.
