@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
+#include "etude/io/temp_folder.h"
 
 namespace etude::internal {
 namespace {
@@ -24,13 +25,6 @@ std::string content(const fs::path& path) {
 
 class AtomicFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "etude_atomic_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::size_t files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
@@ -41,7 +35,8 @@ class AtomicFileTest : public testing::Test {
     file.commit();
   }
 
-  fs::path folder_;
+  const TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
 
 template <class Fn>

@@ -9,36 +9,22 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
+#include "etude/io/temp_folder.h"
 
 namespace etude::io {
 namespace {
 
 namespace fs = std::filesystem;
+using etude::internal::failure;
+using etude::internal::TempFolder;
 
 class SafetensorsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "etude_safetensors_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   fs::path file(const char* name = "model.safetensors") const { return folder_ / name; }
 
-  fs::path folder_;
+  const TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
-
-template <class Fn>
-std::string failure(ErrorCode code, Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
 
 struct Affine {
   Tensor weight, bias;

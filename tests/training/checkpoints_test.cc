@@ -12,6 +12,7 @@
 
 #include "etude/base/error.h"
 #include "etude/data/epochs.h"
+#include "etude/io/temp_folder.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
@@ -21,6 +22,8 @@ namespace etude {
 namespace {
 
 namespace fs = std::filesystem;
+using etude::internal::failure;
+using etude::internal::TempFolder;
 
 struct Net {
   nn::Dense hidden{2, 4, {.activation = nn::tanh}};
@@ -53,13 +56,6 @@ Training fresh(std::uint64_t seed = 3) {
 
 class Checkpoints : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "etude_checkpoints_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = fs::path(pattern) / "run";  // the callback makes it
-  }
-  void TearDown() override { fs::remove_all(folder_.parent_path()); }
-
   std::set<std::string> files() const {
     std::set<std::string> out;
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -84,7 +80,8 @@ class Checkpoints : public testing::Test {
     return nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, fit);
   }
 
-  fs::path folder_;
+  const TempFolder temp_;
+  const fs::path folder_ = temp_.path() / "run";  // the callback makes it
 };
 
 void expect_equal(const Net& a, const Net& b, const std::string& what) {
@@ -230,18 +227,6 @@ TEST_F(Checkpoints, AKillAtAnyWriteLeavesAGoodFile) {
     io::load_checkpoint(*io::newest_checkpoint(folder_), found.model, found.optimizer, found.data);
     EXPECT_GE(found.optimizer.updates(), finished ? 3 : 1);
   }
-}
-
-template <class Fn>
-std::string failure(ErrorCode code, Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 // spec: F2
