@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "etude/base/error.h"
 #include "etude/core/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
@@ -21,7 +22,7 @@ struct ZerosOptions {
 // A tensor of zeros of the given shape.
 inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
   static const Op& op = internal::op("zeros");
-  return internal::only(internal::call(op, {}, op.attrs({shape, options.dtype}), where));
+  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 struct OnesOptions {
@@ -30,7 +31,7 @@ struct OnesOptions {
 // A tensor of ones of the given shape.
 inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
   static const Op& op = internal::op("ones");
-  return internal::only(internal::call(op, {}, op.attrs({shape, options.dtype}), where));
+  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 struct EmptyOptions {
@@ -39,7 +40,7 @@ struct EmptyOptions {
 // A tensor of the given shape whose elements nothing should rely on; they are zeros.
 inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
   static const Op& op = internal::op("empty");
-  return internal::only(internal::call(op, {}, op.attrs({shape, options.dtype}), where));
+  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
 }
 
 struct ZerosLikeOptions {
@@ -49,7 +50,7 @@ struct ZerosLikeOptions {
 inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
   static const Op& op = internal::op("zeros_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.dtype}), x.where()));
+  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
 }
 
 struct OnesLikeOptions {
@@ -59,7 +60,7 @@ struct OnesLikeOptions {
 inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
   static const Op& op = internal::op("ones_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.dtype}), x.where()));
+  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
 }
 
 struct EmptyLikeOptions {
@@ -69,7 +70,7 @@ struct EmptyLikeOptions {
 inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
   static const Op& op = internal::op("empty_like");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.dtype}), x.where()));
+  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
 }
 
 struct AsarrayOptions {
@@ -79,7 +80,7 @@ struct AsarrayOptions {
 inline Tensor asarray(const Arg& x, const AsarrayOptions& options = {}) {
   static const Op& op = internal::op("asarray");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.dtype}), x.where()));
+  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
 }
 
 // A tensor of the shape of x whose elements are all `value`.
@@ -92,14 +93,14 @@ inline Tensor full_like(const Arg& x, const Arg& value) {
 inline Tensor full(const Arg& value, const IntList& shape) {
   static const Op& op = internal::op("full");
   const Arg* const args[] = {&value};
-  return internal::only(internal::call(op, args, op.attrs({shape}), value.where()));
+  return internal::only(internal::call(op, args, {shape}, value.where()));
 }
 
 // x with its elements converted to `dtype`: floats to integers truncate and saturate.
 inline Tensor astype(const Arg& x, const DType& dtype) {
   static const Op& op = internal::op("astype");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({dtype}), x.where()));
+  return internal::only(internal::call(op, args, {dtype}, x.where()));
 }
 
 // Sum of x1 and x2, element by element with broadcasting.
@@ -284,7 +285,7 @@ inline Tensor logical_not(const Arg& x) {
 inline Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("where");
   const Arg* const args[] = {&condition, &x1, &x2};
-  return internal::only(internal::call(op, args, op.default_attrs(), condition.where()));
+  return internal::only(internal::call(op, args, {}, condition.where()));
 }
 
 // The bits that x1 and x2 share.
@@ -389,7 +390,7 @@ inline Tensor clip(const Arg& x, const ClipOptions& options = {}) {
   const Arg min_arg(options.min, x.where());
   const Arg max_arg(options.max, x.where());
   const Arg* const args[] = {&x, &min_arg, &max_arg};
-  return internal::only(internal::call(op, args, op.default_attrs(), x.where()));
+  return internal::only(internal::call(op, args, {}, x.where()));
 }
 
 struct NanToNumOptions {
@@ -402,7 +403,7 @@ struct NanToNumOptions {
 inline Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {}) {
   static const Op& op = internal::op("nan_to_num");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.nan, options.posinf, options.neginf}), x.where()));
+  return internal::only(internal::call(op, args, {options.nan, options.posinf, options.neginf}, x.where()));
 }
 
 // e to the power x.
@@ -638,7 +639,7 @@ struct SumOptions {
 inline Tensor sum(const Arg& x, const SumOptions& options = {}) {
   static const Op& op = internal::op("sum");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct MeanOptions {
@@ -649,14 +650,14 @@ struct MeanOptions {
 inline Tensor mean(const Arg& x, const MeanOptions& options = {}) {
   static const Op& op = internal::op("mean");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 // Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.
 inline Tensor sum_to(const Arg& x, const IntList& shape) {
   static const Op& op = internal::op("sum_to");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({shape}), x.where()));
+  return internal::only(internal::call(op, args, {shape}, x.where()));
 }
 
 struct ProdOptions {
@@ -667,7 +668,7 @@ struct ProdOptions {
 inline Tensor prod(const Arg& x, const ProdOptions& options = {}) {
   static const Op& op = internal::op("prod");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct MaxOptions {
@@ -679,7 +680,7 @@ struct MaxOptions {
 inline Tensor max(const Arg& x, const MaxOptions& options = {}) {
   static const Op& op = internal::op("max");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct MinOptions {
@@ -691,7 +692,7 @@ struct MinOptions {
 inline Tensor min(const Arg& x, const MinOptions& options = {}) {
   static const Op& op = internal::op("min");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct AllOptions {
@@ -702,7 +703,7 @@ struct AllOptions {
 inline Tensor all(const Arg& x, const AllOptions& options = {}) {
   static const Op& op = internal::op("all");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct AnyOptions {
@@ -713,7 +714,7 @@ struct AnyOptions {
 inline Tensor any(const Arg& x, const AnyOptions& options = {}) {
   static const Op& op = internal::op("any");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct CountNonzeroOptions {
@@ -724,7 +725,7 @@ struct CountNonzeroOptions {
 inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {}) {
   static const Op& op = internal::op("count_nonzero");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct ArangeOptions {
@@ -736,7 +737,7 @@ struct ArangeOptions {
 // to int32 (int64 where needed) if all three are whole numbers, else to float32.
 inline Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here()) {
   static const Op& op = internal::op("arange");
-  return internal::only(internal::call(op, {}, op.attrs({start, options.stop, options.step, options.dtype}), where));
+  return internal::only(internal::call(op, {}, {start, options.stop, options.step, options.dtype}, where));
 }
 
 struct LinspaceOptions {
@@ -746,7 +747,7 @@ struct LinspaceOptions {
 inline Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {}) {
   static const Op& op = internal::op("linspace");
   const Arg* const args[] = {&start, &stop};
-  return internal::only(internal::call(op, args, op.attrs({num, options.endpoint}), start.where()));
+  return internal::only(internal::call(op, args, {num, options.endpoint}, start.where()));
 }
 
 struct EyeOptions {
@@ -758,7 +759,7 @@ struct EyeOptions {
 // Matrices with ones on diagonal k and zeros elsewhere.
 inline Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here()) {
   static const Op& op = internal::op("eye");
-  return internal::only(internal::call(op, {}, op.attrs({rows, options.cols, options.k, options.batch_shape, options.dtype}), where));
+  return internal::only(internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));
 }
 
 struct OneHotOptions {
@@ -772,7 +773,7 @@ struct OneHotOptions {
 inline Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {}) {
   static const Op& op = internal::op("one_hot");
   const Arg* const args[] = {&indices};
-  return internal::only(internal::call(op, args, op.attrs({depth, options.on, options.off, options.axis, options.dtype}), indices.where()));
+  return internal::only(internal::call(op, args, {depth, options.on, options.off, options.axis, options.dtype}, indices.where()));
 }
 
 struct TrilOptions {
@@ -782,7 +783,7 @@ struct TrilOptions {
 inline Tensor tril(const Arg& x, const TrilOptions& options = {}) {
   static const Op& op = internal::op("tril");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.k}), x.where()));
+  return internal::only(internal::call(op, args, {options.k}, x.where()));
 }
 
 struct TriuOptions {
@@ -792,7 +793,7 @@ struct TriuOptions {
 inline Tensor triu(const Arg& x, const TriuOptions& options = {}) {
   static const Op& op = internal::op("triu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.k}), x.where()));
+  return internal::only(internal::call(op, args, {options.k}, x.where()));
 }
 
 struct MeshgridOptions {
@@ -802,7 +803,7 @@ struct MeshgridOptions {
 // operands (ij) or with the first two swapped (xy).
 inline std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {}) {
   static const Op& op = internal::op("meshgrid");
-  return internal::list(internal::call_list(op, xs.items(), op.attrs({options.indexing}), xs.where()));
+  return internal::list(internal::call_list(op, xs.items(), {options.indexing}, xs.where()));
 }
 
 // The elements of x in row-major order under another shape; one size may be -1. Shares storage
@@ -810,21 +811,21 @@ inline std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& optio
 inline Tensor reshape(const Arg& x, const IntList& shape) {
   static const Op& op = internal::op("reshape");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({shape}), x.where()));
+  return internal::only(internal::call(op, args, {shape}, x.where()));
 }
 
 // x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.
 inline Tensor expand_dims(const Arg& x, const IntList& axis) {
   static const Op& op = internal::op("expand_dims");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({axis}), x.where()));
+  return internal::only(internal::call(op, args, {axis}, x.where()));
 }
 
 // x without the given axes, which must have size 1. Shares storage until a write.
 inline Tensor squeeze(const Arg& x, const IntList& axis) {
   static const Op& op = internal::op("squeeze");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({axis}), x.where()));
+  return internal::only(internal::call(op, args, {axis}, x.where()));
 }
 
 struct FlattenOptions {
@@ -835,14 +836,14 @@ struct FlattenOptions {
 inline Tensor flatten(const Arg& x, const FlattenOptions& options = {}) {
   static const Op& op = internal::op("flatten");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.start, options.end}), x.where()));
+  return internal::only(internal::call(op, args, {options.start, options.end}, x.where()));
 }
 
 // x with its axes in the order `axes`: axis i of the result is axis axes[i] of x.
 inline Tensor permute_dims(const Arg& x, const IntList& axes) {
   static const Op& op = internal::op("permute_dims");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({axes}), x.where()));
+  return internal::only(internal::call(op, args, {axes}, x.where()));
 }
 
 // x with its last two axes swapped.
@@ -855,14 +856,14 @@ inline Tensor matrix_transpose(const Arg& x) {
 inline Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
   static const Op& op = internal::op("moveaxis");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({source, destination}), x.where()));
+  return internal::only(internal::call(op, args, {source, destination}, x.where()));
 }
 
 // x with two axes swapped.
 inline Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
   static const Op& op = internal::op("swapaxes");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({axis1, axis2}), x.where()));
+  return internal::only(internal::call(op, args, {axis1, axis2}, x.where()));
 }
 
 struct FlipOptions {
@@ -872,27 +873,27 @@ struct FlipOptions {
 inline Tensor flip(const Arg& x, const FlipOptions& options = {}) {
   static const Op& op = internal::op("flip");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 // x repeated to a larger shape by the rules of broadcasting.
 inline Tensor broadcast_to(const Arg& x, const IntList& shape) {
   static const Op& op = internal::op("broadcast_to");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({shape}), x.where()));
+  return internal::only(internal::call(op, args, {shape}, x.where()));
 }
 
 // All operands broadcast to one shape.
 inline std::vector<Tensor> broadcast_arrays(const Args& xs) {
   static const Op& op = internal::op("broadcast_arrays");
-  return internal::list(internal::call_list(op, xs.items(), op.default_attrs(), xs.where()));
+  return internal::list(internal::call_list(op, xs.items(), {}, xs.where()));
 }
 
 // x laid out repeatedly, repetitions[i] times along axis i.
 inline Tensor tile(const Arg& x, const IntList& repetitions) {
   static const Op& op = internal::op("tile");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({repetitions}), x.where()));
+  return internal::only(internal::call(op, args, {repetitions}, x.where()));
 }
 
 struct RepeatOptions {
@@ -902,7 +903,7 @@ struct RepeatOptions {
 inline Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {}) {
   static const Op& op = internal::op("repeat");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({n, options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {n, options.axis}, x.where()));
 }
 
 struct ConcatOptions {
@@ -911,7 +912,7 @@ struct ConcatOptions {
 // The operands one after the other along an axis; an empty list of axes flattens them first.
 inline Tensor concat(const Args& xs, const ConcatOptions& options = {}) {
   static const Op& op = internal::op("concat");
-  return internal::only(internal::call_list(op, xs.items(), op.attrs({options.axis}), xs.where()));
+  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 struct StackOptions {
@@ -920,7 +921,7 @@ struct StackOptions {
 // Operands of one shape joined along a new axis.
 inline Tensor stack(const Args& xs, const StackOptions& options = {}) {
   static const Op& op = internal::op("stack");
-  return internal::only(internal::call_list(op, xs.items(), op.attrs({options.axis}), xs.where()));
+  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
 }
 
 struct SplitOptions {
@@ -930,7 +931,7 @@ struct SplitOptions {
 inline std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options = {}) {
   static const Op& op = internal::op("split");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, op.attrs({parts_or_sizes, options.axis}), x.where()));
+  return internal::list(internal::call(op, args, {parts_or_sizes, options.axis}, x.where()));
 }
 
 struct UnstackOptions {
@@ -940,7 +941,7 @@ struct UnstackOptions {
 inline std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {}) {
   static const Op& op = internal::op("unstack");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::list(internal::call(op, args, {options.axis}, x.where()));
 }
 
 struct SliceOptions {
@@ -952,7 +953,7 @@ struct SliceOptions {
 inline Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {}) {
   static const Op& op = internal::op("slice");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({start, stop, options.step}), x.where()));
+  return internal::only(internal::call(op, args, {start, stop, options.step}, x.where()));
 }
 
 struct RollOptions {
@@ -963,7 +964,7 @@ struct RollOptions {
 inline Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {}) {
   static const Op& op = internal::op("roll");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({shift, options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {shift, options.axis}, x.where()));
 }
 
 struct TakeOptions {
@@ -974,7 +975,7 @@ struct TakeOptions {
 inline Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {}) {
   static const Op& op = internal::op("take");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 // The positions of the elements that are not zero, in row-major order: one array of indices per
@@ -982,7 +983,7 @@ inline Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options 
 inline std::vector<Tensor> nonzero(const Arg& x) {
   static const Op& op = internal::op("nonzero");
   const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, op.default_attrs(), x.where()));
+  return internal::list(internal::call(op, args, {}, x.where()));
 }
 
 // The rows of x at which the mask holds; the mask has the leading axes of x.
@@ -995,14 +996,14 @@ inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
 inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_sum");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, op.attrs({num}), x.where()));
+  return internal::only(internal::call(op, args, {num}, x.where()));
 }
 
 // Row k of the result is the mean of the rows of x whose id is k, zeros if there are none.
 inline Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_mean");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, op.attrs({num}), x.where()));
+  return internal::only(internal::call(op, args, {num}, x.where()));
 }
 
 // Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest
@@ -1010,7 +1011,7 @@ inline Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
 inline Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_max");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, op.attrs({num}), x.where()));
+  return internal::only(internal::call(op, args, {num}, x.where()));
 }
 
 // Row k of the result is the smallest of the rows of x whose id is k, element by element; the
@@ -1018,14 +1019,14 @@ inline Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
 inline Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_min");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, op.attrs({num}), x.where()));
+  return internal::only(internal::call(op, args, {num}, x.where()));
 }
 
 // Row k of the result is the product of the rows of x whose id is k, ones if there are none.
 inline Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
   static const Op& op = internal::op("segment_prod");
   const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, op.attrs({num}), x.where()));
+  return internal::only(internal::call(op, args, {num}, x.where()));
 }
 
 struct ScatterOptions {
@@ -1036,7 +1037,7 @@ struct ScatterOptions {
 inline Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {}) {
   static const Op& op = internal::op("scatter");
   const Arg* const args[] = {&x, &indices, &updates};
-  return internal::only(internal::call(op, args, op.attrs({options.mode}), x.where()));
+  return internal::only(internal::call(op, args, {options.mode}, x.where()));
 }
 
 struct GatherNdOptions {
@@ -1047,7 +1048,7 @@ struct GatherNdOptions {
 inline Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {}) {
   static const Op& op = internal::op("gather_nd");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, op.attrs({options.batch_dims}), x.where()));
+  return internal::only(internal::call(op, args, {options.batch_dims}, x.where()));
 }
 
 struct TakeAlongAxisOptions {
@@ -1057,7 +1058,7 @@ struct TakeAlongAxisOptions {
 inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
   static const Op& op = internal::op("take_along_axis");
   const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 struct PadOptions {
@@ -1070,7 +1071,7 @@ struct PadOptions {
 inline Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {}) {
   static const Op& op = internal::op("pad");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({widths, options.mode, options.value}), x.where()));
+  return internal::only(internal::call(op, args, {widths, options.mode, options.value}, x.where()));
 }
 
 struct SearchsortedOptions {
@@ -1081,7 +1082,7 @@ struct SearchsortedOptions {
 inline Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options = {}) {
   static const Op& op = internal::op("searchsorted");
   const Arg* const args[] = {&sorted, &x};
-  return internal::only(internal::call(op, args, op.attrs({options.side}), sorted.where()));
+  return internal::only(internal::call(op, args, {options.side}, sorted.where()));
 }
 
 struct BincountOptions {
@@ -1094,7 +1095,7 @@ inline Tensor bincount(const Arg& x, const BincountOptions& options = {}) {
   static const Op& op = internal::op("bincount");
   const Arg weights_arg(options.weights, x.where());
   const Arg* const args[] = {&x, &weights_arg};
-  return internal::only(internal::call(op, args, op.attrs({options.minlength}), x.where()));
+  return internal::only(internal::call(op, args, {options.minlength}, x.where()));
 }
 
 struct IscloseOptions {
@@ -1107,7 +1108,7 @@ struct IscloseOptions {
 inline Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {}) {
   static const Op& op = internal::op("isclose");
   const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, op.attrs({options.rtol, options.atol, options.equal_nan}), x1.where()));
+  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 struct AllcloseOptions {
@@ -1119,7 +1120,7 @@ struct AllcloseOptions {
 inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {}) {
   static const Op& op = internal::op("allclose");
   const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, op.attrs({options.rtol, options.atol, options.equal_nan}), x1.where()));
+  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
 }
 
 // Whether x1 and x2 have the same shape and equal elements; a bool scalar.
@@ -1138,7 +1139,7 @@ struct MatmulOptions {
 inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
   static const Op& op = internal::op("matmul");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({options.transpose_x, options.transpose_y}), x.where()));
+  return internal::only(internal::call(op, args, {options.transpose_x, options.transpose_y}, x.where()));
 }
 
 struct VecdotOptions {
@@ -1148,7 +1149,7 @@ struct VecdotOptions {
 inline Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {}) {
   static const Op& op = internal::op("vecdot");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 // Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
@@ -1169,7 +1170,7 @@ inline Tensor outer(const Arg& x, const Arg& y) {
 inline Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes) {
   static const Op& op = internal::op("tensordot");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({axes}), x.where()));
+  return internal::only(internal::call(op, args, {axes}, x.where()));
 }
 
 struct CosineSimilarityOptions {
@@ -1180,7 +1181,7 @@ struct CosineSimilarityOptions {
 inline Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options = {}) {
   static const Op& op = internal::op("cosine_similarity");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.epsilon}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 struct CosineDistanceOptions {
@@ -1191,7 +1192,7 @@ struct CosineDistanceOptions {
 inline Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options = {}) {
   static const Op& op = internal::op("cosine_distance");
   const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.epsilon}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 // Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
@@ -1207,7 +1208,7 @@ inline Tensor cdist(const Arg& x, const Arg& y) {
 // chosen by their cost.
 inline Tensor einsum(const std::string& equation, const Args& xs) {
   static const Op& op = internal::op("einsum");
-  return internal::only(internal::call_list(op, xs.items(), op.attrs({equation}), xs.where()));
+  return internal::only(internal::call_list(op, xs.items(), {equation}, xs.where()));
 }
 
 struct LogsumexpOptions {
@@ -1218,7 +1219,7 @@ struct LogsumexpOptions {
 inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
   static const Op& op = internal::op("logsumexp");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct CumulativeSumOptions {
@@ -1232,7 +1233,7 @@ struct CumulativeSumOptions {
 inline Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {}) {
   static const Op& op = internal::op("cumulative_sum");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.exclusive, options.reverse, options.include_initial}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 struct CumulativeProdOptions {
@@ -1246,7 +1247,7 @@ struct CumulativeProdOptions {
 inline Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {}) {
   static const Op& op = internal::op("cumulative_prod");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.exclusive, options.reverse, options.include_initial}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
 }
 
 struct VarOptions {
@@ -1259,7 +1260,7 @@ struct VarOptions {
 inline Tensor var(const Arg& x, const VarOptions& options = {}) {
   static const Op& op = internal::op("var");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.correction, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 struct StdOptions {
@@ -1272,7 +1273,7 @@ struct StdOptions {
 inline Tensor std(const Arg& x, const StdOptions& options = {}) {
   static const Op& op = internal::op("std");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.correction, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
 }
 
 struct MomentsOptions {
@@ -1286,7 +1287,7 @@ struct MomentsResult {
 inline MomentsResult moments(const Arg& x, const MomentsOptions& options = {}) {
   static const Op& op = internal::op("moments");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where());
+  Values y = internal::call(op, args, {options.axis, options.keepdims}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
@@ -1301,7 +1302,7 @@ struct NormOptions {
 inline Tensor norm(const Arg& x, const NormOptions& options = {}) {
   static const Op& op = internal::op("norm");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.ord, options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
 }
 
 struct DiffOptions {
@@ -1312,7 +1313,7 @@ struct DiffOptions {
 inline Tensor diff(const Arg& x, const DiffOptions& options = {}) {
   static const Op& op = internal::op("diff");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.n}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.n}, x.where()));
 }
 
 struct SortOptions {
@@ -1325,7 +1326,7 @@ struct SortOptions {
 inline Tensor sort(const Arg& x, const SortOptions& options = {}) {
   static const Op& op = internal::op("sort");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.descending, options.stable}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 struct ArgsortOptions {
@@ -1338,7 +1339,7 @@ struct ArgsortOptions {
 inline Tensor argsort(const Arg& x, const ArgsortOptions& options = {}) {
   static const Op& op = internal::op("argsort");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.descending, options.stable}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
 }
 
 struct TopKOptions {
@@ -1351,7 +1352,7 @@ struct TopKResult {
 inline TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {}) {
   static const Op& op = internal::op("top_k");
   const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, op.attrs({k, options.axis}), x.where());
+  Values y = internal::call(op, args, {k, options.axis}, x.where());
   return {std::move(y[0]), std::move(y[1])};
 }
 
@@ -1363,7 +1364,7 @@ struct ArgmaxOptions {
 inline Tensor argmax(const Arg& x, const ArgmaxOptions& options = {}) {
   static const Op& op = internal::op("argmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 struct ArgminOptions {
@@ -1374,7 +1375,7 @@ struct ArgminOptions {
 inline Tensor argmin(const Arg& x, const ArgminOptions& options = {}) {
   static const Op& op = internal::op("argmin");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.keepdims}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
 namespace nn {
@@ -1434,7 +1435,7 @@ struct LeakyReluOptions {
 inline Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options = {}) {
   static const Op& op = internal::op("leaky_relu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.slope}), x.where()));
+  return internal::only(internal::call(op, args, {options.slope}, x.where()));
 }
 
 struct EluOptions {
@@ -1444,7 +1445,7 @@ struct EluOptions {
 inline Tensor elu(const Arg& x, const EluOptions& options = {}) {
   static const Op& op = internal::op("elu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.alpha}), x.where()));
+  return internal::only(internal::call(op, args, {options.alpha}, x.where()));
 }
 
 // scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
@@ -1473,7 +1474,7 @@ struct GeluOptions {
 inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
   static const Op& op = internal::op("gelu");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.approximate}), x.where()));
+  return internal::only(internal::call(op, args, {options.approximate}, x.where()));
 }
 
 struct Conv2dOptions {
@@ -1491,7 +1492,7 @@ inline Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& optio
   static const Op& op = internal::op("conv2d");
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, op.attrs({options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}), x.where()));
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
 }
 
 struct MaxPool2dOptions {
@@ -1505,7 +1506,7 @@ struct MaxPool2dOptions {
 inline Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options = {}) {
   static const Op& op = internal::op("max_pool2d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({window, options.strides, options.padding, options.explicit_padding}), x.where()));
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 struct AvgPool2dOptions {
@@ -1519,7 +1520,7 @@ struct AvgPool2dOptions {
 inline Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options = {}) {
   static const Op& op = internal::op("avg_pool2d");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({window, options.strides, options.padding, options.explicit_padding}), x.where()));
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
 }
 
 struct SoftmaxOptions {
@@ -1529,7 +1530,7 @@ struct SoftmaxOptions {
 inline Tensor softmax(const Arg& x, const SoftmaxOptions& options = {}) {
   static const Op& op = internal::op("softmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 struct LogSoftmaxOptions {
@@ -1539,7 +1540,7 @@ struct LogSoftmaxOptions {
 inline Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {}) {
   static const Op& op = internal::op("log_softmax");
   const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, op.attrs({options.axis}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
 }
 
 struct SoftmaxCrossEntropyOptions {
@@ -1555,7 +1556,7 @@ inline Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const 
   static const Op& op = internal::op("softmax_cross_entropy");
   const Arg class_weights_arg(options.class_weights, logits.where());
   const Arg* const args[] = {&logits, &labels, &class_weights_arg};
-  return internal::only(internal::call(op, args, op.attrs({options.reduction, options.label_smoothing, options.ignore_index}), logits.where()));
+  return internal::only(internal::call(op, args, {options.reduction, options.label_smoothing, options.ignore_index}, logits.where()));
 }
 
 struct BatchNormalizeOptions {
@@ -1567,7 +1568,7 @@ struct BatchNormalizeOptions {
 inline Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {}) {
   static const Op& op = internal::op("batch_normalize");
   const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
-  return internal::only(internal::call(op, args, op.attrs({options.axis, options.epsilon}), x.where()));
+  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
 struct LayerNormalizeOptions {
@@ -1582,7 +1583,7 @@ inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNorm
   const Arg scale_arg(options.scale, x.where());
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, op.attrs({axes, options.epsilon}), x.where()));
+  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
 }
 
 }  // namespace nn

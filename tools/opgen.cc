@@ -27,6 +27,7 @@ constexpr std::string_view kHead = R"(// SPDX-License-Identifier: Apache-2.0
 #include <string>
 #include <vector>
 
+#include "etude/base/error.h"
 #include "etude/core/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
@@ -155,12 +156,11 @@ class Function {
   }
 
   std::string attrs() const {
-    if (op_.def().attrs.empty()) return "op.default_attrs()";
     std::vector<std::string> list;
     for (const AttrDef& a : op_.def().attrs) {
       list.push_back(fmt::format("{}{}", a.required ? "" : "options.", a.name));
     }
-    return fmt::format("op.attrs({{{}}})", fmt::join(list, ", "));
+    return fmt::format("{{{}}}", fmt::join(list, ", "));
   }
 
   std::string site() const {

@@ -56,8 +56,8 @@ std::string to_string(const AttrValue& value) {
   return std::visit(Printer{}, value);
 }
 
-AttrView::AttrView(const AttrValue& value) noexcept : AttrView() {
-  std::visit([this](const auto& v) { *this = AttrView(v); }, value);
+AttrView AttrView::of(const AttrValue& value) noexcept {
+  return std::visit([](const auto& v) { return AttrView(v); }, value);
 }
 
 AttrValue AttrView::own() const {

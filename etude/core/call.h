@@ -3,15 +3,21 @@
 // and the general way for all others. Not for users.
 #pragma once
 
+#include <initializer_list>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "etude/core/arg.h"
-#include "etude/core/op.h"
+#include "etude/core/attr_view.h"
+#include "etude/core/values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+class Op;
+
 namespace internal {
 
 // The record called `name`; lives for ever. throws: kInternal if it is not there.
@@ -21,11 +27,12 @@ const Op& op(std::string_view name);
 // cost: 10 to 60 ns for tiny operands.
 Tensor call1(const Op& op, const Arg& x);
 Tensor call2(const Op& op, const Arg& x, const Arg& y);
-// Any operands and attributes. Host numbers take the dtype of the first tensor among the operands
-// that share one.
-Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, CallSite where);
-Values call_list(const Op& op, std::span<const Tensor> operands, const Attrs& attrs,
-                 CallSite where);
+// Any operands and attributes, these in the order of the record. Host numbers take the dtype of the
+// first tensor among the operands that share one.
+Values call(const Op& op, std::span<const Arg* const> args, std::initializer_list<AttrView> attrs,
+            CallSite where);
+Values call_list(const Op& op, std::span<const Tensor> operands,
+                 std::initializer_list<AttrView> attrs, CallSite where);
 
 inline Tensor only(Values values) { return std::move(values[0]); }
 inline std::vector<Tensor> list(Values values) {

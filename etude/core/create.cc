@@ -88,8 +88,7 @@ Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options, Ca
   return located(where, [&] {
     ETUDE_REQUIRE(!parts.empty(), "the list of tensors is empty, so that its shape is not known");
     static const Op& stack = internal::op("stack");
-    Tensor out =
-        internal::only(internal::call_list(stack, parts, stack.attrs({int64_t{0}}), where));
+    Tensor out = internal::only(internal::call_list(stack, parts, {int64_t{0}}, where));
     return options.dtype ? internal::cast(out, *options.dtype, where) : out;
   });
 }

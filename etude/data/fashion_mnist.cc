@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "etude/base/check.h"
 #include "etude/data/idx.h"
@@ -30,7 +31,7 @@ IdxArray read(const fs::path& folder, const std::string& name) {
       "Fashion-MNIST: there is no '{}' or '{}.gz'. Install the Debian package "
       "dataset-fashion-mnist, or set ETUDE_DATA to the folder that holds fashion-mnist/",
       path.string(), path.string());
-  return read_idx(path);
+  return read_idx(path.string());
 }
 
 Samples read_samples(const fs::path& folder, const std::string& part, bool standardize) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "etude/data/rows.h"
@@ -16,7 +16,7 @@ namespace data {
 struct FashionMnistOptions {
   // Where the four files lie, compressed or not. Empty: $ETUDE_DATA/fashion-mnist if the variable
   // is set, else where the Debian package has them.
-  std::filesystem::path folder = {};
+  std::string folder = {};
   bool standardize = false;  // mean 0 and standard deviation 1 over the training images
 };
 

@@ -2,6 +2,7 @@
 #include "etude/data/fashion_mnist.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -229,15 +230,14 @@ IdxArray parse(Source& source, std::string_view name) {
   return array;
 }
 
-std::vector<std::uint8_t> read_file(const std::filesystem::path& path) {
-  const std::string name = path.string();
+std::vector<std::uint8_t> read_file(const std::string& name) {
   std::error_code error;
-  const auto status = std::filesystem::status(path, error);
+  const auto status = std::filesystem::status(name, error);
   ETUDE_REQUIRE_CODE(kNotFound, std::filesystem::status_known(status) && exists(status),
                      "there is no file '{}'", name);
   ETUDE_REQUIRE(is_regular_file(status), "'{}' is not a regular file", name);
   errno = 0;
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  std::ifstream stream(name, std::ios::binary | std::ios::ate);
   ETUDE_REQUIRE(stream.is_open(), "'{}' cannot be opened: {}", name, std::strerror(errno));
   const std::streamoff size = stream.tellg();
   ETUDE_REQUIRE_CODE(kDataLoss, size >= 0 && static_cast<std::uint64_t>(size) <= kMaxBytes,
@@ -261,8 +261,6 @@ IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name) {
   return parse(source, name);
 }
 
-IdxArray read_idx(const std::filesystem::path& path) {
-  return parse_idx(read_file(path), path.string());
-}
+IdxArray read_idx(const std::string& path) { return parse_idx(read_file(path), path); }
 
 }  // namespace etude::data

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +28,7 @@ struct IdxArray {
 // throws: kNotFound when there is no file; kInvalidArgument when it is no regular file, cannot be
 //         opened or is no IDX file; kDataLoss when it is torn, altered, has bytes behind its end or
 //         declares more than 4 GiB.
-IdxArray read_idx(const std::filesystem::path& path);
+IdxArray read_idx(const std::string& path);
 
 // The array in `file`, the content of a file with that `name`.
 //

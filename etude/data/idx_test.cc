@@ -2,6 +2,7 @@
 #include "etude/data/idx.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 

@@ -4,7 +4,6 @@
 // this thread.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "etude/io/safetensors.h"
@@ -29,8 +28,8 @@ void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors&
 
 // `metadata` is kept beside the tensors. throws: as save_safetensors.
 template <class Model, class Optimizer, class Data>
-void save_checkpoint(const std::filesystem::path& path, const Model& model,
-                     const Optimizer& optimizer, const Data& data, Metadata metadata = {}) {
+void save_checkpoint(const std::string& path, const Model& model, const Optimizer& optimizer,
+                     const Data& data, Metadata metadata = {}) {
   NamedTensors all;
   internal::add_below(all, "model", named_tensors(model));
   internal::add_below(all, "optimizer", optimizer.state());
@@ -44,12 +43,11 @@ void save_checkpoint(const std::filesystem::path& path, const Model& model,
 //
 // throws: kNotFound, kDataLoss with the file's name; kInvalidArgument with paths for another model.
 template <class Model, class Optimizer, class Data>
-void load_checkpoint(const std::filesystem::path& path, Model& model, Optimizer& optimizer,
-                     Data& data) {
+void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data) {
   NamedTensors all = load_safetensors(path).tensors;
-  assign_tensors(model, internal::take_below(all, "model"), {}, path.string());
+  assign_tensors(model, internal::take_below(all, "model"), {}, path);
   optimizer.restore(internal::take_below(all, "optimizer"));
-  const internal::Run run = internal::take_run(all, path.string());
+  const internal::Run run = internal::take_run(all, path);
   data.seek({run.epoch, run.step});
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -89,7 +90,7 @@ class Checkpoints {
     best_ = -INFINITY;
     const fs::path best = folder_ / kBestName;
     if (options_.best == Best::kNone || !fs::exists(best)) return;
-    const Metadata metadata = load_safetensors(best).metadata;
+    const Metadata metadata = load_safetensors(best.string()).metadata;
     const auto score = metadata.find(kScore);
     if (score != metadata.end()) best_ = std::strtod(score->second.c_str(), nullptr);
   }
@@ -97,7 +98,7 @@ class Checkpoints {
   void save() {
     const std::int64_t updates = run_.updates();
     if (updates == last_) return;
-    run_.save(folder_ / fmt::format("{}{:08}{}", kPrefix, updates, kSuffix), {});
+    run_.save((folder_ / fmt::format("{}{:08}{}", kPrefix, updates, kSuffix)).string(), {});
     last_ = updates;
     if (options_.keep == 0) return;
     const std::vector<Saved> files = saved_in(folder_);
@@ -122,7 +123,7 @@ class Checkpoints {
                          : options_.best == Best::kValidationLoss ? -epoch.validation_loss
                                                                   : epoch.validation_accuracy;
     if (!(score > best_)) return;  // also where it is no number
-    run_.save(folder_ / kBestName, {{kScore, fmt::format("{:.17g}", score)}});
+    run_.save((folder_ / kBestName).string(), {{kScore, fmt::format("{:.17g}", score)}});
     best_ = score;
   }
 
@@ -138,18 +139,18 @@ class Checkpoints {
 
 namespace internal {
 
-nn::Callback checkpoint_callback(fs::path folder, const CheckpointOptions& options,
+nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOptions& options,
                                  CheckpointRun run) {
-  auto state = std::make_shared<Checkpoints>(std::move(folder), options, std::move(run));
+  auto state = std::make_shared<Checkpoints>(folder, options, std::move(run));
   return [state](nn::Event event, nn::FitState& fit) { (*state)(event, fit); };
 }
 
 }  // namespace internal
 
-std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+std::optional<std::string> newest_checkpoint(const std::string& folder) {
   const std::vector<Saved> files = saved_in(folder);
   if (files.empty()) return {};
-  return files.back().path;
+  return files.back().path.string();
 }
 
 }  // namespace etude::io

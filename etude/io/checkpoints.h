@@ -4,9 +4,9 @@
 // after the run was called off. To save once by hand: checkpoint.h.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "etude/io/checkpoint.h"
 #include "etude/nn/fit.h"
@@ -28,10 +28,10 @@ struct CheckpointOptions {
 namespace internal {
 // What of it knows no model.
 struct CheckpointRun {
-  std::function<void(const std::filesystem::path&, const Metadata&)> save;
+  std::function<void(const std::string&, const Metadata&)> save;
   std::function<std::int64_t()> updates;
 };
-nn::Callback checkpoint_callback(std::filesystem::path folder, const CheckpointOptions& options,
+nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOptions& options,
                                  CheckpointRun run);
 }  // namespace internal
 
@@ -51,14 +51,12 @@ nn::Callback checkpoint_callback(std::filesystem::path folder, const CheckpointO
 //         kFailedPrecondition for a folder of a run that is further on, and where `best` asks for a
 //         validation that fit was not given.
 template <class Model, class Optimizer, class Data>
-nn::Callback checkpoints(std::filesystem::path folder, const Model& model,
-                         const Optimizer& optimizer, const Data& data,
-                         const CheckpointOptions& options = {}) {
+nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
+                         const Data& data, const CheckpointOptions& options = {}) {
   return internal::checkpoint_callback(
-      std::move(folder), options,
+      folder, options,
       {.save =
-           [&model, &optimizer, &data](const std::filesystem::path& path,
-                                       const Metadata& metadata) {
+           [&model, &optimizer, &data](const std::string& path, const Metadata& metadata) {
              save_checkpoint(path, model, optimizer, data, metadata);
            },
        .updates = [&optimizer] { return optimizer.updates(); }});
@@ -66,7 +64,7 @@ nn::Callback checkpoints(std::filesystem::path folder, const Model& model,
 
 // The newest file that `checkpoints` left in a folder, for load_checkpoint. Nothing if there is
 // none or no folder.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 }  // namespace io
 }  // namespace etude

@@ -99,7 +99,7 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata) {
   std::vector<SafetensorsEntry> entries;
   Metadata all = metadata;
@@ -119,18 +119,18 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   file.commit();
 }
 
-SafetensorsFile load_safetensors(const std::filesystem::path& path) {
+SafetensorsFile load_safetensors(const std::string& path) {
   const etude::internal::MappedFile file(path);
-  SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path.string());
+  SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path);
   SafetensorsFile out;
   for (const SafetensorsEntry& entry : header.entries) {
     const bool marked = header.metadata.erase(std::string(kComplexMark) + entry.name) > 0;
-    Tensor x = etude::internal::make_tensor(type_of(entry, marked, path.string()));
+    Tensor x = etude::internal::make_tensor(type_of(entry, marked, path));
     const std::uint64_t offset = header.data_offset + entry.begin;
     if (entry.end > entry.begin) {
       std::memcpy(TensorAccess::writable(x), file.bytes().data() + offset, entry.end - entry.begin);
     }
-    if (x.dtype() == kBool) require_bools(x, entry, offset, path.string());
+    if (x.dtype() == kBool) require_bools(x, entry, offset, path);
     out.tensors.emplace(entry.name, std::move(x));
   }
   out.metadata = std::move(header.metadata);

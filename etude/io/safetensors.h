@@ -4,7 +4,6 @@
 // Not for whole training runs: checkpoint.h.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,14 +30,14 @@ struct SafetensorsFile {
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8; for the file: what
 //         AtomicFile throws.
 // cost:   writes straight from the tensors; no copy.
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {});
 
 // Reads it back, bit for bit.
 //
 // throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is torn or no
 //         safetensors file; kUnimplemented for a dtype that Etude has not.
-SafetensorsFile load_safetensors(const std::filesystem::path& path);
+SafetensorsFile load_safetensors(const std::string& path);
 
 struct LoadOptions {
   bool strict = true;                    // missing, superfluous or unfit tensors are an error
@@ -95,15 +94,15 @@ LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions&
 
 // Saves the tensors of a model, or of any structure. throws and cost: as save_safetensors.
 template <class S>
-void save(const S& model, const std::filesystem::path& path, const Metadata& metadata = {}) {
+void save(const S& model, const std::string& path, const Metadata& metadata = {}) {
   save_safetensors(path, named_tensors(model), metadata);
 }
 
 // Loads what `save` wrote into a model of the same structure. throws: as load_safetensors, and as
 // assign_tensors.
 template <class S>
-LoadReport load(S& model, const std::filesystem::path& path, const LoadOptions& options = {}) {
-  return assign_tensors(model, load_safetensors(path).tensors, options, path.string());
+LoadReport load(S& model, const std::string& path, const LoadOptions& options = {}) {
+  return assign_tensors(model, load_safetensors(path).tensors, options, path);
 }
 
 }  // namespace io

@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call.h"
+#include "etude/runtime/tape.h"
 
 namespace etude::internal {
 namespace {

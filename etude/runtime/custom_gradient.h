@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/core/ambient.h"
+#include "etude/core/context.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 

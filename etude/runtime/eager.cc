@@ -313,17 +313,18 @@ Tensor call1(const Op& op, const Arg& x) {
   const std::array<const Arg*, 1> args = {&x};
   Tensor out = call_tensors(op, args);
   if (out.has_value()) return out;
-  return only(call(op, args, op.default_attrs(), x.where()));
+  return only(call(op, args, {}, x.where()));
 }
 
 Tensor call2(const Op& op, const Arg& x, const Arg& y) {
   const std::array<const Arg*, 2> args = {&x, &y};
   Tensor out = call_tensors(op, args);
   if (out.has_value()) return out;
-  return only(call(op, args, op.default_attrs(), x.where()));
+  return only(call(op, args, {}, x.where()));
 }
 
-Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, CallSite where) {
+Values call(const Op& op, std::span<const Arg* const> args, std::initializer_list<AttrView> attrs,
+            CallSite where) {
   const bool has_numbers = std::any_of(args.begin(), args.end(),
                                        [](const Arg* arg) { return arg->tensor() == nullptr; });
   InlineVector<Tensor, 4> numbers;
@@ -335,13 +336,13 @@ Values call(const Op& op, std::span<const Arg* const> args, const Attrs& attrs, 
     list.add(tensor != nullptr ? *tensor : numbers[i]);
     if (tensor == nullptr || args[i]->is_expiring()) expiring |= uint64_t{1} << i;
   }
-  return execute(op, list.view(expiring), attrs, where);
+  return execute(op, list.view(expiring), op.attrs(attrs), where);
 }
 
-Values call_list(const Op& op, std::span<const Tensor> operands, const Attrs& attrs,
-                 CallSite where) {
+Values call_list(const Op& op, std::span<const Tensor> operands,
+                 std::initializer_list<AttrView> attrs, CallSite where) {
   const OperandList list(operands);
-  return execute(op, list.view(), attrs, where);
+  return execute(op, list.view(), op.attrs(attrs), where);
 }
 
 }  // namespace internal

@@ -41,10 +41,7 @@ struct GradientTapeAccess {
                                            const LeafList& sources) {
     return tape.sweep_arrived(targets, cotangents, sources);
   }
-  static void freeze(GradientTape& tape) {
-    tape.stop();
-    tape.tape_.freeze();
-  }
+  static void freeze(GradientTape& tape) { tape.freeze(); }
 };
 
 // Gives tensor leaves an identity of their own, so that a captured copy is not taken for the

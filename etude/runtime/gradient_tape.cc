@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
+#include "etude/runtime/tape.h"
 
 namespace etude {
 
@@ -59,18 +61,44 @@ std::vector<int64_t> sizes_of(const Shape& a, const Shape& b, int skip = 0) {
 // differentiated.
 Tensor join(const std::vector<Tensor>& rows, int64_t axis, const std::vector<int64_t>& shape) {
   const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
-  const Tensor all = internal::only(internal::call_list(stack, rows, stack.attrs({axis}), {}));
+  const Tensor all = internal::only(internal::call_list(stack, rows, {axis}, {}));
   const OperandList in({&all});
   return internal::only(execute(reshape, in.view(), reshape.attrs({shape}), {}));
 }
 
 }  // namespace
 
-GradientTape::GradientTape(TapeOptions options) : tape_(options) { start({}); }
+struct GradientTape::Recorder {
+  explicit Recorder(TapeOptions options) : tape(options) {}
+
+  Tape tape;
+  std::optional<TapeContext> context;
+};
+
+GradientTape::GradientTape(TapeOptions options) : recorder_(options) { start({}); }
+
+GradientTape::~GradientTape() = default;
+
+bool GradientTape::persistent() const { return recorder_->tape.options().persistent; }
+
+bool GradientTape::recording() const { return recorder_->context.has_value(); }
+
+bool GradientTape::should_record(std::span<const Tensor> inputs) const {
+  return recorder_->tape.should_record(inputs);
+}
+
+void GradientTape::forget(const Tensor& x) { recorder_->tape.forget(x); }
+
+std::size_t GradientTape::size() const { return recorder_->tape.size(); }
 
 void GradientTape::stop() {
   stop_reading();
-  context_.reset();
+  recorder_->context.reset();
+}
+
+void GradientTape::freeze() {
+  stop();
+  recorder_->tape.freeze();
 }
 
 void GradientTape::start(CallSite where) {
@@ -78,12 +106,12 @@ void GradientTape::start(CallSite where) {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !recording(),
                        "this tape is recording already. Call stop() first, or make a second tape");
   });
-  context_.emplace(tape_);
+  recorder_->context.emplace(recorder_->tape);
   start_reading();
 }
 
 void GradientTape::reset() {
-  tape_.reset();
+  recorder_->tape.reset();
   variables_.clear();
 }
 
@@ -98,7 +126,7 @@ void GradientTape::note(const Variable& variable, const Tensor& snapshot, bool i
   auto* w = const_cast<Watched*>(find(variable));
   if (w == nullptr) w = &variables_.emplace_back(Watched{variable, {}, false});
   w->is_asked_for = w->is_asked_for || is_asked_for;
-  tape_.watch(snapshot);
+  recorder_->tape.watch(snapshot);
   const uint64_t id = TensorAccess::id(snapshot);
   if (w->snapshots.empty() || w->snapshots.back() != id) w->snapshots.push_back(id);
 }
@@ -106,7 +134,7 @@ void GradientTape::note(const Variable& variable, const Tensor& snapshot, bool i
 void GradientTape::variable_read(const Variable& variable, const Tensor& snapshot) {
   const Watched* known = find(variable);
   const bool wanted = (known != nullptr && known->is_asked_for) ||
-                      (tape_.options().watch_variables && variable.trainable());
+                      (recorder_->tape.options().watch_variables && variable.trainable());
   if (wanted) note(variable, snapshot, false);
 }
 
@@ -118,7 +146,7 @@ void GradientTape::watch_leaf(const LeafRef& leaf, CallSite where) {
     }
     ETUDE_REQUIRE(!leaf.tensor->has_value() || !TensorAccess::is_sparse(*leaf.tensor),
                   "a sparse tensor cannot be watched. Watch x = to_dense(x), and use that");
-    tape_.watch(*leaf.tensor);
+    recorder_->tape.watch(*leaf.tensor);
   });
 }
 
@@ -130,7 +158,7 @@ std::vector<Variable> GradientTape::watched_variables() const {
 
 void GradientTape::record(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                           Pullback pullback, std::string_view name, CallSite where) {
-  tape_.record(inputs, outputs, std::move(pullback), name, where);
+  recorder_->tape.record(inputs, outputs, std::move(pullback), name, where);
 }
 
 std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets,
@@ -147,7 +175,7 @@ std::vector<Tensor> GradientTape::sweep_ids(std::span<const Tensor> targets,
     }
     ends.push_back(ids.size());
   }
-  std::vector<Tensor> found = tape_.gradient_by_id(targets, ids, seeds);
+  std::vector<Tensor> found = recorder_->tape.gradient_by_id(targets, ids, seeds);
   std::vector<Tensor> out;
   std::size_t at = 0;
   for (const std::size_t end : ends) {
@@ -166,7 +194,7 @@ std::vector<Tensor> GradientTape::sweep(const LeafList& targets, const LeafList&
   return located("gradient", where, [&] {
     if (!persistent()) {
       stop();
-    } else if (recording() && !tape_.is_used_up()) {
+    } else if (recording() && !recorder_->tape.is_used_up()) {
       internal::warn_once(
           "persistent tape",
           "gradient() inside the scope of a persistent tape records the derivative "
@@ -215,7 +243,7 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
     if (!persistent()) stop();
     ETUDE_REQUIRE(target.has_value(), "the target is nothing. Does the function return its value?");
     std::vector<std::vector<Tensor>> rows(sources.items().size());
-    const Tape::Sweeps sweeps(tape_);
+    const Tape::Sweeps sweeps(recorder_->tape);
     for (int64_t i = 0; i < target.size(); ++i) {
       const Tensor ys[] = {target};
       const Tensor seeds[] = {unit(target.type(), i, 0, 1)};
@@ -255,7 +283,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
     std::vector<Tensor> columns;
     bool connected = false;
     const LeafList sources(source);
-    const Tape::Sweeps sweeps(tape_);
+    const Tape::Sweeps sweeps(recorder_->tape);
     for (int64_t i = 0; i < width; ++i) {
       const Tensor ys[] = {target};
       const Tensor seeds[] = {unit(target.type(), i, width, batch)};
@@ -280,16 +308,16 @@ void GradientTape::require_sweeps(const JacobianOptions& options) const {
 }
 
 std::string GradientTape::explain(const Tensor& target, const Tensor& source) const {
-  return tape_.explain(target, source);
+  return recorder_->tape.explain(target, source);
 }
 
 std::string GradientTape::explain(const Tensor& target, const Variable& source) const {
   const std::string name = source.name().empty() ? "the Variable" : "'" + source.name() + "'";
   const Watched* w = find(source);
   if (w != nullptr && !w->snapshots.empty()) {
-    return tape_.explain_id(target, source.dtype(), w->snapshots.back());
+    return recorder_->tape.explain_id(target, source.dtype(), w->snapshots.back());
   }
-  if (!source.trainable() || !tape_.options().watch_variables) {
+  if (!source.trainable() || !recorder_->tape.options().watch_variables) {
     return fmt::format("{} is not watched by itself{}: watch it by hand before it is read", name,
                        source.trainable() ? " by this tape" : ", as it is not trainable");
   }

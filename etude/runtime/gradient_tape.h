@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // GradientTape: notes the calls that depend on watched values while it lives, and runs their rules
 // backwards. For programs that choose sources and targets after the fact; gradient.h has operators
-// on functions. Made of Tape and TapeContext.
+// on functions. Made of Tape and TapeContext, which tape.h has.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "etude/base/in_place.h"
 #include "etude/runtime/tangent.h"
-#include "etude/runtime/tape.h"
+#include "etude/runtime/tape_options.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"
 
@@ -117,7 +118,7 @@ class GradientTape final : private internal::VariableReader {
   };
 
   explicit GradientTape(TapeOptions options = {});
-  ~GradientTape() = default;
+  ~GradientTape();
 
   // Records calls on these from now on. A Variable is watched at each read.
   //
@@ -174,16 +175,16 @@ class GradientTape final : private internal::VariableReader {
   std::string explain(const Tensor& target, const Tensor& source) const;
   std::string explain(const Tensor& target, const Variable& source) const;
 
-  bool persistent() const { return tape_.options().persistent; }
-  bool recording() const { return context_.has_value(); }
-  bool should_record(std::span<const Tensor> inputs) const { return tape_.should_record(inputs); }
+  bool persistent() const;
+  bool recording() const;
+  bool should_record(std::span<const Tensor> inputs) const;
   // Notes a call made elsewhere by its pullback, if should_record(inputs).
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name = {}, CallSite where = CallSite::here());
   // Drops what belongs to this value only.
-  void forget(const Tensor& x) { tape_.forget(x); }
+  void forget(const Tensor& x);
   // How many records it holds. For tests.
-  std::size_t size() const { return tape_.size(); }
+  std::size_t size() const;
 
  private:
   friend struct internal::GradientTapeAccess;
@@ -208,8 +209,11 @@ class GradientTape final : private internal::VariableReader {
                                      JacobianOptions options, CallSite where);
   void require_sweeps(const JacobianOptions& options) const;
 
-  Tape tape_;
-  std::optional<TapeContext> context_;
+  // Ends recording for good; the tape may be swept from any thread.
+  void freeze();
+
+  struct Recorder;  // the tape and its context
+  internal::InPlace<Recorder, 240> recorder_;
   std::vector<Watched> variables_;
 };
 

@@ -5,6 +5,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/runtime/jvp.h"
 
 namespace etude {
 namespace {
@@ -18,7 +19,7 @@ Tensor one_hot(const Tensor& like, int64_t at) {
 // Tensors joined along a new axis, with the shape a + b.
 Tensor join(const std::vector<Tensor>& parts, int64_t axis, const Shape& a, const Shape& b) {
   const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
-  const Tensor all = internal::only(internal::call_list(stack, parts, stack.attrs({axis}), {}));
+  const Tensor all = internal::only(internal::call_list(stack, parts, {axis}, {}));
   std::vector<int64_t> sizes = a.to_vector();
   sizes.insert(sizes.end(), b.begin(), b.end());
   const OperandList in({&all});
@@ -29,7 +30,11 @@ Tensor join(const std::vector<Tensor>& parts, int64_t axis, const Shape& a, cons
 
 namespace internal {
 
-void PushedLeaves::operator()(Tensor& leaf, const Tensor& t) {
+ForwardRun::ForwardRun(CallSite where) : where_(where) {}
+
+ForwardRun::~ForwardRun() = default;
+
+void ForwardRun::operator()(Tensor& leaf, const Tensor& t) {
   if (!leaf.has_value() || !t.has_value()) return;
   try {
     ETUDE_REQUIRE(t.type() == leaf.type(),
@@ -44,13 +49,13 @@ void PushedLeaves::operator()(Tensor& leaf, const Tensor& t) {
   leaf = to_dense(leaf);
   const OperandList in({&leaf});
   leaf = only(execute(identity, in.view(), identity.default_attrs(), where_));
-  context_.set_tangent(leaf, t);
+  context_->set_tangent(leaf, t);
 }
 
-std::vector<Tensor> tangents_of(const JvpContext& context, const LeafList& leaves) {
+std::vector<Tensor> ForwardRun::tangents(const LeafList& leaves) const {
   std::vector<Tensor> out;
   for (const LeafRef& leaf : leaves.items()) {
-    out.push_back(leaf.tensor != nullptr ? context.tangent(*leaf.tensor) : Tensor());
+    out.push_back(leaf.tensor != nullptr ? context_->tangent(*leaf.tensor) : Tensor());
   }
   return out;
 }

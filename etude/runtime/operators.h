@@ -11,30 +11,35 @@
 #include <utility>
 #include <vector>
 
+#include "etude/base/in_place.h"
 #include "etude/runtime/gradient.h"
-#include "etude/runtime/jvp.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+class JvpContext;
+
 namespace internal {
 
-// Gives leaves an identity of their own and the tangents t, for forward mode.
-class PushedLeaves {
+// A run in forward mode, for its lifetime; as a visitor it gives leaves an identity of their own
+// and the tangents t.
+class ForwardRun {
  public:
-  PushedLeaves(JvpContext& context, CallSite where) : context_(context), where_(where) {}
+  explicit ForwardRun(CallSite where);
+  ~ForwardRun();
   void operator()(Tensor& leaf, const Tensor& t);
   template <class T, class U>
   void operator()(T&, const U&) {
     static_assert(!std::is_same_v<T, Variable>,
                   "etude: forward mode does not follow Variables; pass their values");
   }
+  // The tangents of tensors, absent where they do not depend on anything that moves.
+  std::vector<Tensor> tangents(const LeafList& leaves) const;
 
  private:
-  JvpContext& context_;
+  InPlace<JvpContext, 96> context_;
   CallSite where_;
 };
-// The tangents of tensors, absent where they do not depend on anything that moves.
-std::vector<Tensor> tangents_of(const JvpContext& context, const LeafList& leaves);
 Tensor ones_like(const Tensor& x);
 
 template <class T>
@@ -135,13 +140,12 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
   internal::require_arguments<X>();
   X fresh = primals;
-  JvpContext context;
-  internal::PushedLeaves push(context, where);
-  internal::zip_leaves(fresh, tangents, push);
+  internal::ForwardRun run(where);
+  internal::zip_leaves(fresh, tangents, run);
   auto value = internal::spread(
       fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
   static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-  internal::LeafGradients found(internal::tangents_of(context, internal::LeafList(value)), true);
+  internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
   auto tangent = internal::build_tangent(value, found);
   return std::pair{std::move(value), std::move(tangent)};
 }

@@ -3,7 +3,6 @@
 // that their reverse rules read; and the context that fills it. GradientTape is made of these two.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,18 +12,11 @@
 #include "etude/base/ref_ptr.h"
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
+#include "etude/runtime/tape_options.h"
 #include "etude/runtime/value_table.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-
-struct TapeOptions {
-  bool persistent = false;      // gradient() may be called again
-  bool watch_variables = true;  // trainable Variables are watched when they are read
-};
-
-// Cotangents of the results to cotangents of the inputs; absent entries: none.
-using Pullback = std::function<std::vector<Tensor>(std::span<const Tensor> output_gradients)>;
 
 // confined to the thread that made it, until freeze().
 class Tape final {

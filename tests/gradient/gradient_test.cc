@@ -5,6 +5,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
+#include "etude/core/context.h"
 #include "etude/ops.h"
 #include "tests/gradient/expect.h"
 

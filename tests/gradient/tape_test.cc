@@ -3,6 +3,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
+#include "etude/core/context.h"
 #include "etude/ops.h"
 #include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"

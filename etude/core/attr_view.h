@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attribute values on their way into a call: what the generated functions of etude/ops.h need of
+// attributes, and no more. Sets of attributes are in attrs.h.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "etude/core/dtype.h"
+#include "etude/core/shape.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct ScalarDef;
+
+enum class AttrKind : uint8_t { kNone, kFlag, kInt, kReal, kDType, kInts, kText, kReals, kProgram };
+
+// kNone stands for "not given" where an attribute may be absent.
+using AttrValue = std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>,
+                               std::string, std::vector<double>, const ScalarDef*>;
+
+// A list of axes or sizes as a parameter: {0, 1}, a single number, a Shape, or absent.
+class IntList {
+ public:
+  IntList() = default;  // absent
+  IntList(std::initializer_list<int64_t> list)
+      : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
+  IntList(int64_t value)
+      : is_given_(true), values_{value} {}  // NOLINT(google-explicit-constructor)
+  IntList(std::vector<int64_t> list)
+      : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
+  IntList(const Shape& shape)
+      : is_given_(true), values_(shape.to_vector()) {}  // NOLINT(google-explicit-constructor)
+
+  bool is_given() const { return is_given_; }
+  const std::vector<int64_t>& values() const { return values_; }
+
+ private:
+  bool is_given_ = false;
+  std::vector<int64_t> values_;
+};
+
+// A borrowed attribute value, for the length of one call: looking up a set of attributes that was
+// seen before copies nothing.
+class AttrView {
+ public:
+  AttrView() noexcept : integer_(0) {}
+  AttrView(std::monostate) noexcept : AttrView() {}  // NOLINT(google-explicit-constructor)
+  // A template, so that programs that only call ops do not compile the variant.
+  template <std::same_as<AttrValue> T>
+  AttrView(const T& value) noexcept  // NOLINT(google-explicit-constructor)
+      : AttrView(of(value)) {}
+  AttrView(const IntList& list) noexcept : AttrView() {  // NOLINT(google-explicit-constructor)
+    if (list.is_given()) *this = AttrView(list.values());
+  }
+  template <class T>
+  AttrView(const std::optional<T>& v) noexcept
+      : AttrView() {  // NOLINT(google-explicit-constructor)
+    if (v) *this = AttrView(*v);
+  }
+  template <std::same_as<bool> T>
+  AttrView(T v) noexcept
+      : kind_(AttrKind::kFlag), integer_(v) {}  // NOLINT(google-explicit-constructor)
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) AttrView(T v)
+  noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kInt), integer_(static_cast<int64_t>(v)) {}
+  AttrView(double v) noexcept
+      : kind_(AttrKind::kReal), real_(v) {}  // NOLINT(google-explicit-constructor)
+  AttrView(DType v) noexcept                 // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kDType), integer_(static_cast<int64_t>(v)) {}
+  AttrView(const std::vector<int64_t>& v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kInts), size_(v.size()), data_(v.data()) {}
+  AttrView(std::string_view v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kText), size_(v.size()), data_(v.data()) {}
+  AttrView(const std::string& v) noexcept  // NOLINT(google-explicit-constructor)
+      : AttrView(std::string_view(v)) {}
+  AttrView(const char* v) noexcept
+      : AttrView(std::string_view(v)) {}           // NOLINT(google-explicit-constructor)
+  AttrView(const std::vector<double>& v) noexcept  // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kReals), size_(v.size()), data_(v.data()) {}
+  AttrView(const ScalarDef* v) noexcept
+      : kind_(AttrKind::kProgram), data_(v) {}  // NOLINT(google-explicit-constructor)
+
+  // A copy of the value. cost: the elements of a list.
+  AttrValue own() const;
+  uint64_t hash() const noexcept;
+  // The same kind and the same bits, so that -0.0 and 0.0 are two values and a NaN is one.
+  bool is(const AttrValue& value) const noexcept;
+
+ private:
+  static AttrView of(const AttrValue& value) noexcept;
+
+  AttrKind kind_ = AttrKind::kNone;
+  std::size_t size_ = 0;
+  union {
+    int64_t integer_;  // also flags and dtypes
+    double real_;
+    const void* data_;  // elements of lists and texts; a program
+  };
+};
+
+}  // namespace etude
