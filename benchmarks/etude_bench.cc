@@ -46,8 +46,9 @@ struct Ready {
 class Server {
  public:
   Server() : start_kb_(status_kb("VmRSS")) {
-    for (auto family : {etude::bench::small_workloads, etude::bench::network_workloads,
-                        etude::bench::product_workloads}) {
+    for (auto family : {etude::bench::small_workloads, etude::bench::dynamic_workloads,
+                        etude::bench::network_workloads, etude::bench::deep_workloads,
+                        etude::bench::array_workloads, etude::bench::product_workloads}) {
       for (Workload& w : family()) workloads_.push_back(std::move(w));
     }
   }

@@ -20,8 +20,10 @@ import costs
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-ORDER = ["add_2x2", "tape_add_2x2", "tape100_2x2", "matmul_many_2x2", "matmul_many_16x16", "mlp_b32", "mlp_b128",
-         "lenet_b64", "lenet_b128", "gemm_32", "gemm_64", "gemm_128", "gemm_256", "gemm_512", "gemm_1024"]
+ORDER = ["add_2x2", "add_chain_2x2", "tape_add_2x2", "tape100_2x2", "tape100_scalar", "matmul_many_2x2",
+         "matmul_many_16x16", "scan", "l2hmc_10", "l2hmc_200", "rnn_fb", "mlp_b32", "mlp_b128", "lenet_b64",
+         "lenet_b128", "resnet56_b32", "resnet56_b128", "transformer", "ew_1e3", "ew_1e6", "ew_3e7", "gemm_32",
+         "gemm_64", "gemm_128", "gemm_256", "gemm_512", "gemm_1024", "conv3x3_fwd", "conv3x3_fb"]
 TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "filelock", "fsspec", "markupsafe",
                   "typing_extensions", "mpmath", "nvidia-cusparselt-cu13", "nvidia-nccl-cu13",
                   "nvidia-nvshmem-cu13", "nvidia-cufile"]

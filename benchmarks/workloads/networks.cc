@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of small networks: forward, gradients of all parameters, plain SGD. Models are
 // plain structs; the check is the losses of the first three steps.
-#include "benchmarks/workloads/workload.h"
+#include <array>
+
+#include "benchmarks/workloads/training.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude::bench {
 namespace {
@@ -43,36 +44,18 @@ struct LeNet {
 };
 
 template <class Model>
-class Training final : public Instance {
- public:
-  Training(Tensor x, int64_t batch) : x_(std::move(x)), y_(labels(batch)) {}
-  std::vector<double> check() override {
-    std::vector<double> losses;
-    for (int i = 0; i < 3; ++i) losses.push_back(step().template item<double>());
-    return losses;
-  }
-  void run() override { keep(step()); }
-
- private:
-  Tensor step() {
-    auto [loss, grads] = value_with_gradient(
-        [&](const Model& m) { return nn::softmax_cross_entropy(m(x_), y_); }, model_);
-    move(model_, scaled(grads, -kRate));
-    return loss;
-  }
-
-  Model model_;
-  Tensor x_, y_;
-};
+std::unique_ptr<Instance> classification(const Tensor& x) {
+  return training(Model{}, kRate, [x, y = labels(x.shape()[0])](const Model& m) {
+    return nn::softmax_cross_entropy(m(x), y);
+  });
+}
 
 }  // namespace
 
 std::vector<Workload> network_workloads() {
-  const auto mlp = [](int64_t batch) {
-    return std::make_unique<Training<Mlp>>(hashed(4, {batch, 784}), batch);
-  };
+  const auto mlp = [](int64_t batch) { return classification<Mlp>(hashed(4, {batch, 784})); };
   const auto lenet = [](int64_t batch) {
-    return std::make_unique<Training<LeNet>>(hashed(6, {batch, 28, 28, 1}), batch);
+    return classification<LeNet>(hashed(6, {batch, 28, 28, 1}));
   };
   return {
       {.name = "mlp_b32",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Square matrix products whose result memory is reused.
+// Square matrix products whose result memory is reused, and a convolution of equal channels.
 #include <cmath>
 #include <stdexcept>
 
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
+#include "etude/runtime/gradient.h"
 
 namespace etude::bench {
 namespace {
@@ -39,6 +40,32 @@ class Gemm final : public Instance {
   Tensor a_, b_;
 };
 
+class Conv3x3 final : public Instance {
+ public:
+  explicit Conv3x3(bool gradients) : gradients_(gradients) {}
+
+  std::vector<double> check() override { return digest(results()); }
+  void run() override { keep(results()[0]); }
+
+ private:
+  static Tensor convolved(const Tensor& x, const Tensor& w) {
+    return nn::conv2d(x, w, {.explicit_padding = {1, 1, 1, 1}});
+  }
+  std::vector<Tensor> results() const {
+    if (!gradients_) return {convolved(x_, w_)};
+    const auto [dx, dw] = gradient(
+        [](const Tensor& x, const Tensor& w) {
+          const Tensor y = convolved(x, w);
+          return sum(y * y);
+        },
+        x_, w_);
+    return {dx, dw};
+  }
+
+  bool gradients_;
+  Tensor x_ = hashed(1, {8, 56, 56, 64}), w_ = hashed(2, {3, 3, 64, 64}, .1);
+};
+
 }  // namespace
 
 std::vector<Workload> product_workloads() {
@@ -52,7 +79,13 @@ std::vector<Workload> product_workloads() {
           gemm(128, {}),
           gemm(256, {-4.038396, 4.250901}),
           gemm(512, {}),
-          gemm(1024, {})};
+          gemm(1024, {}),
+          {.name = "conv3x3_fwd",
+           .expected = {.9638546, .6308758},
+           .make = [] { return std::make_unique<Conv3x3>(false); }},
+          {.name = "conv3x3_fb",
+           .expected = {-.8440094, 2.483494, -1469.462, 824.2506},
+           .make = [] { return std::make_unique<Conv3x3>(true); }}};
 }
 
 }  // namespace etude::bench

@@ -16,6 +16,20 @@ class Add final : public Instance {
   Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2});
 };
 
+class AddChain final : public Instance {
+ public:
+  std::vector<double> check() override { return digest({chain()}); }
+  void run() override { keep(chain()); }
+
+ private:
+  Tensor chain() const {
+    Tensor y = a_;
+    for (int i = 0; i < 1000; ++i) y = y + b_;
+    return y;
+  }
+  Tensor a_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, 1e-3);
+};
+
 // A chain of sums and its gradient, for what one taped call costs forward and backward.
 class TapeAdd final : public Instance {
  public:
@@ -38,9 +52,20 @@ class TapeAdd final : public Instance {
   Tensor x_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, .05);
 };
 
+// Sums and products in turn, on matrices of 2x2 or on their first elements.
 class Tape100 final : public Instance {
  public:
-  std::vector<double> check() override { return digest(step()); }
+  explicit Tape100(bool scalar) : scalar_(scalar) {
+    if (!scalar) return;
+    for (Tensor* t : {&x_, &b_, &c_}) *t = Tensor(t->to_vector<float>()[0]);
+  }
+  std::vector<double> check() override {
+    const std::vector<Tensor> grads = step();
+    if (!scalar_) return digest(grads);
+    std::vector<double> out;
+    for (const Tensor& g : grads) out.push_back(g.item<double>());
+    return out;
+  }
   void run() override { keep(step()[0]); }
 
  private:
@@ -56,7 +81,24 @@ class Tape100 final : public Instance {
     return tape.gradient(sum(y), sources);
   }
 
+  bool scalar_;
   Tensor x_ = hashed(1, {2, 2}), b_ = hashed(2, {2, 2}, .05), c_ = hashed(3, {2, 2}, .05) + 1.0;
+};
+
+// Euler steps of x' = 2 - x^2 on one number.
+class Scan final : public Instance {
+ public:
+  static constexpr int kSteps = 10000;
+
+  std::vector<double> check() override { return {end().item<double>()}; }
+  void run() override { keep(end()); }
+
+ private:
+  static Tensor end() {
+    Tensor x = .5f;
+    for (int i = 0; i < kSteps; ++i) x = x + 1e-3 * (2.0 - x * x);
+    return x;
+  }
 };
 
 class MatmulMany final : public Instance {
@@ -81,6 +123,10 @@ std::vector<Workload> small_workloads() {
       {.name = "add_2x2",
        .expected = {.3667149, .8493364},
        .make = [] { return std::make_unique<Add>(); }},
+      {.name = "add_chain_2x2",
+       .expected = {.3667208, .84934},
+       .units = 1000,
+       .make = [] { return std::make_unique<AddChain>(); }},
       {.name = "tape_add_2x2",
        .expected = {1, 100},
        .units = 100,
@@ -88,13 +134,21 @@ std::vector<Workload> small_workloads() {
       {.name = "tape100_2x2",
        .expected = {.5482334, .4172545, 31.07351, 31.02837, 13.34077, 17.69263},
        .units = 100,
-       .make = [] { return std::make_unique<Tape100>(); }},
+       .make = [] { return std::make_unique<Tape100>(false); }},
+      {.name = "tape100_scalar",
+       .expected = {.3856547, 31.93231, 38.93129},
+       .units = 100,
+       .make = [] { return std::make_unique<Tape100>(true); }},
       {.name = "matmul_many_2x2",
        .expected = {-.2164536, .4956818},
        .make = [] { return std::make_unique<MatmulMany>(2); }},
       {.name = "matmul_many_16x16",
        .expected = {-.3436749, .501836},
        .make = [] { return std::make_unique<MatmulMany>(16); }},
+      {.name = "scan",
+       .expected = {1.414193},
+       .units = Scan::kSteps,
+       .make = [] { return std::make_unique<Scan>(); }},
   };
 }
 

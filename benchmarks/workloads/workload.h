@@ -33,9 +33,12 @@ struct Workload {
 };
 
 // All workloads, by family.
-std::vector<Workload> small_workloads();    // add_2x2, tape100_2x2, matmul_many_*
+std::vector<Workload> small_workloads();    // add_*, tape*, matmul_many_*, scan
+std::vector<Workload> dynamic_workloads();  // l2hmc_*, rnn_fb
 std::vector<Workload> network_workloads();  // mlp_*, lenet_*
-std::vector<Workload> product_workloads();  // gemm_*
+std::vector<Workload> deep_workloads();     // resnet56_*, transformer
+std::vector<Workload> array_workloads();    // ew_*
+std::vector<Workload> product_workloads();  // gemm_*, conv3x3_*
 
 // Element i of the data all systems use: splitmix64 of (seed << 32) + i, 24 bits, in [-scale,
 // scale).

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Separate element-wise calls on long arrays: what a pass over memory costs.
+#include "benchmarks/workloads/workload.h"
+#include "etude/ops.h"
+
+namespace etude::bench {
+namespace {
+
+class Elementwise final : public Instance {
+ public:
+  explicit Elementwise(int64_t n) : n_(n), x_(hashed(1, {n}, 2)) {}
+
+  // The mean over about a thousand elements, the first and the last.
+  std::vector<double> check() override {
+    const Tensor y = value();
+    const std::vector<double> seen =
+        slice(y, {0}, {n_}, {.step = {std::max<int64_t>(1, n_ / 997)}}).to_vector<double>();
+    double sum = 0;
+    for (const double e : seen) sum += e;
+    return {sum / static_cast<double>(seen.size()), seen[0], Tensor(y.at(n_ - 1)).item<double>()};
+  }
+  void run() override { keep(value()); }
+
+ private:
+  Tensor value() const { return tanh(.75 * x_ + .25) * exp(-(x_ * x_)); }
+
+  int64_t n_;
+  Tensor x_;
+};
+
+Workload elementwise(std::string name, int64_t n, std::vector<double> expected) {
+  return {.name = std::move(name), .expected = std::move(expected), .make = [n] {
+            return std::make_unique<Elementwise>(n);
+          }};
+}
+
+}  // namespace
+
+std::vector<Workload> array_workloads() {
+  return {elementwise("ew_1e3", 1000, {.07647619, .2512368, .02794795}),
+          elementwise("ew_1e6", 1000000, {.0930106, .2512368, .002117397}),
+          elementwise("ew_3e7", 30000000, {})};
+}
+
+}  // namespace etude::bench
