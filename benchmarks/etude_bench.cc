@@ -1,193 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// etude-bench: runs the workloads, or serves them to a harness (--serve): one request a line on
-// standard input, one line of JSON per request on standard output. See benchmarks/README.md.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
+// etude-bench: the workloads in Etude. See worker.h.
 #include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <map>
-#include <sstream>
-
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "benchmarks/workloads/workload.h"
-#include "etude/base/error.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/version.h"
 
-namespace {
-
-using etude::bench::Instance;
-using etude::bench::Workload;
-using nlohmann::json;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-int64_t status_kb(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(key + ":", 0) == 0) return std::stoll(line.substr(key.size() + 1));
-  }
-  return 0;
-}
-
-struct Ready {
-  const Workload* workload = nullptr;
-  std::unique_ptr<Instance> instance;
-  std::vector<double> checksum;
-  int inner = 1;
-};
-
-class Server {
- public:
-  Server() : start_kb_(status_kb("VmRSS")) {
-    for (auto family : {etude::bench::small_workloads, etude::bench::dynamic_workloads,
-                        etude::bench::network_workloads, etude::bench::deep_workloads,
-                        etude::bench::array_workloads, etude::bench::product_workloads}) {
-      for (Workload& w : family()) workloads_.push_back(std::move(w));
-    }
-  }
-
-  const std::vector<Workload>& workloads() const { return workloads_; }
-
-  json answer(const std::string& line) {
-    std::istringstream words(line);
-    std::string name, option;
-    words >> name;
-    std::map<std::string, std::string> options;
-    while (words >> option) {
-      const std::size_t equals = option.find('=');
-      options[option.substr(0, equals)] =
-          equals == std::string::npos ? "" : option.substr(equals + 1);
-    }
-    if (name == ":hello") return hello();
-    if (name == ":rss") {
-      return {
-          {"rss_kb", status_kb("VmRSS")}, {"peak_kb", status_kb("VmHWM")}, {"start_kb", start_kb_}};
-    }
-    if (name == ":drop") {
-      ready_.clear();
-      return {{"ok", true}};
-    }
-    if (options["mode"] != "eager")
-      return {{"skip", "mode " + options["mode"] + " is not built yet"}};
-    return measure(name, options);
-  }
-
- private:
-  json hello() const {
-    json names = json::object();
-    for (const Workload& w : workloads_) names[w.name] = {"eager"};
-    return {{"peer", "etude"},
-            {"version", etude::version()},
-            {"rss_kb", status_kb("VmRSS")},
-            {"workloads", names}};
-  }
-
-  json measure(const std::string& name, std::map<std::string, std::string>& options) {
-    const auto found = std::find_if(workloads_.begin(), workloads_.end(),
-                                    [&](const Workload& w) { return w.name == name; });
-    if (found == workloads_.end()) return {{"error", "no workload is called '" + name + "'"}};
-    try {
-      if (options.contains("first")) return first_call(*found);
-      Ready& ready = prepared(*found);
-      if (options.contains("setup")) return {{"checksum", ready.checksum}, {"first_call", nullptr}};
-      return timed(ready, options.contains("ms") ? std::stod(options["ms"]) : 100);
-    } catch (const std::exception& error) {
-      return {{"error", error.what()}};
-    }
-  }
-
-  static json first_call(const Workload& workload) {
-    const std::unique_ptr<Instance> instance = workload.make();
-    const Clock::time_point start = Clock::now();
-    instance->run();
-    return {{"first_call", seconds_since(start)}};
-  }
-
-  Ready& prepared(const Workload& workload) {
-    Ready& ready = ready_[workload.name];
-    if (ready.instance) return ready;
-    const std::unique_ptr<Instance> checked = workload.make();
-    ready.checksum = checked->check();
-    for (std::size_t i = 0; i < workload.expected.size(); ++i) {
-      const double want = workload.expected[i], got = ready.checksum.at(i);
-      if (!(std::abs(got - want) <= workload.tolerance * std::max(std::abs(want), 1e-3))) {
-        std::ostringstream text;
-        text << workload.name << ": check value " << i << " is " << got << ", but must be " << want;
-        throw std::runtime_error(text.str());
-      }
-    }
-    ready.workload = &workload;
-    std::unique_ptr<Instance> instance = workload.make();
-    instance->run();
-    for (ready.inner = 1;; ready.inner *= 2) {
-      const Clock::time_point start = Clock::now();
-      for (int i = 0; i < ready.inner; ++i) instance->run();
-      if (seconds_since(start) >= 3e-3) break;
-    }
-    ready.instance = std::move(instance);
-    return ready;
-  }
-
-  static json timed(Ready& ready, double budget_ms) {
-    std::vector<double> samples;
-    const Clock::time_point start = Clock::now();
-    while (samples.size() < 3 || seconds_since(start) * 1e3 < budget_ms) {
-      const Clock::time_point at = Clock::now();
-      for (int i = 0; i < ready.inner; ++i) ready.instance->run();
-      samples.push_back(seconds_since(at) / (ready.inner * ready.workload->units));
-      if (samples.size() >= 1 && seconds_since(start) * 1e3 > 10 * budget_ms) break;
-    }
-    std::sort(samples.begin(), samples.end());
-    const auto at = [&](double q) {
-      return samples[static_cast<std::size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
-    };
-    return {{"median", at(0.5)},   {"p10", at(0.1)},       {"p90", at(0.9)},
-            {"n", samples.size()}, {"inner", ready.inner}, {"checksum", ready.checksum}};
-  }
-
-  int64_t start_kb_;
-  std::vector<Workload> workloads_;
-  std::map<std::string, Ready> ready_;
-};
-
-int serve(Server& server) {
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line.empty()) continue;
-    if (line == ":quit") {
-      std::cout << json{{"ok", true}} << std::endl;
-      return 0;
-    }
-    std::cout << server.answer(line) << std::endl;
-  }
-  return 0;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
+  using namespace etude::bench;
   if (const char* threads = std::getenv("BENCH_THREADS"))
     etude::set_thread_count(std::atoi(threads));
-  Server server;
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first == "--serve") return serve(server);
-  if (first == "--help") {
-    std::cout << "usage: etude-bench [--serve] [WORKLOAD...]\n";
-    return 0;
+  std::vector<Workload> all;
+  for (auto* family : {small_workloads, dynamic_workloads, network_workloads, deep_workloads,
+                       array_workloads, product_workloads}) {
+    std::vector<Workload> some = family();
+    std::move(some.begin(), some.end(), std::back_inserter(all));
   }
-  bool fine = true;
-  for (const Workload& w : server.workloads()) {
-    const bool asked = argc < 2 || std::find(argv + 1, argv + argc, w.name) != argv + argc;
-    if (!asked) continue;
-    const json result = server.answer(w.name + " mode=eager ms=300");
-    fine = fine && !result.contains("error");
-    std::cout << w.name << " " << result << "\n";
-  }
-  return fine ? 0 : 1;
+  return run_worker(argc, argv, {"etude", etude::version()}, std::move(all));
 }

@@ -68,6 +68,22 @@ class Add:
         return self.a + self.b
 
 
+class AddChain:
+    units = 1000
+
+    def __init__(self):
+        self.a, self.b = hashed(1, (2, 2)), hashed(2, (2, 2), 1e-3)
+
+    def run(self):
+        y = self.a
+        for _ in range(1000):
+            y = y + self.b
+        return y
+
+    def check(self):
+        return digest(self.run())
+
+
 class TapeAdd:
     units = 100
 
@@ -89,10 +105,12 @@ class TapeAdd:
 class Tape100:
     units = 100
 
-    def __init__(self):
-        self.x = hashed(1, (2, 2)).requires_grad_()
-        self.b = hashed(2, (2, 2), .05).requires_grad_()
-        self.c = (1 + hashed(3, (2, 2), .05)).requires_grad_()
+    def __init__(self, scalar=False):
+        data = hashed(1, (2, 2)), hashed(2, (2, 2), .05), 1 + hashed(3, (2, 2), .05)
+        if scalar:
+            data = [t[0, 0].clone() for t in data]
+        self.scalar = scalar
+        self.x, self.b, self.c = (t.requires_grad_() for t in data)
 
     def run(self):
         y = self.x
@@ -102,7 +120,20 @@ class Tape100:
         return torch.autograd.grad(y.sum(), (self.x, self.b, self.c))
 
     def check(self):
-        return digest(*self.run())
+        return [float(g) for g in self.run()] if self.scalar else digest(*self.run())
+
+
+class Scan:
+    units = 10000
+
+    def run(self):
+        x = torch.tensor(.5)
+        for _ in range(self.units):
+            x = x + 1e-3 * (2 - x * x)
+        return x
+
+    def check(self):
+        return [float(self.run())]
 
 
 class MatmulMany:
@@ -183,6 +214,181 @@ class Lenet(Training):
         return F.cross_entropy(h, self.y)
 
 
+class L2hmc(Training):
+    """Ten leapfrog steps of n chains, steered by two networks of 14 arrays."""
+    rate = 1e-5
+
+    def __init__(self, n):
+        self.nets = [self.net(200), self.net(220)]
+        self.eps = torch.tensor(.1)
+        self.parameters = [p.requires_grad_() for net in self.nets for p in net] + [self.eps.requires_grad_()]
+        self.precision = torch.tensor([[2, .6], [.6, 1]])
+        self.x, self.v = hashed(250, (n, 2), 2), hashed(251, (n, 2), 1.5)
+        self.masks = torch.tensor([1., 0.]), torch.tensor([0., 1.])
+        angles = [2 * math.pi * i / 10 for i in range(10)]
+        self.times = [torch.tensor([math.cos(a), math.sin(a)]) for a in angles]
+
+    @staticmethod
+    def net(s):
+        zeros = torch.zeros
+        return [hashed(s, (2, 10), .5), hashed(s + 1, (2, 10), .5), hashed(s + 2, (2, 10), .5), zeros(10),
+                hashed(s + 3, (10, 10), .5), zeros(10), hashed(s + 4, (10, 2), .5), zeros(2),
+                hashed(s + 5, (10, 2), .5), zeros(2), hashed(s + 6, (10, 2), .5), zeros(2), zeros(2), zeros(2)]
+
+    @staticmethod
+    def steer(net, a, b, t):
+        wa, wb, wt, b1, w2, b2, ws, bs, wf, bf, wq, bq, cs, cf = net
+        h = F.relu(a @ wa + b @ wb + t @ wt + b1)
+        h = F.relu(torch.addmm(b2, h, w2))
+        return (torch.tanh(torch.addmm(bs, h, ws)) * torch.exp(cs), torch.addmm(bq, h, wq),
+                torch.tanh(torch.addmm(bf, h, wf)) * torch.exp(cf))
+
+    def momentum(self, x, v, logdet, t):
+        g = x @ self.precision
+        s, q, f = self.steer(self.nets[1], x, g, t)
+        half = .5 * self.eps
+        v = v * torch.exp(half * s) - half * (torch.exp(self.eps * q) * g - f)
+        return v, logdet + half * s.sum(-1)
+
+    def position(self, x, v, logdet, t, k, u):
+        s, q, f = self.steer(self.nets[0], v, k * x, t)
+        x = k * x + u * (x * torch.exp(self.eps * s) + self.eps * (torch.exp(self.eps * q) * v + f))
+        return x, logdet + self.eps * (u * s).sum(-1)
+
+    def energy(self, x, v):
+        return .5 * ((x @ self.precision) * x).sum(-1) + .5 * (v * v).sum(-1)
+
+    def loss(self):
+        x, v, logdet = self.x, self.v, torch.tensor(0.)
+        for i, t in enumerate(self.times):
+            k, u = self.masks[i % 2], self.masks[1 - i % 2]
+            v, logdet = self.momentum(x, v, logdet, t)
+            x, logdet = self.position(x, v, logdet, t, k, u)
+            x, logdet = self.position(x, v, logdet, t, u, k)
+            v, logdet = self.momentum(x, v, logdet, t)
+        change = self.energy(self.x, self.v) - self.energy(x, v) + logdet
+        accept = torch.exp(torch.clamp(change, max=0))
+        far = ((self.x - x) ** 2).sum(-1) * accept + 1e-4
+        return (.1 / far - far / .1).mean()
+
+
+class Rnn(Training):
+    rate = 1e-2
+
+    def __init__(self):
+        self.wx, self.wh, self.b = glorot(1, (64, 64)), glorot(2, (64, 64)), hashed(3, (64,), .1)
+        self.parameters = [p.requires_grad_() for p in (self.wx, self.wh, self.b)]
+        self.xs = hashed(4, (50, 16, 64)).unbind()
+
+    def loss(self):
+        h = torch.zeros(16, 64)
+        for x in self.xs:
+            h = torch.tanh(torch.addmm(self.b, x, self.wx) + h @ self.wh)
+        return (h * h).mean()
+
+
+class ResNet56(Training):
+    rate = 1e-3
+
+    def __init__(self, batch):
+        self.layers, self.parameters, self.number = [], [], 0
+        self.stem = self.layer(3, 3, 16, 1)
+        self.blocks, width_in = [], 16
+        for width in (16, 32, 64):
+            for _ in range(9):
+                stride = 2 if width != width_in else 1
+                first, second = self.layer(3, width_in, width, stride), self.layer(3, width, width, 1)
+                projection = self.layer(1, width_in, width, stride) if stride == 2 else None
+                self.blocks.append((first, second, projection))
+                width_in = width
+        self.w, self.b = glorot(99, (64, 10)).requires_grad_(), torch.zeros(10, requires_grad=True)
+        self.parameters += [self.w, self.b]
+        x = hashed(98, (batch, 32, 32, 3)).permute(0, 3, 1, 2)
+        self.x, self.y = x.contiguous(memory_format=torch.channels_last), labels(batch)
+
+    def layer(self, size, inputs, outputs, stride):
+        w = hashed(100 + self.number, (size, size, inputs, outputs), math.sqrt(6 / (size * size * inputs)))
+        self.number += 1
+        w = w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last).requires_grad_()
+        scale, offset = torch.ones(outputs, requires_grad=True), torch.zeros(outputs, requires_grad=True)
+        self.parameters += [w, scale, offset]
+        return w, scale, offset, torch.zeros(outputs), torch.ones(outputs), stride, size // 2
+
+    @staticmethod
+    def conv_norm(x, layer):
+        w, scale, offset, mean, variance, stride, padding = layer
+        x = F.conv2d(x, w, stride=stride, padding=padding)
+        return F.batch_norm(x, mean, variance, scale, offset, training=True, momentum=.1, eps=1e-5)
+
+    def loss(self):
+        x = F.relu(self.conv_norm(self.x, self.stem), inplace=True)
+        for first, second, projection in self.blocks:
+            y = self.conv_norm(F.relu(self.conv_norm(x, first), inplace=True), second)
+            y += x if projection is None else self.conv_norm(x, projection)
+            x = F.relu(y, inplace=True)
+        return F.cross_entropy(torch.addmm(self.b, x.mean((2, 3)), self.w), self.y)
+
+
+class Transformer(Training):
+    rate = 1e-2
+
+    def __init__(self):
+        d = 256
+        self.qkv, self.wo = glorot(1, (d, 3 * d)), glorot(2, (d, d))
+        self.w1, self.w2 = glorot(3, (d, 4 * d)), glorot(4, (4 * d, d))
+        self.biases = [torch.zeros(n) for n in (d, 4 * d, d)]
+        self.norms = [torch.ones(d), torch.zeros(d), torch.ones(d), torch.zeros(d)]
+        self.parameters = [self.qkv, self.wo, self.w1, self.w2, *self.biases, *self.norms]
+        for p in self.parameters:
+            p.requires_grad_()
+        self.x = hashed(5, (8, 128, d))
+
+    def loss(self):
+        x, (bo, c1, c2), (s1, o1, s2, o2) = self.x, self.biases, self.norms
+        parts = (F.layer_norm(x, (256,), s1, o1, 1e-5) @ self.qkv).split(256, -1)
+        q, k, v = (p.reshape(8, 128, 8, 32).transpose(1, 2) for p in parts)
+        heads = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(8, 128, 256)
+        y = x + (heads @ self.wo + bo)
+        h = F.gelu(F.layer_norm(y, (256,), s2, o2, 1e-5) @ self.w1 + c1, approximate="tanh")
+        y = y + (h @ self.w2 + c2)
+        return (y * y).mean()
+
+
+class Elementwise:
+    units = 1
+
+    def __init__(self, n):
+        self.x = hashed(1, (n,), 2)
+
+    def run(self):
+        x = self.x
+        return torch.tanh(.75 * x + .25) * torch.exp(-(x * x))
+
+    def check(self):
+        y = self.run()
+        seen = y[::max(1, len(y) // 997)].double()
+        return [float(seen.mean()), float(y[0]), float(y[-1])]
+
+
+class Conv3x3:
+    units = 1
+
+    def __init__(self, gradients):
+        last = dict(memory_format=torch.channels_last)
+        self.x = hashed(1, (8, 56, 56, 64)).permute(0, 3, 1, 2).contiguous(**last).requires_grad_(gradients)
+        w = hashed(2, (3, 3, 64, 64), .1).permute(3, 2, 0, 1)
+        self.w = w.contiguous(**last).requires_grad_(gradients)
+        self.gradients = gradients
+
+    def run(self):
+        y = F.conv2d(self.x, self.w, padding=1)
+        return torch.autograd.grad((y * y).sum(), (self.x, self.w)) if self.gradients else (y,)
+
+    def check(self):
+        orders = ((0, 2, 3, 1), (2, 3, 1, 0))
+        return digest(*(t.permute(order).contiguous() for t, order in zip(self.run(), orders)))
+
+
 class Gemm:
     units = 1
 
@@ -197,7 +403,13 @@ class Gemm:
         return digest(self.run())
 
 
-WORKLOADS = {"add_2x2": Add, "tape_add_2x2": TapeAdd, "tape100_2x2": Tape100}
+WORKLOADS = {"add_2x2": Add, "add_chain_2x2": AddChain, "tape_add_2x2": TapeAdd, "tape100_2x2": Tape100,
+             "tape100_scalar": lambda: Tape100(scalar=True), "scan": Scan, "rnn_fb": Rnn, "transformer": Transformer,
+             "conv3x3_fwd": lambda: Conv3x3(False), "conv3x3_fb": lambda: Conv3x3(True)}
+WORKLOADS |= {f"l2hmc_{n}": (lambda n=n: L2hmc(n)) for n in (10, 200)}
+WORKLOADS |= {f"resnet56_b{b}": (lambda b=b: ResNet56(b)) for b in (32, 128)}
+WORKLOADS |= {f"ew_{name}": (lambda n=n: Elementwise(n)) for name, n in
+              (("1e3", 1000), ("1e6", 1000000), ("3e7", 30000000))}
 WORKLOADS |= {f"matmul_many_{n}x{n}": (lambda n=n: MatmulMany(n)) for n in (2, 16)}
 WORKLOADS |= {f"mlp_b{b}": (lambda b=b: Mlp(b)) for b in (32, 128)}
 WORKLOADS |= {f"lenet_b{b}": (lambda b=b: Lenet(b)) for b in (64, 128)}
