@@ -40,13 +40,13 @@ struct Block {
 };
 
 struct ResNet56 {
-  ConvNorm stem{0, 3, 3, 16, 1};
+  ConvNorm stem{1, 3, 3, 16, 1};
   std::vector<Block> blocks = make_blocks();
   Tensor w = glorot(99, {64, 10}), b = zeros({10});
 
   static std::vector<Block> make_blocks() {
     std::vector<Block> out;
-    int64_t number = 1, in = 16;
+    int64_t number = 2, in = 16;
     for (const int64_t width : {16, 32, 64}) {
       for (int i = 0; i < 9; ++i, in = width) {
         const int64_t stride = width != in ? 2 : 1;
@@ -103,13 +103,14 @@ struct TransformerBlock {
   Norm norm1, norm2;
   Tensor qkv = glorot(1, {kWidth, 3 * kWidth}), wo = glorot(2, {kWidth, kWidth});
   Tensor w1 = glorot(3, {kWidth, 4 * kWidth}), w2 = glorot(4, {4 * kWidth, kWidth});
-  Tensor bo = zeros({kWidth}), c1 = zeros({4 * kWidth}), c2 = zeros({kWidth});
+  Tensor bqkv = zeros({3 * kWidth}), bo = zeros({kWidth}), c1 = zeros({4 * kWidth}),
+         c2 = zeros({kWidth});
 
   static Tensor heads_of(const Tensor& x) {
     return permute_dims(reshape(x, {kBatch, kTime, kHeads, kWidth / kHeads}), {0, 2, 1, 3});
   }
   Tensor attention(const Tensor& x) const {
-    const std::vector<Tensor> parts = split(matmul(x, qkv), 3, {.axis = -1});
+    const std::vector<Tensor> parts = split(matmul(x, qkv) + bqkv, 3, {.axis = -1});
     const Tensor q = heads_of(parts[0]), k = heads_of(parts[1]), v = heads_of(parts[2]);
     const double scale = 1 / std::sqrt(static_cast<double>(kWidth / kHeads));
     const Tensor p = nn::softmax(matmul(q, k, {.transpose_y = true}) * scale);

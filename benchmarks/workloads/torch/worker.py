@@ -291,7 +291,7 @@ class ResNet56(Training):
     rate = 1e-3
 
     def __init__(self, batch):
-        self.layers, self.parameters, self.number = [], [], 0
+        self.parameters, self.number = [], 1
         self.stem = self.layer(3, 3, 16, 1)
         self.blocks, width_in = [], 16
         for width in (16, 32, 64):
@@ -336,7 +336,7 @@ class Transformer(Training):
         d = 256
         self.qkv, self.wo = glorot(1, (d, 3 * d)), glorot(2, (d, d))
         self.w1, self.w2 = glorot(3, (d, 4 * d)), glorot(4, (4 * d, d))
-        self.biases = [torch.zeros(n) for n in (d, 4 * d, d)]
+        self.biases = [torch.zeros(n) for n in (3 * d, d, 4 * d, d)]
         self.norms = [torch.ones(d), torch.zeros(d), torch.ones(d), torch.zeros(d)]
         self.parameters = [self.qkv, self.wo, self.w1, self.w2, *self.biases, *self.norms]
         for p in self.parameters:
@@ -344,8 +344,8 @@ class Transformer(Training):
         self.x = hashed(5, (8, 128, d))
 
     def loss(self):
-        x, (bo, c1, c2), (s1, o1, s2, o2) = self.x, self.biases, self.norms
-        parts = (F.layer_norm(x, (256,), s1, o1, 1e-5) @ self.qkv).split(256, -1)
+        x, (bqkv, bo, c1, c2), (s1, o1, s2, o2) = self.x, self.biases, self.norms
+        parts = (F.layer_norm(x, (256,), s1, o1, 1e-5) @ self.qkv + bqkv).split(256, -1)
         q, k, v = (p.reshape(8, 128, 8, 32).transpose(1, 2) for p in parts)
         heads = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(8, 128, 256)
         y = x + (heads @ self.wo + bo)
