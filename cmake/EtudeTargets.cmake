@@ -73,7 +73,8 @@ function(etude_library)
   endif()
 endfunction()
 
-# Called once, when all folders are known: makes etude (Etude::etude) and etude_internal.
+# Called once, when all folders are known: makes etude (Etude::etude), etude_internal, and
+# etude_records of the folders up to ops: generators need them before what calls ops compiles.
 function(etude_link_libraries)
   get_property(folders GLOBAL PROPERTY ETUDE_FOLDERS)
   get_property(headers GLOBAL PROPERTY ETUDE_HEADERS)
@@ -83,6 +84,12 @@ function(etude_link_libraries)
 
   add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects})
   target_link_libraries(etude_internal PUBLIC etude_flags ${deps})
+
+  list(FIND objects "$<TARGET_OBJECTS:etude_ops>" last)
+  math(EXPR count "${last} + 1")
+  list(SUBLIST objects 0 ${count} records)
+  add_library(etude_records STATIC EXCLUDE_FROM_ALL ${records})
+  target_link_libraries(etude_records PUBLIC etude_flags ${deps})
 
   add_library(etude SHARED ${objects})
   add_library(Etude::etude ALIAS etude)
@@ -142,16 +149,19 @@ function(etude_test)
   endforeach()
 endfunction()
 
-# etude_program(NAME lenet SRCS lenet.cc [DEPS CLI11::CLI11] [TEST_ARGS --steps 2] [INTERNAL])
+# etude_program(NAME lenet SRCS lenet.cc [DEPS CLI11::CLI11] [TEST_ARGS --steps 2] [INTERNAL|RECORDS])
 #
-# A program that sees what a user of the package sees (INTERNAL: all symbols). With TEST_ARGS, one
+# A program that sees what a user of the package sees (INTERNAL: all symbols; RECORDS: those of
+# etude_records). With TEST_ARGS, one
 # CTest test runs it and expects exit status 0; write TEST_ARGS "" for a run without arguments.
 function(etude_program)
-  etude_parse("INTERNAL" "NAME" "SRCS;DEPS;TEST_ARGS" "NAME;SRCS")
+  etude_parse("INTERNAL;RECORDS" "NAME" "SRCS;DEPS;TEST_ARGS" "NAME;SRCS")
   add_executable(${arg_NAME} ${arg_SRCS})
   set(library Etude::etude)
   if(arg_INTERNAL)
     set(library etude_internal)
+  elseif(arg_RECORDS)
+    set(library etude_records)
   endif()
   target_link_libraries(${arg_NAME} PRIVATE ${library} etude_flags ${arg_DEPS})
   if(ETUDE_BUILD_TESTS AND (DEFINED arg_TEST_ARGS OR "TEST_ARGS" IN_LIST arg_KEYWORDS_MISSING_VALUES))

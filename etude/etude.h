@@ -36,5 +36,6 @@
 #include "etude/optim/sgd.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/gradient_tape.h"
+#include "etude/runtime/profile.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"

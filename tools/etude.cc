@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command-line program `etude`: looks at op records and runs ops by name.
+// The command-line program `etude`: looks at op records, runs ops by name and profiles programs.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "etude/base/check.h"
 #include "etude/core/registry.h"
@@ -128,6 +132,30 @@ void run_cases(const RunOptions& options) {
     fmt::print("{}\n", text);
 }
 
+// Becomes the program, which then profiles itself.
+void profile(const std::string& trace, std::vector<std::string> command) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::setenv("ETUDE_PROFILE", trace.c_str(), 1);
+  ::execvp(argv[0], argv.data());
+  ETUDE_THROW(kNotFound, "profile: '{}' cannot be run: {}", command[0], std::strerror(errno));
+}
+
+struct ProfileOptions {
+  std::string trace = "profile.json";
+  std::vector<std::string> command;
+};
+
+void add_profile_command(CLI::App& app, ProfileOptions& options) {
+  CLI::App* sub = app.add_subcommand("profile", "runs a program and shows where its time goes");
+  sub->add_option("--trace", options.trace, "file for the trace, which Perfetto opens")
+      ->capture_default_str();
+  sub->add_option("PROGRAM", options.command, "after --: the program and its arguments")
+      ->required();
+  sub->callback([&options] { profile(options.trace, options.command); });
+}
+
 void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only,
                       std::vector<std::string>& shown) {
   CLI::App* ops = app.add_subcommand("ops", "op records")->require_subcommand(1);
@@ -161,7 +189,9 @@ int run_program(int argc, char** argv) {
   RunOptions options;
   bool names_only = false;
   std::vector<std::string> shown;
+  ProfileOptions profiled;
   add_ops_commands(app, options, names_only, shown);
+  add_profile_command(app, profiled);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -90,6 +90,8 @@ void free_block(void* block, std::size_t bytes) noexcept;
 void count_tensor(int64_t difference) noexcept;
 void count_deep_copy() noexcept;
 void count_copy_avoided() noexcept;
+// Buffers and blocks handed out to this thread so far.
+int64_t thread_allocations() noexcept;
 
 }  // namespace internal
 }  // namespace etude

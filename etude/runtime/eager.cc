@@ -15,6 +15,7 @@
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/profiler.h"
 
 namespace etude {
 namespace internal {
@@ -136,6 +137,16 @@ Values run_prepared(const Prepared& p, Operands in) {
 class EagerContext final : public Context {
  public:
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
+    if ((mode_word & kModeProfile) == 0) [[likely]]
+      return run(op, in, attrs, where);
+    ProfiledCall call(op, in, where);
+    Values out = run(op, in, attrs, where);
+    call.ended_with(out);
+    return out;
+  }
+
+ private:
+  Values run(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     Values cached;
     if (run_cached(op, in, attrs, cached)) return cached;
     if (op.def().data != nullptr) {
@@ -160,7 +171,6 @@ class EagerContext final : public Context {
     return cached;
   }
 
- private:
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
     ETUDE_THROW(
         kFailedPrecondition,
@@ -212,6 +222,7 @@ DispatchEntry* dispatch_table() {
   };
   thread_local Owner owner;
   owner.entries.reset(new DispatchEntry[kDispatchSlots]);
+  profile_this_thread();
   return this_table = owner.entries.get();
 }
 

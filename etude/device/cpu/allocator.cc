@@ -296,6 +296,13 @@ void free_buffer(Buffer* buffer) noexcept {
 
 void count_tensor(int64_t difference) noexcept { count(&ThreadMemory::live_tensors, difference); }
 void count_deep_copy() noexcept { count(&ThreadMemory::deep_copies, 1); }
+int64_t thread_allocations() noexcept {
+  int64_t out = 0;
+  with_thread_memory(
+      [&](ThreadMemory& mine) { out = mine.allocations.load(std::memory_order_relaxed); });
+  return out;
+}
+
 void count_copy_avoided() noexcept { count(&ThreadMemory::copies_avoided, 1); }
 
 namespace {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a program's time goes: every op that runs on a thread, with the user's line, its time, the
+// memory it touches and its allocations. As a table, and as a trace that Perfetto opens.
+//
+//   ProfileScope scope;
+//   step(model, batch);
+//   fmt::print("{}", scope.profile().table());
+//   scope.profile().write_trace("step.json");   // https://ui.perfetto.dev
+//
+// A whole program needs no change: `etude profile -- PROGRAM`, or ETUDE_PROFILE=FILE in its
+// environment, writes the trace to FILE and the table to standard error when it ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// All calls of one op at one line. Ops that are made of others count these in `seconds`, not in
+// `own_seconds`. Rules of a gradient have the line of the call that they are the derivative of.
+struct ProfileEntry {
+  std::string_view op;
+  CallSite where;
+  int64_t calls = 0;
+  double seconds = 0;
+  double own_seconds = 0;
+  int64_t bytes = 0;        // of operands and results
+  int64_t allocations = 0;  // by the op itself
+};
+
+namespace internal {
+class Recorder;
+}
+
+// What was seen so far. Not safe to read while the thread runs ops.
+class Profile {
+ public:
+  // Longest own time first.
+  std::vector<ProfileEntry> entries() const;
+  // The first `rows` of them, and the sum of all.
+  std::string table(std::size_t rows = 30) const;
+  // Chrome's trace event format. The first million calls are kept; the table counts all of them.
+  //
+  // throws: kFailedPrecondition if the file cannot be written, which then is as it was.
+  void write_trace(const std::string& path) const;
+
+ private:
+  friend class ProfileScope;
+  friend class internal::Recorder;
+  explicit Profile(std::vector<std::shared_ptr<internal::Recorder>> threads)
+      : threads_(std::move(threads)) {}
+
+  std::vector<std::shared_ptr<internal::Recorder>> threads_;
+};
+
+// While alive, the ops of this thread are recorded, by the innermost scope alone. Calls then take
+// about a microsecond more. Without a scope nothing is measured and nothing is lost: the check is
+// part of the one that finds contexts. confined to the thread that made it.
+class ProfileScope {
+ public:
+  ProfileScope();
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+  ~ProfileScope();
+
+  const Profile& profile() const { return profile_; }
+
+ private:
+  Profile profile_;
+  internal::Recorder* outer_;
+};
+
+}  // namespace etude

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the eager context tells the profiler about a call. Used where mode_word has kModeProfile.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "etude/core/context.h"
+
+namespace etude::internal {
+
+class Recorder;
+
+// One call, from its construction to its end.
+class ProfiledCall {
+ public:
+  ProfiledCall(const Op& op, Operands in, CallSite where);
+  ProfiledCall(const ProfiledCall&) = delete;
+  ~ProfiledCall();
+  void ended_with(const Values& results);
+
+ private:
+  const Op& op_;
+  CallSite where_;
+  Recorder* recorder_;
+  int64_t bytes_ = 0;
+  int64_t allocations_;
+  int64_t outer_inside_;              // time of calls within the enclosing one
+  int64_t outer_allocations_inside_;  // and their allocations
+  std::chrono::steady_clock::time_point start_;
+};
+
+// Records the calls of this thread too if the whole program is profiled. Called once per thread.
+void profile_this_thread();
+
+}  // namespace etude::internal
