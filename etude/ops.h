@@ -1571,6 +1571,22 @@ inline Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, con
   return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
 }
 
+struct BatchStandardizeOptions {
+  int64_t axis = -1;
+  double epsilon = 0.001;
+};
+struct BatchStandardizeResult {
+  Tensor y, mean, var;
+};
+// As batch_normalize by the mean and variance of x itself over the other axes, in one fused step
+// for the last axis; and that mean and variance.
+inline BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options = {}) {
+  static const Op& op = internal::op("batch_standardize");
+  const Arg* const args[] = {&x, &offset, &scale};
+  Values y = internal::call(op, args, {options.axis, options.epsilon}, x.where());
+  return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
+}
+
 struct LayerNormalizeOptions {
   double epsilon = 0.001;
   OptionalArg scale = {};

@@ -44,13 +44,7 @@ class BatchNorm {
   ETUDE_FIELDS(BatchNorm, scale, offset, running);
 
  private:
-  struct Moments {
-    Tensor mean, variance;
-  };
-  Shape parameter_shape(const Tensor& x) const;
-  Moments moments_of(const Tensor& x, CallSite where) const;
-  Tensor normalized(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                    CallSite where) const;
+  void require_features(const Tensor& x) const;
 
   BatchNormOptions options_;
 };

@@ -38,12 +38,15 @@ std::vector<Case> cases() {
       {1, 9, 8, 40, 3, 3, 36, 1, 1, 1, 1, 1, 1, 1, 1, 1},
       {2, 7, 7, 33, 1, 1, 20, 1, 2, 2, 1, 1, 0, 0, 0, 0},
       {2, 9, 9, 64, 3, 3, 64, 1, 2, 2, 1, 1, 1, 0, 1, 0},
+      {21, 4, 4, 17, 3, 3, 13, 1, 1, 1, 1, 1, 1, 1, 1, 1},  // several images in one product
+      {11, 5, 5, 20, 3, 3, 70, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+      {3, 14, 14, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1},
   };
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
   };
-  while (out.size() < 60) {
+  while (out.size() < 64) {
     Case k{};
     k.groups = pick(1, 3);
     k.n = pick(1, 3), k.h = pick(1, 9), k.w = pick(1, 9);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation by given or own statistics, with scale and offset.
+// Normalisation by given or own statistics, with scale and offset. Own statistics of rows or
+// columns are one fused op, "standardize"; what is shaped otherwise is made of public ops.
 #include <algorithm>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/kernels/cpu/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
@@ -36,23 +38,209 @@ Values lower_batch(Operands in, const Attrs& attrs) {
   return {(x - mean) * factor + offset};
 }
 
+// x [rows, n], scale [n] and offset [n], either absent: y, mean and variance.
+Values standardize(const Tensor& x, const Tensor& scale, const Tensor& offset, bool columns,
+                   double epsilon) {
+  static const Op& op = internal::op("standardize");
+  const OperandList in({&x, &scale, &offset});
+  return execute(op, in.view(), op.attrs({columns, epsilon}), {});
+}
+
+bool are_last(const std::vector<int>& axes, int rank) {
+  return axes.front() == rank - static_cast<int>(axes.size());  // they are sorted and distinct
+}
+
 Values lower_layer(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
   std::vector<int> axes = normalize_axes(attrs.ints("axes"), x.rank());
   std::sort(axes.begin(), axes.end());
   ETUDE_REQUIRE(!axes.empty(), "the list of axes is empty. Name one axis at least");
+  const Tensor scale = in.has(1) ? along(in[1], "scale", x, axes) : Tensor();
+  const Tensor offset = in.has(2) ? along(in[2], "offset", x, axes) : Tensor();
+  const double epsilon = attrs.real("epsilon");
+  if (are_last(axes, x.rank())) {
+    const int64_t n = reduced_count(x.shape(), axes);
+    const int64_t rows = reduced_shape(x.shape(), axes, false).count();
+    const auto flat = [n](const Tensor& t) { return t.has_value() ? reshaped(t, {n}) : t; };
+    const Values out =
+        standardize(reshaped(x, {rows, n}), flat(scale), flat(offset), false, epsilon);
+    return {reshaped(out[0], x.shape())};
+  }
   const Op& op = internal::op("moments");
   const Values moments =
       execute(op, OperandList({&x}).view(), op.attrs({Ints(axes.begin(), axes.end()), true}), {});
-  Tensor y = (x - moments[0]) * rsqrt(moments[1] + attrs.real("epsilon"));
-  if (in.has(1)) y = y * along(in[1], "scale", x, axes);
-  if (in.has(2)) y = y + along(in[2], "offset", x, axes);
+  Tensor y = (x - moments[0]) * rsqrt(moments[1] + epsilon);
+  if (scale.has_value()) y = y * scale;
+  if (offset.has_value()) y = y + offset;
   return {y};
+}
+
+Values lower_batch_standardize(Operands in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  const int axis = normalize_axis(attrs.integer("axis"), x.rank());
+  const double epsilon = attrs.real("epsilon");
+  static_cast<void>(along(in[1], "offset", x, {axis}));
+  static_cast<void>(along(in[2], "scale", x, {axis}));
+  if (axis == x.rank() - 1) {
+    const int64_t n = x.shape()[axis];
+    const int64_t rows = reduced_shape(x.shape(), {axis}, false).count();
+    Values out = standardize(reshaped(x, {rows, n}), in[2], in[1], true, epsilon);
+    return {reshaped(out[0], x.shape()), out[1], out[2]};
+  }
+  Ints others;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i != axis) others.push_back(i);
+  }
+  const Op& op = internal::op("moments");
+  const Values moments = execute(op, OperandList({&x}).view(), op.attrs({others, false}), {});
+  const Tensor y = nn::batch_normalize(x, moments[0], moments[1], in[1], in[2],
+                                       {.axis = axis, .epsilon = epsilon});
+  return {y, moments[0], moments[1]};
+}
+
+// x [rows, n] about the mean of its rows or columns and over its deviation.
+struct Standard {
+  Standard(const Tensor& x, const Attrs& attrs) : axis(attrs.flag("columns") ? 0 : 1) {
+    const Tensor away = x - average(x);
+    deviations = rsqrt(average(away * away) + attrs.real("epsilon"));
+    h = away * deviations;
+  }
+  Tensor average(const Tensor& u) const { return mean(u, {.axis = axis, .keepdims = true}); }
+  // The transposed derivative of x -> h.
+  Tensor project(const Tensor& u) const {
+    return deviations * (u - average(u) - h * average(u * h));
+  }
+
+  int64_t axis;
+  Tensor h, deviations;  // the inverse ones
+};
+
+Types standardize_type(const TypeCall& call, std::size_t vectors) {
+  const Shape& x = call.shape(0);
+  ETUDE_REQUIRE(x.rank() == 2, "operand 'x' has shape {}, but must be [rows, n]", x.to_string());
+  for (std::size_t i = 1; i <= vectors; ++i) {
+    ETUDE_REQUIRE(!call.has(i) || call.shape(i) == Shape({x[1]}),
+                  "operand '{}' has shape {}, but must be [{}]", call.op.operand(i).name,
+                  call.shape(i).to_string(), x[1]);
+  }
+  const Type* kept = call.make(call.dtype(0), {x[call.attrs.flag("columns") ? 1 : 0]});
+  return {call.types[0], kept, kept};
+}
+
+Values standardize_vjp(const VjpCall& call) {
+  Values out(3);
+  const Tensor& x = call.in[0];
+  const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
+  if (call.cotangents.has(0)) {
+    static const Op& op = internal::op("standardize_gradient");
+    const OperandList in({&x, &scale, &call.ct()});
+    out = execute(op, in.view(),
+                  op.attrs({call.attrs.value("columns"), call.attrs.value("epsilon")}), {});
+  }
+  const int axis = call.attrs.flag("columns") ? 0 : 1;
+  const auto share = [&](const Tensor& ct) {
+    return with_axes(ct, x.shape(), {axis}) / static_cast<double>(x.shape()[axis]);
+  };
+  Tensor more;
+  if (call.cotangents.has(1)) more = broadcasted(share(call.cotangents[1]), x.shape());
+  if (call.cotangents.has(2)) {
+    const Tensor away = x - with_axes(call.out[1], x.shape(), {axis});
+    const Tensor by_variance = 2.0 * share(call.cotangents[2]) * away;
+    more = more.has_value() ? more + by_variance : by_variance;
+  }
+  if (more.has_value()) out[0] = out[0].has_value() ? out[0] + more : more;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!call.wants(i) || !call.in.has(i)) out[i] = {};
+  }
+  return out;
+}
+
+Types gradient_type(const TypeCall& call) {
+  const Types forward = standardize_type(call, 1);
+  ETUDE_REQUIRE(call.shape(2) == call.shape(0),
+                "operand 'ct' has shape {}, but operand 'x' has shape {}; they must be equal",
+                call.shape(2).to_string(), call.shape(0).to_string());
+  const Type* vector = call.make(call.dtype(0), {call.shape(0)[1]});
+  return {forward[0], vector, vector};
+}
+
+// With h and r of Standard and g = ct scale, the op gives dx = project(g) = r (g - M g - h M(g h)),
+// sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own transpose, and x moves
+// dx by way of h and of r, whose derivative is -r^2 h / n.
+Values gradient_vjp(const VjpCall& call) {
+  Values out(3);
+  const Standard s(call.in[0], call.attrs);
+  const Tensor scale = call.in.has(1) ? call.in[1] : Tensor(), &ct = call.in[2];
+  const auto scaled = [&](const Tensor& t) { return scale.has_value() ? t * scale : t; };
+  const auto add = [](Tensor& sum, const Tensor& t) { sum = sum.has_value() ? sum + t : t; };
+  Tensor to_h;
+  if (call.cotangents.has(0)) {
+    const Tensor& a = call.cotangents[0];
+    const Tensor g = scaled(ct), back = s.project(a);
+    const Tensor along = s.average(g * s.h), a_along = s.average(a * s.h);
+    if (call.wants(1) && scale.has_value()) out[1] = sum(ct * back, {.axis = 0});
+    add(out[2], scaled(back));
+    to_h = -(s.deviations * (a * along + g * a_along));
+    const Tensor by_r = s.average(a * g) - s.average(a) * s.average(g) - a_along * along;
+    add(out[0], -(s.deviations * s.deviations * s.h * by_r));
+  }
+  if (call.cotangents.has(1)) {
+    add(out[2], call.cotangents[1] * s.h);
+    add(to_h, call.cotangents[1] * ct);
+  }
+  if (call.cotangents.has(2)) add(out[2], broadcasted(call.cotangents[2], ct.shape()));
+  if (to_h.has_value()) add(out[0], s.project(to_h));
+  return out;
+}
+
+void define_standardize(Registry& r) {
+  const std::vector<Sample> samples = {{{"[4,3]", "[3]", "[3]"}, {{"columns", true}}},
+                                       {{"[3,5]", "[5]", "[5]"}, {{"columns", false}}},
+                                       {{"[2,70]", "-", "-"}, {{"columns", false}}},
+                                       {{"[19,17]", "-", "[17]"}, {{"columns", true}}}};
+  std::vector<Sample> gradient_samples;
+  for (const Sample& sample : samples) {
+    gradient_samples.push_back(sample);
+    gradient_samples.back().operands[2] = sample.operands[0];
+  }
+  r.define({
+      .name = "standardize",
+      .space = "internal",
+      .doc = "The rows or columns of x with mean 0 and variance 1, times scale, plus offset; and "
+             "their means and variances.",
+      .operands = {"x", "scale?", "offset?"},
+      .attrs = {{"columns", AttrKind::kFlag}, {"epsilon", 0.001}},
+      .results = {"y", "mean", "variance"},
+      .dtypes = kFloating,
+      .type = [](const TypeCall& call) { return standardize_type(call, 2); },
+      .kernel = kernels::cpu::prepare_standardize,
+      .vjp = standardize_vjp,
+      .samples = {.calls = samples, .ulp = 32},
+      .errors = {{{"float32[3]", "-", "-"}, "must be [rows, n]", {{"columns", true}}},
+                 {{"float32[2,3]", "float32[2]", "-"}, "must be [3]", {{"columns", true}}}},
+  });
+  r.define({
+      .name = "standardize_gradient",
+      .space = "internal",
+      .doc = "The cotangents of x, scale and offset of standardize, from that of its first result.",
+      .operands = {"x", "scale?", "ct"},
+      .attrs = {{"columns", AttrKind::kFlag}, {"epsilon", 0.001}},
+      .results = {"dx", "to_scale", "to_offset"},
+      .dtypes = kFloating,
+      .type = gradient_type,
+      .kernel = kernels::cpu::prepare_standardize_gradient,
+      .vjp = gradient_vjp,
+      .samples = {.calls = gradient_samples, .ulp = 64},
+      .errors = {{{"float32[2,3]", "-", "float32[2,2]"},
+                  "they must be equal",
+                  {{"columns", true}}}},
+  });
 }
 
 }  // namespace
 
 void define_normalization(Registry& r) {
+  define_standardize(r);
   r.define({
       .name = "batch_normalize",
       .space = "nn",
@@ -71,6 +259,27 @@ void define_normalization(Registry& r) {
       .errors = {{{"float32[4,3]", "float32[4]", "float32[3]", "float32[3]", "float32[3]"},
                   "needs mean of shape [3]"},
                  {{"float32[4,3]", "float32[3]", "float32[3]", "float32[3]", "float32[3]"},
+                  "axis 2 is outside [-2, 2)",
+                  {{"axis", int64_t{2}}},
+                  ErrorCode::kOutOfRange}},
+  });
+  r.define({
+      .name = "batch_standardize",
+      .space = "nn",
+      .kind = Kind::kComposition,
+      .doc = "As batch_normalize by the mean and variance of x itself over the other axes, in one "
+             "fused step for the last axis; and that mean and variance.",
+      .operands = {"x", "offset", "scale"},
+      .attrs = {{"axis", -1}, {"epsilon", 0.001}},
+      .results = {"y", "mean", "var"},
+      .dtypes = kFloating,
+      .lower = lower_batch_standardize,
+      .samples = {.calls = {{{"[4,3]", "[3]", "[3]"}},
+                            {{"[2,3,2,5]", "[5]", "[5]"}},
+                            {{"[2,3,2]", "[3]", "[3]"}, {{"axis", int64_t{1}}}}},
+                  .ulp = 32},
+      .errors = {{{"float32[4,3]", "float32[4]", "float32[3]"}, "needs offset of shape [3]"},
+                 {{"float32[4,3]", "float32[3]", "float32[3]"},
                   "axis 2 is outside [-2, 2)",
                   {{"axis", int64_t{2}}},
                   ErrorCode::kOutOfRange}},

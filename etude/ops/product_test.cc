@@ -42,9 +42,10 @@ struct Sizes {
 };
 
 // Sizes on both sides of every limit between kernels, tiles and vectors.
-const Sizes kSizes[] = {{1, 1, 1},    {2, 3, 4},    {12, 16, 5},    {13, 17, 33},  {32, 32, 32},
-                        {33, 31, 40}, {1, 300, 20}, {300, 1, 20},   {1, 1, 500},   {40, 70, 3},
-                        {97, 96, 95}, {97, 98, 99}, {400, 130, 70}, {60, 500, 200}};
+const Sizes kSizes[] = {{1, 1, 1},      {2, 3, 4},      {12, 16, 5},    {13, 17, 33},
+                        {32, 32, 32},   {33, 31, 40},   {1, 300, 20},   {300, 1, 20},
+                        {1, 1, 500},    {40, 70, 3},    {97, 96, 95},   {97, 98, 99},
+                        {400, 130, 70}, {60, 500, 200}, {390, 530, 300}};
 
 // spec: T11
 TEST(Matmul, EqualsDirectSumsForAllTranspositionsAndKernels) {
@@ -225,8 +226,8 @@ TEST(Matmul, ErrorNamesBothShapesAndTheLine) {
 }
 
 TEST(Matmul, BitsDoNotDependOnTheNumberOfThreads) {
-  for (const Sizes& s :
-       {Sizes{500, 300, 200}, Sizes{100, 900, 64}, Sizes{2000, 10, 84}, Sizes{5000, 3, 3}}) {
+  for (const Sizes& s : {Sizes{500, 300, 200}, Sizes{100, 900, 64}, Sizes{2000, 10, 84},
+                         Sizes{5000, 3, 3}, Sizes{401, 600, 300}}) {
     const Tensor x = random_tensor<float>({2, s.m, s.k}, 1),
                  y = random_tensor<float>({2, s.k, s.n}, 2);
     Tensor first;

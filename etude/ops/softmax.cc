@@ -32,6 +32,23 @@ void rows_kernel(const PrepareCall& call) {
 
 Tensor row_sum(const Tensor& x, int64_t axis) { return sum(x, {.axis = axis, .keepdims = true}); }
 
+Types gradient_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.shape(0) == call.shape(1),
+                "operand 'y' has shape {} and operand 'ct' has shape {}; they must be equal",
+                call.shape(0).to_string(), call.shape(1).to_string());
+  return same_type(call);
+}
+
+// It is linear in ct and its own transpose there.
+Values gradient_vjp(const VjpCall& call) {
+  const Tensor &y = call.in[0], &ct = call.in[1], &a = call.ct();
+  const int64_t axis = call.attrs.integer("axis");
+  Values out(2);
+  if (call.wants(0)) out[0] = a * (ct - row_sum(ct * y, axis)) - ct * row_sum(a * y, axis);
+  if (call.wants(1)) out[1] = run_op("softmax_gradient", {&y, &a}, {axis});
+  return out;
+}
+
 Samples axis_samples() {
   Samples samples;
   samples.calls = {{{"[2,3]"}},
@@ -93,12 +110,34 @@ void define_softmax(Registry& r) {
       .kernel = rows_kernel<RowFn::kSoftmax>,
       .vjp =
           [](const VjpCall& call) {
-            const Tensor& y = call.out[0];
-            const int64_t axis = call.attrs.integer("axis");
-            return Values{y * (call.ct() - row_sum(call.ct() * y, axis))};
+            return Values{run_op("softmax_gradient", {&call.out[0], &call.ct()},
+                                 {call.attrs.integer("axis")})};
           },
       .samples = axis_samples(),
       .errors = axis_errors(),
+  });
+  r.define({
+      .name = "softmax_gradient",
+      .space = "internal",
+      .doc = "y (ct - sum(y ct)) along an axis: the cotangent of softmax, whose value is y.",
+      .operands = {"y", "ct"},
+      .attrs = {{"axis", -1}},
+      .dtypes = kFloating,
+      .type = gradient_type,
+      .kernel =
+          [](const PrepareCall& call) {
+            kernels::cpu::prepare_softmax_gradient(call, axis_of(call.attrs, call.shape(0)));
+          },
+      .vjp = gradient_vjp,
+      .samples = {.calls = {{{"[2,3]", "[2,3]"}},
+                            {{"[3,4,5]", "[3,4,5]"}, {{"axis", int64_t{1}}}},
+                            {{"[2,70]", "[2,70]"}}},
+                  .ulp = 32},
+      .errors = {{{"float32[2,3]", "float32[2]"}, "they must be equal"},
+                 {{"float32[2]", "float32[2]"},
+                  "axis 1 is outside [-1, 1)",
+                  {{"axis", int64_t{1}}},
+                  ErrorCode::kOutOfRange}},
   });
   r.define({
       .name = "log_softmax",

@@ -11,6 +11,7 @@
 
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/packed_product.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
 
@@ -19,9 +20,13 @@ namespace {
 
 constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
 constexpr double kChunkFlops = 2e6;
-constexpr int64_t kMostPartials = 32;  // sums of a filter gradient
+constexpr int64_t kMostPartials = 32;        // sums of a filter gradient,
+constexpr int64_t kPartialFloats = 1 << 18;  // which all together should stay in the second cache
+constexpr int64_t kLeastDepth = 256;         // of the products of a filter gradient
 
-enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves };
+constexpr int64_t kLeastRows = 4;  // of a block: its rows of padding are copied with it
+
+enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves, kPanels };
 
 // A correlation of an image, padded with zeros, with a filter.
 struct Correlation {
@@ -32,6 +37,7 @@ struct Correlation {
   int64_t blocks = 0;   // in one image
   TileProduct product;  // of one row of results
   std::vector<int64_t> a_offset, b_offset;
+  bool packs = false;  // the filter, whose rows are longer than a tile, into panels
 
   int64_t row_step() const { return (copies ? padded_w : p.w) * p.c; }
   // Rows of the padded image that `count` rows of results read.
@@ -40,6 +46,15 @@ struct Correlation {
     return 2.0 * static_cast<double>(p.oh * p.ow) * static_cast<double>(p.filter());
   }
 };
+
+// How a filter that is packed is read: panel after panel, each [kh kw c, 32].
+void set_panels(Correlation& c) {
+  c.packs = c.p.groups == 1 && c.p.o > kPackedColumns;
+  if (!c.packs) return;
+  for (int64_t& offset : c.b_offset) offset = offset / c.p.o * kPackedColumns;
+  c.product.b_depth = kPackedColumns;
+  c.product.reads = TileReads::kAhead;
+}
 
 // Rows of one filter row, or pixel by pixel where they are not adjacent, are one segment each.
 void set_segments(Correlation& c) {
@@ -69,7 +84,8 @@ void set_geometry(Correlation& c) {
   c.copies = p.top != 0 || p.left != 0 || read_h > p.h || read_w > p.w;
   c.padded_w = read_w;
   const double row_flops = c.flops() / static_cast<double>(std::max<int64_t>(1, p.oh));
-  c.rows = std::clamp<int64_t>(static_cast<int64_t>(kChunkFlops / (row_flops + 1)), 1, p.oh);
+  const auto rows = static_cast<int64_t>(kChunkFlops / (row_flops + 1));
+  c.rows = std::min(std::max(rows, kLeastRows), p.oh);
   c.blocks = (p.oh + c.rows - 1) / c.rows;
 }
 
@@ -92,6 +108,15 @@ void pad_rows(const Correlation& c, float* to, const float* image, int64_t first
   }
 }
 
+// Whole images, padded one after the other where they need it.
+const float* padded_images(const Correlation& c, const float* x, int64_t images) {
+  if (!c.copies) return x;
+  const int64_t rows = c.rows_read(c.p.oh), size = rows * c.row_step();
+  float* padded = thread_scratch<float, kPadded>(images * size);
+  for (int64_t i = 0; i < images; ++i) pad_rows(c, padded + i * size, x + i * c.p.image(), 0, rows);
+  return padded;
+}
+
 // The part of one image that results [row, row + count) read: where it begins.
 const float* window_rows(const Correlation& c, const float* image, int64_t row, int64_t count) {
   if (!c.copies) return image + row * c.p.sh * c.row_step();
@@ -106,7 +131,16 @@ void correlate_block(const Correlation& c, float* out, const float* image, const
   const ConvPlan& p = c.p;
   const float* window = window_rows(c, image, row, count);
   TileProduct t = c.product;
-  for (int64_t r = 0; r < count; ++r) {
+  const int64_t depth = p.kh * p.kw * p.c;
+  for (int64_t j = 0; c.packs && j < p.o; j += kPackedColumns) {
+    t.columns = std::min(kPackedColumns, p.o - j);
+    t.start = bias != nullptr ? bias + j : nullptr;
+    for (int64_t r = 0; r < count; ++r) {
+      tile_product(t, out + (row + r) * p.ow * p.o + j, window + r * p.sh * c.row_step(),
+                   filter + j * depth);
+    }
+  }
+  for (int64_t r = 0; !c.packs && r < count; ++r) {
     for (int64_t g = 0; g < p.groups; ++g) {
       const int64_t o = g * p.group_outputs();
       t.start = bias != nullptr ? bias + o : nullptr;
@@ -119,6 +153,12 @@ void correlate_block(const Correlation& c, float* out, const float* image, const
 void correlate(const Correlation& c, float* out, const float* x, const float* filter,
                const float* bias) {
   const ConvPlan& p = c.p;
+  if (c.packs) {
+    const int64_t depth = p.kh * p.kw * p.c;
+    float* panels = thread_scratch<float, kPanels>(depth * (p.o + kPackedColumns));
+    pack_columns(panels, filter, p.o, 1, depth, p.o);
+    filter = panels;
+  }
   const int64_t blocks = p.n * c.blocks;
   const double each = c.flops() / static_cast<double>(c.blocks);
   const int64_t per_chunk = std::max<int64_t>(1, static_cast<int64_t>(kChunkFlops / (each + 1)));
@@ -163,25 +203,43 @@ struct ConvParams : KernelParams {
   ConvPlan plan;
   DType dtype = kFloat32;
   ConvPass pass = ConvPass::kForward;
-  Correlation correlation;            // forward, input gradient
-  int64_t chunks = 1, per_chunk = 1;  // filter gradient: partial sums, blocks in each
+  Correlation correlation;  // forward, input gradient
+  // Filter gradient: images in one product, 1 unless they are small; partial sums, and how many
+  // products add to each.
+  int64_t group = 1, chunks = 1, per_chunk = 1;
+  bool turned =
+      false;  // sums are [kh, o, kw c], as a row of the image is longer than one of outputs
   std::vector<int64_t> x_rows, ct_rows;
 };
 
-// What rows [row, row + count) of results of one image add to the filter gradient.
-void add_filter_gradient(const ConvParams& q, float* sum, const float* image, const float* ct,
-                         int64_t row, int64_t count) {
+// What some rows of results add to the filter gradient; `ct` begins at the first of them.
+void add_filter_gradient(const ConvParams& q, float* sum, const float* window, const float* ct,
+                         int64_t count) {
   const Correlation& c = q.correlation;
   const ConvPlan& p = q.plan;
-  const float* window = window_rows(c, image, row, count);
   TileProduct t;
+  t.depth = p.ow;
+  t.segments = count;
+  if (q.turned) {
+    t.rows = p.o;
+    t.columns = t.out_row = t.start_row = c.product.depth;
+    t.a_row = 1;
+    t.a_depth = p.o;
+    t.b_depth = c.product.a_row;
+    t.a_offset = q.ct_rows.data();
+    t.b_offset = q.x_rows.data();
+    for (std::size_t s = 0; s < c.a_offset.size(); ++s) {
+      float* out = sum + c.b_offset[s];
+      t.start = out;
+      tile_product(t, out, ct, window + c.a_offset[s]);
+    }
+    return;
+  }
   t.rows = c.product.depth;
   t.columns = c.product.columns;
-  t.depth = p.ow;
   t.a_row = 1;
   t.a_depth = c.product.a_row;
   t.b_depth = t.out_row = t.start_row = p.o;
-  t.segments = count;
   t.a_offset = q.x_rows.data();
   t.b_offset = q.ct_rows.data();
   for (std::size_t s = 0; s < c.a_offset.size(); ++s) {
@@ -189,32 +247,53 @@ void add_filter_gradient(const ConvParams& q, float* sum, const float* image, co
       const int64_t o = g * p.group_outputs();
       float* out = sum + c.b_offset[s] + o;
       t.start = out;
-      tile_product(t, out, window + c.a_offset[s] + g * p.group_inputs(),
-                   ct + row * p.ow * p.o + o);
+      tile_product(t, out, window + c.a_offset[s] + g * p.group_inputs(), ct + o);
     }
   }
+}
+
+// How many products a filter gradient is the sum of.
+int64_t filter_units(const ConvParams& q) {
+  const int64_t blocks = q.correlation.blocks;
+  return blocks == 1 ? (q.plan.n + q.group - 1) / q.group : q.plan.n * blocks;
 }
 
 void filter_gradient(const ConvParams& q, float* out, const float* x, const float* ct) {
   const Correlation& c = q.correlation;
   const ConvPlan& p = q.plan;
-  const int64_t size = p.filter(), blocks = p.n * c.blocks;
-  float* partials = q.chunks > 1 ? thread_scratch<float, kPartials>(q.chunks * size) : out;
+  const int64_t size = p.filter(), units = filter_units(q);
+  const bool direct = q.chunks == 1 && !q.turned;
+  float* partials = direct ? out : thread_scratch<float, kPartials>(q.chunks * size);
   parallel_for(q.chunks, c.flops() * static_cast<double>(p.n) / kFlopsPerUs, [&](int64_t chunk) {
     float* sum = partials + chunk * size;
     std::fill_n(sum, size, 0.0f);
-    const int64_t end = std::min(blocks, (chunk + 1) * q.per_chunk);
-    for (int64_t b = chunk * q.per_chunk; b < end; ++b) {
-      const int64_t image = b / c.blocks, row = b % c.blocks * c.rows;
-      add_filter_gradient(q, sum, x + image * p.image(), ct + image * p.result(), row,
-                          std::min(c.rows, p.oh - row));
+    const int64_t end = std::min(units, (chunk + 1) * q.per_chunk);
+    for (int64_t u = chunk * q.per_chunk; u < end; ++u) {
+      if (c.blocks == 1) {
+        const int64_t image = u * q.group, images = std::min(q.group, p.n - image);
+        add_filter_gradient(q, sum, padded_images(c, x + image * p.image(), images),
+                            ct + image * p.result(), images * p.oh);
+        continue;
+      }
+      const int64_t image = u / c.blocks, row = u % c.blocks * c.rows;
+      const int64_t count = std::min(c.rows, p.oh - row);
+      add_filter_gradient(q, sum, window_rows(c, x + image * p.image(), row, count),
+                          ct + image * p.result() + row * p.ow * p.o, count);
     }
   });
-  if (q.chunks == 1) return;
-  std::copy_n(partials, size, out);
+  if (direct) return;
   for (int64_t chunk = 1; chunk < q.chunks; ++chunk) {
     const float* sum = partials + chunk * size;
-    for (int64_t i = 0; i < size; ++i) out[i] += sum[i];
+    for (int64_t i = 0; i < size; ++i) partials[i] += sum[i];
+  }
+  if (!q.turned) {
+    std::copy_n(partials, size, out);
+    return;
+  }
+  const int64_t depth = p.kw * p.c;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t row = i / (depth * p.o), k = i / p.o % depth, o = i % p.o;
+    out[i] = partials[(row * p.o + o) * depth + k];
   }
 }
 
@@ -295,15 +374,22 @@ bool run_conv(const KernelCall& call) try {
 
 void set_filter_gradient(ConvParams& q) {
   const Correlation& c = q.correlation;
-  const int64_t blocks = q.plan.n * c.blocks;
-  const double total = c.flops() * static_cast<double>(q.plan.n);
-  const int64_t most =
-      std::clamp<int64_t>(static_cast<int64_t>(total / kChunkFlops), 1, kMostPartials);
-  q.per_chunk = std::max<int64_t>(1, (blocks + most - 1) / most);
-  q.chunks = std::max<int64_t>(1, (blocks + q.per_chunk - 1) / q.per_chunk);
-  for (int64_t r = 0; r < c.rows; ++r) {
-    q.x_rows.push_back(r * q.plan.sh * c.row_step());
-    q.ct_rows.push_back(r * q.plan.ow * q.plan.o);
+  const ConvPlan& p = q.plan;
+  // A row of one vector leaves half of the tile's registers unused.
+  q.turned = p.o <= 16 && p.groups == 1 && c.product.segments == p.kh && p.kw * p.c > 16;
+  if (c.blocks == 1) q.group = std::clamp<int64_t>(kLeastDepth / (p.oh * p.ow), 1, p.n);
+  const int64_t units = filter_units(q);
+  const auto by_work = static_cast<int64_t>(c.flops() * static_cast<double>(p.n) / kChunkFlops);
+  const int64_t by_size = std::max<int64_t>(4, kPartialFloats / p.filter());
+  const int64_t most = std::clamp<int64_t>(std::min(by_work, by_size), 1, kMostPartials);
+  q.per_chunk = std::max<int64_t>(1, (units + most - 1) / most);
+  q.chunks = std::max<int64_t>(1, (units + q.per_chunk - 1) / q.per_chunk);
+  const int64_t image = c.copies ? c.rows_read(p.oh) * c.row_step() : p.image();
+  for (int64_t g = 0; g < q.group; ++g) {
+    for (int64_t r = 0; r < c.rows; ++r) {
+      q.x_rows.push_back(g * image + r * p.sh * c.row_step());
+      q.ct_rows.push_back(g * p.result() + r * p.ow * p.o);
+    }
   }
 }
 
@@ -318,7 +404,10 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
   if (c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
     set_geometry(c);
     set_segments(c);
-    if (pass == ConvPass::kFilterGradient) set_filter_gradient(*q);
+    if (pass == ConvPass::kFilterGradient)
+      set_filter_gradient(*q);
+    else
+      set_panels(c);
   }
   call.set(run_conv, q);
 }

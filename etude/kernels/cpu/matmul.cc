@@ -6,6 +6,7 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
+#include "etude/kernels/cpu/packed_product.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
 
@@ -15,7 +16,8 @@ namespace {
 constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
 constexpr double kChunkFlops = 2e6;   // 20 to 40 us
 constexpr double kSmallFlops = 2.0 * 96 * 96 * 96;
-constexpr int64_t kPackedColumns = 32;  // of a transposed y, copied at a time
+constexpr int64_t kLong = 384;
+constexpr int64_t kManyBatches = 16;
 
 struct MatmulParams : KernelParams {
   MatmulPlan plan;
@@ -26,16 +28,10 @@ double flops(const MatmulPlan& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
-// Whether our own kernel takes a product: there oneDNN's fixed cost shows, or memory is the limit.
+// Whether a product is summed where its operands lie: there the fixed cost of oneDNN shows, or
+// memory is the limit.
 bool is_small(const MatmulPlan& p) {
   return flops(p) <= kSmallFlops || p.m == 1 || p.n == 1 || p.k <= 4;
-}
-
-// y [n, k], some columns of its transpose, as [k, columns].
-void pack_transposed(float* to, const float* y, int64_t k, int64_t columns) {
-  for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = y[j * k + i];
-  }
 }
 
 // Rows [begin, end) of one product.
@@ -52,10 +48,11 @@ void small_rows(const MatmulPlan& p, float* out, const float* x, const float* y,
   x += begin * t.a_row;
   out += begin * p.n;
   if (!p.transpose_y || p.n == 1) return tile_product(t, out, x, y);
-  float* packed = thread_scratch<float, 0>(p.k * std::min(p.n, kPackedColumns));
+  float* packed = thread_scratch<float, 0>(p.k * kPackedColumns);
+  t.b_depth = kPackedColumns;
   for (int64_t j = 0; j < p.n; j += kPackedColumns) {
-    t.columns = t.b_depth = std::min(kPackedColumns, p.n - j);
-    pack_transposed(packed, y + j * p.k, p.k, t.columns);
+    t.columns = std::min(kPackedColumns, p.n - j);
+    pack_columns(packed, y + j * p.k, 1, p.k, p.k, t.columns);
     tile_product(t, out + j, x, packed);
   }
 }
@@ -82,7 +79,7 @@ struct Blocks {
 
 // Blocks of at least 128 on a side, so that packing stays a small part of the work.
 Blocks large_blocks(const MatmulPlan& p) {
-  constexpr int64_t kSide = 192;
+  constexpr int64_t kSide = kLong / 2;
   Blocks b{p.m, p.n};
   if (p.m >= 2 * kSide)
     b.rows = kSide;
@@ -113,7 +110,7 @@ void run_small(const MatmulPlan& p, float* out, const float* x, const float* y) 
   });
 }
 
-void run_large(const MatmulPlan& p, float* out, const float* x, const float* y) {
+void run_blocks(const MatmulPlan& p, float* out, const float* x, const float* y) {
   const Blocks b = large_blocks(p);
   const int64_t down = (p.m + b.rows - 1) / b.rows, across = (p.n + b.columns - 1) / b.columns;
   const double us = flops(p) * static_cast<double>(p.batches) / kFlopsPerUs;
@@ -123,6 +120,29 @@ void run_large(const MatmulPlan& p, float* out, const float* x, const float* y) 
     large_block(p, out + batch * p.m * p.n, x + p.x_offset(batch), y + p.y_offset(batch), row,
                 std::min(b.rows, p.m - row), column, std::min(b.columns, p.n - column));
   });
+}
+
+// Both sides of a result are long: any split makes oneDNN pack an operand again and again.
+bool is_long(const MatmulPlan& p) { return p.m >= kLong && p.n >= kLong; }
+
+void run_packed(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  PackedProduct g;
+  g.m = p.m;
+  g.n = p.n;
+  g.k = p.k;
+  g.a_row = p.transpose_x ? 1 : p.k;
+  g.a_depth = p.transpose_x ? p.m : 1;
+  g.b_depth = p.transpose_y ? 1 : p.n;
+  g.b_column = p.transpose_y ? p.k : 1;
+  g.out_row = p.n;
+  const auto one = [&](int64_t b) {
+    packed_product(g, out + b * p.m * p.n, x + p.x_offset(b), y + p.y_offset(b));
+  };
+  // Many products go to the threads whole; of few ones each is split.
+  if (p.batches >= kManyBatches) {
+    return parallel_for(p.batches, flops(p) * static_cast<double>(p.batches) / kFlopsPerUs, one);
+  }
+  for (int64_t b = 0; b < p.batches; ++b) one(b);
 }
 
 bool run_one_small(const KernelCall& call) {
@@ -199,7 +219,8 @@ MatmulPlan plan_matmul(const Shape& x, const Shape& y, bool transpose_x, bool tr
 void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float* y) {
   if (p.batches * p.m * p.n == 0) return;
   if (p.swapped) std::swap(x, y);
-  is_small(p) ? run_small(p, out, x, y) : run_large(p, out, x, y);
+  if (is_small(p)) return run_small(p, out, x, y);
+  is_long(p) ? run_packed(p, out, x, y) : run_blocks(p, out, x, y);
 }
 
 void prepare_matmul(const PrepareCall& call) {

@@ -23,6 +23,10 @@ struct RowMath {
   T (*sum)(const T* q, int64_t n);
   // Sum of q * (rest - (x - shift)).
   T (*weigh)(const T* q, const T* x, int64_t n, T shift, T rest);
+  // Sum of x * q.
+  T (*dot)(const T* x, const T* q, int64_t n);
+  // y = x * (q - shift).
+  void (*weigh_difference)(T* y, const T* x, const T* q, int64_t n, T shift);
   // y = a * x - b * q.
   void (*blend)(T* y, const T* x, const T* q, int64_t n, T a, T b);
 };

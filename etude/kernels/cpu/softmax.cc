@@ -91,12 +91,51 @@ bool run_rows(const KernelCall& call) {
   return fine ? true : Scratch::report();
 }
 
-}  // namespace
+template <class C>
+void gradient_row(C* dx, const C* y, const C* ct, int64_t n) {
+  const RowMath<C>& math = row_math<C>();
+  math.weigh_difference(dx, y, ct, n, math.dot(y, ct, n));
+}
 
-void prepare_rows(const PrepareCall& call, RowFn fn, int axis) {
+template <class T, class C>
+bool run_gradient(const KernelCall& call) {
+  const auto& p = *static_cast<const RowsParams*>(call.params);
+  const T *y = static_cast<const T*>(call.in[0]), *ct = static_cast<const T*>(call.in[1]);
+  T* out = static_cast<T*>(call.out[0]);
+  const int64_t n = p.size, rows = p.outer * p.inner;
+  const bool direct = std::is_same_v<T, C> && p.inner == 1;
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, n));
+  std::atomic<bool> fine{true};
+  parallel_for((rows + per_chunk - 1) / per_chunk, static_cast<double>(rows * n) * 1e-3,
+               [&](int64_t chunk) {
+                 Scratch scratch(direct ? 0 : 2 * n * static_cast<int64_t>(sizeof(C)));
+                 C* buffer = reinterpret_cast<C*>(scratch.data());
+                 if (buffer == nullptr) {
+                   fine = false;
+                   return;
+                 }
+                 for (int64_t row = chunk * per_chunk;
+                      row < std::min(rows, (chunk + 1) * per_chunk); ++row) {
+                   const int64_t at = row / p.inner * n * p.inner + row % p.inner;
+                   if constexpr (std::is_same_v<T, C>) {
+                     if (direct) {
+                       gradient_row(out + at, y + at, ct + at, n);
+                       continue;
+                     }
+                   }
+                   for (int64_t i = 0; i < n; ++i) {
+                     buffer[i] = static_cast<C>(y[at + i * p.inner]);
+                     buffer[n + i] = static_cast<C>(ct[at + i * p.inner]);
+                   }
+                   gradient_row(buffer, buffer, buffer + n, n);
+                   for (int64_t i = 0; i < n; ++i) out[at + i * p.inner] = T(buffer[i]);
+                 }
+               });
+  return fine ? true : Scratch::report();
+}
+
+etude::internal::RefPtr<RowsParams> rows_along(const Shape& shape, int axis) {
   auto p = etude::internal::make_ref<RowsParams>();
-  const Shape& shape = call.shape(0);
-  p->fn = fn;
   for (int i = 0; i < shape.rank(); ++i) {
     if (i < axis)
       p->outer *= shape[i];
@@ -105,6 +144,29 @@ void prepare_rows(const PrepareCall& call, RowFn fn, int axis) {
     else
       p->size = shape[i];
   }
+  return p;
+}
+
+}  // namespace
+
+void prepare_softmax_gradient(const PrepareCall& call, int axis) {
+  const auto p = rows_along(call.shape(0), axis);
+  call.out.in_place |= 3;
+  switch (call.dtype(0)) {
+    case kFloat16:
+      return call.set(run_gradient<Float16, float>, p);
+    case kBFloat16:
+      return call.set(run_gradient<BFloat16, float>, p);
+    case kFloat64:
+      return call.set(run_gradient<double, double>, p);
+    default:
+      return call.set(run_gradient<float, float>, p);
+  }
+}
+
+void prepare_rows(const PrepareCall& call, RowFn fn, int axis) {
+  const auto p = rows_along(call.shape(0), axis);
+  p->fn = fn;
   switch (call.dtype(0)) {
     case kFloat16:
       return call.set(run_rows<Float16, float>, p);

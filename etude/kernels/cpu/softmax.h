@@ -12,4 +12,7 @@ enum class RowFn : uint8_t { kSoftmax, kLogSoftmax, kLogSumExp };
 // compute in float32. Other axes than the last are gathered row by row and have the same bits.
 void prepare_rows(const PrepareCall& call, RowFn fn, int axis);
 
+// y * (ct - sum(y * ct)) along `axis`, of operands y and ct: the cotangent of softmax.
+void prepare_softmax_gradient(const PrepareCall& call, int axis);
+
 }  // namespace etude::kernels::cpu

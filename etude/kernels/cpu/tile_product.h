@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one float32 product kernel of our own: small matrices, matrix times vector, and convolutions
-// as sums of products over overlapping views. Large products go to oneDNN (onednn/onednn.h).
+// as sums of products over overlapping views. Large products go to oneDNN (onednn/onednn.h), or
+// pack their operands first (packed_product.h).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,17 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {
+
+// Steps of operands that were copied into panels.
+inline constexpr int64_t kPackedColumns = 32;
+inline constexpr int64_t kPackedDepth = 272;  // no power of two, or rows would share cache sets
+
+// How a tile reads its operands.
+enum class TileReads : uint8_t {
+  kPlain,   // both lie in the first cache
+  kAhead,   // b does not: it is asked for some steps before it is used
+  kPacked,  // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
+};
 
 // out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
 // bits on every instruction set and for every split of rows and columns. Steps are in elements; the
@@ -23,6 +35,7 @@ struct TileProduct {
   const float* start =
       nullptr;  // what the sums start from: zeros, a row for all (start_row 0), out
   int64_t start_row = 0;
+  TileReads reads = TileReads::kPlain;
 };
 
 // Runs on the calling thread.

@@ -87,12 +87,20 @@ D weigh(const D* q, const D* x, int64_t n, D shift, D rest) {
   return sum_of(n, [&](int64_t i) { return q[i] == 0 ? 0 : q[i] * (rest - (x[i] - shift)); });
 }
 
+D dot(const D* x, const D* q, int64_t n) {
+  return sum_of(n, [&](int64_t i) { return x[i] * q[i]; });
+}
+
+void weigh_difference(D* y, const D* x, const D* q, int64_t n, D shift) {
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (q[i] - shift);
+}
+
 void blend(D* y, const D* x, const D* q, int64_t n, D a, D b) {
   for (int64_t i = 0; i < n; ++i) y[i] = a * x[i] - b * q[i];
 }
 
-constexpr RowMath<double> kDouble = {max_of,   exp_sum_of, log_of, scale,
-                                     subtract, plain_sum,  weigh,  blend};
+constexpr RowMath<double> kDouble = {
+    max_of, exp_sum_of, log_of, scale, subtract, plain_sum, weigh, dot, weigh_difference, blend};
 
 }  // namespace
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows or columns of a matrix with mean 0 and variance 1, then scaled and shifted, and the gradient
+// of this; in one pass over memory for the statistics and one for the result. What layer and batch
+// normalisation are made of.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// Loops on a chunk of `rows` rows of n elements, of which the kernels are made. T: float (vectors,
+// the same bits on every instruction set) or double.
+template <class T>
+struct StandardizeMath {
+  // Per column: the mean, and the sum of squares about it.
+  void (*moments)(const T* x, int64_t rows, int64_t n, T* mean, T* squares);
+  // y = (x - mean) * factor + offset, each per column. y may be x.
+  void (*apply)(T* y, const T* x, int64_t rows, int64_t n, const T* mean, const T* factor,
+                const T* offset);
+  // As moments; and per column the sums of ct and of ct * (x - mean).
+  void (*products)(const T* x, const T* ct, int64_t rows, int64_t n, T* mean, T* squares, T* sum,
+                   T* product);
+  // dx = a * ct - (b + c * (x - mean)), each per column. dx may be x or ct.
+  void (*gradient)(T* dx, const T* x, const T* ct, int64_t rows, int64_t n, const T* mean,
+                   const T* a, const T* b, const T* c);
+  // One row: y = (x - mean) / sqrt(variance + epsilon) * scale + offset; these two may be null.
+  void (*row)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T* mean,
+              T* variance);
+  // The gradient of one row; adds to those of scale and offset.
+  void (*row_gradient)(T* dx, const T* x, const T* ct, int64_t n, const T* scale, T epsilon,
+                       T* to_scale, T* to_offset);
+};
+template <class T>
+const StandardizeMath<T>& standardize_math();
+template <>
+const StandardizeMath<float>& standardize_math<float>();
+template <>
+const StandardizeMath<double>& standardize_math<double>();
+
+// Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes `columns`,
+// which says whose statistics are taken, and `epsilon`.
+void prepare_standardize(const PrepareCall& call);
+// Operands x, scale?, ct; results dx and the gradients of scale and offset.
+void prepare_standardize_gradient(const PrepareCall& call);
+
+}  // namespace etude::kernels::cpu
