@@ -4,7 +4,8 @@
 
 One process per system is held open; systems take turns, so that noise of the machine meets all alike; a
 workload is timed only after its result was checked. What a program costs before it computes follows: start,
-compile, compile_O2 and, only when named since it takes minutes, build_library. Writes build/bench/results.json.
+compile, compile_O2 and, only when named since it takes minutes, build_library. Writes results.json, README.md
+and a chart per workload into build/bench.
 """
 import argparse
 import json
@@ -12,93 +13,25 @@ import os
 import pathlib
 import platform
 import statistics
-import subprocess
 import sys
 import time
 
 import costs
+import peers
+import report
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-ORDER = ["add_2x2", "add_chain_2x2", "tape_add_2x2", "tape100_2x2", "tape100_scalar", "matmul_many_2x2",
-         "matmul_many_16x16", "scan", "l2hmc_10", "l2hmc_200", "rnn_fb", "mlp_b32", "mlp_b128", "lenet_b64",
-         "lenet_b128", "resnet56_b32", "resnet56_b128", "transformer", "ew_1e3", "ew_1e6", "ew_3e7", "gemm_32",
-         "gemm_64", "gemm_128", "gemm_256", "gemm_512", "gemm_1024", "conv3x3_fwd", "conv3x3_fb"]
-TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "filelock", "fsspec", "markupsafe",
-                  "typing_extensions", "mpmath", "nvidia-cusparselt-cu13", "nvidia-nccl-cu13",
-                  "nvidia-nvshmem-cu13", "nvidia-cufile"]
-
-
-class Worker:
-    """A system that answers the worker protocol."""
-
-    def __init__(self, name, command, threads, environment=None):
-        self.name = name
-        environment = dict(os.environ, **(environment or {}), BENCH_THREADS=str(threads))
-        cpus = sorted(os.sched_getaffinity(0))[:threads]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        stderr=subprocess.DEVNULL, env=environment,
-                                        preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-        self.hello = self.ask(":hello")
-
-    def ask(self, request):
-        print(request, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            return {"error": f"{self.name} ended"}
-        return json.loads(line)
-
-    def close(self):
-        try:
-            self.ask(":quit")
-        except (BrokenPipeError, ValueError):
-            pass
-        self.process.wait(timeout=20)
-
-
-def torch_environment():
-    """The private environment of the peer, made at first use; None and the reason if it cannot be had."""
-    folder = pathlib.Path(os.environ.get("ETUDE_BENCH_TORCH", ROOT / "build" / "bench" / "torch"))
-    python = folder / "bin" / "python"
-    if not python.exists():
-        print("==> installing the peer (PyTorch) into", folder, file=sys.stderr)
-        made = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            return None, {}, "python3-venv is missing"
-        pip = [python, "-m", "pip", "install", "-q", "--no-deps", *TORCH_PACKAGES]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return None, {}, "pip: " + (done.stderr.strip().splitlines() or ["failed"])[-1]
-    libraries = [str(p) for p in folder.glob("lib/python3*/site-packages/nvidia/*/lib")]
-    libraries += [str(p) for p in pathlib.Path("/usr/local").glob("cuda*/lib64")]
-    environment = {"LD_LIBRARY_PATH": ":".join(libraries)}
-    trial = subprocess.run([python, "-c", "import torch"], capture_output=True, text=True, check=False,
-                           env=dict(os.environ, **environment))
-    if trial.returncode != 0:
-        return None, {}, "import torch: " + trial.stderr.strip().splitlines()[-1]
-    return python, environment, ""
-
-
-def workers(args):
-    systems = [Worker("etude", [args.program, "--serve"], args.threads)]
-    skipped = {}
-    if not args.no_peers:
-        python, environment, reason = torch_environment()
-        if python:
-            command = [python, HERE / "workloads" / "torch" / "worker.py"]
-            systems.append(Worker("torch", command, args.threads, environment))
-        else:
-            skipped["torch"] = reason
-    return systems, skipped
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def measure(systems, name, rounds, budget_ms):
     results = {}
     for system in systems:
+        if name not in system.workloads:
+            continue
         reply = system.ask(f"{name} mode=eager setup=1")
         if "checksum" not in reply:
             results[system.name] = reply
-    samples = {s.name: [] for s in systems if s.name not in results}
+    samples = {s.name: [] for s in systems if name in s.workloads and s.name not in results}
     for _ in range(rounds):
         for system in systems:
             if system.name in samples:
@@ -112,22 +45,44 @@ def measure(systems, name, rounds, budget_ms):
     return results
 
 
-def human(seconds):
-    for unit, scale in (("s", 1), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
-        if seconds >= scale or unit == "ns":
-            return f"{seconds / scale:.3g} {unit}"
+def disagreement(results):
+    """Which peer's check values differ from ours; workloads without published values compare by these."""
+    ours = results.get("etude", {}).get("checksum", [])
+    for system, found in results.items():
+        theirs = found.get("checksum", [])
+        if any(abs(a - b) > 1e-2 * max(abs(a), abs(b), 1e-3) for a, b in zip(ours, theirs)):
+            return f"{system} computes something else: {theirs} beside {ours}"
+    return None
 
 
 def cell(result):
+    if result is None:
+        return ""
     if "median" not in result:
         return result.get("skip") or result.get("error") or "-"
-    return human(result["median"])
+    return report.human(result["median"])
 
 
 def machine():
     model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     return {"cpu": model or platform.processor(), "cpus": len(os.sched_getaffinity(0)),
             "time": time.strftime("%Y-%m-%d"), "kernel": platform.release()}
+
+
+def run_workloads(systems, chosen, args):
+    others = [s.name for s in systems[1:]]
+    print(f"{'workload':18}" + "".join(f"{s.name:>12}" for s in systems) + "".join(f"{'/ ' + o:>12}" for o in others))
+    results, failed = {}, False
+    for name in chosen:
+        found = results[name] = measure(systems, name, args.rounds, args.ms)
+        ratios = [report.ratio(found, o) for o in others]
+        print(f"{name:18}" + "".join(f"{cell(found.get(s.name)):>12}" for s in systems)
+              + "".join(f"{r:12.2f}" if r else " " * 12 for r in ratios), flush=True)
+        wrong = disagreement(found)
+        if wrong:
+            print(f"  {wrong}")
+        failed = failed or bool(wrong) or "error" in found.get("etude", {})
+    return results, failed
 
 
 def main():
@@ -139,30 +94,27 @@ def main():
     parser.add_argument("--ms", type=int, default=60)
     parser.add_argument("--no-peers", action="store_true")
     args = parser.parse_args()
-    systems, skipped = workers(args)
-    chosen = [n for n in ORDER if not args.names or any(n.startswith(p) for p in args.names)]
+    systems, skipped = peers.start(args.program, args.threads, not args.no_peers)
+    chosen = [n for n in systems[0].workloads if not args.names or any(n.startswith(p) for p in args.names)]
+    probes = systems[0].ask(":probes")
     print(f"{machine()['cpu']}, {args.threads} thread(s); medians of {args.rounds} interleaved rounds")
+    print(f"probes: {probes['gflops']:.0f} GFLOP/s, copy {probes['copy_gb']:.1f} GB/s")
     for name, reason in skipped.items():
         print(f"{name}: skipped: {reason}")
-    print(f"{'workload':20}" + "".join(f"{s.name:>14}" for s in systems) + "         ratio  (torch / etude)")
-    results, failed = {}, False
-    for name in chosen:
-        results[name] = measure(systems, name, args.rounds, args.ms)
-        ours, peer = results[name].get("etude", {}), results[name].get("torch", {})
-        ratio = f"{peer['median'] / ours['median']:10.2f}" if "median" in ours and "median" in peer else " " * 10
-        failed = failed or "error" in ours
-        print(f"{name:20}" + "".join(f"{cell(results[name][s.name]):>14}" for s in systems) + "    " + ratio, flush=True)
+    results, failed = run_workloads(systems, chosen, args)
     for system in systems:
         system.close()
     wanted = [n for n in costs.ENTRIES
               if (n in args.names if args.names else n != "build_library" and args.threads == 1)]
-    before = costs.print_costs(wanted, human)
+    before = costs.print_costs(wanted, report.human)
     failed = failed or any(isinstance(cost, str) for cost in before.values())
-    out = ROOT / "build" / "bench" / "results.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "threads": args.threads, "skipped": skipped,
-                               "versions": {s.name: s.hello.get("version") for s in systems},
-                               "results": results, "costs": before}, indent=1) + "\n")
+    record = {"machine": machine(), "probes": probes, "threads": args.threads, "skipped": skipped,
+              "versions": {s.name: s.hello.get("version") for s in systems}, "results": results, "costs": before}
+    out = ROOT / "build" / "bench"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "results.json").write_text(json.dumps(record, indent=1) + "\n")
+    report.write(out, record)
+    print(f"written: {out}/README.md")
     sys.exit(1 if failed else 0)
 
 

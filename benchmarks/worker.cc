@@ -12,10 +12,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/probes.h"
+
 namespace etude::bench {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // workloads keep their order
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -58,6 +60,9 @@ class Server {
     if (name == ":rss") {
       return {
           {"rss_kb", status_kb("VmRSS")}, {"peak_kb", status_kb("VmHWM")}, {"start_kb", start_kb_}};
+    }
+    if (name == ":probes") {
+      return {{"gflops", probe_gflops()}, {"copy_gb", probe_copy_gb()}};
     }
     if (name == ":drop") {
       ready_.clear();

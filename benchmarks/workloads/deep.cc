@@ -113,7 +113,7 @@ struct TransformerBlock {
     const std::vector<Tensor> parts = split(matmul(x, qkv) + bqkv, 3, {.axis = -1});
     const Tensor q = heads_of(parts[0]), k = heads_of(parts[1]), v = heads_of(parts[2]);
     const double scale = 1 / std::sqrt(static_cast<double>(kWidth / kHeads));
-    const Tensor p = nn::softmax(matmul(q, k, {.transpose_y = true}) * scale);
+    const Tensor p = nn::softmax(matmul(q * scale, k, {.transpose_y = true}));
     return reshape(permute_dims(matmul(p, v), {0, 2, 1, 3}), {kBatch, kTime, kWidth});
   }
   Tensor operator()(const Tensor& x) const {
