@@ -24,7 +24,8 @@ constexpr int64_t kMostPartials = 32;        // sums of a filter gradient,
 constexpr int64_t kPartialFloats = 1 << 18;  // which all together should stay in the second cache
 constexpr int64_t kLeastDepth = 256;         // of the products of a filter gradient
 
-constexpr int64_t kLeastRows = 4;  // of a block: its rows of padding are copied with it
+constexpr int64_t kNearFloats = 4096;  // of a filter that stays in the first cache with the image
+constexpr int64_t kLeastRows = 8;      // of a block: its rows of padding are copied with it
 
 enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves, kPanels };
 
@@ -50,10 +51,10 @@ struct Correlation {
 // How a filter that is packed is read: panel after panel, each [kh kw c, 32].
 void set_panels(Correlation& c) {
   c.packs = c.p.groups == 1 && c.p.o > kPackedColumns;
+  if (c.p.filter() > kNearFloats) c.product.reads = TileReads::kAhead;
   if (!c.packs) return;
   for (int64_t& offset : c.b_offset) offset = offset / c.p.o * kPackedColumns;
   c.product.b_depth = kPackedColumns;
-  c.product.reads = TileReads::kAhead;
 }
 
 // Rows of one filter row, or pixel by pixel where they are not adjacent, are one segment each.
@@ -220,6 +221,7 @@ void add_filter_gradient(const ConvParams& q, float* sum, const float* window, c
   TileProduct t;
   t.depth = p.ow;
   t.segments = count;
+  t.reads = TileReads::kAhead;
   if (q.turned) {
     t.rows = p.o;
     t.columns = t.out_row = t.start_row = c.product.depth;
