@@ -15,6 +15,7 @@
 #include "etude/io/checkpoint.h"
 #include "etude/io/checkpoints.h"
 #include "etude/io/dlpack.h"
+#include "etude/io/json.h"
 #include "etude/io/safetensors.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/convolution.h"

@@ -93,6 +93,7 @@ Columns join(const StandardizeParams& p, const std::vector<C>& parts, int64_t ki
     rows += more;
   }
   for (double& v : all.variance) v /= rows;
+  if (rows == 0) all.mean = all.variance;  // NaN, as the mean of nothing is
   if (kinds == 2) return all;
   all.sum.assign(n, 0), all.product.assign(n, 0);
   for (int64_t c = 0; c < p.chunks; ++c) {
