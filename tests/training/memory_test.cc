@@ -84,7 +84,8 @@ Peak peak_of_training(Optimizer optimizer, int64_t batch) {
 TEST(Memory, OfATrainingStep) {
   constexpr int64_t kBatch = 4;
   constexpr int64_t kActivations = 4 * 4 * kBatch * kWide * 4;  // four of each of the four layers
-  constexpr int64_t kCode = 8 << 20;       // pages of libraries, stacks, primitives of oneDNN
+  [[maybe_unused]] constexpr int64_t kCode =
+      8 << 20;                             // pages of libraries, stacks, primitives of oneDNN
   peak_of_training(optim::SGD(), kBatch);  // what is made once per process
   const Peak sgd = peak_of_training(optim::SGD({.lr = 0.01}), kBatch);
   EXPECT_LE(sgd.counted, 1.05 * 2 * kModelBytes + kActivations);
