@@ -60,7 +60,7 @@ class Profile {
 };
 
 // While alive, the ops of this thread are recorded, by the innermost scope alone. Calls then take
-// about a microsecond more. Without a scope nothing is measured and nothing is lost: the check is
+// about 230 ns more. Without a scope nothing is measured and nothing is lost: the check is
 // part of the one that finds contexts. confined to the thread that made it.
 class ProfileScope {
  public:
