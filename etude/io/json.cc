@@ -184,7 +184,8 @@ Tensor from_json(std::string_view text) {
 
 std::string describe(const Tensor& x) {
   ETUDE_REQUIRE(x.has_value(), "describe: the tensor is absent");
-  double low = INFINITY, high = -INFINITY, mean = 0, squares = 0;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double low = kInfinity, high = -kInfinity, mean = 0, squares = 0;
   std::int64_t finite = 0;
   visit_dtype(x.dtype(), [&]<class T>() {
     for (const T& element : x.data<T>()) {

@@ -236,6 +236,7 @@ std::vector<ProfileEntry> Profile::entries() const {
     }
   }
   std::vector<ProfileEntry> out;
+  out.reserve(sums.size());
   for (auto& [key, sum] : sums) out.push_back(sum);
   std::stable_sort(out.begin(), out.end(), [](const ProfileEntry& a, const ProfileEntry& b) {
     return a.own_seconds > b.own_seconds;
