@@ -15,9 +15,9 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A parameter of the sizes that x has on `axes`, shaped to broadcast to x.
-Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
-             const std::vector<int>& axes) {
+// The shape in which a parameter of the sizes that x has on `axes` broadcasts to x.
+Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
+                  const std::vector<int>& axes) {
   Shape own, wide(std::vector<int64_t>(static_cast<std::size_t>(x.rank()), 1));
   for (const int axis : axes) {
     own.push_back(x.shape()[axis]);
@@ -26,7 +26,12 @@ Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
   ETUDE_REQUIRE(parameter.shape() == own,
                 "operand '{}' has shape {}, but x of shape {} needs {} of shape {}", name,
                 parameter.shape().to_string(), x.shape().to_string(), name, own.to_string());
-  return reshaped(parameter, wide);
+  return wide;
+}
+
+Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
+             const std::vector<int>& axes) {
+  return reshaped(parameter, shape_along(parameter, name, x, axes));
 }
 
 Values lower_batch(Operands in, const Attrs& attrs) {
@@ -79,8 +84,8 @@ Values lower_batch_standardize(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
   const int axis = normalize_axis(attrs.integer("axis"), x.rank());
   const double epsilon = attrs.real("epsilon");
-  static_cast<void>(along(in[1], "offset", x, {axis}));
-  static_cast<void>(along(in[2], "scale", x, {axis}));
+  shape_along(in[1], "offset", x, {axis});
+  shape_along(in[2], "scale", x, {axis});
   if (axis == x.rank() - 1) {
     const int64_t n = x.shape()[axis];
     const int64_t rows = reduced_shape(x.shape(), {axis}, false).count();

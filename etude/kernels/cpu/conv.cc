@@ -109,22 +109,21 @@ void pad_rows(const Correlation& c, float* to, const float* image, int64_t first
   }
 }
 
-// Whole images, padded one after the other where they need it.
-const float* padded_images(const Correlation& c, const float* x, int64_t images) {
-  if (!c.copies) return x;
-  const int64_t rows = c.rows_read(c.p.oh), size = rows * c.row_step();
+// The part of an image that results [row, row + count) read: where it begins. The same of the
+// images behind it follows, at the step of image_step().
+const float* window_rows(const Correlation& c, const float* image, int64_t row, int64_t count,
+                         int64_t images = 1) {
+  if (!c.copies) return image + row * c.p.sh * c.row_step();
+  const int64_t rows = c.rows_read(count), size = rows * c.row_step();
   float* padded = thread_scratch<float, kPadded>(images * size);
-  for (int64_t i = 0; i < images; ++i) pad_rows(c, padded + i * size, x + i * c.p.image(), 0, rows);
+  for (int64_t i = 0; i < images; ++i) {
+    pad_rows(c, padded + i * size, image + i * c.p.image(), row * c.p.sh, rows);
+  }
   return padded;
 }
-
-// The part of one image that results [row, row + count) read: where it begins.
-const float* window_rows(const Correlation& c, const float* image, int64_t row, int64_t count) {
-  if (!c.copies) return image + row * c.p.sh * c.row_step();
-  const int64_t rows = c.rows_read(count);
-  float* padded = thread_scratch<float, kPadded>(rows * c.row_step());
-  pad_rows(c, padded, image, row * c.p.sh, rows);
-  return padded;
+// Of whole images.
+int64_t image_step(const Correlation& c) {
+  return c.copies ? c.rows_read(c.p.oh) * c.row_step() : c.p.image();
 }
 
 void correlate_block(const Correlation& c, float* out, const float* image, const float* filter,
@@ -133,20 +132,14 @@ void correlate_block(const Correlation& c, float* out, const float* image, const
   const float* window = window_rows(c, image, row, count);
   TileProduct t = c.product;
   const int64_t depth = p.kh * p.kw * p.c;
-  for (int64_t j = 0; c.packs && j < p.o; j += kPackedColumns) {
-    t.columns = std::min(kPackedColumns, p.o - j);
-    t.start = bias != nullptr ? bias + j : nullptr;
+  const int64_t width = c.packs ? kPackedColumns : p.group_outputs();
+  for (int64_t o = 0; o < p.o; o += width) {
+    t.columns = std::min(width, p.o - o);
+    t.start = bias != nullptr ? bias + o : nullptr;
+    const int64_t input = o / p.group_outputs() * p.group_inputs();
     for (int64_t r = 0; r < count; ++r) {
-      tile_product(t, out + (row + r) * p.ow * p.o + j, window + r * p.sh * c.row_step(),
-                   filter + j * depth);
-    }
-  }
-  for (int64_t r = 0; !c.packs && r < count; ++r) {
-    for (int64_t g = 0; g < p.groups; ++g) {
-      const int64_t o = g * p.group_outputs();
-      t.start = bias != nullptr ? bias + o : nullptr;
-      tile_product(t, out + (row + r) * p.ow * p.o + o,
-                   window + r * p.sh * c.row_step() + g * p.group_inputs(), filter + o);
+      tile_product(t, out + (row + r) * p.ow * p.o + o, window + r * p.sh * c.row_step() + input,
+                   filter + (c.packs ? o * depth : o));
     }
   }
 }
@@ -208,8 +201,8 @@ struct ConvParams : KernelParams {
   // Filter gradient: images in one product, 1 unless they are small; partial sums, and how many
   // products add to each.
   int64_t group = 1, chunks = 1, per_chunk = 1;
-  bool turned =
-      false;  // sums are [kh, o, kw c], as a row of the image is longer than one of outputs
+  // Sums are [kh, o, kw c], as a row of the image is longer than one of outputs.
+  bool turned = false;
   std::vector<int64_t> x_rows, ct_rows;
 };
 
@@ -256,8 +249,7 @@ void add_filter_gradient(const ConvParams& q, float* sum, const float* window, c
 
 // How many products a filter gradient is the sum of.
 int64_t filter_units(const ConvParams& q) {
-  const int64_t blocks = q.correlation.blocks;
-  return blocks == 1 ? (q.plan.n + q.group - 1) / q.group : q.plan.n * blocks;
+  return (q.plan.n + q.group - 1) / q.group * q.correlation.blocks;
 }
 
 void filter_gradient(const ConvParams& q, float* out, const float* x, const float* ct) {
@@ -271,16 +263,10 @@ void filter_gradient(const ConvParams& q, float* out, const float* x, const floa
     std::fill_n(sum, size, 0.0f);
     const int64_t end = std::min(units, (chunk + 1) * q.per_chunk);
     for (int64_t u = chunk * q.per_chunk; u < end; ++u) {
-      if (c.blocks == 1) {
-        const int64_t image = u * q.group, images = std::min(q.group, p.n - image);
-        add_filter_gradient(q, sum, padded_images(c, x + image * p.image(), images),
-                            ct + image * p.result(), images * p.oh);
-        continue;
-      }
-      const int64_t image = u / c.blocks, row = u % c.blocks * c.rows;
-      const int64_t count = std::min(c.rows, p.oh - row);
-      add_filter_gradient(q, sum, window_rows(c, x + image * p.image(), row, count),
-                          ct + image * p.result() + row * p.ow * p.o, count);
+      const int64_t image = u / c.blocks * q.group, row = u % c.blocks * c.rows;
+      const int64_t images = std::min(q.group, p.n - image), count = std::min(c.rows, p.oh - row);
+      add_filter_gradient(q, sum, window_rows(c, x + image * p.image(), row, count, images),
+                          ct + image * p.result() + row * p.ow * p.o, images * count);
     }
   });
   if (direct) return;
@@ -386,10 +372,9 @@ void set_filter_gradient(ConvParams& q) {
   const int64_t most = std::clamp<int64_t>(std::min(by_work, by_size), 1, kMostPartials);
   q.per_chunk = std::max<int64_t>(1, (units + most - 1) / most);
   q.chunks = std::max<int64_t>(1, (units + q.per_chunk - 1) / q.per_chunk);
-  const int64_t image = c.copies ? c.rows_read(p.oh) * c.row_step() : p.image();
   for (int64_t g = 0; g < q.group; ++g) {
     for (int64_t r = 0; r < c.rows; ++r) {
-      q.x_rows.push_back(g * image + r * p.sh * c.row_step());
+      q.x_rows.push_back(g * image_step(c) + r * p.sh * c.row_step());
       q.ct_rows.push_back(g * p.result() + r * p.ow * p.o);
     }
   }

@@ -5,6 +5,7 @@
 
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/simd/math_table.h"
+#include "etude/kernels/cpu/standardize.h"
 
 #define ISA_LANES 4
 #include "etude/kernels/cpu/simd/isa.inc"
@@ -13,6 +14,7 @@ namespace etude::internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
 #include "etude/kernels/cpu/simd/rows.inc"
+#include "etude/kernels/cpu/simd/standardize.inc"
 // clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
@@ -24,6 +26,7 @@ namespace etude::internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
 #include "etude/kernels/cpu/simd/rows.inc"
+#include "etude/kernels/cpu/simd/standardize.inc"
 // clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
@@ -34,6 +37,7 @@ namespace etude::internal::ISA_NAME {
 #include "etude/kernels/cpu/simd/math.inc"
 #include "etude/kernels/cpu/simd/reduce.inc"
 #include "etude/kernels/cpu/simd/rows.inc"
+#include "etude/kernels/cpu/simd/standardize.inc"
 // clang-format on
 }  // namespace etude::internal::ISA_NAME
 #undef ISA_LANES
@@ -113,6 +117,17 @@ const RowMath<float>& row_math<float>() {
   if (best_isa() == Isa::kAvx2) return etude::internal::avx2::kRowMath;
 #endif
   return etude::internal::portable::kRowMath;
+}
+
+template <>
+const StandardizeMath<float>& standardize_math<float>() {
+#if defined(__x86_64__)
+  using etude::internal::best_isa;
+  using etude::internal::Isa;
+  if (best_isa() == Isa::kAvx512) return etude::internal::avx512::kStandardizeMath;
+  if (best_isa() == Isa::kAvx2) return etude::internal::avx2::kStandardizeMath;
+#endif
+  return etude::internal::portable::kStandardizeMath;
 }
 
 template <>

@@ -1,46 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of standardize.h, for the instruction set of this machine.
+// The loops of standardize.h in double. Those of float are in simd/rows_simd.cc.
 #include <cmath>
 
-#include "etude/kernels/cpu/rows.h"
-#include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/kernels/cpu/standardize.h"
-
-#define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#if defined(__x86_64__)
-#define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#endif
 
 namespace etude::kernels::cpu {
 namespace {
@@ -132,17 +94,6 @@ void row_gradient(D* dx, const D* x, const D* ct, int64_t n, const D* scale, D e
 constexpr StandardizeMath<double> kDouble = {moments, apply, products, gradient, row, row_gradient};
 
 }  // namespace
-
-template <>
-const StandardizeMath<float>& standardize_math<float>() {
-#if defined(__x86_64__)
-  using etude::internal::best_isa;
-  using etude::internal::Isa;
-  if (best_isa() == Isa::kAvx512) return etude::internal::avx512::kStandardizeMath;
-  if (best_isa() == Isa::kAvx2) return etude::internal::avx2::kStandardizeMath;
-#endif
-  return etude::internal::portable::kStandardizeMath;
-}
 
 template <>
 const StandardizeMath<double>& standardize_math<double>() {
