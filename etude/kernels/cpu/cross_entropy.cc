@@ -12,6 +12,7 @@
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/floating.h"
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/scratch.h"
 
@@ -158,16 +159,8 @@ void prepare(const PrepareCall& call, bool has_grad) {
   p->smoothing = call.attrs.real("label_smoothing");
   if (call.attrs.has("ignore_index")) p->ignored = call.attrs.integer("ignore_index");
   p->has_grad = has_grad;
-  switch (call.dtype(0)) {
-    case kFloat16:
-      return call.set(for_labels<Float16>(call.dtype(1)), p);
-    case kBFloat16:
-      return call.set(for_labels<BFloat16>(call.dtype(1)), p);
-    case kFloat64:
-      return call.set(for_labels<double>(call.dtype(1)), p);
-    default:
-      return call.set(for_labels<float>(call.dtype(1)), p);
-  }
+  visit_floating(call.dtype(0),
+                 [&]<class T, class>() { call.set(for_labels<T>(call.dtype(1)), p); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/floating.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {
@@ -167,16 +168,8 @@ template <template <class> class Draw>
 void prepare_draw(const PrepareCall& call) {
   auto p = etude::internal::make_ref<RandomParams>();
   p->count = call.out.results[0]->count();
-  switch (call.out.results[0]->dtype()) {
-    case kFloat16:
-      return call.set(run_draw<Draw, Float16>, p);
-    case kBFloat16:
-      return call.set(run_draw<Draw, BFloat16>, p);
-    case kFloat64:
-      return call.set(run_draw<Draw, double>, p);
-    default:
-      return call.set(run_draw<Draw, float>, p);
-  }
+  visit_floating(call.out.results[0]->dtype(),
+                 [&]<class T, class>() { call.set(run_draw<Draw, T>, p); });
 }
 
 // floor(u range / 2^64) for 64 random bits u: each number is as likely as any other but for one

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/floating.h"
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/scratch.h"
 
@@ -152,31 +153,13 @@ etude::internal::RefPtr<RowsParams> rows_along(const Shape& shape, int axis) {
 void prepare_softmax_gradient(const PrepareCall& call, int axis) {
   const auto p = rows_along(call.shape(0), axis);
   call.out.in_place |= 3;
-  switch (call.dtype(0)) {
-    case kFloat16:
-      return call.set(run_gradient<Float16, float>, p);
-    case kBFloat16:
-      return call.set(run_gradient<BFloat16, float>, p);
-    case kFloat64:
-      return call.set(run_gradient<double, double>, p);
-    default:
-      return call.set(run_gradient<float, float>, p);
-  }
+  visit_floating(call.dtype(0), [&]<class T, class C>() { call.set(run_gradient<T, C>, p); });
 }
 
 void prepare_rows(const PrepareCall& call, RowFn fn, int axis) {
   const auto p = rows_along(call.shape(0), axis);
   p->fn = fn;
-  switch (call.dtype(0)) {
-    case kFloat16:
-      return call.set(run_rows<Float16, float>, p);
-    case kBFloat16:
-      return call.set(run_rows<BFloat16, float>, p);
-    case kFloat64:
-      return call.set(run_rows<double, double>, p);
-    default:
-      return call.set(run_rows<float, float>, p);
-  }
+  visit_floating(call.dtype(0), [&]<class T, class C>() { call.set(run_rows<T, C>, p); });
 }
 
 }  // namespace etude::kernels::cpu

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/floating.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 
 namespace etude::kernels::cpu {
@@ -248,16 +249,8 @@ void prepare(const PrepareCall& call, bool backward) {
   p->chunk_rows = std::max(rows, kLeastRows);
   p->chunks = (p->rows + p->chunk_rows - 1) / p->chunk_rows;
   const bool columns = call.attrs.flag("columns");
-  switch (call.dtype(0)) {
-    case kFloat16:
-      return call.set(choose<Float16, float>(columns, backward), p);
-    case kBFloat16:
-      return call.set(choose<BFloat16, float>(columns, backward), p);
-    case kFloat64:
-      return call.set(choose<double, double>(columns, backward), p);
-    default:
-      return call.set(choose<float, float>(columns, backward), p);
-  }
+  visit_floating(call.dtype(0),
+                 [&]<class T, class C>() { call.set(choose<T, C>(columns, backward), p); });
 }
 
 }  // namespace
