@@ -1487,7 +1487,9 @@ struct Conv2dOptions {
 };
 // Convolution of x [n, height, width, channels] with filter [height, width, channels / groups,
 // outputs], plus bias [outputs]. padding is "valid", "same" or explicit_padding {top, bottom, left,
-// right}; strides and dilations are one number or two.
+// right}; strides and dilations are one number or two. float32 filters of 3 by 3 with 16 channels
+// and more may be computed by Winograd's filtering, by four pixels at a time: one that is not
+// finite then makes its neighbours so.
 inline Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options = {}) {
   static const Op& op = internal::op("conv2d");
   const Arg bias_arg(options.bias, x.where());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of small networks: forward, gradients of all parameters, plain SGD. Models are
-// plain structs; the check is the losses of the first three steps.
+// Training steps of small networks: forward, gradients of all parameters, plain SGD; and an epoch
+// of a whole program. Models are plain structs; the check is the losses of the first three steps.
 #include <array>
 
 #include "benchmarks/workloads/training.h"
+#include "etude/data/epochs.h"
 #include "etude/ops.h"
+#include "etude/optim/adam.h"
 
 namespace etude::bench {
 namespace {
@@ -43,6 +45,37 @@ struct LeNet {
   }
 };
 
+// Batches taken from all images in memory, and Adam: a tenth of an epoch is timed.
+class Epoch final : public Instance {
+ public:
+  static constexpr int64_t kImages = 60000, kBatch = 128, kTimed = 47;
+  static constexpr double kUnits = static_cast<double>(kTimed * kBatch) / kImages;
+
+  std::vector<double> check() override {
+    std::vector<double> losses;
+    for (int i = 0; i < 3; ++i) losses.push_back(step().item<double>());
+    return losses;
+  }
+  void run() override {
+    for (int64_t i = 0; i < kTimed; ++i) keep(step());
+  }
+
+ private:
+  Tensor step() {
+    const data::Samples batch = batches_.next();
+    const auto [loss, grads] = value_with_gradient(
+        [&](const LeNet& m) { return nn::softmax_cross_entropy(m(batch.inputs), batch.labels); },
+        model_);
+    adam_.update(model_, grads);
+    return loss;
+  }
+
+  data::Epochs<data::Samples> batches_{{hashed(6, {kImages, 28, 28, 1}), labels(kImages)},
+                                       {.batch = kBatch, .shuffle = false}};
+  LeNet model_;
+  optim::Adam adam_{{.lr = 1e-3}};
+};
+
 template <class Model>
 std::unique_ptr<Instance> classification(const Tensor& x) {
   return training(Model{}, kRate, [x, y = labels(x.shape()[0])](const Model& m) {
@@ -70,6 +103,7 @@ std::vector<Workload> network_workloads() {
       {.name = "lenet_b128",
        .expected = {2.301838, 2.301542, 2.301272},
        .make = [=] { return lenet(128); }},
+      {.name = "epoch", .units = Epoch::kUnits, .make = [] { return std::make_unique<Epoch>(); }},
   };
 }
 

@@ -13,7 +13,7 @@ namespace etude::bench {
 // All workloads, by family.
 std::vector<Workload> small_workloads();    // add_*, tape*, matmul_many_*, scan
 std::vector<Workload> dynamic_workloads();  // l2hmc_*, rnn_fb
-std::vector<Workload> network_workloads();  // mlp_*, lenet_*
+std::vector<Workload> network_workloads();  // mlp_*, lenet_*, epoch
 std::vector<Workload> deep_workloads();     // resnet56_*, transformer
 std::vector<Workload> array_workloads();    // ew_*
 std::vector<Workload> product_workloads();  // gemm_*, conv3x3_*

@@ -284,7 +284,9 @@ void define_convolution(Registry& r) {
              "groups, outputs], "
              "plus bias [outputs]. padding is \"valid\", \"same\" or explicit_padding {top, "
              "bottom, left, right}; "
-             "strides and dilations are one number or two.",
+             "strides and dilations are one number or two. float32 filters of 3 by 3 with 16 "
+             "channels and more may be computed by Winograd's filtering, by four pixels at a time: "
+             "one that is not finite then makes its neighbours so.",
       .operands = {"x", "filter", "bias?"},
       .attrs = {{"strides", std::vector<int64_t>{1}},
                 {"padding", "valid"},

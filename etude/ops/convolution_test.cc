@@ -40,7 +40,11 @@ std::vector<Case> cases() {
       {2, 9, 9, 64, 3, 3, 64, 1, 2, 2, 1, 1, 1, 0, 1, 0},
       {21, 4, 4, 17, 3, 3, 13, 1, 1, 1, 1, 1, 1, 1, 1, 1},  // several images in one product
       {11, 5, 5, 20, 3, 3, 70, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-      {3, 14, 14, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+      {3, 14, 14, 16, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1},  // by Winograd's filtering
+      {4, 9, 12, 19, 3, 3, 35, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+      {5, 8, 7, 33, 3, 3, 18, 1, 1, 1, 1, 1, 3, 0, 1, 4},
+      {2, 5, 40, 16, 3, 3, 70, 1, 1, 1, 1, 1, 2, 2, 0, 1},
+      {2, 8, 8, 130, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1},
   };
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {
@@ -193,9 +197,9 @@ TEST(Conv2d, IntegersWrapAndHalvesRoundOnce) {
   EXPECT_EQ(nn::conv2d(half, ones).item<float>(), 1 + 2.0f / 1024);
 }
 
-TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
-  const Tensor x(random_values<float>(24 * 28 * 28 * 3, 1), {24, 28, 28, 3});
-  const Tensor filter(random_values<float>(5 * 5 * 3 * 16, 2), {5, 5, 3, 16});
+void expect_same_bits_on_all_threads(const Shape& image, const Shape& window) {
+  const Tensor x(random_values<float>(image.count(), 1), image);
+  const Tensor filter(random_values<float>(window.count(), 2), window);
   std::vector<Tensor> first;
   for (const int threads : {1, 2, 7}) {
     set_thread_count(threads);
@@ -214,6 +218,42 @@ TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
       EXPECT_TRUE(same_value(got[i], first[i])) << threads << " " << i;
   }
   set_thread_count(0);
+}
+
+TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
+  expect_same_bits_on_all_threads({24, 28, 28, 3}, {5, 5, 3, 16});
+  expect_same_bits_on_all_threads({17, 15, 18, 24}, {3, 3, 24, 40});
+}
+
+TEST(Conv2d, BitsDoNotDependOnTheBatch) {
+  for (const int64_t side : {6, 8, 16}) {
+    const Tensor x(random_values<float>(7 * side * side * 16, 1), {7, side, side, 16});
+    const Tensor filter(random_values<float>(3 * 3 * 16 * 48, 2), {3, 3, 16, 48});
+    const Tensor all = nn::conv2d(x, filter, {.padding = "same"});
+    for (int64_t i = 0; i < 7; ++i) {
+      const Tensor one = nn::conv2d(x.at(slice(i, i + 1)), filter, {.padding = "same"});
+      EXPECT_TRUE(same_value(one, all.at(slice(i, i + 1)))) << side << " " << i;
+    }
+  }
+}
+
+// The transforms of 3 by 3 filters must not lose accuracy: errors stay within a few roundings of
+// the sum of absolute terms, as those of a direct sum.
+TEST(Conv2d, ThreeByThreeIsAsAccurateAsDirectSums) {
+  const Case k{2, 12, 12, 64, 3, 3, 64, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const Data d = reference(k);
+  Data absolute;
+  absolute.y.resize(d.y.size());
+  for_each_term(k, [&](int64_t i, int64_t f, int64_t j) {
+    absolute.y[static_cast<std::size_t>(j)] +=
+        std::abs(d.x[static_cast<std::size_t>(i)] * d.filter[static_cast<std::size_t>(f)]);
+  });
+  const Tensor x = astype(Tensor(d.x, k.x()), kFloat32),
+               filter = astype(Tensor(d.filter, k.filter()), kFloat32);
+  const std::vector<float> y = nn::conv2d(x, filter, k.options()).to_vector<float>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_NEAR(y[i], d.y[i], 2e-7 * absolute.y[i]) << "element " << i;
+  }
 }
 
 }  // namespace

@@ -214,6 +214,35 @@ class Lenet(Training):
         return F.cross_entropy(h, self.y)
 
 
+class Epoch(Lenet):
+    """Batches taken from all images in memory, and Adam: a tenth of an epoch is timed."""
+    images, batch, timed = 60000, 128, 47
+    units = timed * batch / images
+
+    def __init__(self):
+        super().__init__(self.batch)
+        x = hashed(6, (self.images, 28, 28, 1)).permute(0, 3, 1, 2)
+        self.inputs, self.labels = x.contiguous(memory_format=torch.channels_last), labels(self.images)
+        self.adam, self.at = torch.optim.Adam(self.parameters, lr=1e-3), 0
+
+    def step(self):
+        self.at = 0 if self.at + self.batch > self.images else self.at
+        rows = slice(self.at, self.at + self.batch)
+        self.x, self.y, self.at = self.inputs[rows], self.labels[rows], rows.stop
+        self.adam.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        self.adam.step()
+        return loss
+
+    def run(self):
+        for _ in range(self.timed):
+            self.step()
+
+    def check(self):
+        return [float(self.step()) for _ in range(3)]
+
+
 class L2hmc(Training):
     """Ten leapfrog steps of n chains, steered by two networks of 14 arrays."""
     rate = 1e-5
@@ -405,7 +434,7 @@ class Gemm:
 
 WORKLOADS = {"add_2x2": Add, "add_chain_2x2": AddChain, "tape_add_2x2": TapeAdd, "tape100_2x2": Tape100,
              "tape100_scalar": lambda: Tape100(scalar=True), "scan": Scan, "rnn_fb": Rnn, "transformer": Transformer,
-             "conv3x3_fwd": lambda: Conv3x3(False), "conv3x3_fb": lambda: Conv3x3(True)}
+             "epoch": Epoch, "conv3x3_fwd": lambda: Conv3x3(False), "conv3x3_fb": lambda: Conv3x3(True)}
 WORKLOADS |= {f"l2hmc_{n}": (lambda n=n: L2hmc(n)) for n in (10, 200)}
 WORKLOADS |= {f"resnet56_b{b}": (lambda b=b: ResNet56(b)) for b in (32, 128)}
 WORKLOADS |= {f"ew_{name}": (lambda n=n: Elementwise(n)) for name, n in

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // float32 convolutions as products over overlapping views: the pixels under one row of the filter
 // are adjacent in memory, so a row of results is a product whose left operand is the image itself,
-// with a step of one stride from row to row. Nothing is copied but images that need padding.
+// with a step of one stride from row to row. Nothing is copied but images that need padding. The
+// shapes of winograd.h go there.
 #include "etude/kernels/cpu/conv.h"
 
 #include <algorithm>
@@ -12,18 +13,15 @@
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/packed_product.h"
+#include "etude/kernels/cpu/partial_sums.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
+#include "etude/kernels/cpu/winograd.h"
 
 namespace etude::kernels::cpu {
 namespace {
 
-constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
-constexpr double kChunkFlops = 2e6;
-constexpr int64_t kMostPartials = 32;        // sums of a filter gradient,
-constexpr int64_t kPartialFloats = 1 << 18;  // which all together should stay in the second cache
-constexpr int64_t kLeastDepth = 256;         // of the products of a filter gradient
-
+constexpr int64_t kLeastDepth = 256;   // of the products of a filter gradient
 constexpr int64_t kNearFloats = 4096;  // of a filter that stays in the first cache with the image
 constexpr int64_t kLeastRows = 8;      // of a block: its rows of padding are copied with it
 
@@ -197,6 +195,7 @@ struct ConvParams : KernelParams {
   ConvPlan plan;
   DType dtype = kFloat32;
   ConvPass pass = ConvPass::kForward;
+  bool winograd = false;
   Correlation correlation;  // forward, input gradient
   // Filter gradient: images in one product, 1 unless they are small; partial sums, and how many
   // products add to each.
@@ -270,10 +269,7 @@ void filter_gradient(const ConvParams& q, float* out, const float* x, const floa
     }
   });
   if (direct) return;
-  for (int64_t chunk = 1; chunk < q.chunks; ++chunk) {
-    const float* sum = partials + chunk * size;
-    for (int64_t i = 0; i < size; ++i) partials[i] += sum[i];
-  }
+  add_partials(partials, q.chunks, size);
   if (!q.turned) {
     std::copy_n(partials, size, out);
     return;
@@ -305,12 +301,17 @@ void run_float32(const ConvParams& q, float* out, const float* a, const float* b
     for (int64_t i = 0, n = result_count(q); i < n; ++i) out[i] = biased ? bias[i % p.o] : 0.0f;
     return;
   }
-  if (q.pass == ConvPass::kFilterGradient) return filter_gradient(q, out, a, b);
-  if (q.pass == ConvPass::kForward) return correlate(q.correlation, out, a, b, bias);
-  if (by_columns(p)) return conv2d_input_columns(p, out, a, b);
-  float* turned = thread_scratch<float, kFlipped>(p.filter());
-  turn_filter(p, turned, b);
-  correlate(q.correlation, out, a, turned, nullptr);
+  if (q.pass == ConvPass::kFilterGradient) {
+    return q.winograd ? winograd_filter_gradient(p, out, a, b) : filter_gradient(q, out, a, b);
+  }
+  if (q.pass == ConvPass::kInputGradient) {
+    if (by_columns(p)) return conv2d_input_columns(p, out, a, b);
+    float* turned = thread_scratch<float, kFlipped>(p.filter());
+    turn_filter(p, turned, b);
+    b = turned;
+  }
+  if (q.winograd) return winograd_correlate(q.correlation.p, out, a, b, bias);
+  correlate(q.correlation, out, a, b, bias);
 }
 
 // Elements of the operands of a pass.
@@ -367,9 +368,7 @@ void set_filter_gradient(ConvParams& q) {
   q.turned = p.o <= 16 && p.groups == 1 && c.product.segments == p.kh && p.kw * p.c > 16;
   if (c.blocks == 1) q.group = std::clamp<int64_t>(kLeastDepth / (p.oh * p.ow), 1, p.n);
   const int64_t units = filter_units(q);
-  const auto by_work = static_cast<int64_t>(c.flops() * static_cast<double>(p.n) / kChunkFlops);
-  const int64_t by_size = std::max<int64_t>(4, kPartialFloats / p.filter());
-  const int64_t most = std::clamp<int64_t>(std::min(by_work, by_size), 1, kMostPartials);
+  const int64_t most = most_partials(c.flops() * static_cast<double>(p.n), p.filter());
   q.per_chunk = std::max<int64_t>(1, (units + most - 1) / most);
   q.chunks = std::max<int64_t>(1, (units + q.per_chunk - 1) / q.per_chunk);
   for (int64_t g = 0; g < q.group; ++g) {
@@ -388,7 +387,8 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
   Correlation& c = q->correlation;
   c.p = plan;
   if (pass == ConvPass::kInputGradient) c.p = gradient_plan(plan);
-  if (c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
+  q->winograd = has_winograd(c.p);
+  if (!q->winograd && c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
     set_geometry(c);
     set_segments(c);
     if (pass == ConvPass::kFilterGradient)

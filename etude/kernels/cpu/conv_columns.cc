@@ -12,9 +12,6 @@
 namespace etude::kernels::cpu {
 namespace {
 
-constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
-constexpr double kChunkFlops = 2e6;
-
 enum Purpose { kPadded = 30, kColumns, kTurned };
 
 struct Columns {

@@ -13,8 +13,6 @@
 namespace etude::kernels::cpu {
 namespace {
 
-constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
-constexpr double kChunkFlops = 2e6;   // 20 to 40 us
 constexpr double kSmallFlops = 2.0 * 96 * 96 * 96;
 constexpr int64_t kLong = 384;
 constexpr int64_t kManyBatches = 16;

@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kPanelRows = 12;    // the height of a tile
 constexpr int64_t kDepth = 256;       // of the panels: 12 KiB of a
 constexpr int64_t kColumns = 512;     // of b that are packed at a time: half a MiB
-constexpr double kFlopsPerUs = 50e3;  // of one thread, roughly: for the size of chunks only
 constexpr double kFloatsPerUs = 1e3;  // that are packed
 
 enum Purpose { kRowPanel = 40, kColumnPanels };
@@ -49,10 +48,19 @@ void ask_for_rows(const float* a, int64_t a_row, int64_t a_depth, int64_t begin,
   }
 }
 
+// Asks for the results of one tile while the one before it is multiplied.
+void ask_for_results(const float* out, int64_t out_row, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    __builtin_prefetch(out + i * out_row, 1);
+    __builtin_prefetch(out + i * out_row + kPackedColumns - 1, 1);
+  }
+}
+
 void multiply_rows(const PackedProduct& p, const Block& block, float* out, const float* a,
                    int64_t row, int64_t rows) {
   float* packed = thread_scratch<float, kRowPanel>(kPanelRows * kPackedDepth);
   a += row * p.a_row + block.depth_begin * p.a_depth;
+  ask_for_results(out + row * p.out_row + block.column, p.out_row, rows);
   pack_rows(packed, a, p.a_row, p.a_depth, rows, block.depth);
   TileProduct t;
   t.rows = rows;
@@ -69,6 +77,9 @@ void multiply_rows(const PackedProduct& p, const Block& block, float* out, const
                    end * block.depth / block.columns);
     }
     float* to = out + row * p.out_row + block.column + j;
+    if (j + kPackedColumns < block.columns) {
+      ask_for_results(to + kPackedColumns, p.out_row, rows);
+    }
     t.columns = std::min(kPackedColumns, block.columns - j);
     t.start = block.depth_begin > 0 ? to : nullptr;
     tile_product(t, to, packed, block.packed + j * block.depth);

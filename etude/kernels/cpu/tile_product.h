@@ -14,6 +14,11 @@ namespace etude::kernels::cpu {
 inline constexpr int64_t kPackedColumns = 32;
 inline constexpr int64_t kPackedDepth = 272;  // no power of two, or rows would share cache sets
 
+// Sizes of chunks for several threads: what one does in a microsecond, roughly, and a chunk of 20
+// to 40 us.
+inline constexpr double kFlopsPerUs = 50e3;
+inline constexpr double kChunkFlops = 2e6;
+
 // How a tile reads its operands.
 enum class TileReads : uint8_t {
   kPlain,   // both lie in the first cache
