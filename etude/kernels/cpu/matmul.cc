@@ -120,8 +120,13 @@ void run_blocks(const MatmulPlan& p, float* out, const float* x, const float* y)
   });
 }
 
-// Both sides of a result are long: any split makes oneDNN pack an operand again and again.
-bool is_long(const MatmulPlan& p) { return p.m >= kLong && p.n >= kLong; }
+// Both sides of a result are long, and any split makes oneDNN pack an operand again and again; or
+// it packs a transposed one with rows of 4 KiB, which share cache sets.
+bool is_long(const MatmulPlan& p) {
+  const int64_t least = std::min(p.m, p.n), most = std::max(p.m, p.n);
+  const bool transposed = p.transpose_x || p.transpose_y;
+  return least >= kLong || (transposed && least >= 256 && most >= 1024 && p.k >= 512);
+}
 
 void run_packed(const MatmulPlan& p, float* out, const float* x, const float* y) {
   PackedProduct g;

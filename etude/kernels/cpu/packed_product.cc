@@ -2,6 +2,7 @@
 #include "etude/kernels/cpu/packed_product.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/thread_scratch.h"
@@ -11,7 +12,6 @@ namespace etude::kernels::cpu {
 namespace {
 
 // A panel of a stays in the first cache while the panels of b come from the second.
-constexpr int64_t kPanelRows = 12;    // the height of a tile
 constexpr int64_t kDepth = 256;       // of the panels: 12 KiB of a
 constexpr int64_t kColumns = 512;     // of b that are packed at a time: half a MiB
 constexpr double kFloatsPerUs = 1e3;  // that are packed
@@ -24,27 +24,29 @@ struct Block {
   int64_t column, columns, depth_begin, depth;
 };
 
-// Rows of a, whichever way they lie, at steps that are no power of two as theirs often are.
-void pack_rows(float* to, const float* a, int64_t a_row, int64_t a_depth, int64_t rows,
-               int64_t depth) {
-  if (a_depth == 1) {
-    for (int64_t i = 0; i < rows; ++i) std::copy_n(a + i * a_row, depth, to + i * kPackedDepth);
+// Whether a column of a is adjacent in memory: then panels are [depth, rows], else [rows, depth],
+// so that packing copies runs.
+bool lies_down(const PackedProduct& p) { return p.a_depth != 1; }
+
+void pack_rows(const PackedProduct& p, float* to, const float* a, int64_t rows, int64_t depth) {
+  if (!lies_down(p)) {
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(a + i * p.a_row, depth, to + i * kPackedDepth);
     return;
   }
-  for (int64_t k = 0; k < depth; ++k) {
-    for (int64_t i = 0; i < rows; ++i) to[i * kPackedDepth + k] = a[i * a_row + k * a_depth];
+  for (int64_t k = 0; k < depth; ++k, to += kPackedRows, a += p.a_depth) {
+    if (rows == kPackedRows) {
+      std::memcpy(to, a, kPackedRows * sizeof(float));  // inline, where copy_n is a call
+      continue;
+    }
+    for (int64_t i = 0; i < rows; ++i) to[i] = a[i];
   }
 }
 
 // Asks for a part of the rows that are packed next, while others are multiplied.
-void ask_for_rows(const float* a, int64_t a_row, int64_t a_depth, int64_t begin, int64_t end) {
+void ask_for_rows(const PackedProduct& p, const float* a, int64_t begin, int64_t end) {
   constexpr int64_t kLine = 16;
-  if (a_depth != 1) {
-    for (int64_t k = begin; k < end; ++k) __builtin_prefetch(a + k * a_depth);
-    return;
-  }
   for (int64_t k = begin; k < end; k += kLine) {
-    for (int64_t i = 0; i < kPanelRows; ++i) __builtin_prefetch(a + i * a_row + k);
+    for (int64_t i = 0; i < kPackedRows; ++i) __builtin_prefetch(a + i * p.a_row + k);
   }
 }
 
@@ -58,36 +60,36 @@ void ask_for_results(const float* out, int64_t out_row, int64_t rows) {
 
 void multiply_rows(const PackedProduct& p, const Block& block, float* out, const float* a,
                    int64_t row, int64_t rows) {
-  float* packed = thread_scratch<float, kRowPanel>(kPanelRows * kPackedDepth);
+  float* packed = thread_scratch<float, kRowPanel>(kPackedRows * kPackedDepth);
   a += row * p.a_row + block.depth_begin * p.a_depth;
-  ask_for_results(out + row * p.out_row + block.column, p.out_row, rows);
-  pack_rows(packed, a, p.a_row, p.a_depth, rows, block.depth);
+  out += row * p.out_row + block.column;
+  ask_for_results(out, p.out_row, rows);
+  pack_rows(p, packed, a, rows, block.depth);
+  const bool down = lies_down(p);
   TileProduct t;
   t.rows = rows;
   t.depth = block.depth;
-  t.a_row = kPackedDepth;
+  t.a_row = down ? 1 : kPackedDepth;
+  t.a_depth = down ? kPackedRows : 1;
   t.b_depth = kPackedColumns;
   t.out_row = t.start_row = p.out_row;
-  t.reads = TileReads::kPacked;
-  const bool is_last = row + rows + kPanelRows > p.m;
+  t.reads = down ? TileReads::kPackedDown : TileReads::kPacked;
+  const bool asks = !down && row + rows + kPackedRows <= p.m;
   for (int64_t j = 0; j < block.columns; j += kPackedColumns) {
-    if (!is_last) {
-      const int64_t end = std::min(block.columns, j + kPackedColumns);
-      ask_for_rows(a + rows * p.a_row, p.a_row, p.a_depth, j * block.depth / block.columns,
+    const int64_t end = std::min(block.columns, j + kPackedColumns);
+    if (asks) {
+      ask_for_rows(p, a + rows * p.a_row, j * block.depth / block.columns,
                    end * block.depth / block.columns);
     }
-    float* to = out + row * p.out_row + block.column + j;
-    if (j + kPackedColumns < block.columns) {
-      ask_for_results(to + kPackedColumns, p.out_row, rows);
-    }
-    t.columns = std::min(kPackedColumns, block.columns - j);
-    t.start = block.depth_begin > 0 ? to : nullptr;
-    tile_product(t, to, packed, block.packed + j * block.depth);
+    if (end < block.columns) ask_for_results(out + end, p.out_row, rows);
+    t.columns = end - j;
+    t.start = block.depth_begin > 0 ? out + j : nullptr;
+    tile_product(t, out + j, packed, block.packed + j * block.depth);
   }
 }
 
 void multiply_block(const PackedProduct& p, const Block& block, float* out, const float* a) {
-  const int64_t panels = (p.m + kPanelRows - 1) / kPanelRows;
+  const int64_t panels = (p.m + kPackedRows - 1) / kPackedRows;
   const double us = 2.0 * static_cast<double>(p.m * block.columns * block.depth) / kFlopsPerUs;
   const auto at_least = static_cast<int64_t>(static_cast<double>(panels) * 30 / (us + 1));
   const int64_t per_chunk = std::clamp<int64_t>(at_least, 1, panels);
@@ -99,6 +101,45 @@ void multiply_block(const PackedProduct& p, const Block& block, float* out, cons
       multiply_rows(p, block, out, a, row, (i + 1) * p.m / panels - row);
     }
   });
+}
+
+}  // namespace
+
+namespace {
+
+// Depths [first, last) of `width` columns that lie in memory one behind the other, by squares of
+// four.
+void turn_columns(float* panel, const float* from, int64_t b_column, int64_t width, int64_t first,
+                  int64_t last) {
+  typedef float Four __attribute__((vector_size(16)));
+  int64_t i = 0;
+  for (; i + 4 <= width; i += 4) {
+    int64_t k = first;
+    for (; k + 4 <= last; k += 4) {
+      Four a, b, c, d;
+      std::memcpy(&a, from + i * b_column + k, sizeof a);
+      std::memcpy(&b, from + (i + 1) * b_column + k, sizeof b);
+      std::memcpy(&c, from + (i + 2) * b_column + k, sizeof c);
+      std::memcpy(&d, from + (i + 3) * b_column + k, sizeof d);
+      const Four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5),
+                 ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+      const Four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5),
+                 bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+      const Four rows[] = {__builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5),
+                           __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
+                           __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5),
+                           __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)};
+      for (int64_t r = 0; r < 4; ++r) {
+        std::memcpy(panel + (k + r) * kPackedColumns + i, &rows[r], sizeof rows[r]);
+      }
+    }
+    for (; k < last; ++k) {
+      for (int64_t c = i; c < i + 4; ++c) panel[k * kPackedColumns + c] = from[c * b_column + k];
+    }
+  }
+  for (; i < width; ++i) {
+    for (int64_t k = first; k < last; ++k) panel[k * kPackedColumns + i] = from[i * b_column + k];
+  }
 }
 
 }  // namespace
@@ -121,11 +162,7 @@ void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, 
       for (int64_t k = first; b_column == 1 && k < last; ++k) {
         std::copy_n(from + k * b_depth, width, panel + k * kPackedColumns);
       }
-      for (int64_t i = 0; b_column != 1 && i < width; ++i) {
-        for (int64_t k = first; k < last; ++k) {
-          panel[k * kPackedColumns + i] = from[i * b_column + k * b_depth];
-        }
-      }
+      if (b_column != 1) turn_columns(panel, from, b_column, width, first, last);
     }
   }
 }

@@ -13,6 +13,7 @@ namespace etude::kernels::cpu {
 // Steps of operands that were copied into panels.
 inline constexpr int64_t kPackedColumns = 32;
 inline constexpr int64_t kPackedDepth = 272;  // no power of two, or rows would share cache sets
+inline constexpr int64_t kPackedRows = 12;
 
 // Sizes of chunks for several threads: what one does in a microsecond, roughly, and a chunk of 20
 // to 40 us.
@@ -21,9 +22,10 @@ inline constexpr double kChunkFlops = 2e6;
 
 // How a tile reads its operands.
 enum class TileReads : uint8_t {
-  kPlain,   // both lie in the first cache
-  kAhead,   // b does not: it is asked for some steps before it is used
-  kPacked,  // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
+  kPlain,       // both lie in the first cache
+  kAhead,       // b does not: it is asked for some steps before it is used
+  kPacked,      // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
+  kPackedDown,  // so, but a_row is 1, a_depth is kPackedRows
 };
 
 // out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
