@@ -16,16 +16,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/diff/operator_arguments.h"
 #include "etude/runtime/gradient_tape.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-
-// Keeps an argument out of the derivative; the function gets the plain value.
-template <class T>
-NoDerivative<T> no_derivative(T value) {
-  return {std::move(value)};
-}
 
 namespace internal {
 
@@ -57,15 +52,6 @@ class FreshLeaves {
  private:
   GradientTape& tape_;
 };
-
-template <class T>
-const T& pass(const T& x) {
-  return x;
-}
-template <class T>
-const T& pass(const NoDerivative<T>& x) {
-  return x.value;
-}
 
 // Says at compile time which field of T has no tangent.
 template <class Owner, std::size_t index, class Field>
@@ -101,27 +87,6 @@ constexpr void require_arguments() {
   static_assert(
       ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
-}
-
-// The tangents of the differentiable ones of X...: one alone, or a tuple.
-template <class... X, class Tangents>
-auto pick_tangents(Tangents&& all) {
-  auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return std::tuple_cat([&] {
-      using T = std::tuple_element_t<I, std::remove_cvref_t<Tangents>>;
-      if constexpr (std::is_same_v<T, NoTangent>) {
-        return std::tuple<>();
-      } else {
-        return std::tuple<T>(std::get<I>(std::forward<Tangents>(all)));
-      }
-    }()...);
-  }
-  (std::index_sequence_for<X...>());
-  if constexpr (std::tuple_size_v<decltype(kept)> == 1) {
-    return std::get<0>(std::move(kept));
-  } else {
-    return kept;
-  }
 }
 
 // The name of a type as the compiler writes it.

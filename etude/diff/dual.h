@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dual numbers: a value and its derivatives along some directions, carried through arithmetic. What
+// forward mode (scalar_operators.h) calls functions with.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <ostream>
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/protocol.h"
+#include "etude/diff/scalar_math.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// A number of type T and its derivatives along n directions. Tag tells derivatives apart that are
+// taken inside of each other: numbers of two tags do not mix, but as values and derivatives of each
+// other.
+//
+// threads: thread-compatible. cost: derivatives are computed whether or not they are zero.
+template <class T, std::size_t n, class Tag>
+class Dual {
+ public:
+  using Value = T;
+
+  Dual() = default;
+  constexpr Dual(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor)
+  constexpr Dual(const T& value, const std::array<T, n>& derivatives)
+      : value_(value), derivatives_(derivatives) {}
+  template <class N>
+  requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>) constexpr Dual(N value)
+      : value_(static_cast<T>(value)) {}  // NOLINT(google-explicit-constructor)
+
+  constexpr const T& value() const { return value_; }
+  constexpr const std::array<T, n>& derivatives() const { return derivatives_; }
+
+  template <std::integral N>
+  constexpr explicit operator N() const {
+    return static_cast<N>(value_);
+  }
+  constexpr explicit operator bool() const { return value_ != T(0); }
+
+  friend constexpr Dual operator+(const Dual& a, const Dual& b) {
+    return along(a.value_ + b.value_,
+                 [&](std::size_t i) { return a.derivatives_[i] + b.derivatives_[i]; });
+  }
+  friend constexpr Dual operator-(const Dual& a, const Dual& b) {
+    return along(a.value_ - b.value_,
+                 [&](std::size_t i) { return a.derivatives_[i] - b.derivatives_[i]; });
+  }
+  friend constexpr Dual operator*(const Dual& a, const Dual& b) {
+    return along(a.value_ * b.value_, [&](std::size_t i) {
+      return a.derivatives_[i] * b.value_ + a.value_ * b.derivatives_[i];
+    });
+  }
+  friend constexpr Dual operator/(const Dual& a, const Dual& b) {
+    const T y = a.value_ / b.value_;
+    return along(
+        y, [&](std::size_t i) { return (a.derivatives_[i] - y * b.derivatives_[i]) / b.value_; });
+  }
+  friend constexpr Dual operator-(const Dual& a) {
+    return along(-a.value_, [&](std::size_t i) { return -a.derivatives_[i]; });
+  }
+  friend constexpr Dual operator+(const Dual& a) { return a; }
+
+  constexpr Dual& operator+=(const Dual& b) { return *this = *this + b; }
+  constexpr Dual& operator-=(const Dual& b) { return *this = *this - b; }
+  constexpr Dual& operator*=(const Dual& b) { return *this = *this * b; }
+  constexpr Dual& operator/=(const Dual& b) { return *this = *this / b; }
+  constexpr Dual& operator++() { return *this += Dual(T(1)); }
+  constexpr Dual& operator--() { return *this -= Dual(T(1)); }
+
+  friend constexpr bool operator==(const Dual& a, const Dual& b) { return a.value_ == b.value_; }
+  friend constexpr bool operator<(const Dual& a, const Dual& b) { return a.value_ < b.value_; }
+  friend constexpr bool operator>(const Dual& a, const Dual& b) { return a.value_ > b.value_; }
+  friend constexpr bool operator<=(const Dual& a, const Dual& b) { return a.value_ <= b.value_; }
+  friend constexpr bool operator>=(const Dual& a, const Dual& b) { return a.value_ >= b.value_; }
+
+#define ETUDE_UNARY(f, dx)                                                            \
+  friend Dual f(const Dual& at) {                                                     \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    const T& x = at.value_;                                                           \
+    const T y = f(x);                                                                 \
+    const T slope = dx;                                                               \
+    return along(y, [&](std::size_t i) { return times(at.derivatives_[i], slope); }); \
+  }
+#define ETUDE_BINARY(f, da, db)                                                       \
+  friend Dual f(const Dual& at, const Dual& with) {                                   \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    const T &a = at.value_, &b = with.value_;                                         \
+    const T y = f(a, b);                                                              \
+    const T first = da, second = db;                                                  \
+    return along(y, [&](std::size_t i) {                                              \
+      return times(at.derivatives_[i], first) + times(with.derivatives_[i], second);  \
+    });                                                                               \
+  }
+#define ETUDE_ROUNDING(f)                                                             \
+  friend Dual f(const Dual& at) {                                                     \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    return Dual(T(f(at.value_)));                                                     \
+  }
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+
+  friend Dual fma(const Dual& a, const Dual& b, const Dual& c) { return a * b + c; }
+  friend Dual lerp(const Dual& a, const Dual& b, const Dual& t) { return a + t * (b - a); }
+  friend bool isnan(const Dual& x) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    return isnan(x.value_);
+  }
+  friend bool isfinite(const Dual& x) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    return isfinite(x.value_);
+  }
+  friend constexpr bool is_exact_zero(const Dual& x) {
+    using internal::scalar_math::is_exact_zero;
+    for (const T& d : x.derivatives_) {
+      if (!is_exact_zero(d)) return false;
+    }
+    return is_exact_zero(x.value_);
+  }
+
+  friend std::ostream& operator<<(std::ostream& out, const Dual& x) { return out << x.value_; }
+
+ private:
+  // fn(i) for each direction, without a loop, so that all stay in registers.
+  template <class Fn>
+  static constexpr Dual along(const T& value, const Fn& fn) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Dual(value, std::array<T, n>{fn(I)...});
+    }
+    (std::make_index_sequence<n>());
+  }
+  // No direction meets no slope, be it infinite.
+  static constexpr T times(const T& direction, const T& slope) {
+    using internal::scalar_math::is_exact_zero;
+    return is_exact_zero(direction) ? T(0) : direction * slope;
+  }
+
+  T value_{};
+  std::array<T, n> derivatives_{};
+};
+
+// x without its derivative.
+template <class T, std::size_t n, class Tag>
+Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
+  return Dual<T, n, Tag>(x.value());
+}
+template <class T, std::size_t n, class Tag>
+auto value_of(const Dual<T, n, Tag>& x) {
+  return value_of(x.value());
+}
+
+// Numbers of two derivatives of which neither is taken inside of the other's numbers.
+template <class T, std::size_t n, class A, class U, std::size_t m, class B>
+concept MixedDuals = !std::is_convertible_v<Dual<T, n, A>, Dual<U, m, B>> &&
+                     !std::is_convertible_v<Dual<U, m, B>, Dual<T, n, A>>;
+template <class T>
+constexpr void refuse_mixed() {
+  static_assert(sizeof(T) == 0,
+                "etude: a number of an outer derivative is used in an inner one whose own argument "
+                "is plain; make the inner argument from the outer one: decltype(x)(1.0) for 1.0");
+}
+template <class T, std::size_t n, class A, class U, std::size_t m, class B>
+requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
+operator+(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
+  refuse_mixed<T>();
+  return a;
+}
+template <class T, std::size_t n, class A, class U, std::size_t m, class B>
+requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
+operator-(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
+  refuse_mixed<T>();
+  return a;
+}
+template <class T, std::size_t n, class A, class U, std::size_t m, class B>
+requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
+operator*(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
+  refuse_mixed<T>();
+  return a;
+}
+template <class T, std::size_t n, class A, class U, std::size_t m, class B>
+requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
+operator/(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
+  refuse_mixed<T>();
+  return a;
+}
+
+template <class T, std::size_t n, class Tag>
+struct DifferentiableTraits<Dual<T, n, Tag>> {
+  using Tangent = Dual<T, n, Tag>;
+  static Tangent zero(const Tangent&) { return {}; }
+  static void move(Tangent& x, const Tangent& by) { x += by; }
+};
+
+}  // namespace etude
+
+template <class T, std::size_t n, class Tag>
+class std::numeric_limits<etude::Dual<T, n, Tag>> : public std::numeric_limits<T> {};

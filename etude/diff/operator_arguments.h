@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all differential operators do with their arguments: keep some out of the derivative, and
+// give the tangents of the others. Used by scalar_operators.h and by those on tensors.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/protocol.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Keeps an argument out of the derivative; the function gets the plain value.
+template <class T>
+NoDerivative<T> no_derivative(T value) {
+  return {std::move(value)};
+}
+
+namespace internal {
+
+template <class T>
+const T& pass(const T& x) {
+  return x;
+}
+template <class T>
+const T& pass(const NoDerivative<T>& x) {
+  return x.value;
+}
+
+// The tangents of the differentiable ones of X...: one alone, or a tuple.
+template <class... X, class Tangents>
+auto pick_tangents(Tangents&& all) {
+  auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple_cat([&] {
+      using T = std::tuple_element_t<I, std::remove_cvref_t<Tangents>>;
+      if constexpr (std::is_same_v<T, NoTangent>) {
+        return std::tuple<>();
+      } else {
+        return std::tuple<T>(std::get<I>(std::forward<Tangents>(all)));
+      }
+    }()...);
+  }
+  (std::index_sequence_for<X...>());
+  if constexpr (std::tuple_size_v<decltype(kept)> == 1) {
+    return std::get<0>(std::move(kept));
+  } else {
+    return kept;
+  }
+}
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types and values with their scalars exchanged: std::vector<double> as std::vector<Real>, a
+// template on its scalar, Spline<double>, as Spline<Real>. How scalar_operators.h calls generic
+// code.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/diff/active.h"
+#include "etude/diff/aggregates.h"
+#include "etude/diff/dual.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+template <class T>
+struct IsDual : std::false_type {};
+template <class T, std::size_t n, class Tag>
+struct IsDual<Dual<T, n, Tag>> : std::true_type {};
+
+// What derivatives are taken of: numbers, and those of an outer derivative.
+template <class T>
+concept Scalar = std::floating_point<T> || IsActive<T>::value || IsDual<T>::value;
+
+// X with every From in it as To.
+template <class X, class From, class To>
+struct ReplaceScalar;
+template <class X, class From, class To>
+using replace_scalar_t = typename ReplaceScalar<X, From, To>::type;
+
+template <class X, class From, class To>
+struct ReplaceParts {
+  using type = X;
+};
+template <template <class...> class C, class... Part, class From, class To>
+struct ReplaceParts<C<Part...>, From, To> {
+  using type = C<replace_scalar_t<Part, From, To>...>;
+};
+template <class T, std::size_t n, class From, class To>
+struct ReplaceParts<std::array<T, n>, From, To> {
+  using type = std::array<replace_scalar_t<T, From, To>, n>;
+};
+template <class X, class From, class To>
+struct ReplaceScalar {
+  using type = typename std::conditional_t<
+      std::is_same_v<X, From>, std::type_identity<To>,
+      std::conditional_t<Scalar<X>, std::type_identity<X>, ReplaceParts<X, From, To>>>::type;
+};
+
+// The first kind of scalar in X; void if there is none.
+template <class X>
+struct FirstScalar;
+template <class... X>
+struct FirstOfAll {
+  using type = void;
+};
+template <class X, class... Rest>
+struct FirstOfAll<X, Rest...> {
+  using First = typename FirstScalar<X>::type;
+  using type = typename std::conditional_t<std::is_void_v<First>, FirstOfAll<Rest...>,
+                                           std::type_identity<First>>::type;
+};
+template <class Fields>
+struct FirstOfFields;
+template <class... F>
+struct FirstOfFields<std::tuple<F&...>> : FirstOfAll<std::remove_const_t<F>...> {};
+template <class X>
+struct FirstOfParts {
+  using type = void;
+};
+template <Struct X>
+struct FirstOfParts<X> : FirstOfFields<FieldsOf<X>> {};
+template <template <class...> class C, class... Part>
+requires(!Struct<C<Part...>>) struct FirstOfParts<C<Part...>> : FirstOfAll<Part...> {
+};
+template <class T, std::size_t n>
+struct FirstOfParts<std::array<T, n>> : FirstScalar<T> {};
+template <class T>
+struct FirstOfParts<NoDerivative<T>> {
+  using type = void;
+};
+template <class X>
+struct FirstScalar {
+  using type = typename std::conditional_t<Scalar<X>, std::type_identity<X>, FirstOfParts<X>>::type;
+};
+
+template <class X>
+concept TupleLike = requires {
+  std::tuple_size<X>::value;
+};
+template <class X>
+concept KeyedContainer = requires {
+  typename X::mapped_type;
+};
+template <class X>
+concept List = requires(X x, typename X::value_type v) {
+  x.push_back(v);
+};
+template <class X>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+// How many numbers an X holds if its type says so; else kUnknownCount.
+inline constexpr std::size_t kUnknownCount = 1 << 20;
+template <class X>
+constexpr std::size_t scalar_count();
+template <class... X>
+constexpr std::size_t scalar_count_of(std::tuple<X...>*) {
+  return (std::size_t{0} + ... + scalar_count<std::remove_cvref_t<X>>());
+}
+template <class X>
+constexpr std::size_t scalar_count() {
+  if constexpr (Scalar<X>) {
+    return 1;
+  } else if constexpr (std::is_void_v<typename FirstScalar<X>::type>) {
+    return 0;
+  } else if constexpr (IsArray<X>::value) {
+    return std::tuple_size_v<X> * scalar_count<typename X::value_type>();
+  } else if constexpr (TupleLike<X>) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return (std::size_t{0} + ... + scalar_count<std::tuple_element_t<I, X>>());
+    }
+    (std::make_index_sequence<std::tuple_size_v<X>>());
+  } else if constexpr (Struct<X>) {
+    return scalar_count_of(static_cast<FieldsOf<X>*>(nullptr));
+  } else {
+    return kUnknownCount;
+  }
+}
+
+template <class Out, class X, class Fn>
+constexpr Out map_scalars(const X& x, Fn& fn);
+
+template <class Out, class X, class Fn, std::size_t... I>
+constexpr Out map_fields(const X& x, Fn& fn, std::index_sequence<I...>) {
+  using Parts = decltype(fields(std::declval<Out&>()));
+  const auto parts = fields(x);
+  return Out{map_scalars<std::remove_reference_t<std::tuple_element_t<I, Parts>>>(
+      std::get<I>(parts), fn)...};
+}
+template <class Out, class X, class Fn, std::size_t... I>
+constexpr Out map_tuple(const X& x, Fn& fn, std::index_sequence<I...>) {
+  return Out{map_scalars<std::tuple_element_t<I, Out>>(std::get<I>(x), fn)...};
+}
+
+// x as an Out, each scalar as fn(scalar), in the order of its tangent's leaves. What NoDerivative
+// holds is converted.
+template <class Out, class X, class Fn>
+constexpr Out map_scalars(const X& x, Fn& fn) {
+  if constexpr (Scalar<X>) {
+    return fn(x);
+  } else if constexpr (IsNoDerivative<X>::value) {
+    auto convert = [](const auto& v) { return decltype(fn(v))(v); };
+    return Out{
+        map_scalars<std::remove_cvref_t<decltype(std::declval<Out&>().value)>>(x.value, convert)};
+  } else if constexpr (std::is_void_v<typename FirstScalar<X>::type>) {
+    return x;
+  } else if constexpr (IsOptional<X>::value) {
+    return x ? Out(map_scalars<typename Out::value_type>(*x, fn)) : Out();
+  } else if constexpr (KeyedContainer<X>) {
+    Out out;
+    for (const auto& [key, value] : x) {
+      out.emplace(key, map_scalars<typename Out::mapped_type>(value, fn));
+    }
+    return out;
+  } else if constexpr (IsArray<X>::value) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Out{map_scalars<typename Out::value_type>(x[I], fn)...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<X>>());
+  } else if constexpr (List<X>) {
+    Out out;
+    if constexpr (requires { out.reserve(x.size()); }) out.reserve(x.size());
+    for (const auto& e : x) out.push_back(map_scalars<typename Out::value_type>(e, fn));
+    return out;
+  } else if constexpr (TupleLike<X>) {
+    return map_tuple<Out>(x, fn, std::make_index_sequence<std::tuple_size_v<X>>());
+  } else {
+    static_assert(Struct<X>,
+                  "etude: this type cannot be rebuilt with other scalars; make it a struct "
+                  "templated on its scalar, or use etude::Real in it");
+    return map_fields<Out>(x, fn, std::make_index_sequence<field_count<X>()>());
+  }
+}
+
+}  // namespace internal
+}  // namespace etude

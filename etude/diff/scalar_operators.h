@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differential operators on functions of numbers, containers and structs of them:
+//
+//   gradient([](auto x, auto y) { return x * y; }, 3.0, 4.0);          // (4, 3)
+//   derivative([](auto x) { return sin(x); }, 0.0);                    // 1
+//
+// The function is generic (auto parameters, a template, structs templated on their scalar) or takes
+// Real, and is called once with active scalars (reverse mode) or dual numbers (forward mode);
+// whatever it does with them counts: branches, loops, recursion, early returns, mutation,
+// exceptions, standard algorithms. It calls functions of <cmath> without std::.
+//
+// Arguments that cannot move and those wrapped in no_derivative are left out; one differentiable
+// argument gives its tangent, several give a tuple. Operators nest: the derivative of a derivative
+// is taken by using one inside of a function. An inner function that captures the argument of an
+// outer one gets its own argument from it, not from a plain number.
+//
+// threads: thread-safe; a derivative is recorded on the thread that takes it.
+// cost: reverse mode runs the function once, and then goes back over what it recorded, 24 bytes a
+// call; a thread keeps that memory for its next derivative.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/diff/scalar_reverse.h"
+#include "etude/diff/scalar_runs.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// The value of f(x...), one number, and its gradient, with one run of f. Up to four numbers go
+// forward, others, and functions on Real, are recorded and gone back over.
+//
+// throws: what f throws; no tape stays active then.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+constexpr auto value_with_gradient(const F& f, const X&... x) {
+  if constexpr (internal::goes_forward<F, X...>()) {
+    return internal::forward_gradient(f, x...);
+  } else {
+    return internal::reverse_gradient(f, x...);
+  }
+}
+
+// The gradient of f at x....
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+constexpr auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).second; }
+
+// Gives the tangents of the arguments for a cotangent of the result. May be called again, and from
+// other threads; holds all it needs.
+template <class T, class R, class... X>
+class PullbackOfScalars {
+ public:
+  using Run = internal::PulledScalars<T, R, X...>;
+  explicit PullbackOfScalars(std::shared_ptr<const Run> run) : run_(std::move(run)) {}
+
+  // throws: kInvalidArgument for a cotangent with another number of numbers than the result.
+  auto operator()(const tangent_t<R>& cotangent) const {
+    internal::Cotangents<T> cotangents(run_->tape.size());
+    std::size_t count = 0;
+    auto seed = [&](const auto& ct) {
+      if (count < run_->slots.size()) cotangents.values()[run_->slots[count]] += T(ct);
+      ++count;
+    };
+    internal::each_leaf(cotangent, seed);
+    if (count != run_->slots.size()) internal::throw_cotangent_size(count, run_->slots.size());
+    cotangents.values()[0] = T(0);
+    run_->tape.reverse(cotangents.values());
+    return std::apply(
+        [&](const X&... x) { return internal::tangents_of(cotangents.values(), 1, x...); },
+        run_->arguments);
+  }
+
+ private:
+  std::shared_ptr<const Run> run_;
+};
+
+// f(x...) of any differentiable type, and its pullback.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto value_with_pullback(const F& f, const X&... x) {
+  using Types = internal::ReverseTypes<F, X...>;
+  using T = typename Types::Number;
+  internal::ScalarTape<T> tape;
+  internal::MakeInputs<typename Types::To, T> inputs{tape};
+  auto lifted = internal::lift_arguments<typename Types::From, typename Types::To>(inputs, x...);
+  const auto result = [&] {
+    const internal::RecordingScope<T> scope(tape);
+    return std::apply(f, lifted);
+  }();
+  auto value = internal::plain_result<typename Types::To, typename Types::From>(result);
+  using R = decltype(value);
+  static_assert(Differentiable<R>, "etude: the result type is not Differentiable");
+  std::vector<std::uint32_t> slots;
+  auto collect = [&](const auto& leaf) { slots.push_back(leaf.slot_on(tape)); };
+  internal::each_leaf(result, collect);
+  using Run = internal::PulledScalars<T, R, X...>;
+  auto run =
+      std::make_shared<const Run>(Run{std::move(tape), std::move(slots), std::tuple<X...>{x...}});
+  return std::pair{std::move(value), PullbackOfScalars<T, R, X...>(std::move(run))};
+}
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).second; }
+
+// The value of f at x, and its tangent along `by`, in one run in forward mode.
+//
+// throws: kInvalidArgument where the tangent does not fit x; what f throws.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
+  using T = internal::CommonScalar<X>;
+  using To = Dual<T, 1, F>;
+  internal::require_generic<To, F, X>();
+  std::vector<T> directions;
+  auto collect = [&](const auto&, const auto& t) { directions.push_back(T(t)); };
+  internal::zip_leaves(x, by, collect);
+  internal::MakeDuals<To> duals{directions};
+  auto lifted = internal::map_scalars<internal::lifted_t<X, T, To>>(x, duals);
+  return internal::split_dual<To>(std::invoke(f, lifted));
+}
+
+// The derivative of f at the number x, in forward mode, beside the value. f may return any
+// structure of numbers.
+template <class F, internal::Scalar X>
+constexpr auto value_with_derivative(const F& f, const X& x) {
+  using To = Dual<X, 1, F>;
+  internal::require_generic<To, F, X>();
+  To lifted(x, {X(1)});
+  return internal::split_dual<To>(std::invoke(f, lifted));
+}
+template <class F, internal::Scalar X>
+constexpr auto derivative(const F& f, const X& x) {
+  return value_with_derivative(f, x).second;
+}
+
+// The second derivative of f at x times v, both vectors: forward mode over the gradient.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
+  return value_with_tangent([&](const auto& y) { return etude::gradient(f, y); }, x, v).second;
+}
+
+// The second derivatives of f at x: row i holds those by x[i].
+// cost: a gradient and its tangent for each row.
+template <class F, class T>
+requires internal::ScalarArguments<std::vector<T>> std::vector<std::vector<T>> hessian(
+    const F& f, const std::vector<T>& x) {
+  std::vector<std::vector<T>> rows;
+  std::vector<T> unit(x.size(), T(0));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    unit[i] = T(1);
+    rows.push_back(etude::hvp(f, x, unit));
+    unit[i] = T(0);
+  }
+  return rows;
+}
+
+// The derivatives of the results of f, row by row: [i][j] is that of result i by x[j].
+// cost: one run of f and a pass back for each result.
+template <class F, class T>
+requires internal::ScalarArguments<std::vector<T>> std::vector<std::vector<T>> jacobian(
+    const F& f, const std::vector<T>& x) {
+  const auto [value, pull] = value_with_pullback(f, x);
+  std::vector<std::vector<T>> rows;
+  std::vector<T> unit(value.size(), T(0));
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    unit[i] = T(1);
+    rows.push_back(pull(unit));
+    unit[i] = T(0);
+  }
+  return rows;
+}
+
+}  // namespace etude
