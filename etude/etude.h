@@ -12,6 +12,7 @@
 #include "etude/data/fashion_mnist.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/diff/differentiable.h"
+#include "etude/diff/scalar_operators.h"
 #include "etude/io/checkpoint.h"
 #include "etude/io/checkpoints.h"
 #include "etude/io/dlpack.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential operators on functions of tensors, Variables and structures of them:
+// Differential operators on functions of tensors, Variables and structures of them (those on
+// numbers are in diff/scalar_operators.h):
 //
 //   auto [loss, grads] = value_with_gradient([&](const Model& m) { return loss(m(x), y); }, model);
 //   move(model, -0.1 * grads);
@@ -17,6 +18,7 @@
 #include <utility>
 
 #include "etude/diff/operator_arguments.h"
+#include "etude/diff/scalar_operators.h"
 #include "etude/runtime/gradient_tape.h"
 #include "etude/version.h"
 
@@ -183,10 +185,16 @@ auto gradient(const std::type_identity_t<ScalarFunction<X0, X...>>& f, const X0&
               const X&... x) {
   return value_with_gradient<X0, X...>(f, x0, x...).second;
 }
-// The function that gives the gradient of f.
+// The function that gives the gradient of f, of tensors or of numbers.
 template <class F>
 auto gradient(const F& f, CallSite where = CallSite::here()) {
-  return [f, where](const auto&... at) { return etude::gradient({f, where}, at...); };
+  return [f, where]<class... X>(const X&... at) {
+    if constexpr (internal::ScalarArguments<X...>) {
+      return etude::gradient(f, at...);
+    } else {
+      return etude::gradient({f, where}, at...);
+    }
+  };
 }
 
 }  // namespace etude

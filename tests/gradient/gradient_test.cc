@@ -29,6 +29,18 @@ struct Model {
 Tensor sum_of(const Tensor& x) { return sum(x); }  // a function, not a lambda
 Model make_model() { return {{2.0, 1.0}, {{3.0, 4.0}, {5.0, 6.0}}, Tensor(7.0), {Tensor(8.0)}}; }
 
+// spec: D20, D21
+TEST(Operators, TheSameNameServesTensorsAndNumbers) {
+  const auto square = [](auto x) { return x * x; };
+  const auto slope = gradient(square);
+  EXPECT_EQ(slope(3.0), 6);
+  EXPECT_EQ(slope(Tensor(3.0)).item<double>(), 6);
+  EXPECT_EQ(value_with_gradient([](auto x, auto y) { return x * y; }, 3.0, 4.0),
+            std::pair(12.0, std::tuple(4.0, 3.0)));
+  EXPECT_EQ(hvp([](const auto& v) { return v[0] * v[0] * v[1]; }, std::vector{1.0, 2.0}, {1, 0}),
+            (std::vector{4.0, 2.0}));
+}
+
 TEST(Gradient, OfSeveralArguments) {  // spec: D20, D21, D22
   const auto product = [](const Tensor& x, const Tensor& y) { return x * y; };
   const auto [dx, dy] = gradient(product, Tensor(3.0), Tensor(4.0));
