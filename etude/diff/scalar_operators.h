@@ -128,14 +128,15 @@ auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
 // The derivative of f at the number x, in forward mode, beside the value. f may return any
 // structure of numbers.
 template <class F, internal::Scalar X>
-constexpr auto value_with_derivative(const F& f, const X& x) {
+requires(internal::kTakesNumbers<F, X>) constexpr auto value_with_derivative(const F& f,
+                                                                             const X& x) {
   using To = Dual<X, 1, F>;
   internal::require_generic<To, F, X>();
   To lifted(x, {X(1)});
   return internal::split_dual<To>(std::invoke(f, lifted));
 }
 template <class F, internal::Scalar X>
-constexpr auto derivative(const F& f, const X& x) {
+requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, const X& x) {
   return value_with_derivative(f, x).second;
 }
 

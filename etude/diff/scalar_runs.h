@@ -137,6 +137,12 @@ constexpr auto split_dual(const R& result) {
   return std::pair{map_scalars<Plain>(result, value), map_scalars<Plain>(result, derivative)};
 }
 
+// Whether f is meant for numbers, be it in reverse mode only: a function of something else that a
+// number converts to belongs to other operators.
+template <class F, class X>
+inline constexpr bool kTakesNumbers =
+    kTakes<Dual<X, 1, F>, F, X> || std::is_invocable_v<const F&, Active<X>&>;
+
 template <class To, class F, class X>
 constexpr void require_generic() {
   static_assert(kTakes<To, F, X>,

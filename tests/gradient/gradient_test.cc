@@ -37,6 +37,9 @@ TEST(Operators, TheSameNameServesTensorsAndNumbers) {
   EXPECT_EQ(slope(Tensor(3.0)).item<double>(), 6);
   EXPECT_EQ(value_with_gradient([](auto x, auto y) { return x * y; }, 3.0, 4.0),
             std::pair(12.0, std::tuple(4.0, 3.0)));
+  const auto on_tensors = [](const Tensor& x) { return x * x; };
+  EXPECT_EQ(derivative(on_tensors, 3.0).item<double>(), 6);  // a number converts to a tensor
+  EXPECT_EQ(derivative(square, 3.0), 6);
   EXPECT_EQ(hvp([](const auto& v) { return v[0] * v[0] * v[1]; }, std::vector{1.0, 2.0}, {1, 0}),
             (std::vector{4.0, 2.0}));
 }

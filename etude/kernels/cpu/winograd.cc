@@ -82,6 +82,7 @@ constexpr int64_t kLeastSide = 4;
 // not.
 constexpr int64_t kLeastTiles = 16, kMoreTiles = 48;
 constexpr int64_t kNearFilter = 1 << 14;   // pairs of channels
+constexpr int64_t kMostFilter = 1 << 18;   // each thread keeps 16 MiB for transforming it
 constexpr int64_t kBlockFloats = 1 << 17;  // of transformed tiles, for the second cache
 constexpr int64_t kLeastBlock = 64;        // tiles that share one reading of the filter
 
@@ -229,7 +230,7 @@ bool has_winograd(const ConvPlan& p) {
   const bool plain =
       p.kh == 3 && p.kw == 3 && p.groups == 1 && p.sh == 1 && p.sw == 1 && p.dh == 1 && p.dw == 1;
   const Tiling t(p);
-  return plain && p.n > 0 && std::min(p.c, p.o) >= kLeastChannels &&
+  return plain && p.n > 0 && std::min(p.c, p.o) >= kLeastChannels && p.c * p.o <= kMostFilter &&
          std::min({p.oh, p.ow, p.h, p.w}) >= kLeastSide &&
          t.rows * t.columns >= (p.c * p.o <= kNearFilter ? kLeastTiles : kMoreTiles);
 }
