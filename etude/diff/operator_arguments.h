@@ -29,6 +29,21 @@ const T& pass(const NoDerivative<T>& x) {
   return x.value;
 }
 
+template <class T>
+struct IsTuple : std::false_type {};
+template <class... T>
+struct IsTuple<std::tuple<T...>> : std::true_type {};
+
+// fn(x), or fn of the members of a tuple.
+template <class X, class Fn>
+auto spread(const X& x, Fn&& fn) {
+  if constexpr (IsTuple<X>::value) {
+    return std::apply(fn, x);
+  } else {
+    return fn(x);
+  }
+}
+
 // The tangents of the differentiable ones of X...: one alone, or a tuple.
 template <class... X, class Tangents>
 auto pick_tangents(Tangents&& all) {

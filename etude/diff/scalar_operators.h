@@ -140,6 +140,50 @@ requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, co
   return value_with_derivative(f, x).second;
 }
 
+// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
+// several arguments.
+//
+// throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents, CallSite = CallSite::here()) {
+  if constexpr (internal::IsTuple<X>::value) {
+    const auto on_tuple = [&](const auto& all) { return std::apply(f, all); };
+    return value_with_tangent(on_tuple, primals, tangents);
+  } else {
+    return value_with_tangent(f, primals, tangents);
+  }
+}
+
+// The value of f, and the tangents of its arguments for a cotangent of the value; a tuple stands
+// for several arguments.
+template <class F, class X, class Cotangent>
+requires internal::ScalarArguments<X>
+auto vjp(const F& f, const X& primals, const Cotangent& cotangent, CallSite = CallSite::here()) {
+  auto both = internal::spread(
+      primals, [&](const auto&... x) { return etude::value_with_pullback(f, x...); });
+  auto tangents = both.second(cotangent);
+  return std::pair{std::move(both.first), std::move(tangents)};
+}
+
+// Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
+template <class F, class... X>
+class DifferentialOfScalars {
+ public:
+  explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
+  // throws: kInvalidArgument where a tangent does not fit its argument.
+  auto operator()(const tangent_t<X>&... by) const {
+    return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
+  }
+
+ private:
+  F f_;
+  std::tuple<X...> x_;
+};
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto differential(const F& f, const X&... x) { return DifferentialOfScalars<F, X...>(f, x...); }
+
 // The second derivative of f at x times v, both vectors: forward mode over the gradient.
 template <class F, class X>
 requires internal::ScalarArguments<X>

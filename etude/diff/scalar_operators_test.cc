@@ -128,6 +128,21 @@ TEST(ScalarForward, DerivativesAndTangents) {
             std::pair(-45.0, -19.0));
 }
 
+// spec: D23, D24
+TEST(ScalarForward, ProductsWithTheJacobian) {
+  const auto product = [](auto x, auto y) { return x * y; };
+  EXPECT_EQ(jvp(product, Pair(4, 5), Pair(1, 1)), std::pair(20.0, 9.0));
+  EXPECT_EQ(jvp([](auto x) { return x * x; }, 4.0, 2.0), std::pair(16.0, 16.0));
+  EXPECT_EQ(vjp(product, Pair(4, 5), 2.0), std::pair(20.0, Pair(10, 8)));
+  EXPECT_EQ(vjp([](auto x) { return x * x; }, 4.0, 2.0), std::pair(16.0, 16.0));
+  const auto along = differential(product, 4.0, 5.0);
+  EXPECT_EQ(along(1, 1), 9);
+  EXPECT_EQ(along(1, 0), 5);
+  const auto lists = [](const auto& v, auto x) { return v[0] * v[1] * x; };
+  EXPECT_EQ(differential(lists, Doubles{2, 3}, 4.0)({1, 0}, 1), 12 + 6);
+  EXPECT_THROW(differential(lists, Doubles{2, 3}, 4.0)({1}, 1), Error);
+}
+
 // spec: D27
 TEST(ScalarNesting, SecondOrderInEveryMix) {
   const auto cube = [](auto x) { return x * x * x; };

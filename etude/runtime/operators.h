@@ -42,21 +42,6 @@ class ForwardRun {
 };
 Tensor ones_like(const Tensor& x);
 
-template <class T>
-struct IsTuple : std::false_type {};
-template <class... T>
-struct IsTuple<std::tuple<T...>> : std::true_type {};
-
-// fn(x), or fn of the members of a tuple.
-template <class X, class Fn>
-auto spread(const X& x, Fn&& fn) {
-  if constexpr (IsTuple<X>::value) {
-    return std::apply(fn, x);
-  } else {
-    return fn(x);
-  }
-}
-
 // The cotangents of a result as seeds: one per tensor leaf of the value, checked against it.
 class Seeds {
  public:
