@@ -3,35 +3,10 @@
 
 #include <utility>
 
-#define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/tile_product.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#if defined(__x86_64__)
-#define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/tile_product.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/tile_product.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#endif
+#define ISA_NAMESPACE etude::kernels::cpu
+#define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
+#define ISA_SOURCE "etude/kernels/cpu/tile_product.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
 
 namespace etude::kernels::cpu {
 

@@ -41,35 +41,10 @@ struct Transforms {
 }  // namespace
 }  // namespace etude::kernels::cpu
 
-#define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/winograd.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#if defined(__x86_64__)
-#define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/winograd.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::kernels::cpu {
-namespace ISA_NAME {
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/winograd.inc"
-}  // namespace ISA_NAME
-}  // namespace etude::kernels::cpu
-#undef ISA_LANES
-#endif
+#define ISA_NAMESPACE etude::kernels::cpu
+#define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
+#define ISA_SOURCE "etude/kernels/cpu/winograd.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
 
 namespace etude::kernels::cpu {
 namespace {

@@ -3,35 +3,10 @@
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
-#define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#if defined(__x86_64__)
-#define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/vec.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#endif
+#define ISA_NAMESPACE etude::internal
+#define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
+#define ISA_SOURCE "etude/kernels/cpu/simd/reduce.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
 
 namespace etude::kernels::cpu::internal {
 

@@ -7,41 +7,10 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/kernels/cpu/standardize.h"
 
-#define ISA_LANES 4
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#if defined(__x86_64__)
-#define ISA_LANES 8
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#define ISA_LANES 16
-#include "etude/kernels/cpu/simd/isa.inc"
-namespace etude::internal::ISA_NAME {
-// clang-format off
-#include "etude/kernels/cpu/simd/math.inc"
-#include "etude/kernels/cpu/simd/reduce.inc"
-#include "etude/kernels/cpu/simd/rows.inc"
-#include "etude/kernels/cpu/simd/standardize.inc"
-// clang-format on
-}  // namespace etude::internal::ISA_NAME
-#undef ISA_LANES
-#endif
+#define ISA_NAMESPACE etude::internal
+#define ISA_PRELUDE "etude/kernels/cpu/simd/math.inc"
+#define ISA_SOURCE "etude/kernels/cpu/simd/row_kernels.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
 
 namespace etude::kernels::cpu {
 namespace {
