@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "etude/base/call_site.h"
 #include "etude/version.h"
@@ -25,27 +26,64 @@ enum class ErrorCode {
 };
 
 // "invalid argument" for kInvalidArgument, and so on.
-std::string_view to_string(ErrorCode code);
+constexpr std::string_view to_string(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return "invalid argument";
+    case ErrorCode::kFailedPrecondition:
+      return "failed precondition";
+    case ErrorCode::kNotFound:
+      return "not found";
+    case ErrorCode::kOutOfRange:
+      return "out of range";
+    case ErrorCode::kUnimplemented:
+      return "unimplemented";
+    case ErrorCode::kResourceExhausted:
+      return "resource exhausted";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    case ErrorCode::kDataLoss:
+      return "data loss";
+    case ErrorCode::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
 
-// What Etude throws. `what()` reads "op: message\n  at file:line".
+// What Etude throws, header-only, for the sake of the headers that need no library. `what()` reads
+// "op: message\n  at file:line".
 class Error : public std::exception {
  public:
-  Error(ErrorCode code, std::string message);
+  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {
+    compose();
+  }
 
   ErrorCode code() const noexcept { return code_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
   // Names the op in front; the innermost op that is named keeps its place, outer ones are ignored.
-  void name_op(std::string_view op);
+  void name_op(std::string_view op) {
+    if (!op_.empty()) return;
+    op_ = op;
+    compose();
+  }
   // Adds the user's line behind; the first known one stays.
-  void locate(CallSite where);
+  void locate(CallSite where) {
+    if (where_.known() || !where.known()) return;
+    where_ = where;
+    compose();
+  }
   bool is_located() const noexcept { return where_.known(); }
   CallSite where() const noexcept { return where_; }
   // The op that failed, or "".
   std::string_view op() const noexcept { return op_; }
 
  private:
-  void compose();
+  void compose() {
+    text_ = op_.empty() ? message_ : op_ + ": " + message_;
+    if (!where_.known()) return;
+    text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
+  }
 
   ErrorCode code_;
   std::string message_;

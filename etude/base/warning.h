@@ -1,30 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 // Warnings: programs that run, but probably not as their author meant. They go to the standard
-// error stream unless a handler takes them. Errors are thrown instead: error.h.
+// error stream unless a handler takes them. Errors are thrown instead: error.h. Header-only, for
+// the sake of the headers that need no library.
 #pragma once
 
+#include <cstdio>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "etude/base/call_site.h"
+#include "etude/base/error.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
 using WarningHandler = std::function<void(std::string_view)>;
 
-// Sends warnings to `handler`, and returns the one before; an empty one stands for the error
-// stream. threads: safe.
-WarningHandler set_warning_handler(WarningHandler handler);
+// What a diagnostic does: nothing, a warning once per call site, or an error there.
+enum class Severity { kIgnore, kWarn, kError };
+
+// How the findings of differential operators are told.
+struct Diagnostics {
+  // A result that does not depend on an argument: its gradient is zero.
+  Severity independent_result = Severity::kWarn;
+  // A number or tensor of a derivative that is used after that derivative: it is a constant there.
+  Severity escaped_value = Severity::kIgnore;
+};
 
 namespace internal {
 
+struct WarningState {
+  std::mutex mutex;
+  WarningHandler handler;
+  std::set<std::string, std::less<>> seen;
+  Diagnostics diagnostics;
+};
+inline WarningState& warning_state() {
+  static WarningState* made = new WarningState;  // destructors of static objects may still warn
+  return *made;
+}
+
 // Says it. threads: safe.
-void warn(std::string_view message);
+inline void warn(std::string_view message) {
+  WarningHandler handler;
+  {
+    const std::lock_guard lock(warning_state().mutex);
+    handler = warning_state().handler;
+  }
+  if (handler) return handler(message);
+  std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(message.size()), message.data());
+}
+
 // Says it the first time that this key is seen in the process. threads: safe.
-void warn_once(std::string_view key, std::string_view message);
+inline void warn_once(std::string_view key, std::string_view message) {
+  {
+    const std::lock_guard lock(warning_state().mutex);
+    if (!warning_state().seen.emplace(key).second) return;
+  }
+  warn(message);
+}
+
 // Forgets the keys that were seen. For tests.
-void forget_warnings();
+inline void forget_warnings() {
+  const std::lock_guard lock(warning_state().mutex);
+  warning_state().seen.clear();
+}
+
+// Tells a finding as `severity` has it. The key is what it is told once for.
+// throws: kInvalidArgument for Severity::kError.
+inline void diagnose(Severity severity, std::string_view key, const std::string& message) {
+  if (severity == Severity::kError) throw Error(ErrorCode::kInvalidArgument, message);
+  if (severity == Severity::kWarn) warn_once(key, message);
+}
 
 }  // namespace internal
+
+// Sends warnings to `handler`, and returns the one before; an empty one stands for the error
+// stream. threads: safe.
+inline WarningHandler set_warning_handler(WarningHandler handler) {
+  const std::lock_guard lock(internal::warning_state().mutex);
+  return std::exchange(internal::warning_state().handler, std::move(handler));
+}
+
+// Decides how findings are told, and returns what held before:
+//
+//   set_diagnostics({.independent_result = Severity::kError});  // in tests
+//
+// threads: safe.
+inline Diagnostics set_diagnostics(Diagnostics wanted) {
+  const std::lock_guard lock(internal::warning_state().mutex);
+  return std::exchange(internal::warning_state().diagnostics, wanted);
+}
+inline Diagnostics diagnostics() {
+  const std::lock_guard lock(internal::warning_state().mutex);
+  return internal::warning_state().diagnostics;
+}
+
 }  // namespace etude

@@ -38,8 +38,14 @@ struct IsActive<Active<T>> : std::true_type {};
 // on the tape of the derivative that is being taken. Without one, and after it, a plain number.
 // Comparisons look at values; conversions to integers end the dependence.
 //
+// An expression of several calls becomes one statement of the tape: the result of a call says that
+// nobody else holds it, until it is copied, and the next call may then extend its statement. That
+// is why operators take numbers by value: what is bound to them without a copy is held by no one
+// else.
+//
 // threads: thread-compatible; records on the tape of the thread that computes.
-// cost: 16 bytes for double; a call that depends on an argument records 24 bytes, others nothing.
+// cost: 16 bytes for double; an operand that depends on an argument records 12 bytes, a statement
+// one more; what does not depend on any records nothing.
 template <class T>
 class Active {
   using Tape = internal::ScalarTape<T>;
@@ -49,6 +55,16 @@ class Active {
 
   Active() = default;
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
+  Active(const Active& other)
+      : value_(other.value_), slot_(other.slot_), tape_(other.tape_ & kTapeId) {
+    other.share();
+  }
+  // By value: what is computed for the assignment is held by no one else, and stays so.
+  Active& operator=(Active other) {
+    take(other);
+    return *this;
+  }
+  ~Active() = default;
   template <class N>
   requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>)
       Active(N value)  // NOLINT(google-explicit-constructor)
@@ -59,13 +75,19 @@ class Active {
     return Active(value, tape.append_input(), tape.id());
   }
 
+  // The result of statement `slot` of that tape.
+  static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
+    return Active(value, slot, tape.id() | kIsSole);
+  }
+
   const T& value() const { return value_; }
   // Its number on the tape; 0 if it does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on those of a tape around it.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
-    if (tape_ == tape.id()) return slot_;
-    if (tape_ != 0) [[unlikely]]
-      tape.require_ended(tape_);
+    const std::uint32_t id = tape_ & kTapeId;
+    if (id == tape.id()) return slot_;
+    if (id != 0) [[unlikely]]
+      tape.require_ended(id);
     return 0;
   }
   // Whether it depends on an argument of the derivative that this thread is taking.
@@ -80,26 +102,27 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  friend Active operator+(const Active& a, const Active& b) {
+  friend Active operator+(Active a, Active b) {
     return record(a.value_ + b.value_, a, T(1), b, T(1));
   }
-  friend Active operator-(const Active& a, const Active& b) {
+  friend Active operator-(Active a, Active b) {
     return record(a.value_ - b.value_, a, T(1), b, T(-1));
   }
-  friend Active operator*(const Active& a, const Active& b) {
+  friend Active operator*(Active a, Active b) {
     return record(a.value_ * b.value_, a, b.value_, b, a.value_);
   }
-  friend Active operator/(const Active& a, const Active& b) {
+  friend Active operator/(Active a, Active b) {
     const T y = a.value_ / b.value_;
     return record(y, a, T(1) / b.value_, b, -y / b.value_);
   }
-  friend Active operator-(const Active& a) { return record(-a.value_, a, T(-1)); }
+  friend Active operator-(Active a) { return record(-a.value_, a, T(-1)); }
   friend Active operator+(const Active& a) { return a; }
 
-  Active& operator+=(const Active& b) { return *this = *this + b; }
-  Active& operator-=(const Active& b) { return *this = *this - b; }
-  Active& operator*=(const Active& b) { return *this = *this * b; }
-  Active& operator/=(const Active& b) { return *this = *this / b; }
+  Active& operator+=(Active b) { return take(record(value_ + b.value_, *this, T(1), b, T(1))); }
+  Active& operator-=(Active b) { return take(record(value_ - b.value_, *this, T(1), b, T(-1))); }
+  // A running product does not join: all terms so far would be multiplied each time.
+  Active& operator*=(const Active& b) { return *this = Active(*this) * b; }
+  Active& operator/=(const Active& b) { return *this = Active(*this) / b; }
   Active& operator++() { return *this += Active(T(1)); }
   Active& operator--() { return *this -= Active(T(1)); }
 
@@ -110,7 +133,7 @@ class Active {
   friend bool operator>=(const Active& a, const Active& b) { return a.value_ >= b.value_; }
 
 #define ETUDE_UNARY(f, dx)                                                            \
-  friend Active f(const Active& at) {                                                 \
+  friend Active f(Active at) {                                                        \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T& x = at.value_;                                                           \
     const T y = f(x);                                                                 \
@@ -118,7 +141,7 @@ class Active {
     return record(y, at, dx);                                                         \
   }
 #define ETUDE_BINARY(f, da, db)                                                       \
-  friend Active f(const Active& at, const Active& with) {                             \
+  friend Active f(Active at, Active with) {                                           \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T &a = at.value_, &b = with.value_;                                         \
     const T y = f(a, b);                                                              \
@@ -136,7 +159,7 @@ class Active {
 #undef ETUDE_BINARY
 #undef ETUDE_ROUNDING
 
-  friend Active fma(const Active& a, const Active& b, const Active& c) { return a * b + c; }
+  friend Active fma(const Active& a, const Active& b, Active c) { return a * b + c; }
   friend Active lerp(const Active& a, const Active& b, const Active& t) { return a + t * (b - a); }
   friend bool isnan(const Active& x) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
@@ -152,25 +175,58 @@ class Active {
     return is_exact_zero(x.value_) && !x.varies();
   }
 
+  friend bool is_exact_one(const Active& x) {
+    using internal::scalar_math::is_exact_one;
+    return is_exact_one(x.value_) && !x.varies();
+  }
+
   friend std::ostream& operator<<(std::ostream& out, const Active& x) { return out << x.value_; }
 
  private:
+  // tape_ is the number of a tape, and this bit where nobody else holds the slot, unless the tape
+  // has sealed it.
+  static constexpr std::uint32_t kIsSole = 0x80000000u, kTapeId = kIsSole - 1;
+
   Active(const T& value, std::uint32_t slot, std::uint32_t tape)
       : value_(value), slot_(slot), tape_(tape) {}
 
-  static Active record(const T& value, const Active& a, const T& da) {
+  bool is_sole() const { return (tape_ & kIsSole) != 0; }
+  // Another number has the same slot from now on.
+  void share() const {
+    if (!is_sole()) return;
+    Tape* tape = Tape::current();
+    if (tape != nullptr && tape->id() == (tape_ & kTapeId)) tape->seal(slot_);
+  }
+  Active& take(const Active& computed) {
+    value_ = computed.value_;
+    slot_ = computed.slot_;
+    tape_ = computed.tape_;
+    return *this;
+  }
+
+  [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da) {
     Tape* tape = Tape::current();
     if (tape == nullptr) return value;
-    const std::uint32_t slot = a.slot_on(*tape);
-    if (slot == 0) return value;
-    return Active(value, tape->append(da, slot, T(0), 0), tape->id());
+    return record_one(*tape, value, a, a.slot_on(*tape), da);
   }
-  static Active record(const T& value, const Active& a, const T& da, const Active& b, const T& db) {
+  [[gnu::always_inline]] static Active record_one(Tape& tape, const T& value, const Active& a,
+                                                  std::uint32_t slot, const T& da) {
+    if (slot == 0) return value;
+    return Active(value, a.is_sole() ? tape.join(da, slot) : tape.append(da, slot),
+                  tape.id() | kIsSole);
+  }
+  [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da,
+                                              const Active& b, const T& db) {
     Tape* tape = Tape::current();
     if (tape == nullptr) return value;
     const std::uint32_t first = a.slot_on(*tape), second = b.slot_on(*tape);
-    if ((first | second) == 0) return value;
-    return Active(value, tape->append(da, first, db, second), tape->id());
+    if (second == 0) return record_one(*tape, value, a, first, da);
+    if (first == 0) return record_one(*tape, value, b, second, db);
+    const bool owned_a = a.is_sole(), owned_b = b.is_sole();
+    return Active(value,
+                  owned_a || owned_b ? tape->join(da, first, owned_a, db, second, owned_b)
+                                     : tape->append(da, first, db, second),
+                  tape->id() | kIsSole);
   }
 
   T value_{};

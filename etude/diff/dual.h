@@ -127,6 +127,15 @@ class Dual {
     return is_exact_zero(x.value_);
   }
 
+  friend constexpr bool is_exact_one(const Dual& x) {
+    using internal::scalar_math::is_exact_one;
+    using internal::scalar_math::is_exact_zero;
+    for (const T& d : x.derivatives_) {
+      if (!is_exact_zero(d)) return false;
+    }
+    return is_exact_one(x.value_);
+  }
+
   friend std::ostream& operator<<(std::ostream& out, const Dual& x) { return out << x.value_; }
 
  private:

@@ -32,7 +32,9 @@ struct IsDual<Dual<T, n, Tag>> : std::true_type {};
 
 // What derivatives are taken of: numbers, and those of an outer derivative.
 template <class T>
-concept Scalar = std::floating_point<T> || IsActive<T>::value || IsDual<T>::value;
+inline constexpr bool kIsScalar = std::floating_point<T> || IsActive<T>::value || IsDual<T>::value;
+template <class T>
+concept Scalar = kIsScalar<T>;
 
 // X with every From in it as To.
 template <class X, class From, class To>

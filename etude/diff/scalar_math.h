@@ -25,6 +25,10 @@ template <std::floating_point T>
 constexpr bool is_exact_zero(const T& x) {
   return x == 0;
 }
+template <std::floating_point T>
+constexpr bool is_exact_one(const T& x) {
+  return x == 1;
+}
 
 // -1, 0 or 1; the slope of |x|.
 template <class T>

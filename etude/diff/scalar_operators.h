@@ -51,6 +51,26 @@ template <class F, class... X>
 requires internal::ScalarArguments<X...>
 constexpr auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).second; }
 
+namespace internal {
+
+// What operators do on arguments with other leaves than numbers: runtime/ has it for tensors.
+template <class... X>
+struct OtherGradients;
+
+}  // namespace internal
+
+// The function that gives the gradient of f.
+template <class F>
+auto gradient(const F& f, CallSite where = CallSite::here()) {
+  return [f, where]<class... X>(const X&... at) {
+    if constexpr (internal::ScalarArguments<X...>) {
+      return etude::gradient(f, at...);
+    } else {
+      return internal::OtherGradients<X...>::gradient(f, where, at...);
+    }
+  };
+}
+
 // Gives the tangents of the arguments for a cotangent of the result. May be called again, and from
 // other threads; holds all it needs.
 template <class T, class R, class... X>

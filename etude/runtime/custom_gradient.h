@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivative rules for functions: custom_gradient, recompute_grad, stop_gradient. Each takes a
-// callable and gives one, and holds in every context. Rules of ops are in their records.
+// What custom_gradient and recompute_grad (diff/custom_gradient.h) do on tensors, and
+// stop_gradient. Rules of ops are in their records.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 
 #include "etude/core/ambient.h"
 #include "etude/core/context.h"
+#include "etude/diff/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -194,45 +195,46 @@ auto run_recomputed(const F& f, const X&... x) {
   return value;
 }
 
+// The calls of diff/custom_gradient.h on tensors: a tuple as the value gives pullback(dy...). Where
+// a rule reads trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of
+// the tangents and of a std::vector<Tensor> with the gradients of the Variables. Calls in a rule
+// and in its pullback are recorded by outer tapes, so higher derivatives are those of the pullback.
+//
+// throws: kFailedPrecondition if a rule reads Variables that its pullback does not take.
+template <class... X>
+struct OtherLeaves {
+  template <class Rule>
+  static auto custom(const Rule& rule, const X&... x) {
+    return run_custom(rule, x...);
+  }
+  // f is what runs where no derivative is asked for.
+  template <class F, class Rule>
+  static auto custom(const F& f, const Rule& rule, const X&... x) {
+    using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
+    if (ContextStack::is_eager()) return R(std::invoke(f, x...));
+    return R(run_custom(rule, x...));
+  }
+  template <class F>
+  static auto recompute(const F& f, const X&... x) {
+    return run_recomputed(f, x...);
+  }
+};
+
 template <class F>
 auto stop_leaf(const F& x) {
-  return x;
+  if constexpr (Scalar<F>) {
+    return stop_gradient(x);
+  } else {
+    return x;
+  }
 }
 Tensor stop_leaf(const Tensor& x);
 
 }  // namespace internal
 
-// A function with a derivative of its own: r(x...) gives std::pair{value, pullback}, where
-// pullback(dy...) gives the gradients of x..., one bare or several in a tuple. Where r reads
-// trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of those and of a
-// std::vector<Tensor> with the gradients of the Variables. Calls in r and in the pullback are
-// recorded by outer tapes, so higher derivatives are those of the pullback.
-//
-// throws (when called): kFailedPrecondition if r reads Variables that the pullback does not take.
-template <class Rule>
-auto custom_gradient(Rule r) {
-  return [r = std::move(r)](const auto&... x) { return internal::run_custom(r, x...); };
-}
-// The same, with f where no derivative is asked for.
-template <class F, class Rule>
-auto custom_gradient(F f, Rule r) {
-  return [f = std::move(f), r = std::move(r)](const auto&... x) {
-    using R = std::decay_t<decltype(std::invoke(r, x...).first)>;
-    if (ContextStack::is_eager()) return R(std::invoke(f, x...));
-    return R(internal::run_custom(r, x...));
-  };
-}
-
-// A function like f whose calls are not recorded: when a gradient arrives, f runs once more on its
-// inputs, with the same random numbers and the same values of Variables.
-template <class F>
-auto recompute_grad(F f) {
-  return [f = std::move(f)](const auto&... x) { return internal::run_recomputed(f, x...); };
-}
-
 // The same values without derivatives: a Tensor, or a structure of tensors.
 template <Structure X>
-auto stop_gradient(const X& x) {
+requires(!internal::ScalarArguments<X>) auto stop_gradient(const X& x) {
   if constexpr (std::is_same_v<X, Variable>) {
     return internal::stop_leaf(x.read());
   } else {

@@ -185,17 +185,18 @@ auto gradient(const std::type_identity_t<ScalarFunction<X0, X...>>& f, const X0&
               const X&... x) {
   return value_with_gradient<X0, X...>(f, x0, x...).second;
 }
-// The function that gives the gradient of f, of tensors or of numbers.
-template <class F>
-auto gradient(const F& f, CallSite where = CallSite::here()) {
-  return [f, where]<class... X>(const X&... at) {
-    if constexpr (internal::ScalarArguments<X...>) {
-      return etude::gradient(f, at...);
-    } else {
-      return etude::gradient({f, where}, at...);
-    }
-  };
-}
+namespace internal {
+
+// What the curried form of diff/custom_gradient.h does on tensors.
+template <class... X>
+struct OtherGradients {
+  template <class F>
+  static auto gradient(const F& f, CallSite where, const X&... at) {
+    return etude::gradient<X...>({f, where}, at...);
+  }
+};
+
+}  // namespace internal
 
 }  // namespace etude
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What gradients of plain C++ cost: numbers_bench [--json] [--rounds N] [--ms N] [PROGRAM...]
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/numbers/rows.h"
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+namespace etude::bench::numbers {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr const char* kCompiler =
+#ifdef __clang__
+    "clang " __clang_version__;
+#else
+    "g++ " __VERSION__;
+#endif
+constexpr bool kHasAdolc =
+#ifdef ETUDE_HAVE_ADOLC
+    true;
+#else
+    false;
+#endif
+
+struct Options {
+  bool as_json = false;
+  Clock clock;
+  std::vector<std::string> programs;
+
+  bool wants(const std::string& name) const {
+    const auto is_meant = [&](const std::string& asked) {
+      return asked == name || asked == name.substr(0, name.find('/'));
+    };
+    return programs.empty() || std::any_of(programs.begin(), programs.end(), is_meant);
+  }
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto number = [&] { return i + 1 < argc ? std::atoi(argv[++i]) : 0; };
+    if (word == "--json") {
+      options.as_json = true;
+    } else if (word == "--rounds") {
+      options.clock.rounds = std::max(1, number());
+    } else if (word == "--ms") {
+      options.clock.round_seconds = 1e-3 * std::max(1, number());
+    } else if (word.starts_with("--")) {
+      std::cerr << "usage: " << argv[0] << " [--json] [--rounds N] [--ms N] [PROGRAM...]\n";
+      std::exit(word == "--help" ? 0 : 2);
+    } else {
+      options.programs.push_back(word);
+    }
+  }
+  return options;
+}
+
+// As in all benchmarks here: numbers too small to be normal count as 0, for all contenders.
+void flush_denormals() {
+#ifdef __SSE2__
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  _mm_setcsr(_mm_getcsr() | 0x0040);  // denormals are zeros
+#endif
+}
+
+json json_of(const Outcome& row) {
+  constexpr std::size_t kMostShown = 64;
+  json out = {{"program", row.name}, {"compiler", kCompiler}};
+  if (!row.fault.empty()) {
+    out["fault"] = row.fault;
+    return out;
+  }
+  const auto add = [&](const char* name, const Timing& t) {
+    if (t.seconds == 0) return;
+    out[name] = {{"seconds", t.seconds}, {"p10", t.p10}, {"p90", t.p90}};
+  };
+  if (row.aim != 0) out["aim"] = row.aim;
+  if (row.elements != 0) out["elements"] = row.elements;
+  add("primal", row.primal);
+  add("gradient", row.gradient);
+  add("hand", row.hand);
+  add("adolc", row.adolc);
+  add("adolc_again", row.adolc_again);
+  out["off"] = {
+      {"hand", row.off_hand}, {"adolc", row.off_adolc}, {"differences", row.off_differences}};
+  out["value"] = row.value;
+  out["count"] = row.derivatives.size();
+  if (row.derivatives.size() <= kMostShown) {
+    out["parameters"] = row.parameters;
+    out["derivatives"] = row.derivatives;
+  }
+  return out;
+}
+
+// Three digits, or a dash where a way is missing.
+std::string ratio(double a, double b) {
+  if (a == 0 || b == 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", a / b);
+  return text;
+}
+
+void print_programs_head() {
+  std::printf("%-16s %10s %9s %5s %9s %9s %9s %11s\n", "", "", "gradient", "", "hand", "ADOL-C",
+              "ADOL-C", "kept tape");
+  std::printf("%-16s %10s %9s %5s %9s %9s %9s %11s\n", "program", "primal us", "/ primal", "aim",
+              "/ primal", "/ primal", "/ Etude", "/ Etude");
+}
+void print_loops_head() {
+  std::printf("\n%-26s %12s %12s %12s\n", "loop/elements", "primal ns", "gradient ns",
+              "by hand ns");
+}
+
+void print(const Outcome& row) {
+  if (!row.fault.empty()) {
+    std::printf("%-16s not timed: %s\n", row.name.c_str(), row.fault.c_str());
+    return;
+  }
+  if (row.elements != 0) {
+    const double each = 1e9 / static_cast<double>(row.elements);
+    std::printf("%-26s %12.3f %12.3f %12.3f\n", row.name.c_str(), row.primal.seconds * each,
+                row.gradient.seconds * each, row.hand.seconds * each);
+    return;
+  }
+  const double gradient = row.gradient.seconds, primal = row.primal.seconds;
+  std::printf("%-16s %10.4g %9s %5g %9s %9s %9s %11s\n", row.name.c_str(), primal * 1e6,
+              ratio(gradient, primal).c_str(), row.aim, ratio(row.hand.seconds, primal).c_str(),
+              ratio(row.adolc.seconds, primal).c_str(), ratio(row.adolc.seconds, gradient).c_str(),
+              ratio(row.adolc_again.seconds, gradient).c_str());
+}
+
+int run(const Options& options) {
+  std::vector<Entry> entries;
+  add_statistics(entries);
+  add_networks(entries);
+  add_dynamics(entries);
+  add_structures(entries);
+  add_loops(entries);
+  if (!options.as_json) {
+    std::printf("%s; medians of %d rounds of %g ms or more; one thread\n", kCompiler,
+                options.clock.rounds, 1e3 * options.clock.round_seconds);
+    if (!kHasAdolc) {
+      std::printf("No ADOL-C: compile with -DETUDE_HAVE_ADOLC and link libadolc.\n");
+    }
+  }
+  bool is_fine = true, in_programs = false, in_loops = false;
+  for (const Entry& entry : entries) {
+    if (!options.wants(entry.name)) continue;
+    const Outcome row = measure(entry.make(entry.name), options.clock);
+    is_fine = is_fine && row.fault.empty();
+    if (options.as_json) {
+      std::cout << json_of(row) << std::endl;
+      continue;
+    }
+    if (row.elements == 0 && !std::exchange(in_programs, true)) print_programs_head();
+    if (row.elements != 0 && !std::exchange(in_loops, true)) print_loops_head();
+    print(row);
+    std::fflush(stdout);
+  }
+  return is_fine ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace etude::bench::numbers
+
+int main(int argc, char** argv) {
+  etude::bench::numbers::flush_denormals();
+  return etude::bench::numbers::run(etude::bench::numbers::parse(argc, argv));
+}

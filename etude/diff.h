@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of plain C++: numbers, containers and structs of them. Needs nothing but headers, no
+// library and no tensor; etude.h includes it.
+//
+//   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
+#pragma once
+
+#include "etude/diff/custom_gradient.h"
+#include "etude/diff/derivative.h"
+#include "etude/diff/differentiable.h"
+#include "etude/diff/function_values.h"
+#include "etude/diff/scalar_operators.h"

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives that somebody wrote: specialise derivative_of for a function, call the function as
+// differentiable<&f>, and every differential operator uses them instead of going into its body.
+//
+//   double softplus(double x) { return log1p(exp(x)); }
+//   template <> struct etude::derivative_of<&softplus> {
+//     static auto vjp(double x) {
+//       return std::pair{softplus(x),
+//                        [s = 1 / (1 + exp(-x))](double dy, double& dx) { dx += dy * s; }};
+//     }
+//   };
+//   gradient<&softplus>(2.0);
+//   gradient([](auto x) { return x * differentiable<&softplus>(x); }, 2.0);
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/custom_call.h"
+#include "etude/diff/scalar_operators.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// The derivative of function F, of any of these members; the others are made from them:
+//
+//   vjp(x...)           a pair of the value and a pullback, which takes the tangent of the value
+//   and
+//                       adds into one reference per parameter (NoTangent& where it cannot move)
+//   jvp(x..., dx...)    a pair of the value and its tangent
+//   joint(x..., dx&...) the value, which is one number; adds the gradient into dx
+//
+// Members may be templates or overloads: the most special one that fits is used. A rule that takes
+// any scalar has higher derivatives.
+template <auto F>
+struct derivative_of;
+
+// What the derivative of a function looks like.
+template <class F>
+struct Signatures;
+template <class R, class... A>
+struct Signatures<R (*)(A...)> {
+  // The function that ETUDE_DIFFERENTIABLE declares.
+  using Joint = R(A..., tangent_t<A>&...);
+  template <class D>
+  static constexpr bool has_vjp = requires(D d, std::remove_cvref_t<A>... a, tangent_t<R> dr,
+                                           tangent_t<A>... da) {
+    { d.vjp(a...).first } -> std::convertible_to<R>;
+    d.vjp(a...).second(dr, da...);
+  };
+  template <class D>
+  static constexpr bool has_jvp = requires(D d, std::remove_cvref_t<A>... a, tangent_t<A>... da) {
+    { d.jvp(a..., da...).first } -> std::convertible_to<R>;
+    { d.jvp(a..., da...).second } -> std::convertible_to<tangent_t<R>>;
+  };
+};
+template <class R, class... A>
+struct Signatures<R (*)(A...) noexcept> : Signatures<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct Signatures<R (C::*)(A...) const> : Signatures<R (*)(const C&, A...)> {};
+template <class R, class C, class... A>
+struct Signatures<R (C::*)(A...) const noexcept> : Signatures<R (*)(const C&, A...)> {};
+
+// Declares that the derivative of f is defined elsewhere, as derivative_of<&f>::joint. At global
+// scope, before f is used by an operator.
+#define ETUDE_DIFFERENTIABLE(f)                          \
+  template <>                                            \
+  struct etude::derivative_of<&f> {                      \
+    static etude::Signatures<decltype(&f)>::Joint joint; \
+  }
+
+namespace internal {
+
+template <auto F>
+concept HasRule = requires {
+  sizeof(derivative_of<F>);
+};
+template <class F>
+concept HasSignature = requires {
+  typename Signatures<F>::Joint;
+};
+
+// Which members a rule has. What is neither a function nor a template is found by its name.
+template <class D>
+concept NamesVjp = requires {
+  &D::vjp;
+};
+template <class D>
+concept NamesJvp = requires {
+  &D::jvp;
+};
+template <class D, class... X>
+concept CallsVjp = requires(const X&... x) {
+  D::vjp(x...);
+};
+template <class D, class... X>
+concept CallsJvp = requires(const X&... x) {
+  D::jvp(x..., zero_tangent(x)...);
+};
+template <class D, class... X>
+concept CallsJoint = requires(const X&... x, tangent_t<X>&... dx) {
+  D::joint(x..., dx...);
+};
+
+// Names what a rule has to be in the compiler's message.
+template <class Rule, class Function, class Pullback>
+struct RuleMustFit {
+  static_assert(sizeof(Rule*) == 0,
+                "etude: derivative_of<F>::vjp must take F's parameters and return pair{value, "
+                "pullback(result tangent, parameter tangents&...)}");
+};
+template <class Rule, class Function, class Tangent>
+struct ForwardRuleMustFit {
+  static_assert(sizeof(Rule*) == 0,
+                "etude: derivative_of<F>::jvp must take F's parameters and their tangents and "
+                "return pair{value, result tangent}");
+};
+template <class F>
+struct Explain;
+template <class R, class... A>
+struct Explain<R (*)(A...)> {
+  template <class D>
+  using Vjp = RuleMustFit<D, R(A...), void(tangent_t<R>, tangent_t<A>&...)>;
+  template <class D>
+  using Jvp = ForwardRuleMustFit<D, R(A..., tangent_t<A>...), tangent_t<R>>;
+};
+template <class R, class... A>
+struct Explain<R (*)(A...) noexcept> : Explain<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct Explain<R (C::*)(A...) const> : Explain<R (*)(const C&, A...)> {};
+template <class R, class C, class... A>
+struct Explain<R (C::*)(A...) const noexcept> : Explain<R (*)(const C&, A...)> {};
+
+// Checks a rule of an ordinary function where it is first used.
+template <auto F>
+constexpr void check_rule() {
+  using D = derivative_of<F>;
+  if constexpr (HasSignature<decltype(F)>) {
+    if constexpr (NamesVjp<D> && !Signatures<decltype(F)>::template has_vjp<D>) {
+      static_cast<void>(sizeof(typename Explain<decltype(F)>::template Vjp<D>));
+    }
+    if constexpr (NamesJvp<D> && !Signatures<decltype(F)>::template has_jvp<D>) {
+      static_cast<void>(sizeof(typename Explain<decltype(F)>::template Jvp<D>));
+    }
+  }
+}
+
+// joint as a rule with a pullback: the gradient is computed with the value.
+template <class D>
+struct VjpOfJoint {
+  template <class... X>
+  auto operator()(const X&... x) const {
+    std::tuple<tangent_t<X>...> slopes{zero_tangent(x)...};
+    auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, slopes);
+    return std::pair{value, [slopes = std::move(slopes)](const auto& dy) {
+                       auto scale = slopes;
+                       auto each = [&](auto& leaf) { leaf = leaf * dy; };
+                       each_leaf(scale, each);
+                       return scale;
+                     }};
+  }
+};
+template <class D>
+struct VjpOfRule {
+  template <class... X>
+  auto operator()(const X&... x) const {
+    return D::vjp(x...);
+  }
+};
+template <class D>
+struct JvpOfRule {
+  template <class... X>
+  static auto jvp(const X&... x) {
+    return D::jvp(x...);
+  }
+};
+// A reverse rule from a forward one: a run for each number of the arguments.
+template <class D>
+struct VjpOfJvp {
+  template <class... X>
+  auto operator()(const X&... x) const {
+    auto value = D::jvp(x..., zero_tangent(x)...).first;
+    return std::pair{value, [... x = x](const auto& dy) {
+                       std::tuple<tangent_t<X>...> out{zero_tangent(x)...};
+                       std::tuple<tangent_t<X>...> along{zero_tangent(x)...};
+                       auto each = [&](auto& sum, auto& direction) {
+                         direction = 1;
+                         const auto dr = std::apply(
+                             [&](const auto&... dx) { return D::jvp(x..., dx...).second; }, along);
+                         direction = 0;
+                         auto add = [&](const auto& a, const auto& b) { sum += a * b; };
+                         zip_leaves(dr, dy, add);
+                       };
+                       zip_leaves(out, along, each);
+                       return out;
+                     }};
+  }
+};
+
+template <auto F, class... X>
+auto ruled_call(const X&... x) {
+  static_assert(HasRule<F>,
+                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
+                "with ETUDE_DIFFERENTIABLE, or pass a generic callable");
+  using D = derivative_of<F>;
+  using S = DeepestScalar<X...>;
+  check_rule<F>();
+  constexpr bool by_joint = CallsJoint<D, plain_argument_t<S, X>...>;
+  constexpr bool by_vjp = CallsVjp<D, plain_argument_t<S, X>...>;
+  constexpr bool by_jvp = CallsJvp<D, plain_argument_t<S, X>...>;
+  static_assert(by_joint || by_vjp || by_jvp,
+                "etude: derivative_of<F> has no vjp, jvp or joint that takes these arguments; a "
+                "rule of plain numbers has no second derivative, one of any scalar has");
+  if constexpr (IsDual<S>::value && by_jvp) {
+    return forward_by_jvp<S>(JvpOfRule<D>(), x...);
+  } else if constexpr (by_vjp) {
+    return custom_call<true>(VjpOfRule<D>(), x...);
+  } else if constexpr (by_joint) {
+    return custom_call<true>(VjpOfJoint<D>(), x...);
+  } else {
+    return custom_call<true>(VjpOfJvp<D>(), x...);
+  }
+}
+
+}  // namespace internal
+
+// A function with a rule: calls F on plain values, and its derivative where one is taken.
+template <auto F>
+struct RuledFunction {
+  template <class... X>
+  constexpr decltype(auto) operator()(const X&... x) const {
+    if constexpr (internal::kIsActiveCall<X...> && !std::is_invocable_v<decltype(F), const X&...>) {
+      return internal::ruled_call<F>(x...);
+    } else if constexpr (internal::kIsActiveCall<X...> && internal::HasRule<F>) {
+      return internal::ruled_call<F>(x...);
+    } else {
+      return std::invoke(F, x...);
+    }
+  }
+};
+template <auto F>
+inline constexpr RuledFunction<F> differentiable{};
+
+// The same operators by the name of a function: gradient<&softplus>(2.0).
+template <auto F, class... X>
+auto value_with_gradient(const X&... x) {
+  using D = derivative_of<F>;
+  static_assert(internal::HasRule<F>,
+                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
+                "with ETUDE_DIFFERENTIABLE, or pass a generic callable");
+  internal::check_rule<F>();
+  if constexpr (internal::CallsJoint<D, X...>) {
+    std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
+    auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);
+    return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(sums))};
+  } else if constexpr (internal::CallsVjp<D, X...>) {
+    auto made = D::vjp(x...);
+    using R = std::decay_t<decltype(made.first)>;
+    static_assert(std::floating_point<R>,
+                  "etude: gradient needs a function with one number as its result; use pullback "
+                  "for other results");
+    auto sums = internal::call_pullback<decltype(made.second), R, X...>(made.second, R(1),
+                                                                        std::tuple<X...>(x...));
+    return std::pair{std::move(made.first), internal::pick_tangents<X...>(std::move(sums))};
+  } else {
+    return etude::value_with_gradient(differentiable<F>, x...);
+  }
+}
+template <auto F, class... X>
+auto gradient(const X&... x) {
+  return etude::value_with_gradient<F>(x...).second;
+}
+template <auto F, class... X>
+auto value_with_pullback(const X&... x) {
+  return etude::value_with_pullback(differentiable<F>, x...);
+}
+template <auto F, class... X>
+auto pullback(const X&... x) {
+  return etude::pullback(differentiable<F>, x...);
+}
+
+}  // namespace etude

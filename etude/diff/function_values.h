@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differentiable functions as values, maps over batches of points, and transposes of linear
+// functions of numbers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/diff/custom_gradient.h"
+#include "etude/diff/scalar_operators.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// A function of A... with its derivatives, its type erased: what a field of a struct can hold, such
+// as the activation of a layer. Made from a generic callable (or, with tensors, from any). Called
+// with plain values it is that function; in a derivative its own one is used. A generic callable
+// itself costs less where its type may stand in the struct.
+//
+//   struct Dense { ...; DifferentiableFunction<double(double)> activation = relu; };
+//
+// As a field it carries no derivative: it cannot move.
+template <class Signature>
+class DifferentiableFunction;
+template <class R, class... A>
+class DifferentiableFunction<R(A...)> {
+ public:
+  using Pullback = std::function<std::tuple<tangent_t<A>...>(const tangent_t<R>&)>;
+
+  DifferentiableFunction() = default;
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, DifferentiableFunction>)
+      DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): stands for f
+      : code_(std::make_shared<Holder<F>>(std::move(f))) {}
+
+  // throws: kFailedPrecondition if it holds no function.
+  template <class... X>
+  auto operator()(const X&... x) const {
+    if constexpr (internal::kIsActiveCall<X...>) {
+      const auto rule = [code = checked()](const A&... at) { return code->vjp(at...); };
+      return internal::custom_call<true>(rule, x...);
+    } else {
+      return checked()->call(x...);
+    }
+  }
+  // The value, and the tangents of the arguments for one of the value.
+  std::pair<R, Pullback> vjp(const A&... x) const { return checked()->vjp(x...); }
+  // The value and its tangent.
+  std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const {
+    return checked()->jvp(x..., dx...);
+  }
+  explicit operator bool() const { return code_ != nullptr; }
+
+ private:
+  struct Code {
+    Code() = default;
+    Code(const Code&) = delete;
+    Code& operator=(const Code&) = delete;
+    virtual ~Code() = default;
+    virtual R call(const A&... x) const = 0;
+    virtual std::pair<R, Pullback> vjp(const A&... x) const = 0;
+    virtual std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const = 0;
+  };
+  template <class F>
+  struct Holder final : Code {
+    explicit Holder(F given) : f(std::move(given)) {}
+    R call(const A&... x) const override { return std::invoke(f, x...); }
+    std::pair<R, Pullback> vjp(const A&... x) const override {
+      auto [value, pull] = etude::value_with_pullback(f, x...);
+      return {std::move(value), [pull = std::move(pull)](const tangent_t<R>& dy) {
+                if constexpr (sizeof...(A) == 1) {
+                  return std::tuple<tangent_t<A>...>(pull(dy));
+                } else {
+                  return std::tuple<tangent_t<A>...>(pull(dy));
+                }
+              }};
+    }
+    std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const override {
+      return etude::jvp(f, std::tuple<A...>(x...), std::tuple<tangent_t<A>...>(dx...));
+    }
+    F f;
+  };
+
+  std::shared_ptr<const Code> checked() const {
+    if (code_ == nullptr) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "an empty DifferentiableFunction was called. Assign a function to it first");
+    }
+    return code_;
+  }
+  std::shared_ptr<const Code> code_;
+};
+namespace internal {
+template <class S>
+inline constexpr bool kIsDiscreteValue<DifferentiableFunction<S>> = true;
+}
+
+// f over batches of points: vmap(gradient(f))(points) gives f's gradient at each. The arguments are
+// vectors of one length; the result is a vector.
+//
+// throws: kInvalidArgument if the lengths differ.
+template <class F>
+auto vmap(F f) {
+  return [f = std::move(f)]<class... X>(const std::vector<X>&... batches) {
+    const std::size_t n = std::get<0>(std::tie(batches...)).size();
+    const auto check = [n](std::size_t other) {
+      if (other == n) return;
+      throw Error(ErrorCode::kInvalidArgument, "vmap: batches of " + std::to_string(n) +
+                                                   " and of " + std::to_string(other) +
+                                                   " points. Give equally many of each argument");
+    };
+    (check(batches.size()), ...);
+    std::vector<std::decay_t<decltype(f(batches[0]...))>> out;
+    out.reserve(n);
+    for (std::size_t i = 0; i < n; ++i) out.push_back(f(batches[i]...));
+    return out;
+  };
+}
+
+namespace internal {
+
+[[noreturn]] inline void throw_not_linear(const char* call) {
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      std::string("transpose: the function is not linear: '") + call +
+          "' is not, of numbers that depend on the argument. Use pullback for a derivative");
+}
+
+// A number that may only be used linearly.
+template <class T>
+class Linear {
+ public:
+  using Value = T;
+  Linear() = default;
+  template <class N>
+  requires(std::is_arithmetic_v<N>)
+      Linear(N constant)  // NOLINT(google-explicit-constructor): as a number
+      : x_(static_cast<T>(constant)) {}
+  explicit Linear(const Active<T>& x) : x_(x) {}
+  const Active<T>& number() const { return x_; }
+
+  friend Linear operator+(const Linear& a, const Linear& b) {
+    require_both(a, b, "operator+");
+    return Linear(a.x_ + b.x_);
+  }
+  friend Linear operator-(const Linear& a, const Linear& b) {
+    require_both(a, b, "operator-");
+    return Linear(a.x_ - b.x_);
+  }
+  friend Linear operator*(const Linear& a, const Linear& b) {
+    if (a.x_.varies() && b.x_.varies()) throw_not_linear("operator*");
+    return Linear(a.x_ * b.x_);
+  }
+  friend Linear operator/(const Linear& a, const Linear& b) {
+    if (b.x_.varies()) throw_not_linear("operator/");
+    return Linear(a.x_ / b.x_);
+  }
+  friend Linear operator-(const Linear& a) { return Linear(-a.x_); }
+  friend Linear operator+(const Linear& a) { return a; }
+  Linear& operator+=(const Linear& b) { return *this = *this + b; }
+  Linear& operator-=(const Linear& b) { return *this = *this - b; }
+  Linear& operator*=(const Linear& b) { return *this = *this * b; }
+  Linear& operator/=(const Linear& b) { return *this = *this / b; }
+  friend bool operator==(const Linear& a, const Linear& b) { return plain(a, b, a.x_ == b.x_); }
+  friend bool operator<(const Linear& a, const Linear& b) { return plain(a, b, a.x_ < b.x_); }
+  friend bool operator>(const Linear& a, const Linear& b) { return plain(a, b, a.x_ > b.x_); }
+  friend bool operator<=(const Linear& a, const Linear& b) { return plain(a, b, a.x_ <= b.x_); }
+  friend bool operator>=(const Linear& a, const Linear& b) { return plain(a, b, a.x_ >= b.x_); }
+
+#define ETUDE_UNARY(f, dx)                    \
+  friend Linear f(const Linear& at) {         \
+    if (at.x_.varies()) throw_not_linear(#f); \
+    return Linear(f(at.x_));                  \
+  }
+#define ETUDE_BINARY(f, da, db)                               \
+  friend Linear f(const Linear& a, const Linear& b) {         \
+    if (a.x_.varies() || b.x_.varies()) throw_not_linear(#f); \
+    return Linear(f(a.x_, b.x_));                             \
+  }
+#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+
+ private:
+  // A sum with a constant is not linear, except with 0.
+  static void require_both(const Linear& a, const Linear& b, const char* call) {
+    if (a.x_.varies() != b.x_.varies() && (a.x_.varies() ? b : a).x_.value() != T(0)) {
+      throw_not_linear(call);
+    }
+  }
+  static bool plain(const Linear& a, const Linear& b, bool result) {
+    if (a.x_.varies() || b.x_.varies()) throw_not_linear("a comparison");
+    return result;
+  }
+  Active<T> x_;
+};
+
+template <class T>
+inline constexpr bool kIsScalar<Linear<T>> = true;
+
+}  // namespace internal
+
+// The transpose of a function of numbers that is linear in all of its arguments: takes a cotangent
+// of the result to the tangents of the arguments. `like` are any values of the arguments; they give
+// lengths.
+//
+// throws (when called): kInvalidArgument that names the call that is not linear.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto transpose(const F& f, const X&... like) {
+  using T = internal::CommonScalar<X...>;
+  const auto checked = [f](const auto&... x) {
+    using A = Active<T>;
+    auto in = [](const A& v) { return internal::Linear<T>(v); };
+    const auto result =
+        f(internal::map_scalars<
+            internal::replace_scalar_t<std::remove_cvref_t<decltype(x)>, A, internal::Linear<T>>>(
+            x, in)...);
+    using R = std::remove_cvref_t<decltype(result)>;
+    auto out = [](const internal::Linear<T>& v) { return v.number(); };
+    return internal::map_scalars<internal::replace_scalar_t<R, internal::Linear<T>, A>>(result,
+                                                                                        out);
+  };
+  return [checked, ... like = like](const auto& cotangent) {
+    return etude::pullback(checked, like...)(cotangent);
+  };
+}
+
+}  // namespace etude
