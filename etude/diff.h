@@ -5,8 +5,10 @@
 //   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
 #pragma once
 
+#include "etude/diff/any_differentiable.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/derivative.h"
 #include "etude/diff/differentiable.h"
 #include "etude/diff/function_values.h"
 #include "etude/diff/scalar_operators.h"
+#include "etude/diff/scan.h"

@@ -4,9 +4,7 @@
 
 #include <string_view>
 
-#include "etude/version.h"
-
-namespace ETUDE_API etude::internal {
+namespace etude::internal {
 
 // The name of T as the compiler writes it.
 template <class T>

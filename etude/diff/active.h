@@ -14,7 +14,9 @@
 #include <numbers>
 #include <ostream>
 #include <type_traits>
+#include <utility>
 
+#include "etude/base/error.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/diff/scalar_tape.h"
@@ -32,20 +34,29 @@ struct IsActive : std::false_type {};
 template <class T>
 struct IsActive<Active<T>> : std::true_type {};
 
+[[noreturn]] inline void throw_moved_from() {
+  throw Error(ErrorCode::kInvalidArgument,
+              "gradient: a number is used after std::move took it elsewhere, so its derivative is "
+              "lost. Copy it instead of moving it");
+}
+
+// Numbers that stand for a constant T beside an Active<T>.
+template <class N, class T>
+concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
+
 }  // namespace internal
 
 // A number of type T (float, double, or a scalar of this library: derivatives nest) with its place
 // on the tape of the derivative that is being taken. Without one, and after it, a plain number.
 // Comparisons look at values; conversions to integers end the dependence.
 //
-// An expression of several calls becomes one statement of the tape: the result of a call says that
-// nobody else holds it, until it is copied, and the next call may then extend its statement. That
-// is why operators take numbers by value: what is bound to them without a copy is held by no one
-// else.
+// The result of a call is held by nobody else until it is copied, and says so; the next call may
+// take its slot over. That is why operators take numbers by value: what is bound to them without a
+// copy is held by no one else.
 //
 // threads: thread-compatible; records on the tape of the thread that computes.
-// cost: 16 bytes for double; an operand that depends on an argument records 12 bytes, a statement
-// one more; what does not depend on any records nothing.
+// cost: 16 bytes for double; a call that depends on an argument records 32 bytes, others nothing,
+// nor does a sum with a constant; s += x * y is one call.
 template <class T>
 class Active {
   using Tape = internal::ScalarTape<T>;
@@ -55,9 +66,12 @@ class Active {
 
   Active() = default;
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
-  Active(const Active& other)
-      : value_(other.value_), slot_(other.slot_), tape_(other.tape_ & kTapeId) {
-    other.share();
+  Active(const Active& other) : value_(other.value_), place_(other.place_ & ~kIsSole) {
+    if (other.is_sole()) other.share();
+  }
+  // What nobody else holds stays so when it is moved; the other number must not be used any more.
+  Active(Active&& other) noexcept : value_(std::move(other.value_)), place_(other.place_) {
+    if (other.is_sole()) other.place_ = kMovedFrom;
   }
   // By value: what is computed for the assignment is held by no one else, and stays so.
   Active& operator=(Active other) {
@@ -72,23 +86,28 @@ class Active {
 
   // An input of the tape of this thread.
   static Active input(const T& value, internal::ScalarTape<T>& tape) {
-    return Active(value, tape.append_input(), tape.id());
+    return input(value, tape, tape.new_input());
   }
 
-  // The result of statement `slot` of that tape.
+  static Active input(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
+    return Active(value, tape.key() | slot);
+  }
+  // The number of slot `slot`, which nobody else holds.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
-    return Active(value, slot, tape.id() | kIsSole);
+    return Active(value, tape.key() | kIsSole | slot);
   }
 
   const T& value() const { return value_; }
   // Its number on the tape; 0 if it does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on those of a tape around it.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
-    const std::uint32_t id = tape_ & kTapeId;
-    if (id == tape.id()) return slot_;
-    if (id != 0) [[unlikely]]
-      tape.require_ended(id);
+    if (belongs_to(tape.key())) return slot();
+    check_ended(&tape, place_);
     return 0;
+  }
+  // Whether it depends on an argument of a derivative around that of `tape`.
+  bool varies_around(const internal::ScalarTape<T>& tape) const {
+    return tape.is_around(place_ >> kSlotBits << kSlotBits);
   }
   // Whether it depends on an argument of the derivative that this thread is taking.
   bool varies() const {
@@ -102,27 +121,70 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  friend Active operator+(Active a, Active b) {
-    return record(a.value_ + b.value_, a, T(1), b, T(1));
+  [[gnu::always_inline]] friend Active operator+(Active a, Active b) {
+    return sum(a.value_ + b.value_, a, b);
   }
-  friend Active operator-(Active a, Active b) {
-    return record(a.value_ - b.value_, a, T(1), b, T(-1));
+  [[gnu::always_inline]] friend Active operator-(Active a, Active b) {
+    return difference(a.value_ - b.value_, a, b);
   }
-  friend Active operator*(Active a, Active b) {
+  [[gnu::always_inline]] friend Active operator*(Active a, Active b) {
     return record(a.value_ * b.value_, a, b.value_, b, a.value_);
   }
-  friend Active operator/(Active a, Active b) {
+  [[gnu::always_inline]] friend Active operator/(Active a, Active b) {
     const T y = a.value_ / b.value_;
     return record(y, a, T(1) / b.value_, b, -y / b.value_);
   }
-  friend Active operator-(Active a) { return record(-a.value_, a, T(-1)); }
-  friend Active operator+(const Active& a) { return a; }
+  [[gnu::always_inline]] friend Active operator-(Active a) { return record(-a.value_, a, T(-1)); }
+  [[gnu::always_inline]] friend Active operator+(const Active& a) { return a; }
 
-  Active& operator+=(Active b) { return take(record(value_ + b.value_, *this, T(1), b, T(1))); }
-  Active& operator-=(Active b) { return take(record(value_ - b.value_, *this, T(1), b, T(-1))); }
-  // A running product does not join: all terms so far would be multiplied each time.
-  Active& operator*=(const Active& b) { return *this = Active(*this) * b; }
-  Active& operator/=(const Active& b) { return *this = Active(*this) / b; }
+  // With plain numbers: which operand varies is known when this is compiled.
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator+(Active a, const N& b) {
+    return moved(a.value_ + static_cast<T>(b), a);
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator+(const N& a, Active b) {
+    return moved(static_cast<T>(a) + b.value_, b);
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator-(Active a, const N& b) {
+    return moved(a.value_ - static_cast<T>(b), a);
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator-(const N& a, Active b) {
+    return record(static_cast<T>(a) - b.value_, b, T(-1));
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator*(Active a, const N& b) {
+    return record(a.value_ * static_cast<T>(b), a, static_cast<T>(b));
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator*(const N& a, Active b) {
+    return record(static_cast<T>(a) * b.value_, b, static_cast<T>(a));
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator/(Active a, const N& b) {
+    return record(a.value_ / static_cast<T>(b), a, T(1) / static_cast<T>(b));
+  }
+  template <internal::PlainFor<T> N>
+  [[gnu::always_inline]] friend Active operator/(const N& a, Active b) {
+    const T y = static_cast<T>(a) / b.value_;
+    return record(y, b, -y / b.value_);
+  }
+
+  [[gnu::always_inline]] Active& operator+=(Active b) {
+    return take(sum(value_ + b.value_, *this, b));
+  }
+  [[gnu::always_inline]] Active& operator-=(Active b) {
+    return take(difference(value_ - b.value_, *this, b));
+  }
+  [[gnu::always_inline]] Active& operator*=(Active b) {
+    return take(record(value_ * b.value_, *this, b.value_, b, value_));
+  }
+  [[gnu::always_inline]] Active& operator/=(Active b) {
+    const T y = value_ / b.value_;
+    return take(record(y, *this, T(1) / b.value_, b, -y / b.value_));
+  }
   Active& operator++() { return *this += Active(T(1)); }
   Active& operator--() { return *this -= Active(T(1)); }
 
@@ -183,54 +245,148 @@ class Active {
   friend std::ostream& operator<<(std::ostream& out, const Active& x) { return out << x.value_; }
 
  private:
-  // tape_ is the number of a tape, and this bit where nobody else holds the slot, unless the tape
-  // has sealed it.
-  static constexpr std::uint32_t kIsSole = 0x80000000u, kTapeId = kIsSole - 1;
+  // place_ is the key of a tape and a slot, and this bit where nobody else holds the slot.
+  static constexpr std::uint64_t kIsSole = std::uint64_t{1} << 32;
+  static constexpr int kSlotBits = Tape::kSlotBits;
+  static constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
 
-  Active(const T& value, std::uint32_t slot, std::uint32_t tape)
-      : value_(value), slot_(slot), tape_(tape) {}
+  Active(const T& value, std::uint64_t place) : value_(value), place_(place) {}
 
-  bool is_sole() const { return (tape_ & kIsSole) != 0; }
-  // Another number has the same slot from now on.
+  bool is_sole() const { return (place_ & kIsSole) != 0; }
+  bool belongs_to(std::uint64_t key) const { return ((place_ ^ key) >> kSlotBits) == 0; }
+  std::uint32_t slot() const { return static_cast<std::uint32_t>(place_); }
+  // Another number has the same slot from now on. On other threads than the tape's this does not
+  // matter, and nothing is written.
   void share() const {
-    if (!is_sole()) return;
-    Tape* tape = Tape::current();
-    if (tape != nullptr && tape->id() == (tape_ & kTapeId)) tape->seal(slot_);
+    const Tape* tape = Tape::current();
+    if (tape != nullptr && belongs_to(tape->key())) place_ &= ~kIsSole;
   }
   Active& take(const Active& computed) {
     value_ = computed.value_;
-    slot_ = computed.slot_;
-    tape_ = computed.tape_;
+    place_ = computed.place_;
     return *this;
   }
 
+  // Whether a, or both, depend on arguments of the derivative of `tape`.
+  static bool on(const Tape* tape, const Active& a) {
+    return tape != nullptr && a.belongs_to(tape->key());
+  }
+  static bool on(const Tape* tape, const Active& a, const Active& b) {
+    return tape != nullptr &&
+           (((a.place_ ^ tape->key()) | (b.place_ ^ tape->key())) >> kSlotBits) == 0;
+  }
+
+  // The result of a call with one number that may vary.
   [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da) {
     Tape* tape = Tape::current();
-    if (tape == nullptr) return value;
-    return record_one(*tape, value, a, a.slot_on(*tape), da);
+    if (!on(tape, a)) [[unlikely]] {
+      check_ended(tape, a.place_);
+      return value;
+    }
+    if (a.is_sole() && tape->just_set(a.slot())) {
+      tape->scale_last(da);
+      return Active(value, a.place_);
+    }
+    const std::uint64_t place = a.is_sole() ? a.place_ : tape->key() | kIsSole | tape->new_slot();
+    tape->set(static_cast<std::uint32_t>(place), da, a.slot());
+    return Active(value, place);
   }
-  [[gnu::always_inline]] static Active record_one(Tape& tape, const T& value, const Active& a,
-                                                  std::uint32_t slot, const T& da) {
-    if (slot == 0) return value;
-    return Active(value, a.is_sole() ? tape.join(da, slot) : tape.append(da, slot),
-                  tape.id() | kIsSole);
+  // value = a + a constant: it takes the slot of a.
+  [[gnu::always_inline]] static Active moved(const T& value, const Active& a) {
+    const Tape* tape = Tape::current();
+    if (on(tape, a)) [[likely]] {
+      return Active(value, a.place_);
+    }
+    check_ended(tape, a.place_);
+    return value;
   }
+  // The result of a call with two numbers.
   [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da,
                                               const Active& b, const T& db) {
     Tape* tape = Tape::current();
-    if (tape == nullptr) return value;
-    const std::uint32_t first = a.slot_on(*tape), second = b.slot_on(*tape);
-    if (second == 0) return record_one(*tape, value, a, first, da);
-    if (first == 0) return record_one(*tape, value, b, second, db);
-    const bool owned_a = a.is_sole(), owned_b = b.is_sole();
-    return Active(value,
-                  owned_a || owned_b ? tape->join(da, first, owned_a, db, second, owned_b)
-                                     : tape->append(da, first, db, second),
-                  tape->id() | kIsSole);
+    if (!on(tape, a, b)) [[unlikely]] {
+      return Active(value, on(tape, b) ? place_of_one(b.place_, db, a.place_)
+                                       : place_of_one(a.place_, da, b.place_));
+    }
+    const std::uint64_t place = a.is_sole()   ? a.place_
+                                : b.is_sole() ? b.place_
+                                              : tape->key() | kIsSole | tape->new_slot();
+    tape->set(static_cast<std::uint32_t>(place), da, a.slot(), db, b.slot());
+    return Active(value, place);
+  }
+  [[gnu::always_inline]] static Active sum(const T& value, const Active& a, const Active& b) {
+    Tape* tape = Tape::current();
+    if (!on(tape, a, b)) [[unlikely]] {
+      return Active(value, on(tape, b) ? place_of_moved(b.place_, a.place_)
+                                       : place_of_moved(a.place_, b.place_));
+    }
+    if (a.is_sole()) {
+      if (b.is_sole() && tape->just_set(b.slot())) {
+        tape->add_last_to(a.slot());
+      } else {
+        tape->add(a.slot(), T(1), b.slot());
+      }
+      return Active(value, a.place_);
+    }
+    if (b.is_sole()) {
+      if (tape->just_set_from_one(b.slot())) {
+        tape->fill_last(T(1), a.slot());
+      } else {
+        tape->add(b.slot(), T(1), a.slot());
+      }
+      return Active(value, b.place_);
+    }
+    const std::uint64_t place = tape->key() | kIsSole | tape->new_slot();
+    tape->set(static_cast<std::uint32_t>(place), T(1), a.slot(), T(1), b.slot());
+    return Active(value, place);
+  }
+  [[gnu::always_inline]] static Active difference(const T& value, const Active& a,
+                                                  const Active& b) {
+    Tape* tape = Tape::current();
+    if (!on(tape, a, b)) [[unlikely]] {
+      return Active(value, on(tape, b) ? place_of_one(b.place_, T(-1), a.place_)
+                                       : place_of_moved(a.place_, b.place_));
+    }
+    if (a.is_sole()) {
+      if (b.is_sole() && tape->just_set(b.slot())) {
+        tape->negate_last();
+        tape->add_last_to(a.slot());
+      } else {
+        tape->add(a.slot(), T(-1), b.slot());
+      }
+      return Active(value, a.place_);
+    }
+    if (b.is_sole() && tape->just_set_from_one(b.slot())) {
+      tape->negate_last();
+      tape->fill_last(T(1), a.slot());
+      return Active(value, b.place_);
+    }
+    const std::uint64_t place = b.is_sole() ? b.place_ : tape->key() | kIsSole | tape->new_slot();
+    tape->set(static_cast<std::uint32_t>(place), T(1), a.slot(), T(-1), b.slot());
+    return Active(value, place);
+  }
+  // Of a call with two numbers of which one, `constant`, does not belong to the derivative. By
+  // value and by place, so that numbers need not be in memory for it.
+  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t place, T slope,
+                                                      std::uint64_t constant) {
+    check_ended(Tape::current(), constant);
+    return record(T(0), Active(T(0), place), slope).place_;
+  }
+  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t place,
+                                                        std::uint64_t constant) {
+    check_ended(Tape::current(), constant);
+    return moved(T(0), Active(T(0), place)).place_;
+  }
+  // throws: kInvalidArgument if the number belongs to a derivative around that of `tape`.
+  static void check_ended(const Tape* tape, std::uint64_t place) {
+    if (tape != nullptr && place != 0) [[unlikely]] {
+      if (place == kMovedFrom) internal::throw_moved_from();
+      tape->require_ended(place >> kSlotBits << kSlotBits);
+    }
   }
 
   T value_{};
-  std::uint32_t slot_ = 0, tape_ = 0;
+  mutable std::uint64_t place_ = 0;
 };
 
 // A number that plain functions and structs use to be differentiable without templates.

@@ -41,7 +41,8 @@ class AnyTangent {
     return held->value;
   }
 
-  // Adding the zero changes nothing. throws: kInvalidArgument that names both types, if they differ.
+  // Adding the zero changes nothing. throws: kInvalidArgument that names both types, if they
+  // differ.
   AnyTangent& operator+=(const AnyTangent& other) {
     if (other.is_zero()) return *this;
     if (is_zero()) return *this = other;

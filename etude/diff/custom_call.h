@@ -203,12 +203,9 @@ auto reverse_custom(const Rule& rule, const X&... x) {
   return lifted;
 }
 
-// A rule of one number of a few: its slopes are known at once, and the call is one statement.
+// A rule of one number of a few: its slopes are known at once, and the call is a sum.
 template <class T, class R, class... X>
-inline constexpr bool kIsStatement = [] {
-  constexpr std::size_t most = ScalarTape<T>::kMostAtOnce;  // clang-format reads < as a bracket
-  return std::is_same_v<R, T> && (Scalar<X> && ...) && sizeof...(X) <= most;
-}();
+inline constexpr bool kIsStatement = std::is_same_v<R, T> && (Scalar<X> && ...);
 template <class T, class Rule, class... X>
 Active<T> reverse_statement(const Rule& rule, const X&... x) {
   using S = Active<T>;
@@ -226,10 +223,14 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   if (std::all_of(slots.begin(), slots.end(), [](auto s) { return s == 0; })) return made.first;
   using Pull = std::decay_t<decltype(made.second)>;
   const auto slopes = call_pullback<Pull, T, plain_argument_t<S, X>...>(made.second, T(1), plain);
-  const auto partials = std::apply(
-      [](const auto&... each) { return std::array<T, sizeof...(X)>{T(each)...}; }, slopes);
-  return Active<T>::computed(made.first, *tape,
-                             tape->append(partials.data(), slots.data(), sizeof...(X)));
+  const std::uint32_t target = tape->new_slot();
+  next = 0;
+  const auto add = [&](const T& slope) {
+    if (slots[next] != 0) tape->add(target, slope, slots[next]);
+    ++next;
+  };
+  std::apply([&](const auto&... each) { (add(T(each)), ...); }, slopes);
+  return Active<T>::computed(made.first, *tape, target);
 }
 
 // Adds the products of tangent leaves with the derivatives of the arguments' leaves.

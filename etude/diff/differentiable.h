@@ -7,5 +7,6 @@
 
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
+#include "etude/diff/freezable.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/tangent_math.h"

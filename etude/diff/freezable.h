@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that can be kept from moving for a while, such as the layers of a model that is fine-tuned.
+// Values that can be kept from moving for a while, such as the layers of a model that is
+// fine-tuned.
 #pragma once
 
 #include <string>
@@ -66,7 +67,10 @@ constexpr void each_freezable(X& x, PathBuffer& path, const Fn& fn) {
     each_freezable(x.value, path, fn);
   } else if constexpr (requires { typename X::mapped_type; }) {
     for (auto& [key, inner] : x) part(key, inner);
-  } else if constexpr (requires { x.begin(); typename X::value_type; } &&
+  } else if constexpr (requires {
+                         x.begin();
+                         typename X::value_type;
+                       } &&
                        !std::is_same_v<X, std::string>) {
     std::size_t i = 0;
     if constexpr (Reflectable<std::remove_cvref_t<decltype(*x.begin())>> ||
@@ -96,8 +100,8 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 
 }  // namespace internal
 
-// Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Gives how many
-// there are. Paths are those of for_each_leaf.
+// Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Gives how
+// many there are. Paths are those of for_each_leaf.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);

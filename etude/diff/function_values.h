@@ -34,7 +34,7 @@ class DifferentiableFunction<R(A...)> {
 
   DifferentiableFunction() = default;
   template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, DifferentiableFunction>)
+  requires(!std::is_same_v<F, DifferentiableFunction> && std::is_invocable_v<const F&, const A&...>)
       DifferentiableFunction(F f)  // NOLINT(google-explicit-constructor): stands for f
       : code_(std::make_shared<Holder<F>>(std::move(f))) {}
 
@@ -73,11 +73,7 @@ class DifferentiableFunction<R(A...)> {
     std::pair<R, Pullback> vjp(const A&... x) const override {
       auto [value, pull] = etude::value_with_pullback(f, x...);
       return {std::move(value), [pull = std::move(pull)](const tangent_t<R>& dy) {
-                if constexpr (sizeof...(A) == 1) {
-                  return std::tuple<tangent_t<A>...>(pull(dy));
-                } else {
-                  return std::tuple<tangent_t<A>...>(pull(dy));
-                }
+                return std::tuple<tangent_t<A>...>(pull(dy));
               }};
     }
     std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const override {

@@ -194,6 +194,49 @@ struct MoveByWalks {
   }
 };
 
+// What a DifferentiableTraits that somebody wrote must have.
+template <class T>
+constexpr void check_traits() {
+  if constexpr (HasTangent<T> && !Composite<T>) {
+    using U = tangent_t<T>;
+    static_assert(std::default_initializable<U>,
+                  "etude: DifferentiableTraits<T>::Tangent must be default constructible");
+    static_assert(
+        requires(U & a, const U& b) { a += b; } || std::is_same_v<U, NoTangent> || Composite<U>,
+        "etude: DifferentiableTraits<T>::Tangent needs operator+=");
+    static_assert(
+        requires(const T& x) {
+          { DifferentiableTraits<T>::zero(x) } -> std::convertible_to<U>;
+        },
+        "etude: DifferentiableTraits<T> needs zero(x), which gives a Tangent");
+    static_assert(
+        requires(T & x, const U& by) { DifferentiableTraits<T>::move(x, by); },
+        "etude: DifferentiableTraits<T> needs move(x, tangent)");
+  }
+}
+
+// Leaves that differential operators of another folder serve, such as tensors. Specialise as true.
+template <class T>
+inline constexpr bool kIsOtherLeaf = false;
+
+template <class T, class... Open>
+constexpr bool holds_other_leaf();
+template <class... Open, class... Part>
+constexpr bool hold_other_leaf(TypeList<Part...>) {
+  return (holds_other_leaf<std::remove_cvref_t<Part>, Open...>() || ...);
+}
+// Whether a T can hold such a leaf that may move.
+template <class T, class... Open>
+constexpr bool holds_other_leaf() {
+  if constexpr (kIsOtherLeaf<T>) {
+    return true;
+  } else if constexpr (IsNoDerivative<T>::value || kIsOneOf<T, Open...>) {
+    return false;
+  } else {
+    return hold_other_leaf<T, Open...>(typename Parts<T>::Types());
+  }
+}
+
 [[noreturn]] inline void throw_tangent_length(std::size_t value, std::size_t tangent) {
   throw Error(ErrorCode::kInvalidArgument, "a tangent of length " + std::to_string(tangent) +
                                                " does not fit a value of length " +

@@ -14,12 +14,14 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "etude/base/fields.h"
 #include "etude/diff/active.h"
 #include "etude/diff/aggregates.h"
 #include "etude/diff/dual.h"
+#include "etude/diff/freezable.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -110,10 +112,48 @@ template <class X>
 concept List = requires(X x, typename X::value_type v) {
   x.push_back(v);
 };
+// Types with a tangent of their own, such as rotations: f is differentiated where they are moved
+// from by a tangent of zero.
+template <class X>
+concept Manifold =
+    !Scalar<X> && HasTangent<X> && !Composite<X> && !std::is_same_v<tangent_t<X>, NoTangent>;
+template <class X>
+constexpr bool holds_manifold();
+template <class... Part>
+constexpr bool hold_manifold(TypeList<Part...>) {
+  return (holds_manifold<std::remove_cvref_t<Part>>() || ...);
+}
+template <class X>
+constexpr bool holds_manifold() {
+  if constexpr (Scalar<X> || std::is_void_v<typename FirstScalar<X>::type>) {
+    return false;
+  } else if constexpr (Manifold<X>) {
+    return true;
+  } else {
+    return hold_manifold(typename Parts<X>::Types());
+  }
+}
+// Counts the numbers that a tangent has.
+struct CountNumbers {
+  std::size_t& count;
+  template <class S>
+  tangent_t<S> operator()(const S& x) {
+    if constexpr (Scalar<S>) {
+      ++count;
+      return x;
+    } else {
+      return build_tangent(zero_tangent(x), *this);
+    }
+  }
+};
 template <class X>
 struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
+template <class X>
+struct IsVariant : std::false_type {};
+template <class... T>
+struct IsVariant<std::variant<T...>> : std::true_type {};
 
 // How many numbers an X holds if its type says so; else kUnknownCount.
 inline constexpr std::size_t kUnknownCount = 1 << 20;
@@ -131,6 +171,10 @@ constexpr std::size_t scalar_count() {
     return 0;
   } else if constexpr (IsArray<X>::value) {
     return std::tuple_size_v<X> * scalar_count<typename X::value_type>();
+  } else if constexpr (Manifold<X>) {
+    return scalar_count<tangent_t<X>>();
+  } else if constexpr (IsFreezable<X>::value) {
+    return kUnknownCount;
   } else if constexpr (TupleLike<X>) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return (std::size_t{0} + ... + scalar_count<std::tuple_element_t<I, X>>());
@@ -145,6 +189,30 @@ constexpr std::size_t scalar_count() {
 
 template <class Out, class X, class Fn>
 constexpr Out map_scalars(const X& x, Fn& fn);
+template <class Out, class X, class Fn, std::size_t... I>
+constexpr Out map_fields(const X& x, Fn& fn, std::index_sequence<I...>);
+
+template <class Out, class X, class Fn, std::size_t... I>
+constexpr Out map_variant(const X& x, Fn& fn, std::index_sequence<I...>) {
+  std::optional<Out> out;
+  const auto take = [&]<std::size_t i>() {
+    if (x.index() != i) return;
+    out.emplace(std::in_place_index<i>,
+                map_scalars<std::variant_alternative_t<i, Out>>(std::get<i>(x), fn));
+  };
+  (take.template operator()<I>(), ...);
+  return std::move(*out);
+}
+
+// x with its numbers converted, then moved by the numbers of a zero tangent.
+template <class Out, class X, class Fn>
+constexpr Out map_manifold(const X& x, Fn& fn) {
+  auto convert = [](const auto& v) { return decltype(fn(v))(v); };
+  Out out = map_fields<Out>(x, convert, std::make_index_sequence<field_count<X>()>());
+  const auto zero = zero_tangent(x);
+  etude::move(out, map_scalars<tangent_t<Out>>(zero, fn));
+  return out;
+}
 
 template <class Out, class X, class Fn, std::size_t... I>
 constexpr Out map_fields(const X& x, Fn& fn, std::index_sequence<I...>) {
@@ -170,6 +238,15 @@ constexpr Out map_scalars(const X& x, Fn& fn) {
         map_scalars<std::remove_cvref_t<decltype(std::declval<Out&>().value)>>(x.value, convert)};
   } else if constexpr (std::is_void_v<typename FirstScalar<X>::type>) {
     return x;
+  } else if constexpr (IsFreezable<X>::value) {
+    auto convert = [](const auto& v) { return decltype(fn(v))(v); };
+    using Value = std::remove_cvref_t<decltype(std::declval<Out&>().value)>;
+    return Out{x.frozen ? map_scalars<Value>(x.value, convert) : map_scalars<Value>(x.value, fn),
+               x.frozen};
+  } else if constexpr (Manifold<X> && Differentiable<Out> && !std::is_same_v<X, Out>) {
+    return map_manifold<Out>(x, fn);
+  } else if constexpr (IsVariant<X>::value) {
+    return map_variant<Out>(x, fn, std::make_index_sequence<std::variant_size_v<X>>());
   } else if constexpr (IsOptional<X>::value) {
     return x ? Out(map_scalars<typename Out::value_type>(*x, fn)) : Out();
   } else if constexpr (KeyedContainer<X>) {

@@ -33,23 +33,39 @@
 namespace ETUDE_API etude {
 
 // The value of f(x...), one number, and its gradient, with one run of f. Up to four numbers go
-// forward, others, and functions on Real, are recorded and gone back over.
+// forward, others, and functions on Real, are recorded and gone back over. Of what is recorded, it
+// tells once for each function if the result does not depend on an argument (set_diagnostics).
 //
 // throws: what f throws; no tape stays active then.
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
-constexpr auto value_with_gradient(const F& f, const X&... x) {
+requires(internal::ScalarArguments<X...> &&
+         !internal::ResultIsPlain<F, X...>) constexpr auto value_with_gradient(const F& f,
+                                                                               const X&... x) {
   if constexpr (internal::goes_forward<F, X...>()) {
     return internal::forward_gradient(f, x...);
   } else {
     return internal::reverse_gradient(f, x...);
   }
 }
+template <class F, class... X>
+requires(internal::ScalarArguments<X...>&& internal::ResultIsPlain<F, X...>) [[deprecated(
+    "etude: the result does not depend on the differentiated arguments; the gradient is "
+    "zero")]] constexpr auto value_with_gradient(const F& f, const X&... x) {
+  return internal::plain_gradient(f, x...);
+}
 
 // The gradient of f at x....
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
-constexpr auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).second; }
+requires(internal::ScalarArguments<X...> &&
+         !internal::ResultIsPlain<F, X...>) constexpr auto gradient(const F& f, const X&... x) {
+  return value_with_gradient(f, x...).second;
+}
+template <class F, class... X>
+requires(internal::ScalarArguments<X...>&& internal::ResultIsPlain<F, X...>) [[deprecated(
+    "etude: the result does not depend on the differentiated arguments; the gradient is "
+    "zero")]] constexpr auto gradient(const F& f, const X&... x) {
+  return internal::plain_gradient(f, x...).second;
+}
 
 namespace internal {
 
@@ -69,6 +85,13 @@ auto gradient(const F& f, CallSite where = CallSite::here()) {
       return internal::OtherGradients<X...>::gradient(f, where, at...);
     }
   };
+}
+
+// A structure of numbers without their dependence.
+template <class X>
+requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(const X& x) {
+  auto stop = [](const auto& v) { return stop_gradient(v); };
+  return internal::map_scalars<X>(x, stop);
 }
 
 // Gives the tangents of the arguments for a cotangent of the result. May be called again, and from
@@ -107,10 +130,10 @@ auto value_with_pullback(const F& f, const X&... x) {
   using Types = internal::ReverseTypes<F, X...>;
   using T = typename Types::Number;
   internal::ScalarTape<T> tape;
-  internal::MakeInputs<typename Types::To, T> inputs{tape};
-  auto lifted = internal::lift_arguments<typename Types::From, typename Types::To>(inputs, x...);
   const auto result = [&] {
     const internal::RecordingScope<T> scope(tape);
+    internal::MakeInputs<typename Types::To, T> inputs(tape, x...);
+    auto lifted = internal::lift_arguments<typename Types::From, typename Types::To>(inputs, x...);
     return std::apply(f, lifted);
   }();
   auto value = internal::plain_result<typename Types::To, typename Types::From>(result);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
+#include "etude/base/type_name.h"
 #include "etude/diff/active.h"
 #include "etude/diff/scalar_runs.h"
 #include "etude/diff/scalar_tape.h"
@@ -26,11 +27,10 @@ struct ReverseTypes {
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   // A function on Real with arguments that are Real already.
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
-  static_assert(
-      is_generic || is_real,
-      "etude: the function cannot be called with active scalars; make it and the structs it "
-      "takes generic (auto parameters, templates on the scalar) or let them use "
-      "etude::Real");
+  static_assert(is_generic || is_real,
+                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
+                "with ETUDE_DIFFERENTIABLE, or pass a generic callable (auto parameters, structs "
+                "templated on their scalar), or one on etude::Real");
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
@@ -83,20 +83,38 @@ class Cotangents {
               "differentiated once. Make the inner function generic (auto parameters)");
 }
 
-// The inputs of a tape, in the order of the leaves of the arguments: slots 1, 2, ...
+// The inputs of a tape that is being recorded, in the order of the leaves of the arguments: slots
+// 1, 2, ...
 template <class To, class T>
 struct MakeInputs {
   ScalarTape<T>& tape;
+  std::uint32_t next;  // 0: the tape's next one
+
+  template <class... X>
+  explicit MakeInputs(ScalarTape<T>& on, const X&... x) : tape(on), next(0) {
+    if constexpr ((holds_manifold<X>() || ...)) {  // lifting these computes, which takes slots
+      std::size_t count = 0;
+      CountNumbers numbers{count};
+      (static_cast<void>(build_tangent(x, numbers)), ...);
+      next = tape.new_inputs(count);
+    }
+  }
   template <class S>
   To operator()(const S& x) {
     if constexpr (std::is_same_v<S, To>) {
-      if (x.varies()) throw_second_order();
-      return To::input(x.value(), tape);
+      if (x.varies_around(tape)) throw_second_order();
+      return input(x.value());
     } else {
-      return To::input(x, tape);
+      return input(x);
     }
   }
+
+ private:
+  To input(const T& value) {
+    return next == 0 ? To::input(value, tape) : To::input(value, tape, next++);
+  }
 };
+
 // A result with plain numbers in place of those of the derivative.
 template <class Active, class From, class R>
 auto plain_result(const R& result) {
@@ -125,22 +143,56 @@ struct PulledScalars {
   std::tuple<X...> arguments;        // for the shapes of their tangents
 };
 
+// Says that the result does not depend on an argument, once for each function.
+template <class F, class X>
+[[gnu::noinline]] void tell_independent(std::size_t argument) {
+  const Severity severity = diagnostics().independent_result;
+  if (severity == Severity::kIgnore) return;
+  const std::string name = "argument " + std::to_string(argument);
+  diagnose(severity, name + std::string(type_name<F>()),
+           "gradient of '" + std::string(type_name<F>()) + "': the result does not depend on " +
+               name + " (" + std::string(type_name<X>()) +
+               "); its gradient is zero. Pass it as no_derivative(x) if that is meant");
+}
+// Tells of each argument that the result does not depend on. `first` is the slot of the first
+// input.
+template <class F, class T, class X>
+void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
+                      const std::vector<T>& cotangents, std::uint32_t& first, std::size_t& argument,
+                      const X& x) {
+  if constexpr (Differentiable<X>) {
+    std::size_t count = 0;
+    CountNumbers numbers{count};
+    static_cast<void>(build_tangent(x, numbers));
+    const std::uint32_t end = first + static_cast<std::uint32_t>(count);
+    using scalar_math::is_exact_zero;
+    bool zero = true;
+    for (std::uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
+    if (zero && count > 0 && !tape.depends(result, first, end)) tell_independent<F, X>(argument);
+    first = end;
+  }
+  ++argument;
+}
+
 template <class F, class... X>
 auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;
   using T = typename Types::Number;
   using To = typename Types::To;
   ScalarTape<T> tape;
-  MakeInputs<To, T> inputs{tape};
-  auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
   const auto result = [&] {
     const RecordingScope<T> scope(tape);
+    MakeInputs<To, T> inputs(tape, x...);
+    auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
     return std::apply(f, lifted);
   }();
   require_number<std::remove_cvref_t<decltype(result)>, To>();
   Cotangents<T> cotangents(tape.size());
   cotangents.values()[result.slot_on(tape)] = T(1);
   tape.reverse(cotangents.values());
+  std::uint32_t first = 1;
+  std::size_t argument = 0;
+  (check_dependence<F>(tape, result.slot_on(tape), cotangents.values(), first, argument, x), ...);
   return std::pair{plain_result<To, typename Types::From>(result),
                    tangents_of(cotangents.values(), 1, x...)};
 }

@@ -23,7 +23,8 @@ template <class X>
 concept HasScalar = !std::is_void_v<typename FirstScalar<std::remove_cvref_t<X>>::type>;
 template <class... X>
 concept ScalarArguments = (HasScalar<X> || ...) &&
-                          ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...);
+                          ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
+                          !(holds_other_leaf<std::remove_cvref_t<X>>() || ...);
 
 template <class... X>
 using CommonScalar = typename FirstOfAll<X...>::type;
@@ -46,8 +47,12 @@ struct TakeTangents {
   const Values& values;
   std::size_t next;
   template <class S>
-  constexpr S operator()(const S&) {
-    return S(values[next++]);
+  constexpr tangent_t<S> operator()(const S& x) {
+    if constexpr (Scalar<S>) {
+      return S(values[next++]);
+    } else {
+      return build_tangent(zero_tangent(x), *this);
+    }
   }
 };
 
@@ -92,6 +97,7 @@ struct MakeUnits {
 // x... with each number as fn(number); those kept out are converted.
 template <class From, class To, class Fn, class... X>
 constexpr auto lift_arguments(Fn& fn, const X&... x) {
+  (check_traits<std::remove_cvref_t<X>>(), ...);
   const auto lift = [&](const auto& a) {
     using A = std::remove_cvref_t<decltype(a)>;
     if constexpr (IsNoDerivative<A>::value) {
@@ -101,7 +107,7 @@ constexpr auto lift_arguments(Fn& fn, const X&... x) {
       return map_scalars<lifted_t<A, From, To>>(a, fn);
     }
   };
-  return std::tuple{lift(x)...};
+  return std::tuple<decltype(lift(x))...>{lift(x)...};
 }
 
 template <class Result, class To>
@@ -119,6 +125,26 @@ constexpr auto forward_gradient(const F& f, const X&... x) {
   const auto result = std::apply(f, lifted);
   require_number<std::remove_cvref_t<decltype(result)>, To>();
   return std::pair{result.value(), tangents_of(result.derivatives(), 0, x...)};
+}
+
+// Whether f gives a number that is none of the derivative, such as a literal.
+template <class F, class... X>
+constexpr bool gives_plain() {
+  using From = CommonScalar<X...>;
+  using To = std::conditional_t<goes_forward<F, X...>(), GradientDual<F, X...>, Active<From>>;
+  if constexpr (kTakes<To, F, X...>) {
+    using R = std::remove_cvref_t<std::invoke_result_t<const F&, lifted_t<X, From, To>&...>>;
+    return std::floating_point<R> || std::is_same_v<R, From>;
+  } else {
+    return false;
+  }
+}
+template <class F, class... X>
+concept ResultIsPlain = gives_plain<F, X...>();
+template <class F, class... X>
+constexpr auto plain_gradient(const F& f, const X&... x) {
+  return std::pair{CommonScalar<X...>(f(pass(x)...)),
+                   pick_tangents<X...>(std::tuple<tangent_t<X>...>{zero_tangent(x)...})};
 }
 
 // Numbers with the derivatives that a tangent gives them, in order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tape of active scalars (active.h): statements, each the partial derivatives of one number by
-// those it was computed from. Used by active.h and scalar_reverse.h.
+// The tape of active scalars (active.h): per recorded call the partial derivatives of the result by
+// its operands. Used by active.h and scalar_reverse.h.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
+#include "etude/base/warning.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/version.h"
 
@@ -29,27 +30,25 @@ class ScalarNote {
   virtual void reverse(std::vector<T>& cotangents) const = 0;
 };
 
-// One operand of a statement: its slot and the partial derivative by it.
+// A recorded call: the slot that it sets, or adds to, and the partial derivatives of that by one or
+// two operands. Slot 0 stands for what does not move.
 template <class T>
-struct ScalarTerm {
-  T partial;
-  std::uint32_t operand;
+struct ScalarCall {
+  T partials[2];
+  std::uint32_t target, operands[2];
 };
 
-// Statements are numbered in order, after the inputs; the number is the slot of the result. A
-// statement is one term or more, of which the last one is marked; slot 0 stands for what does not
-// move. Storage is chunks that a thread keeps for its next tape, so that a long tape is never
-// copied and repeated gradients take no new memory.
-//
-// Calls are joined to one statement as expression templates would, but while they run: where the
-// last statement's result is an operand that nobody else holds (Active knows), the call extends
-// that statement instead of adding one. A sum of products over a loop becomes one statement.
+// The calls of a derivative in order. A slot is a number's place among the cotangents. A call takes
+// over the slot of an operand that nobody else holds (Active knows), so that there are about as
+// many slots as live numbers, and a sum changes the last call instead of adding one: s += x * y is
+// one. Storage is chunks that a thread keeps for its next tape, so that a long tape is never copied
+// and repeated gradients take no new memory.
 //
 // threads: recorded by one thread; reverse() const may run on several at once.
 template <class T>
 class ScalarTape {
  public:
-  static constexpr std::size_t kMostAtOnce = 4;
+  static constexpr int kSlotBits = 33;
 
   // The innermost tape that this thread records on; null: none.
   static ScalarTape*& current() {
@@ -57,134 +56,169 @@ class ScalarTape {
     return tape;
   }
 
-  ScalarTape() : id_(next_id()) {}
+  ScalarTape() : key_(next_key()) {}
   ScalarTape(ScalarTape&& other) noexcept
       : chunks_(std::exchange(other.chunks_, {})),
         notes_(std::exchange(other.notes_, {})),
-        next_(std::exchange(other.next_, nullptr)),
-        end_(std::exchange(other.end_, nullptr)),
+        next_(std::exchange(other.next_, &nothing_ + 1)),
+        end_(std::exchange(other.end_, &nothing_ + 1)),
         size_(std::exchange(other.size_, 1)),
-        id_(std::exchange(other.id_, 0)) {}
+        most_(std::exchange(other.most_, 0)),
+        key_(std::exchange(other.key_, 0)) {}
   ScalarTape& operator=(ScalarTape&&) = delete;
   ~ScalarTape() {
     std::vector<Chunk>* kept = spare();
     while (kept != nullptr && !chunks_.empty() && kept->size() < kMostSpare) {
-      kept->push_back(std::move(chunks_.back().terms));
+      kept->push_back(std::move(chunks_.back()));
       chunks_.pop_back();
     }
   }
 
-  std::uint32_t id() const { return id_; }
+  // The key of the numbers of this tape: its number above kSlotBits.
+  std::uint64_t key() const { return key_; }
   // The tape that this thread records on around this one.
   void set_outer(const ScalarTape* outer) { outer_ = outer; }
+  // Whether the tape of that key is around this one.
+  bool is_around(std::uint64_t key) const {
+    const ScalarTape* tape = outer_;
+    while (tape != nullptr && tape->key_ != key) tape = tape->outer_;
+    return tape != nullptr;
+  }
   // A number of a tape that has ended is plain; one of an outer tape would be lost.
-  // throws: kInvalidArgument if tape number `id` is around this one.
-  [[gnu::noinline]] void require_ended(std::uint32_t id) const {
-    for (const ScalarTape* tape = outer_; tape != nullptr; tape = tape->outer_) {
-      if (tape->id_ != id) continue;
-      throw Error(ErrorCode::kInvalidArgument,
-                  "gradient: a number of an outer derivative is used in an inner one whose own "
-                  "argument is plain. Make the inner argument from the outer one: "
-                  "decltype(x)(1.0) for 1.0");
+  // throws: kInvalidArgument if the tape of that key is around this one.
+  [[gnu::noinline]] void require_ended(std::uint64_t key) const {
+    if (!is_around(key)) return tell_escaped();
+    throw Error(ErrorCode::kInvalidArgument,
+                "gradient: a number of an outer derivative is used in an inner one whose own "
+                "argument is plain. Make the inner argument from the outer one: "
+                "decltype(x)(1.0) for 1.0");
+  }
+  // Whether what is in slot `from` depends on one of slots [begin, end), which are inputs.
+  bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
+    if (from == 0) return false;
+    if (!notes_.empty()) return true;  // functions of their own: not looked into
+    std::vector<bool> reached(size());
+    reached[from] = true;
+    const Call* at = next_;
+    for (std::size_t c = chunks_.size(); c-- > 0;) {
+      for (const Call* begin_at = begin_of(c); at != begin_at;) {
+        --at;
+        const std::uint32_t target = at->target & ~kAdds;
+        if (!reached[target]) continue;
+        if ((at->target & kAdds) == 0) reached[target] = false;
+        reached[at->operands[0]] = reached[at->operands[1]] = true;
+        reached[0] = false;
+      }
+      if (c > 0) at = chunks_[c - 1].get() + kChunk;
+    }
+    for (std::uint32_t s = begin; s < end; ++s) {
+      if (reached[s]) return true;
+    }
+    return false;
+  }
+  // Slots so far, with slot 0 and those that are free again.
+  std::size_t size() const { return size_ > most_ ? size_ : most_; }
+  // Calls so far.
+  std::size_t calls() const {
+    if (chunks_.empty()) return 0;
+    return (chunks_.size() - 1) * (kChunk - 1) + static_cast<std::size_t>(next_ - open_begin());
+  }
+
+  // A slot of its own. throws: kResourceExhausted for more than 2^31 slots.
+  std::uint32_t new_input() {
+    if (size_ >= kMostSlots) [[unlikely]]
+      throw_full();
+    return size_++;
+  }
+  // The first of `count` slots in a row.
+  std::uint32_t new_inputs(std::size_t count) {
+    if (count >= kMostSlots - size_) throw_full();
+    return std::exchange(size_, size_ + static_cast<std::uint32_t>(count));
+  }
+  // The same for a call that follows, which throws.
+  std::uint32_t new_slot() { return size_++; }
+
+  // target = ... of one or two operands, which may be the target itself.
+  void set(std::uint32_t target, const T& p, std::uint32_t s) { put(target, p, s, T(0), 0); }
+  void set(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
+    put(target, p0, s0, p1, s1);
+  }
+  // target += p times s.
+  void add(std::uint32_t target, const T& p, std::uint32_t s) {
+    if (next_[-1].target == (target | kAdds) && next_[-1].operands[1] == 0) {
+      fill_last(p, s);
+    } else {
+      put(target | kAdds, p, s, T(0), 0);
     }
   }
-  // Slots so far, with slot 0.
-  std::size_t size() const { return size_; }
-
-  // The next slot, for a number that was not computed from others on this tape.
-  std::uint32_t append_input() {
-    if (next_ != nullptr) return append(T(0), 0);
-    if (size_ == kMostSlots) throw_full();
-    return size_++;
+  // Whether the last call set s; from one operand alone.
+  bool just_set(std::uint32_t s) const { return next_[-1].target == s; }
+  bool just_set_from_one(std::uint32_t s) const {
+    return next_[-1].target == s && next_[-1].operands[1] == 0;
   }
-  // A statement of one or two terms. throws: kResourceExhausted for more than 2^31 slots.
-  std::uint32_t append(const T& p, std::uint32_t s) {
-    require_room();
-    last_ = next_;
-    add_term(p, s | kLast);
-    return size_++;
+  // Gives the last call, of one operand, another one.
+  void fill_last(const T& p, std::uint32_t s) {
+    next_[-1].partials[1] = p;
+    next_[-1].operands[1] = s;
   }
-  std::uint32_t append(const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
-    require_room();
-    last_ = next_;
-    add_term(p0, s0);
-    add_term(p1, s1 | kLast);
-    return size_++;
+  // Multiplies what the last call set. No term meets an infinite partial where nothing passes.
+  void scale_last(const T& by) {
+    using scalar_math::is_exact_zero;
+    const bool nothing = is_exact_zero(by);
+    Call& last = next_[-1];
+    last.partials[0] = nothing ? T(0) : T(last.partials[0] * by);
+    if (last.operands[1] != 0) last.partials[1] = nothing ? T(0) : T(last.partials[1] * by);
   }
-
-  // A statement of up to kMostAtOnce terms.
-  std::uint32_t append(const T* partials, const std::uint32_t* operands, std::size_t count) {
-    require_room();
-    last_ = next_;
-    for (std::size_t i = 0; i < count; ++i) add_term(partials[i], operands[i]);
-    next_[-1].operand |= kLast;
-    return size_++;
+  void negate_last() {
+    next_[-1].partials[0] = -next_[-1].partials[0];
+    next_[-1].partials[1] = -next_[-1].partials[1];
   }
-
-  // The call of slot s with partial p, where the caller alone holds s: joined if it is the last.
-  std::uint32_t join(const T& p, std::uint32_t s) {
-    return is_open(s) && scale_last(p) ? s : append(p, s);
-  }
-  // The call of two slots, of which the caller alone holds those that are `owned`.
-  [[gnu::always_inline]] std::uint32_t join(const T& p0, std::uint32_t s0, bool owned0, const T& p1,
-                                            std::uint32_t s1, bool owned1) {
-    if (owned1 && is_open(s1)) {
-      if (owned0 && s0 + 1 == s1 && s0 > sealed_) return merge(p0, s0, p1);
-      return extend(p1, s1, p0, s0);
+  // What the last call set is added to another slot instead, and its own one is free.
+  void add_last_to(std::uint32_t target) {
+    Call& last = next_[-1];
+    if (last.target + 1 == size_) {
+      if (size_ > most_) most_ = size_;
+      --size_;
     }
-    if (owned0 && is_open(s0)) {
-      if (owned1 && s1 + 1 == s0 && s1 > sealed_) return merge(p1, s1, p0);
-      return extend(p0, s0, p1, s1);
+    if (next_[-2].target == (target | kAdds) && (next_[-2].operands[1] | last.operands[1]) == 0) {
+      --next_;
+      fill_last(last.partials[0], last.operands[0]);
+    } else {
+      last.target = target | kAdds;
     }
-    return append(p0, s0, p1, s1);
-  }
-  // The result of statement s has more holders than one from now on.
-  void seal(std::uint32_t s) {
-    if (s > sealed_) sealed_ = s;
   }
 
-  // Goes back over `note` after all statements that come, and before those that are there.
+  // Goes back over `note` after all calls that come, and before those that are there.
   void append_note(std::unique_ptr<const ScalarNote<T>> note) {
-    require_room();
-    seal(size_ - 1);
-    notes_.push_back({chunks_.size() - 1, next_, size_, std::move(note)});
+    put(0, T(0), 0, T(0), 0);  // what is before it is not changed any more
+    notes_.push_back({chunks_.size() - 1, next_, std::move(note)});
   }
 
-  // Turns the cotangents of results, by slot, into those of all slots. What nothing arrives at is
+  // Turns the cotangents of results, by slot, into those of the inputs. What nothing arrives at is
   // passed over, so that no infinite partial meets a zero.
   void reverse(std::vector<T>& cotangents) const {
     if (chunks_.empty()) return;
     std::size_t chunk = chunks_.size() - 1;
-    const Term* at = next_;
-    std::uint32_t slot = size_;
+    const Call* at = next_;
     for (std::size_t n = notes_.size(); n-- > 0;) {
-      reverse_until(notes_[n].chunk, notes_[n].at, chunk, at, slot, cotangents);
+      reverse_until(notes_[n].chunk, notes_[n].at, chunk, at, cotangents);
       notes_[n].note->reverse(cotangents);
       chunk = notes_[n].chunk;
       at = notes_[n].at;
-      slot = notes_[n].slot;
     }
-    reverse_until(0, begin_of(0), chunk, at, slot, cotangents);
+    reverse_until(0, begin_of(0), chunk, at, cotangents);
   }
 
  private:
-  static constexpr std::size_t kChunk = 4096;      // terms: 64 KiB with double
+  static constexpr std::size_t kChunk = 2048;      // calls: 64 KiB with double
   static constexpr std::size_t kMostSpare = 4096;  // chunks: 256 MiB with double
-  static constexpr std::uint32_t kLast = 0x80000000u, kMostSlots = kLast - 1;
-  // A call is joined by scaling its operand's terms, which many terms do not pay for.
-  static constexpr std::ptrdiff_t kMostScaled = 8;
+  static constexpr std::uint32_t kAdds = 0x80000000u, kMostSlots = kAdds - kChunk;
 
-  using Term = ScalarTerm<T>;
-  using Chunk =
-      std::unique_ptr<Term[]>;  // the first term is no term, but marked as the last of one
-  struct Filled {
-    Chunk terms;
-    Term* end;  // once another chunk follows
-  };
+  using Call = ScalarCall<T>;
+  using Chunk = std::unique_ptr<Call[]>;  // the first one is no call: nothing just set a slot there
   struct Note {
     std::size_t chunk;
-    const Term* at;
-    std::uint32_t slot;
+    const Call* at;
     std::unique_ptr<const ScalarNote<T>> note;
   };
 
@@ -199,141 +233,85 @@ class ScalarTape {
     thread_local Kept kept;
     return &kept.chunks;
   }
-  // Of all tapes of the process, below 2^31; 0 is none.
-  static std::uint32_t next_id() {
-    static constinit std::atomic<std::uint32_t> last = 0;
-    std::uint32_t id = 0;
-    while (id == 0) id = (last.fetch_add(1, std::memory_order_relaxed) + 1) & 0x7fffffffu;
-    return id;
+  // Of all tapes of the process, in turn; 0 is none.
+  static std::uint64_t next_key() {
+    static constinit std::atomic<std::uint64_t> last = 0;
+    std::uint64_t key = 0;
+    while (key == 0) key = (last.fetch_add(1, std::memory_order_relaxed) + 1) << kSlotBits;
+    return key;
   }
 
+  static void tell_escaped() {
+    diagnose(diagnostics().escaped_value, "escaped number",
+             "a number of a derivative that has ended is used in another one: it is a constant "
+             "there. Return it, pass it as an argument, or store stop_gradient() of it");
+  }
   [[noreturn, gnu::noinline]] static void throw_full() {
     throw Error(ErrorCode::kResourceExhausted,
                 "a tape of scalars holds 2^31 numbers at most. Differentiate parts of the program "
                 "by themselves, or write a derivative for its inner loop");
   }
-  // Room for a statement of kMostAtOnce terms.
-  void require_room() {
-    if (end_ - next_ < static_cast<std::ptrdiff_t>(kMostAtOnce)) [[unlikely]]
+  [[gnu::always_inline]] void put(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1,
+                                  std::uint32_t s1) {
+    if (next_ == end_) [[unlikely]]
       grow();
-  }
-  void add_term(const T& p, std::uint32_t operand) {
-    next_->partial = p;
-    next_->operand = operand;
+    Call& call = *next_;
+    call.partials[0] = p0;
+    call.partials[1] = p1;
+    call.target = target;
+    call.operands[0] = s0;
+    call.operands[1] = s1;
     ++next_;
   }
   [[gnu::noinline]] void grow() {
-    if (size_ > kMostSlots - kChunk) throw_full();
-    if (!chunks_.empty()) chunks_.back().end = next_;
+    if (size_ >= kMostSlots) throw_full();
     std::vector<Chunk>* kept = spare();
     if (kept == nullptr || kept->empty()) {
-      chunks_.push_back({Chunk(new Term[kChunk]), nullptr});
+      chunks_.push_back(Chunk(new Call[kChunk]));
     } else {
-      chunks_.push_back({std::move(kept->back()), nullptr});
+      chunks_.push_back(std::move(kept->back()));
       kept->pop_back();
     }
-    next_ = chunks_.back().terms.get();
+    next_ = chunks_.back().get();
     end_ = next_ + kChunk;
-    add_term(T(0), kLast);
-    first_ = next_;
+    next_->target = 0;
+    ++next_;
   }
-  const Term* begin_of(std::size_t chunk) const { return chunks_[chunk].terms.get() + 1; }
+  const Call* begin_of(std::size_t chunk) const { return chunks_[chunk].get() + 1; }
+  const Call* open_begin() const { return begin_of(chunks_.size() - 1); }
 
-  // Whether s is the slot of the last statement, and that may grow.
-  bool is_open(std::uint32_t s) const { return s + 1 == size_ && s > sealed_; }
-  // No term meets an infinite partial where nothing passes.
-  static T product(const T& partial, const T& by) {
-    using scalar_math::is_exact_zero;
-    return is_exact_zero(by) ? T(0) : T(partial * by);
-  }
-  // The begin of a statement from its end; null if it is long.
-  [[gnu::noinline]] static Term* begin_before(Term* end) {
-    Term* begin = end - 1;
-    while ((begin[-1].operand & kLast) == 0) {
-      if (end - begin == kMostScaled) return nullptr;
-      --begin;
-    }
-    return begin;
-  }
-  // Multiplies the last statement if it is short, and says whether it was.
-  bool scale_last(const T& by) {
-    using scalar_math::is_exact_one;
-    if (is_exact_one(by)) return true;
-    if (last_ == nullptr) [[unlikely]]
-      last_ = begin_before(next_);
-    if (last_ == nullptr || next_ - last_ > kMostScaled) return false;
-    Term* t = next_ - 1;
-    t->partial = product(t->partial, by);
-    while (t != last_) [[unlikely]] {
-        --t;
-        t->partial = product(t->partial, by);
-      }
-    return true;
-  }
-  // The last statement, of slot s, times p, and a term with slot `other`.
-  std::uint32_t extend(const T& p, std::uint32_t s, const T& p_other, std::uint32_t other) {
-    if (next_ == end_ || !scale_last(p)) return append(p, s, p_other, other);
-    next_[-1].operand &= ~kLast;
-    add_term(p_other, other | kLast);
-    return s;
-  }
-  // The last two statements, of which the first has slot s, as one.
-  std::uint32_t merge(const T& p_first, std::uint32_t s, const T& p_last) {
-    using scalar_math::is_exact_one;
-    Term* end = last_;  // of the first
-    if (end == nullptr || end == first_ || !scale_last(p_last)) {
-      return append(p_first, s, p_last, s + 1);
-    }
-    if (!is_exact_one(p_first)) {
-      Term* begin = begin_before(end);
-      if (begin == nullptr) return append(p_first, s, T(1), s + 1);
-      for (Term* t = begin; t != end; ++t) t->partial = product(t->partial, p_first);
-    }
-    end[-1].operand &= ~kLast;
-    last_ = nullptr;
-    --size_;
-    return s;
-  }
-
-  // Back from `at` in a chunk to `begin` in an earlier one or the same; `slot` is that after `at`.
-  void reverse_until(std::size_t begin_chunk, const Term* begin, std::size_t chunk, const Term* at,
-                     std::uint32_t slot, std::vector<T>& cotangents) const {
+  // Back from `at` in a chunk to `begin` in an earlier one or the same.
+  void reverse_until(std::size_t begin_chunk, const Call* begin, std::size_t chunk, const Call* at,
+                     std::vector<T>& cotangents) const {
     for (; chunk > begin_chunk; --chunk) {
-      slot = reverse_chunk(begin_of(chunk), at, slot, cotangents);
-      at = chunks_[chunk - 1].end;
+      reverse_chunk(begin_of(chunk), at, cotangents.data());
+      at = chunks_[chunk - 1].get() + kChunk;
     }
-    reverse_chunk(begin, at, slot, cotangents);
+    reverse_chunk(begin, at, cotangents.data());
   }
-  static std::uint32_t reverse_chunk(const Term* begin, const Term* at, std::uint32_t slot,
-                                     std::vector<T>& cotangents) {
+  static void reverse_chunk(const Call* begin, const Call* at, T* cotangents) {
     using scalar_math::is_exact_zero;
     while (at != begin) {
-      const T arrived = cotangents[--slot];
       --at;
-      if (is_exact_zero(arrived)) {
-        while ((at[-1].operand & kLast) == 0) --at;
-        continue;
-      }
-      cotangents[at->operand & ~kLast] += at->partial * arrived;
-      while ((at[-1].operand & kLast) == 0) {
-        --at;
-        cotangents[at->operand] += at->partial * arrived;
-      }
+      T& target = cotangents[at->target & ~kAdds];
+      const T arrived = target;
+      if (is_exact_zero(arrived)) continue;
+      if ((at->target & kAdds) == 0) target = T(0);
+      cotangents[at->operands[0]] += at->partials[0] * arrived;
+      if (at->operands[1] != 0) cotangents[at->operands[1]] += at->partials[1] * arrived;
     }
     // g++ 12 at -O2 takes this function for one without effects where T is a class, and drops the
     // call; a barrier is an effect.
     asm volatile("" ::: "memory");
-    return slot;
   }
 
-  std::vector<Filled> chunks_;
+  std::vector<Chunk> chunks_;
   std::vector<Note> notes_;
-  Term* next_ = nullptr;
-  Term* end_ = nullptr;
-  Term* first_ = nullptr;  // of the open chunk
-  Term* last_ = nullptr;   // the last statement; null: to be found from its end
-  std::uint32_t size_ = 1, sealed_ = 0;
-  std::uint32_t id_ = 0;
+  inline static Call nothing_{};  // stands for the chunk before the first
+  Call* next_ = &nothing_ + 1;
+  Call* end_ = &nothing_ + 1;
+  std::uint32_t size_ = 1, most_ = 0;
+  std::uint64_t key_ = 0;
   const ScalarTape* outer_ = nullptr;
 };
 

@@ -3,7 +3,9 @@
 // are for tangents of structs; numbers and tensors have their own. Used by differentiable.h.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "etude/diff/aggregates.h"
@@ -48,6 +50,38 @@ struct FieldIndex<field> {
 #pragma clang diagnostic pop
 #endif
 
+// The number type of the first leaf of T.
+template <class T>
+struct LeafNumber {
+  using type = T;
+};
+template <class... Part>
+struct LeafNumberOf {
+  using type = void;
+};
+template <class Part, class... Rest>
+struct LeafNumberOf<Part, Rest...> {
+  using First = typename LeafNumber<Part>::type;
+  using type = typename std::conditional_t<std::is_void_v<First>, LeafNumberOf<Rest...>,
+                                           std::type_identity<First>>::type;
+};
+template <class List>
+struct LeafNumberOfList;
+template <class... Part>
+struct LeafNumberOfList<TypeList<Part...>> : LeafNumberOf<std::remove_cvref_t<Part>...> {};
+template <Composite T>
+struct LeafNumber<T> : LeafNumberOfList<typename Parts<T>::Types> {};
+template <Discrete T>
+struct LeafNumber<T> {
+  using type = void;
+};
+template <>
+struct LeafNumber<NoTangent> {
+  using type = void;
+};
+template <class T>
+using leaf_number_t = typename LeafNumber<T>::type;
+
 }  // namespace internal
 
 // The slot of a field, found at compile time, whatever the tangent type is: get<&Dense::bias>(g).
@@ -85,6 +119,47 @@ template <class T>
   return t;
 }
 
+// The tangent of fn(leaf) for each leaf of t, in place where t was moved in.
+template <internal::Composite T, class Fn>
+[[nodiscard]] constexpr T map_leaves(T t, const Fn& fn) {
+  auto each = [&fn](auto& leaf) {
+    leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(fn(std::move(leaf)));
+  };
+  internal::each_leaf(t, each);
+  return t;
+}
+
+// x as a point of its own tangent space: its leaves without what is excluded. For weight decay,
+// norms and saving.
+template <Differentiable T>
+[[nodiscard]] constexpr tangent_t<T> vector_view(const T& x) {
+  auto each = [](const auto& leaf) -> tangent_t<decltype(leaf)> { return leaf; };
+  return internal::build_tangent(x, each);
+}
+
+// The sum of products of the leaves of t and u, which are numbers.
+//
+// throws: kInvalidArgument where lengths differ.
+template <class T>
+requires(!internal::holds_other_leaf<T>())
+    [[nodiscard]] constexpr auto dot(const T& t, const T& u) {
+  internal::leaf_number_t<T> sum(0);
+  auto each = [&](const auto& a, const auto& b) { sum += a * b; };
+  internal::zip_leaves(t, u, each);
+  return sum;
+}
+// The square root of the sum of the squares of all leaves, over one tangent or several.
+template <class... T>
+requires(sizeof...(T) > 0 && !(internal::holds_other_leaf<T>() || ...))
+    [[nodiscard]] auto global_norm(const T&... t) {
+  using std::sqrt;
+  return sqrt((dot(t, t) + ...));
+}
+template <class T>
+requires(!internal::holds_other_leaf<T>()) [[nodiscard]] auto norm(const T& t) {
+  return global_norm(t);
+}
+
 template <internal::StructTangent T>
 constexpr T& operator+=(T& a, const T& b) {
   accumulate(a, b);
@@ -112,5 +187,50 @@ template <internal::StructTangent T>
 [[nodiscard]] constexpr T operator*(T t, double by) {
   return scaled(std::move(t), by);
 }
+template <internal::StructTangent T>
+constexpr T& operator-=(T& a, const T& b) {
+  accumulate(a, scaled(b, -1));
+  return a;
+}
+template <internal::StructTangent T>
+constexpr T& operator*=(T& t, double by) {
+  auto each = [by](auto& leaf) {
+    leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(std::move(leaf) * by);
+  };
+  internal::each_leaf(t, each);
+  return t;
+}
+// A number is added to each leaf.
+template <internal::StructTangent T>
+[[nodiscard]] constexpr T operator+(T t, double by) {
+  return map_leaves(std::move(t), [by](auto leaf) { return leaf + by; });
+}
+template <internal::StructTangent T>
+[[nodiscard]] constexpr T operator-(T t, double by) {
+  return map_leaves(std::move(t), [by](auto leaf) { return leaf - by; });
+}
+
+// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). Apart, since a layer is
+// given its activation by name, which must mean one function.
+namespace leafwise {
+#define ETUDE_UNARY(f, dx)                          \
+  template <internal::Composite T>                  \
+  [[nodiscard]] T f(T t) {                          \
+    return map_leaves(std::move(t), [](auto leaf) { \
+      using std::f;                                 \
+      return f(leaf);                               \
+    });                                             \
+  }
+#define ETUDE_BINARY(f, da, db)
+#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+template <internal::Composite T>
+[[nodiscard]] constexpr T reciprocal(T t) {
+  return map_leaves(std::move(t), [](auto leaf) { return 1.0 / leaf; });
+}
+}  // namespace leafwise
 
 }  // namespace etude

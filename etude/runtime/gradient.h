@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/type_name.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/runtime/gradient_tape.h"
@@ -89,14 +90,6 @@ constexpr void require_arguments() {
   static_assert(
       ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
-}
-
-// The name of a type as the compiler writes it.
-template <class T>
-constexpr std::string_view type_name() {
-  std::string_view text = __PRETTY_FUNCTION__;
-  text.remove_prefix(text.find("T = ") + 4);
-  return text.substr(0, text.find_first_of(";]"));
 }
 
 // throws: kInvalidArgument unless `value` is one floating or complex number.

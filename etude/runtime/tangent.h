@@ -11,6 +11,8 @@ namespace ETUDE_API etude {
 
 // The tangent of an integer or bool tensor is absent; an absent tangent moves nothing.
 template <>
+inline constexpr bool internal::kIsOtherLeaf<Tensor> = true;
+template <>
 struct DifferentiableTraits<Tensor> {
   using Tangent = Tensor;
   // Zeros of x's shape and dtype, on its device.

@@ -135,6 +135,8 @@ VariableSlice Variable::at(const I&... index) const {
 
 // The tangent of a Variable is a tensor; moving is one assign_add.
 template <>
+inline constexpr bool internal::kIsOtherLeaf<Variable> = true;
+template <>
 struct DifferentiableTraits<Variable> {
   using Tangent = Tensor;
   static Tensor zero(const Variable& x);

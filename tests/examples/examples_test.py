@@ -141,6 +141,38 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn(b"100%", text)
         self.assertTrue(text.endswith(b" s\r\n"), text[-200:])
 
+    def program(self, name):
+        """The lines that a program of plain C++ prints."""
+        code, out, err = self.run_program(os.path.join(os.path.dirname(QUICKSTART), name))
+        self.assertEqual((code, err), (0, ""))
+        return out.splitlines()
+
+    def test_derivatives(self):
+        lines = self.program("derivatives")
+        self.assertEqual(lines[0], "slope of x^5 at 3: 405")
+        self.assertIn("-2 -28 28 4 0 is the gradient of the chain", lines[2])
+        self.assertEqual(lines[3:], ["fitted line: y = 2.000 x + 1.000", "second derivative of x^3 at 2: 12"])
+
+    def test_custom_derivative(self):
+        lines = self.program("custom_derivative")
+        self.assertEqual(lines[0].split("slopes ")[1], lines[1].split("differences")[1].strip())
+        self.assertEqual(lines[3], "clipped slope of exp(3x) at 2: 1")
+
+    def test_pendulum(self):
+        self.assertIn("length 1.300 m, friction 0.250", self.program("pendulum")[-1])
+
+    def test_rotation(self):
+        lines = self.program("rotation")
+        self.assertLess(float(lines[3].split()[-1]), 1e-12)
+        self.assertIn("rotation (0.5000 0.5000 -0.5000 0.5000)", lines[4])
+
+    def test_spline(self):
+        pooled, own, *points = self.program("spline")
+        self.assertEqual(len(points), 16)
+        self.assertRegex(pooled, r"pooled: \d+ steps, loss 0\.0[01]")
+        before, after = re.findall(r"0\.\d+", own)
+        self.assertLess(float(after), 0.3 * float(before))
+
     def test_mistakes_are_told(self):
         for args, fragment in ((("--resume", self.path("none")), "none"), (("--epochs", "x"), "--epochs")):
             code, _, err = self.run_program(LENET, *args)

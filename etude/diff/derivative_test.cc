@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives that somebody wrote: rules of functions, members and closures, hooks, recomputation,
+// transposes and function values, in both modes and at second order.
+#include <cmath>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/diff.h"
+
+namespace {
+
+double max2(double a, double b) { return a > b ? a : b; }
+double element(const std::vector<double>& v, std::size_t i) { return v[i]; }
+double cube(double x) { return x * x * x; }
+double log1pexp(double x) { return std::log(1 + std::exp(x)); }
+extern "C" double foreign_cosine(double x) { return std::cos(x); }
+
+struct Spring {
+  double stiffness, length;
+  double energy(double x) const { return 0.5 * stiffness * (x - length) * (x - length); }
+};
+
+// A rule for any scalar, and a more special one.
+inline constexpr auto square = [](auto x) { return x * x; };
+
+}  // namespace
+
+template <>
+struct etude::derivative_of<&max2> {
+  static auto vjp(double a, double b) {
+    return std::pair{max2(a, b), [first = a > b](double dy, double& da, double& db) {
+                       (first ? da : db) += dy;
+                     }};
+  }
+};
+template <>
+struct etude::derivative_of<&element> {
+  static auto vjp(const std::vector<double>& v, std::size_t i) {
+    return std::pair{v[i], [i](double dy, std::vector<double>& dv, NoTangent&) { dv[i] += dy; }};
+  }
+};
+template <>
+struct etude::derivative_of<&cube> {
+  static auto jvp(double x, double dx) { return std::pair{cube(x), 3 * x * x * dx}; }
+};
+template <>
+struct etude::derivative_of<&log1pexp> {
+  template <class T>
+  static auto vjp(const T& x) {
+    using std::exp;
+    T value = value_of(x) > 30 ? x : T(log1pexp(value_of(x)));
+    return std::pair{value, [s = 1.0 / (1.0 + exp(-x))](const T& dy, T& dx) { dx += dy * s; }};
+  }
+};
+template <>
+struct etude::derivative_of<&foreign_cosine> {
+  static auto vjp(double x) {
+    return std::pair{foreign_cosine(x), [x](double dy, double& dx) { dx -= dy * std::sin(x); }};
+  }
+};
+ETUDE_DIFFERENTIABLE(Spring::energy);
+double etude::derivative_of<&Spring::energy>::joint(const Spring& s, double x, Spring& ds,
+                                                    double& dx) {
+  const double d = x - s.length;
+  ds.stiffness += 0.5 * d * d;
+  ds.length -= s.stiffness * d;
+  dx += s.stiffness * d;
+  return 0.5 * s.stiffness * d * d;
+}
+template <>
+struct etude::derivative_of<&square> {
+  template <class T>
+  static auto vjp(const T& x) {
+    return std::pair{T(x * x), [x](const T& dy, T& dx) { dx += 2.0 * x * dy; }};
+  }
+  static auto vjp(double x) {  // told apart by its tenfold slope
+    return std::pair{x * x, [x](double dy, double& dx) { dx += 20.0 * x * dy; }};
+  }
+};
+
+namespace etude {
+namespace {
+
+using Doubles = std::vector<double>;
+
+// spec: D40
+TEST(Derivative, RulesServeEveryOperator) {
+  using Pair = std::tuple<double, double>;
+  EXPECT_EQ(gradient<&max2>(1.0, 2.0), Pair(0, 1));
+  EXPECT_EQ(gradient(differentiable<&max2>, 1.0, 2.0), Pair(0, 1));
+  const auto twice = [](auto a, auto b) { return differentiable<&max2>(a * 2.0, b) * 3.0; };
+  EXPECT_EQ(gradient(twice, 1.0, 2.5), Pair(0, 3));
+  EXPECT_EQ(pullback(twice, 1.5, 2.5)(1.0), Pair(6, 0));
+  EXPECT_EQ(jvp(twice, std::tuple(1.5, 2.5), std::tuple(1.0, 5.0)), std::pair(9.0, 6.0));
+  EXPECT_EQ(twice(1.0, 2.5), 7.5);
+  EXPECT_EQ(value_with_gradient<&max2>(1.0, 2.0), std::pair(2.0, Pair(0, 1)));
+  EXPECT_EQ(pullback<&max2>(1.0, 2.0)(3.0), Pair(0, 3));
+}
+
+// spec: D40, D88
+TEST(Derivative, ProjectionsTouchOneSlot) {
+  EXPECT_EQ(gradient<&element>(Doubles{3, 4}, 1UL), (Doubles{0, 1}));
+  const auto f = [](const auto& v) { return differentiable<&element>(v, 1UL) * v[0]; };
+  EXPECT_EQ(gradient(f, Doubles{1, 2, 3}), (Doubles{2, 1, 0}));
+}
+
+// spec: D41
+TEST(Derivative, AForwardRuleAloneServesReverseMode) {
+  EXPECT_EQ(gradient<&cube>(2.0), 12);
+  EXPECT_EQ(derivative([](auto x) { return differentiable<&cube>(x * 2.0); }, 1.0), 24);
+  const auto f = [](const auto& v) { return differentiable<&cube>(v[0] * v[1]); };
+  EXPECT_EQ(gradient(f, Doubles{1, 2, 3, 0, 0}), (Doubles{24, 12, 0, 0, 0}));
+}
+
+// spec: D40, D44
+TEST(Derivative, MembersAndDeclaredDerivatives) {
+  const auto [value, both] = value_with_gradient<&Spring::energy>(Spring{2, 1}, 3.0);
+  EXPECT_EQ(value, 4);
+  EXPECT_EQ(std::get<0>(both).stiffness, 2);
+  EXPECT_EQ(std::get<0>(both).length, -4);
+  EXPECT_EQ(std::get<1>(both), 4);
+  const auto f = [](auto x) { return differentiable<&Spring::energy>(Spring{2, 1}, x * x); };
+  EXPECT_EQ(gradient(f, 2.0), 24);
+  EXPECT_EQ(pullback(f, 2.0)(1.0), 24);
+}
+
+// spec: D43
+TEST(Derivative, TheMoreSpecialRuleWins) {
+  EXPECT_EQ(gradient(differentiable<&square>, 3.0f), 6);
+  EXPECT_EQ(gradient<&square>(3.0f), 6);
+  EXPECT_EQ(gradient<&square>(3.0), 60);
+}
+
+// spec: D45
+TEST(Derivative, ARuleMendsNumerics) {
+  EXPECT_TRUE(std::isnan(gradient([](auto x) { return log(1.0 + exp(x)); }, 1000.0)));
+  EXPECT_EQ(gradient<&log1pexp>(1000.0), 1);
+  EXPECT_EQ(gradient<&log1pexp>(100.0), 1);
+  EXPECT_EQ(gradient([](auto x) { return differentiable<&log1pexp>(x * 1.0); }, 1000.0), 1);
+}
+
+// spec: D27, D47
+TEST(Derivative, RulesOfAnyScalarHaveSecondDerivatives) {
+  const auto softplus = [](auto x) { return differentiable<&log1pexp>(x); };
+  const auto slope = [&](auto x) { return gradient(softplus, x); };
+  EXPECT_DOUBLE_EQ(gradient(slope, 0.0), 0.25);
+  EXPECT_DOUBLE_EQ(derivative(slope, 0.0), 0.25);
+  const auto pulled = [&](auto x) { return pullback(softplus, x)(decltype(x)(1.0)); };
+  EXPECT_DOUBLE_EQ(gradient(pulled, 0.0), 0.25);
+  EXPECT_DOUBLE_EQ(pullback(pulled, 0.0)(1.0), 0.25);
+}
+
+// spec: D46
+TEST(Derivative, ARuleReplacesTheBody) {
+  const auto f = [](auto x) { return x * differentiable<&foreign_cosine>(x); };
+  EXPECT_DOUBLE_EQ(gradient(f, 2.0), std::cos(2.0) - 2 * std::sin(2.0));
+  EXPECT_DOUBLE_EQ(pullback(f, 2.0)(1.0), std::cos(2.0) - 2 * std::sin(2.0));
+}
+
+// spec: D31
+TEST(Derivative, ClosuresWithTheirOwnDerivative) {
+  const auto squared = custom_gradient([](auto x) {
+    return std::pair{x * x, [x](auto dy) { return 2.0 * dy * x; }};
+  });
+  EXPECT_EQ(squared(3.0), 9);
+  EXPECT_EQ(gradient(squared, 3.0), 6);
+  EXPECT_EQ(derivative(squared, 3.0), 6);
+  EXPECT_EQ(pullback(squared, 3.0)(1), 6);
+  EXPECT_EQ(gradient([&](auto x) { return gradient(squared, x); }, 3.0), 2);
+  const auto product = custom_gradient([](const auto& v, auto x) {
+    return std::pair{v[0] * x, [v, x](auto dy) {
+                       auto dv = zero_tangent(v);
+                       dv[0] = dy * x;
+                       return std::tuple(dv, dy * v[0]);
+                     }};
+  });
+  EXPECT_EQ(gradient(product, Doubles{2, 0, 0, 0}, 3.0), std::tuple(Doubles({3, 0, 0, 0}), 2.0));
+  const auto wrong = custom_gradient([](const auto& v) {
+    return std::pair{v[0], [](auto dy) { return std::vector{dy}; }};
+  });
+  try {
+    gradient(wrong, Doubles{1, 2, 3, 4, 5});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the pullback of a rule gave 1 numbers as the tangents of its arguments, which "
+                 "have 5. Make them with zero_tangent(x)");
+  }
+}
+
+// spec: D29
+TEST(Derivative, HooksOnCotangents) {
+  int seen = 0;
+  const auto f = [&](auto x) {
+    const auto hooked = with_derivative(x, [&](auto dy) {
+      ++seen;
+      return 10.0 * dy;
+    });
+    return hooked * hooked;
+  };
+  const auto pull = pullback(f, 3.0);
+  EXPECT_EQ(seen, 0);
+  EXPECT_EQ(pull(1.0), 60);
+  EXPECT_EQ(seen, 1);
+  EXPECT_EQ(pull(1.0), 60);
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(gradient(f, 3.0), 60);
+  const auto clipped = [](const auto& v) {
+    const auto w = with_derivative(v, [](auto dv) {
+      for (auto& d : dv) d = fmin(d, decltype(d + d)(1.0));
+      return dv;
+    });
+    return w[0] * 5.0 + w[1] * 0.5;
+  };
+  EXPECT_EQ(pullback(clipped, Doubles{1, 1, 1})(1.0), (Doubles{1, 0.5, 0}));
+}
+
+// spec: D30
+TEST(Derivative, RecomputedCallsRunOnceMore) {
+  int runs = 0;
+  const auto f = [&](const auto& v) {
+    ++runs;
+    return v[0] * v[1] * v[1];
+  };
+  const auto [value, pull] = value_with_pullback(recompute_grad(f), Doubles{2, 3});
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(value, 18);
+  EXPECT_EQ(pull(1), (Doubles{9, 12}));
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(pull(2), (Doubles{18, 24}));
+  EXPECT_EQ(runs, 3);
+}
+
+// spec: D30
+TEST(Derivative, ChainsKeepTheSquareRootOfTheirLength) {
+  std::size_t runs = 0, most = 0;
+  const auto chain = [&](auto x) {
+    return checkpointed(100, x, [&](std::size_t i, auto s) {
+      ++runs;
+      const auto* tape = internal::ScalarTape<double>::current();
+      if (tape != nullptr) most = std::max(most, tape->size());
+      using std::sin;
+      return sin(s) + 0.001 * static_cast<double>(i) * s;
+    });
+  };
+  const auto plain = [](auto x) {
+    for (int i = 0; i < 100; ++i) x = sin(x) + 0.001 * i * x;
+    return x;
+  };
+  const auto pull = pullback(chain, 0.5);
+  EXPECT_EQ(runs, 100U);
+  const std::size_t outer = most;
+  most = 0;
+  EXPECT_DOUBLE_EQ(pull(1.0), pullback(plain, 0.5)(1.0));
+  EXPECT_EQ(runs, 200U) << "one more run";
+  EXPECT_LE(outer + most, 2U * 25U) << "of at most two numbers a segment";
+}
+
+// spec: D26
+TEST(Derivative, TransposesOfLinearFunctions) {
+  EXPECT_EQ(transpose([](auto x) { return 3.0 * x; }, 1.0)(5.0), 15);
+  EXPECT_EQ(transpose([](auto x, auto y) { return x + y; }, 1.0, 1.0)(2.0), std::tuple(2.0, 2.0));
+  const auto rows = [](const auto& v) { return std::vector{v[0] - v[1] * 2.0, v[0] + 0.0}; };
+  EXPECT_EQ(transpose(rows, Doubles{1, 2})(Doubles{1, 10}), (Doubles{11, -2}));
+  const auto text_of = [](const auto& f) {
+    try {
+      transpose(f, 1.0)(5.0);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(text_of([](auto x) { return sin(x); }),
+            "transpose: the function is not linear: 'sin' is not, of numbers that depend on the "
+            "argument. Use pullback for a derivative");
+  EXPECT_NE(text_of([](auto x) { return x * x; }).find("'operator*'"), std::string::npos);
+  EXPECT_NE(text_of([](auto x) { return x + 1.0; }).find("'operator+'"), std::string::npos);
+  EXPECT_NE(text_of([](auto x) { return 1.0 / x; }).find("'operator/'"), std::string::npos);
+  EXPECT_NE(text_of([](auto x) { return x > 0.0 ? x : -x; }).find("a comparison"),
+            std::string::npos);
+}
+
+template <class T>
+struct Unit {
+  T w;
+  DifferentiableFunction<double(double)> activation;
+  template <class X>
+  auto operator()(const X& x) const {
+    return activation(w * x);
+  }
+};
+
+// spec: D35
+TEST(Derivative, FunctionsAsFields) {
+  const DifferentiableFunction<double(double)> relu = [](auto x) {
+    return x > 0.0 ? x : decltype(x)(0.0);
+  };
+  EXPECT_EQ(relu(-1.0), 0);
+  EXPECT_EQ(relu(2.0), 2);
+  const Unit<double> unit{1, relu};
+  const auto at = [&](double x) { return gradient([&](auto y) { return unit(y); }, x); };
+  EXPECT_EQ(at(-1), 0);
+  EXPECT_EQ(at(2), 1);
+  const auto by_layer = gradient([](const auto& u) { return u(5.0); }, unit);
+  EXPECT_EQ(by_layer[&Unit<double>::w], 5);
+  EXPECT_EQ(relu.jvp(2.0, 3.0), std::pair(2.0, 3.0));
+  EXPECT_EQ(std::get<0>(relu.vjp(2.0).second(4.0)), 4);
+  try {
+    DifferentiableFunction<double(double)>()(1.0);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "an empty DifferentiableFunction was called. Assign a function to it first");
+  }
+}
+
+// spec: D38, D21
+TEST(Derivative, OverManyPoints) {
+  const auto g = gradient([](auto x) { return x * x; });
+  EXPECT_EQ(g(3.0), 6);
+  EXPECT_EQ(vmap(g)(Doubles{1, 2, 3}), (Doubles{2, 4, 6}));
+  const auto product = gradient([](auto x, auto y) { return x * y; });
+  EXPECT_EQ(vmap(product)(Doubles{1, 2}, Doubles{3, 4})[1], std::tuple(4.0, 2.0));
+  try {
+    vmap(product)(Doubles{1, 2}, Doubles{3});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "vmap: batches of 2 and of 1 points. Give equally many of each argument");
+  }
+}
+
+// spec: D48
+TEST(Derivative, AClosureDiesWithItsPullback) {
+  const auto alive = std::make_shared<int>(0);
+  const auto f = custom_gradient([&](auto x) {
+    return std::pair{x, [held = alive](auto dy) { return dy; }};
+  });
+  {
+    const auto pull = pullback(f, 3.0);
+    EXPECT_EQ(alive.use_count(), 2);
+  }
+  EXPECT_EQ(alive.use_count(), 1);
+}
+
+// spec: D33
+TEST(Derivative, EachLayerRunsOnce) {
+  int runs = 0;
+  const auto layer = [&](auto x) {
+    ++runs;
+    return x * x;
+  };
+  EXPECT_EQ(value_with_gradient([&](auto x) { return layer(layer(layer(x))); }, 2.0),
+            std::pair(256.0, 1024.0));
+  EXPECT_EQ(runs, 3);
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What derivatives of numbers cost, in counts: calls on the tape, slots and allocations for n reads
+// and writes are proportional to n, and going back allocates nothing but its result.
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/diff.h"
+
+namespace {
+std::atomic<std::size_t> allocations = 0;
+}  // namespace
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // where both are inlined
+#endif
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace etude {
+namespace {
+
+using Doubles = std::vector<double>;
+using Number = Active<double>;
+
+struct Cost {
+  std::size_t calls, slots;
+};
+// What f records for inputs that `make` gives for n.
+template <class Make, class F>
+Cost recorded(std::size_t n, const Make& make, const F& f) {
+  internal::ScalarTape<double> tape;
+  const internal::RecordingScope<double> scope(tape);
+  auto input = make(n, tape);
+  const std::size_t before = tape.size();
+  f(input);
+  return {tape.calls(), tape.size() - before};
+}
+template <class Make, class F>
+void expect_linear(const Make& make, const F& f, std::size_t calls_each, std::size_t slots_each) {
+  for (const std::size_t n : {1000UL, 10000UL, 100000UL}) {
+    const Cost cost = recorded(n, make, f);
+    EXPECT_LE(cost.calls, calls_each * n + 4) << n;
+    EXPECT_LE(cost.slots, slots_each * n + 4) << n;
+  }
+}
+std::vector<Number> numbers(std::size_t n, internal::ScalarTape<double>& tape) {
+  std::vector<Number> v;
+  for (std::size_t i = 0; i < n; ++i) v.push_back(Number::input(1.0, tape));
+  return v;
+}
+
+// spec: D88
+TEST(ScalarCosts, ReadsByIndexRecordNothing) {
+  expect_linear(
+      numbers,
+      [](auto& v) {
+        Number sum = 0;
+        for (std::size_t i = 0; i < v.size(); ++i) sum += v[i];
+      },
+      1, 0);
+  expect_linear(
+      numbers,
+      [](auto& v) {
+        Number sum = 0;
+        for (std::size_t i = 1; i < v.size(); ++i) sum += v[i] * v[i - 1];
+      },
+      1, 0);
+  expect_linear(
+      numbers,
+      [](auto& v) {
+        Number product = 1;
+        for (const Number& e : v) product *= e;
+      },
+      1, 0);
+}
+
+// spec: D90
+TEST(ScalarCosts, WritesByIndexTakeASlotEach) {
+  expect_linear(
+      numbers,
+      [](auto& v) {
+        for (std::size_t i = 1; i < v.size(); ++i) v[i] = v[i - 1] * 2.0;
+      },
+      1, 1);
+}
+
+struct Row {
+  std::vector<Number> w;
+};
+
+// spec: D89
+TEST(ScalarCosts, FieldsElementsAndMapEntries) {
+  const auto rows = [](std::size_t n, internal::ScalarTape<double>& tape) {
+    std::vector<Row> v(n / 10);
+    for (Row& row : v) row.w = numbers(10, tape);
+    return v;
+  };
+  expect_linear(
+      rows,
+      [](auto& v) {
+        Number sum = 0;
+        for (std::size_t i = 0; i < v.size(); ++i) {
+          for (std::size_t j = 0; j < 10; ++j) sum += v[i].w[j] * v[i].w[j];
+        }
+      },
+      1, 0);
+  const auto map = [](std::size_t n, internal::ScalarTape<double>& tape) {
+    std::map<std::size_t, Number> m;
+    for (std::size_t i = 0; i < n; ++i) m.emplace(i, Number::input(1.0, tape));
+    return m;
+  };
+  expect_linear(
+      map,
+      [](auto& m) {
+        Number sum = 0;
+        for (std::size_t i = 0; i < m.size(); ++i) sum += m.at(i);
+      },
+      1, 0);
+}
+
+// spec: D88, D39
+TEST(ScalarCosts, GoingBackAllocatesItsResultOnly) {
+  const auto sum = [](const auto& v) {
+    std::decay_t<decltype(v[0])> s = 0;
+    for (const auto& e : v) s += e * e;
+    return s;
+  };
+  std::size_t first = 0;
+  for (const std::size_t n : {1000UL, 100000UL}) {
+    const auto pull = pullback(sum, Doubles(n, 1.0));
+    static_cast<void>(pull(1.0));  // the thread keeps its cotangents from here on
+    const std::size_t before = allocations;
+    const Doubles slope = pull(1.0);
+    EXPECT_EQ(allocations - before, 1U);
+    EXPECT_EQ(slope.back(), 2.0);
+    // A whole gradient: the numbers, their slopes and a few lists of chunks.
+    static_cast<void>(gradient(sum, Doubles(n, 1.0)));
+    const Doubles x(n, 1.0);
+    const std::size_t start = allocations;
+    static_cast<void>(gradient(sum, x));
+    if (first == 0) first = allocations - start;
+    EXPECT_LE(allocations - start, first + 8) << "lists grow by doubling";
+  }
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of a scan as a program that is known while the user's program is compiled: symbols that
+// note what is done to them, and straight code for the values and the derivative of what they
+// noted. Used by scan.h.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/replace_scalars.h"
+#include "etude/diff/scalar_math.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// a where the condition holds, else b: a choice that the body of a scan may make.
+template <class T>
+constexpr T select(bool condition, const T& a, const T& b) {
+  return condition ? a : b;
+}
+
+namespace internal {
+
+// What a symbol stands for. The functions are those of math_rules.inc, by its names.
+enum class ScanOp : std::uint8_t {
+  input,
+  constant,
+  add,
+  subtract,
+  multiply,
+  divide,
+  negate,
+  less,
+  less_equal,
+  select,
+#define ETUDE_UNARY(f, dx) f,
+#define ETUDE_BINARY(f, da, db) f,
+#define ETUDE_ROUNDING(f) f,
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+};
+
+struct ScanNode {
+  ScanOp op = ScanOp::constant;
+  std::uint16_t a = 0, b = 0, c = 0;
+  double constant = 0;
+};
+
+// What the symbols of a body noted.
+struct ScanNotes {
+  static constexpr std::size_t kMost = 512;
+  std::array<ScanNode, kMost> nodes{};
+  std::size_t count = 0;
+
+  constexpr std::uint16_t add(const ScanNode& node) {
+    if (count == kMost) throw "the body of a scan has more than 512 operations";
+    nodes[count] = node;
+    return static_cast<std::uint16_t>(count++);
+  }
+};
+
+class ScanCondition {
+ public:
+  constexpr ScanCondition(ScanNotes* notes, std::uint16_t id) : notes_(notes), id_(id) {}
+  ScanNotes* notes_;
+  std::uint16_t id_;
+};
+
+// A number of the body.
+class ScanSymbol {
+ public:
+  constexpr ScanSymbol() = default;
+  template <class N>
+  requires(std::is_arithmetic_v<N>) constexpr ScanSymbol(N constant)  // NOLINT
+      : constant_(static_cast<double>(constant)) {}
+  constexpr ScanSymbol(ScanNotes* notes, std::uint16_t id) : notes_(notes), id_(id) {}
+
+  // The node of this number, a new one if it is a constant.
+  constexpr std::uint16_t id_in(ScanNotes* notes) const {
+    return notes_ != nullptr ? id_ : notes->add({ScanOp::constant, 0, 0, 0, constant_});
+  }
+  constexpr bool is_constant() const { return notes_ == nullptr; }
+  constexpr ScanNotes* notes() const { return notes_; }
+
+  friend constexpr ScanSymbol operator+(const ScanSymbol& a, const ScanSymbol& b) {
+    if (a.is_constant() && b.is_constant()) return a.constant_ + b.constant_;
+    return note(ScanOp::add, a, b);
+  }
+  friend constexpr ScanSymbol operator-(const ScanSymbol& a, const ScanSymbol& b) {
+    if (a.is_constant() && b.is_constant()) return a.constant_ - b.constant_;
+    return note(ScanOp::subtract, a, b);
+  }
+  friend constexpr ScanSymbol operator*(const ScanSymbol& a, const ScanSymbol& b) {
+    if (a.is_constant() && b.is_constant()) return a.constant_ * b.constant_;
+    return note(ScanOp::multiply, a, b);
+  }
+  friend constexpr ScanSymbol operator/(const ScanSymbol& a, const ScanSymbol& b) {
+    if (a.is_constant() && b.is_constant()) return a.constant_ / b.constant_;
+    return note(ScanOp::divide, a, b);
+  }
+  friend constexpr ScanSymbol operator-(const ScanSymbol& a) {
+    if (a.is_constant()) return -a.constant_;
+    return {a.notes_, a.notes_->add({ScanOp::negate, a.id_, 0, 0, 0})};
+  }
+  friend constexpr ScanSymbol operator+(const ScanSymbol& a) { return a; }
+  constexpr ScanSymbol& operator+=(const ScanSymbol& b) { return *this = *this + b; }
+  constexpr ScanSymbol& operator-=(const ScanSymbol& b) { return *this = *this - b; }
+  constexpr ScanSymbol& operator*=(const ScanSymbol& b) { return *this = *this * b; }
+  constexpr ScanSymbol& operator/=(const ScanSymbol& b) { return *this = *this / b; }
+
+  friend constexpr ScanCondition operator<(const ScanSymbol& a, const ScanSymbol& b) {
+    const ScanSymbol made = note(ScanOp::less, a, b);
+    return {made.notes_, made.id_};
+  }
+  friend constexpr ScanCondition operator<=(const ScanSymbol& a, const ScanSymbol& b) {
+    const ScanSymbol made = note(ScanOp::less_equal, a, b);
+    return {made.notes_, made.id_};
+  }
+  friend constexpr ScanCondition operator>(const ScanSymbol& a, const ScanSymbol& b) {
+    return b < a;
+  }
+  friend constexpr ScanCondition operator>=(const ScanSymbol& a, const ScanSymbol& b) {
+    return b <= a;
+  }
+  friend constexpr ScanSymbol select(const ScanCondition& condition, const ScanSymbol& a,
+                                     const ScanSymbol& b) {
+    ScanNotes* notes = condition.notes_;
+    const std::uint16_t yes = a.id_in(notes), no = b.id_in(notes);
+    return {notes, notes->add({ScanOp::select, yes, no, condition.id_, 0})};
+  }
+
+#define ETUDE_UNARY(f, dx)                                                     \
+  friend constexpr ScanSymbol f(const ScanSymbol& x) {                         \
+    return {x.notes_, x.notes_->add({ScanOp::f, x.id_in(x.notes_), 0, 0, 0})}; \
+  }
+#define ETUDE_BINARY(f, da, db)                                             \
+  friend constexpr ScanSymbol f(const ScanSymbol& a, const ScanSymbol& b) { \
+    return note(ScanOp::f, a, b);                                           \
+  }
+#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+
+ private:
+  static constexpr ScanSymbol note(ScanOp op, const ScanSymbol& a, const ScanSymbol& b) {
+    ScanNotes* notes = a.notes_ != nullptr ? a.notes_ : b.notes_;
+    const std::uint16_t first = a.id_in(notes), second = b.id_in(notes);
+    return {notes, notes->add({op, first, second, 0, 0})};
+  }
+  ScanNotes* notes_ = nullptr;
+  std::uint16_t id_ = 0;
+  double constant_ = 0;
+};
+template <>
+inline constexpr bool kIsScalar<ScanSymbol> = true;
+
+// Whether a node is computed from others, and from how many numbers.
+constexpr int operands_of(ScanOp op) {
+  switch (op) {
+    case ScanOp::input:
+    case ScanOp::constant:
+      return 0;
+    case ScanOp::add:
+    case ScanOp::subtract:
+    case ScanOp::multiply:
+    case ScanOp::divide:
+    case ScanOp::less:
+    case ScanOp::less_equal:
+    case ScanOp::select:
+      return 2;
+#define ETUDE_UNARY(f, dx)
+#define ETUDE_BINARY(f, da, db) case ScanOp::f:
+#define ETUDE_ROUNDING(f)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+      return 2;
+    default:
+      return 1;
+  }
+}
+// Whether a derivative passes through a call.
+constexpr bool passes_derivative(ScanOp op) {
+  switch (op) {
+    case ScanOp::less:
+    case ScanOp::less_equal:
+#define ETUDE_UNARY(f, dx)
+#define ETUDE_BINARY(f, da, db)
+#define ETUDE_ROUNDING(f) case ScanOp::f:
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+      return false;
+    default:
+      return operands_of(op) > 0;
+  }
+}
+
+// The value of a call.
+template <ScanOp op, class T>
+inline T scan_value(const T& a, const T& b) {
+  using namespace scalar_math;  // NOLINT(google-build-using-namespace)
+  if constexpr (op == ScanOp::add) return a + b;
+  if constexpr (op == ScanOp::subtract) return a - b;
+  if constexpr (op == ScanOp::multiply) return a * b;
+  if constexpr (op == ScanOp::divide) return a / b;
+  if constexpr (op == ScanOp::negate) return -a;
+  if constexpr (op == ScanOp::less) return a < b ? T(1) : T(0);
+  if constexpr (op == ScanOp::less_equal) return a <= b ? T(1) : T(0);
+#define ETUDE_UNARY(f, dx) \
+  if constexpr (op == ScanOp::f) return f(a);
+#define ETUDE_BINARY(f, da, db) \
+  if constexpr (op == ScanOp::f) return f(a, b);
+#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+}
+// Its derivative by operand `which`, for the value y.
+template <ScanOp op, int which, class T>
+inline T scan_slope(const T& a, const T& b, const T& y) {
+  using namespace scalar_math;  // NOLINT(google-build-using-namespace)
+  [[maybe_unused]] const T& x = a;
+  if constexpr (op == ScanOp::multiply) return which == 0 ? b : a;
+  if constexpr (op == ScanOp::divide) return which == 0 ? T(1) / b : -y / b;
+#define ETUDE_UNARY(f, dx) \
+  if constexpr (op == ScanOp::f) return dx;
+#define ETUDE_BINARY(f, da, db) \
+  if constexpr (op == ScanOp::f) return which == 0 ? T(da) : T(db);
+#define ETUDE_ROUNDING(f)
+#include "etude/diff/math_rules.inc"
+#undef ETUDE_UNARY
+#undef ETUDE_BINARY
+#undef ETUDE_ROUNDING
+}
+
+// What is noted of a body on symbols: nodes, inputs first, and the nodes of the results.
+template <class Body, class State, class Params, class... X>
+struct ScanProgram {
+  static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
+                               kX = (std::size_t{0} + ... + scalar_count<X>()),
+                               kInputs = kState + kParams + kX;
+
+  struct Noted {
+    ScanNotes notes;
+    std::array<std::uint16_t, kState> results{};
+    // Whether a cotangent arrives at a node, and for each operand, whether it is the first there.
+    std::array<bool, ScanNotes::kMost> arrives{}, first_a{}, first_b{};
+  };
+  template <class Y>
+  static constexpr auto symbols(ScanNotes& notes) {
+    using From = typename FirstScalar<Y>::type;
+    if constexpr (std::is_void_v<From>) {
+      return Y{};
+    } else {
+      auto input = [&](const auto&) {
+        return ScanSymbol(&notes, notes.add({ScanOp::input, 0, 0, 0, 0}));
+      };
+      return map_scalars<replace_scalar_t<Y, From, ScanSymbol>>(Y{}, input);
+    }
+  }
+  static constexpr Noted note() {
+    Noted noted;
+    const auto state = symbols<State>(noted.notes);
+    const auto params = symbols<Params>(noted.notes);
+    const std::tuple<decltype(symbols<X>(noted.notes))...> x{symbols<X>(noted.notes)...};
+    const auto result =
+        std::apply([&](const auto&... at) { return Body{}(state, params, at...); }, x);
+    std::size_t next = 0;
+    auto collect = [&](const ScanSymbol& s) {
+      noted.results[next++] = s.id_in(&noted.notes);
+      return s;
+    };
+    static_cast<void>(map_scalars<std::remove_cvref_t<decltype(result)>>(result, collect));
+    for (const std::uint16_t r : noted.results) noted.arrives[r] = true;
+    for (std::size_t i = noted.notes.count; i-- > 0;) {
+      const ScanNode& node = noted.notes.nodes[i];
+      if (!noted.arrives[i] || !passes_derivative(node.op)) continue;
+      noted.first_a[i] = !std::exchange(noted.arrives[node.a], true);
+      if (operands_of(node.op) == 2) noted.first_b[i] = !std::exchange(noted.arrives[node.b], true);
+    }
+    return noted;
+  }
+  static constexpr Noted noted = note();
+  static constexpr std::size_t kCount = noted.notes.count;
+  template <std::size_t i>
+  static constexpr ScanNode kNode = noted.notes.nodes[i];
+
+  // One step: its values when made, then its results, or back from cotangents of them.
+  template <class T>
+  class Sweep {
+   public:
+    [[gnu::always_inline]] Sweep(const std::array<T, kState>& state,
+                                 const std::array<T, kParams>& params, const std::array<T, kX>& x) {
+      for (std::size_t i = 0; i < kState; ++i) values_[i] = state[i];
+      for (std::size_t i = 0; i < kParams; ++i) values_[kState + i] = params[i];
+      for (std::size_t i = 0; i < kX; ++i) values_[kState + kParams + i] = x[i];
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (compute<I + kInputs>(), ...); }
+      (std::make_index_sequence<kCount - kInputs>());
+    }
+    [[gnu::always_inline]] std::array<T, kState> results() const {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return std::array<T, kState>{values_[noted.results[I]]...};
+      }
+      (std::make_index_sequence<kState>());
+    }
+    // `ct` becomes that of the state before; those of the parameters are added.
+    [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, std::array<T, kParams>& totals,
+                                        std::array<T, kX>& of_x) {
+      T at[kCount];
+      seed(at, ct, std::make_index_sequence<kState>());
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (go_back<kCount - 1 - I>(at), ...); }
+      (std::make_index_sequence<kCount - kInputs>());
+      for (std::size_t i = 0; i < kState; ++i) ct[i] = arrived(at, i);
+      for (std::size_t i = 0; i < kParams; ++i) {
+        if (noted.arrives[kState + i]) totals[i] += at[kState + i];
+      }
+      for (std::size_t i = 0; i < kX; ++i) of_x[i] = arrived(at, kState + kParams + i);
+    }
+
+   private:
+    static T arrived(const T* at, std::size_t i) { return noted.arrives[i] ? at[i] : T(0); }
+    template <std::size_t i>
+    [[gnu::always_inline]] void compute() {
+      constexpr ScanNode node = kNode<i>;
+      if constexpr (node.op == ScanOp::constant) {
+        values_[i] = T(node.constant);
+      } else if constexpr (node.op == ScanOp::select) {
+        values_[i] = values_[node.c] != T(0) ? values_[node.a] : values_[node.b];
+      } else {
+        values_[i] = scan_value<node.op>(values_[node.a], values_[node.b]);
+      }
+    }
+    template <std::size_t... I>
+    [[gnu::always_inline]] static void seed(T* at, const std::array<T, kState>& ct,
+                                            std::index_sequence<I...>) {
+      const auto one = [&]<std::size_t i>() {
+        constexpr std::uint16_t r = noted.results[i];
+        constexpr bool first = [] {
+          for (std::size_t j = 0; j < i; ++j) {
+            if (noted.results[j] == noted.results[i]) return false;
+          }
+          return true;
+        }();
+        if constexpr (first) {
+          at[r] = ct[i];
+        } else {
+          at[r] += ct[i];
+        }
+      };
+      (one.template operator()<I>(), ...);
+    }
+    template <bool first>
+    [[gnu::always_inline]] static void arrive(T& at, const T& ct) {
+      if constexpr (first) {
+        at = ct;
+      } else {
+        at += ct;
+      }
+    }
+    template <std::size_t i>
+    [[gnu::always_inline]] void go_back(T* at) const {
+      constexpr ScanNode node = kNode<i>;
+      if constexpr (noted.arrives[i] && passes_derivative(node.op)) {
+        constexpr bool first_a = noted.first_a[i], first_b = noted.first_b[i];
+        const T ct = at[i];
+        const T &a = values_[node.a], &b = values_[node.b];
+        if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
+          arrive<first_a>(at[node.a], ct);
+          arrive<first_b>(at[node.b], node.op == ScanOp::add ? ct : -ct);
+        } else if constexpr (node.op == ScanOp::negate) {
+          arrive<first_a>(at[node.a], -ct);
+        } else if constexpr (node.op == ScanOp::select) {
+          const bool yes = values_[node.c] != T(0);
+          arrive<first_a>(at[node.a], yes ? ct : T(0));
+          arrive<first_b>(at[node.b], yes ? T(0) : ct);
+        } else {
+          constexpr bool finite = node.op == ScanOp::multiply;
+          arrive<first_a>(at[node.a], times<finite>(ct, scan_slope<node.op, 0>(a, b, values_[i])));
+          if constexpr (operands_of(node.op) == 2) {
+            arrive<first_b>(at[node.b],
+                            times<finite>(ct, scan_slope<node.op, 1>(a, b, values_[i])));
+          }
+        }
+      }
+    }
+    // Where nothing arrives it meets no slope, be it infinite.
+    template <bool finite>
+    static T times(const T& ct, const T& slope) {
+      return finite || ct != T(0) ? ct * slope : T(0);
+    }
+
+    T values_[kCount];
+  };
+};
+
+}  // namespace internal
+}  // namespace etude

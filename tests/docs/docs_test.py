@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs_test.py PAGE COMPILER ARGS...: compiles the C++ of a page as one program, and runs it.
+
+A block goes to file scope; one after `<!-- main -->` into a block of main(). A line `expression;  // == value` must
+give that value.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+CHECK = """
+#include <cstdio>
+#include <cmath>
+#include <type_traits>
+namespace {
+int wrong = 0;
+template <class A, class B>
+void check(const A& got, const B& wanted, const char* text) {
+  bool same;
+  if constexpr (std::is_floating_point_v<A>) {
+    same = std::fabs(got - wanted) <= 1e-12 * (1 + std::fabs(wanted));
+  } else {
+    same = got == wanted;
+  }
+  if (!same) ++wrong, std::printf("not as the page says: %s\\n", text);
+}
+}  // namespace
+"""
+
+
+def program(page):
+    blocks = re.findall(r"(<!-- main -->\n)?```cpp\n(.*?)```", page, re.DOTALL)
+    checks = 0
+    out = [CHECK]
+    body = []
+    for in_main, code in blocks:
+        if not in_main:
+            out.append(code)
+            continue
+        lines = []
+        for line in code.splitlines():
+            found = re.fullmatch(r"(\S.*?);\s*// == (.*)", line)
+            if found:
+                checks += 1
+                text = found[1].replace("\\", "\\\\").replace('"', '\\"')
+                line = f'check({found[1]}, {found[2]}, "{text}");'
+            lines.append(line)
+        body.append("{\n" + "\n".join(lines) + "\n}\n")
+    return "\n".join(out) + "\nint main() {\n" + "".join(body) + "return wrong;\n}\n", checks
+
+
+def main():
+    page, *compiler = sys.argv[1:]
+    text, checks = program(pathlib.Path(page).read_text())
+    if checks == 0:
+        return f"{page} checks nothing"
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = pathlib.Path(folder) / "page.cc", pathlib.Path(folder) / "page"
+        source.write_text(text)
+        built = subprocess.run([*compiler, source, "-o", binary], capture_output=True, text=True)
+        if built.returncode:
+            return built.stderr
+        run = subprocess.run([binary], capture_output=True, text=True)
+    print(f"{page}: {checks} lines checked")
+    return run.stdout if run.returncode else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
