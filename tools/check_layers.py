@@ -11,7 +11,7 @@ ORDER = ("base diff core device graph passes codegen runtime kernels ops nn opti
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.
-ROOT_HEADERS = {"etude/version.h": "base", "etude/ops.h": "ops"}
+ROOT_HEADERS = {"etude/version.h": "base", "etude/ops.h": "ops", "etude/diff.h": "diff"}
 
 # Who may include a library: folders, or "sources" for every file that is not installed.
 LIBRARIES = {

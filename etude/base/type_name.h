@@ -4,7 +4,10 @@
 
 #include <string_view>
 
-namespace etude::internal {
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
 
 // The name of T as the compiler writes it.
 template <class T>
@@ -14,4 +17,5 @@ constexpr std::string_view type_name() {
   return text.substr(0, text.find_first_of(";]"));
 }
 
-}  // namespace etude::internal
+}  // namespace internal
+}  // namespace etude

@@ -40,10 +40,6 @@ struct IsActive<Active<T>> : std::true_type {};
               "lost. Copy it instead of moving it");
 }
 
-// Numbers that stand for a constant T beside an Active<T>.
-template <class N, class T>
-concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
-
 }  // namespace internal
 
 // A number of type T (float, double, or a scalar of this library: derivatives nest) with its place
@@ -54,7 +50,8 @@ concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
 // take its slot over. That is why operators take numbers by value: what is bound to them without a
 // copy is held by no one else.
 //
-// threads: thread-compatible; records on the tape of the thread that computes.
+// threads: records on the tape of the thread that computes; a number of a derivative that is being
+// taken is used by one thread at a time, and a copy of it counts as a use that writes.
 // cost: 16 bytes for double; a call that depends on an argument records 32 bytes, others nothing,
 // nor does a sum with a constant; s += x * y is one call.
 template <class T>
@@ -255,12 +252,8 @@ class Active {
   bool is_sole() const { return (place_ & kIsSole) != 0; }
   bool belongs_to(std::uint64_t key) const { return ((place_ ^ key) >> kSlotBits) == 0; }
   std::uint32_t slot() const { return static_cast<std::uint32_t>(place_); }
-  // Another number has the same slot from now on. On other threads than the tape's this does not
-  // matter, and nothing is written.
-  void share() const {
-    const Tape* tape = Tape::current();
-    if (tape != nullptr && belongs_to(tape->key())) place_ &= ~kIsSole;
-  }
+  // Another number has the same slot from now on.
+  void share() const { place_ &= ~kIsSole; }
   Active& take(const Active& computed) {
     value_ = computed.value_;
     place_ = computed.place_;

@@ -135,6 +135,7 @@ class PulledCall final : public ScalarNote<T> {
     if (!arrived) return;
     TakeSlots<T> take{cotangents, results.data()};
     const auto given = call_pullback<Pull, R, X...>(pull_, build_tangent(value_, take), x_);
+    for (const std::uint32_t slot : results) cotangents[slot] = T(0);  // earlier calls may use it
     std::size_t count = 0;
     auto add = [&](const T& leaf) {
       if (count < arguments.size() && arguments[count] != 0) cotangents[arguments[count]] += leaf;
@@ -224,6 +225,7 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   using Pull = std::decay_t<decltype(made.second)>;
   const auto slopes = call_pullback<Pull, T, plain_argument_t<S, X>...>(made.second, T(1), plain);
   const std::uint32_t target = tape->new_slot();
+  tape->set(target, T(0), 0);  // earlier calls may use the slot
   next = 0;
   const auto add = [&](const T& slope) {
     if (slots[next] != 0) tape->add(target, slope, slots[next]);

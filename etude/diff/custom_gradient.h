@@ -88,9 +88,13 @@ auto custom_gradient(F f, Rule rule) {
 }
 
 // x, whose cotangent is replaced by hook(cotangent), of the tangent type of x, when it passes: to
-// print, clip, scale or count it. The hook runs once in a reverse pass.
+// print, clip, scale or count it. The hook runs once in a reverse pass: of pullback, of vjp, of a
+// gradient of more than four numbers or of tensors. In forward mode it must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook) {
+  static_assert(!internal::kIsGradientDual<internal::DeepestScalar<X>>,
+                "etude: with_derivative needs a reverse pass, and the gradient of up to four "
+                "numbers goes forward; use pullback(f, x...)(1.0)");
   return custom_gradient([hook = std::move(hook)](const auto& v) { return std::pair{v, hook}; })(x);
 }
 

@@ -209,7 +209,7 @@ TEST(Derivative, HooksOnCotangents) {
   EXPECT_EQ(seen, 1);
   EXPECT_EQ(pull(1.0), 60);
   EXPECT_EQ(seen, 2);
-  EXPECT_EQ(gradient(f, 3.0), 60);
+  EXPECT_EQ(derivative(f, 3.0), 60);
   const auto clipped = [](const auto& v) {
     const auto w = with_derivative(v, [](auto dv) {
       for (auto& d : dv) d = fmin(d, decltype(d + d)(1.0));

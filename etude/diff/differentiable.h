@@ -5,8 +5,32 @@
 // tensor: tensors join by specialising DifferentiableTraits, as any type may.
 #pragma once
 
+#include <type_traits>
+
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
 #include "etude/diff/freezable.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/tangent_math.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Whether a callable can be a layer: differentiable by itself, with a differentiable result for
+// arguments X. Says what is missing when it is not. For static_assert beside a type that others
+// rely on:
+//
+//   static_assert(is_differentiable_layer<MyLayer, Tensor>());
+template <class Layer, class... X>
+consteval bool is_differentiable_layer() {
+  static_assert(std::is_invocable_v<const Layer&, const X&...>,
+                "etude: operator() const does not take these arguments");
+  static_assert(Differentiable<Layer>,
+                "etude: operator() is not differentiable with respect to *this; make its fields "
+                "Differentiable or wrap them in etude::NoDerivative<>");
+  static_assert(Differentiable<std::decay_t<std::invoke_result_t<const Layer&, const X&...>>>,
+                "etude: the result of operator() is not Differentiable");
+  return true;
+}
+
+}  // namespace etude

@@ -89,7 +89,7 @@ Net make_net() {
   return {{{1, 2}, 3}, {{4}, 5}, {2}, 6.0, {{"u", 7.0}}, {1, 8.0}, {"n", {9.0, 10.0}}};
 }
 
-TEST(Differentiable, SlotsAreAddressedByField) {  // spec: D3, D5
+TEST(Differentiable, SlotsAreAddressedByField) {  // spec: D3, D5, G14
   const Net net = make_net();
   tangent_t<Net> g = zero_tangent(net);
   g[&Net::a][&Dense::bias] = 7;

@@ -68,6 +68,44 @@ class Dual {
   }
   friend constexpr Dual operator+(const Dual& a) { return a; }
 
+  // With plain numbers, which have no derivative to compute with.
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator+(const Dual& a, const N& b) {
+    return Dual(a.value_ + static_cast<T>(b), a.derivatives_);
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator+(const N& a, const Dual& b) {
+    return Dual(static_cast<T>(a) + b.value_, b.derivatives_);
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator-(const Dual& a, const N& b) {
+    return Dual(a.value_ - static_cast<T>(b), a.derivatives_);
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator-(const N& a, const Dual& b) {
+    return along(static_cast<T>(a) - b.value_, [&](std::size_t i) { return -b.derivatives_[i]; });
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator*(const Dual& a, const N& b) {
+    const T by = static_cast<T>(b);
+    return along(a.value_ * by, [&](std::size_t i) { return a.derivatives_[i] * by; });
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator*(const N& a, const Dual& b) {
+    return b * a;
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator/(const Dual& a, const N& b) {
+    const T by = static_cast<T>(b);
+    return along(a.value_ / by, [&](std::size_t i) { return a.derivatives_[i] / by; });
+  }
+  template <internal::PlainFor<T> N>
+  friend constexpr Dual operator/(const N& a, const Dual& b) {
+    const T y = static_cast<T>(a) / b.value_;
+    const T slope = -y / b.value_;
+    return along(y, [&](std::size_t i) { return slope * b.derivatives_[i]; });
+  }
+
   constexpr Dual& operator+=(const Dual& b) { return *this = *this + b; }
   constexpr Dual& operator-=(const Dual& b) { return *this = *this - b; }
   constexpr Dual& operator*=(const Dual& b) { return *this = *this * b; }
@@ -82,6 +120,14 @@ class Dual {
   friend constexpr bool operator>=(const Dual& a, const Dual& b) { return a.value_ >= b.value_; }
 
 #define ETUDE_UNARY(f, dx)                                                            \
+  friend Dual f(const Dual& at) {                                                     \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    const T& x = at.value_;                                                           \
+    const T y = f(x);                                                                 \
+    const T slope = dx;                                                               \
+    return along(y, [&](std::size_t i) { return at.derivatives_[i] * slope; });       \
+  }
+#define ETUDE_SINGULAR(f, dx)                                                         \
   friend Dual f(const Dual& at) {                                                     \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T& x = at.value_;                                                           \

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <any>
+#include <stdexcept>
+#include <string>
 #include <variant>
 
 #include "etude/diff/scalar_expect.h"
@@ -290,6 +293,30 @@ TEST(ScalarControlFlow, LongLoopsAndLoopsThatDoNotRun) {
     EXPECT_EQ(gradient(f, 2.0, n), 1);
     EXPECT_EQ(pullback(f, 2.0, n)(1), 1);
   }
+}
+
+struct Shape {
+  virtual ~Shape() = default;
+};
+struct Square final : Shape {};
+
+// spec: D69, G7
+TEST(ScalarControlFlow, RunTimeTypesAndCallsThatMayThrow) {
+  const Square square;
+  const Shape* shape = &square;
+  const std::any any = std::string("text");
+  const auto parse = [](const std::string& text) {
+    if (text.empty()) throw std::invalid_argument("empty");
+    return std::stod(text);
+  };
+  const auto f = [&](auto x) {
+    if (dynamic_cast<const Square*>(shape) == nullptr) return x * 2.0;
+    if (std::any_cast<int>(&any) != nullptr) return x * 3.0;
+    static_cast<void>(parse("1.5"));
+    return x;
+  };
+  EXPECT_EQ(pullback(f, 4.0)(10.0), 10);
+  expect_derivative(f, 4, 4, 1);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "etude/version.h"
 
@@ -29,6 +30,18 @@ template <std::floating_point T>
 constexpr bool is_exact_one(const T& x) {
   return x == 1;
 }
+
+}  // namespace internal::scalar_math
+
+namespace internal {
+
+// Numbers that stand for a constant T beside a number with a derivative.
+template <class N, class T>
+concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
+
+}  // namespace internal
+
+namespace internal::scalar_math {
 
 // -1, 0 or 1; the slope of |x|.
 template <class T>

@@ -134,7 +134,10 @@ auto value_with_pullback(const F& f, const X&... x) {
     const internal::RecordingScope<T> scope(tape);
     internal::MakeInputs<typename Types::To, T> inputs(tape, x...);
     auto lifted = internal::lift_arguments<typename Types::From, typename Types::To>(inputs, x...);
-    return std::apply(f, lifted);
+    auto made = std::apply(f, lifted);
+    auto check = [&](const auto& leaf) { static_cast<void>(leaf.slot_on(tape)); };
+    internal::each_leaf(made, check);  // while the derivatives around it are known
+    return made;
   }();
   auto value = internal::plain_result<typename Types::To, typename Types::From>(result);
   using R = decltype(value);
@@ -161,8 +164,10 @@ auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
   using To = Dual<T, 1, F>;
   internal::require_generic<To, F, X>();
   std::vector<T> directions;
-  auto collect = [&](const auto&, const auto& t) { directions.push_back(T(t)); };
-  internal::zip_leaves(x, by, collect);
+  auto whole = zero_tangent(x);  // a tangent may lack entries
+  etude::move(whole, by);
+  auto collect = [&](const auto& t) { directions.push_back(T(t)); };
+  internal::each_leaf(whole, collect);
   internal::MakeDuals<To> duals{directions};
   auto lifted = internal::map_scalars<internal::lifted_t<X, T, To>>(x, duals);
   return internal::split_dual<To>(std::invoke(f, lifted));

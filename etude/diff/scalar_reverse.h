@@ -58,21 +58,30 @@ class RecordingScope {
 template <class T>
 class Cotangents {
  public:
-  explicit Cotangents(std::size_t size) : values_(std::exchange(kept(), {})) {
+  explicit Cotangents(std::size_t size) {
+    if (std::vector<T>* memory = kept()) values_ = std::exchange(*memory, {});
     values_.assign(size, T(0));
   }
   Cotangents(const Cotangents&) = delete;
   Cotangents& operator=(const Cotangents&) = delete;
   ~Cotangents() {
-    if (values_.capacity() <= kMostKept) kept() = std::move(values_);
+    std::vector<T>* memory = kept();
+    if (memory != nullptr && values_.capacity() <= kMostKept) *memory = std::move(values_);
   }
   std::vector<T>& values() { return values_; }
 
  private:
   static constexpr std::size_t kMostKept = 1 << 24;  // 128 MiB of double
-  static std::vector<T>& kept() {
-    thread_local std::vector<T> values;
-    return values;
+  // Null once the thread ends, when a derivative may still be taken.
+  static std::vector<T>* kept() {
+    thread_local constinit bool ended = false;
+    struct Kept {
+      std::vector<T> values;
+      ~Kept() { ended = true; }
+    };
+    if (ended) return nullptr;
+    thread_local Kept memory;
+    return &memory.values;
   }
   std::vector<T> values_;
 };
@@ -184,7 +193,11 @@ auto reverse_gradient(const F& f, const X&... x) {
     const RecordingScope<T> scope(tape);
     MakeInputs<To, T> inputs(tape, x...);
     auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
-    return std::apply(f, lifted);
+    auto made = std::apply(f, lifted);
+    if constexpr (std::is_same_v<decltype(made), To>) {
+      static_cast<void>(made.slot_on(tape));  // while the derivatives around it are known
+    }
+    return made;
   }();
   require_number<std::remove_cvref_t<decltype(result)>, To>();
   Cotangents<T> cotangents(tape.size());

@@ -69,8 +69,15 @@ inline constexpr std::size_t kForwardCount = 4;
 
 template <class... X>
 inline constexpr std::size_t kCount = scalar_count<std::tuple<std::remove_cvref_t<X>...>>();
+// Tells the numbers of a gradient that goes forward: the user asked for no forward mode.
+template <class F>
+struct GradientTag {};
 template <class F, class... X>
-using GradientDual = Dual<CommonScalar<X...>, kCount<X...>, F>;
+using GradientDual = Dual<CommonScalar<X...>, kCount<X...>, GradientTag<F>>;
+template <class S>
+inline constexpr bool kIsGradientDual = false;
+template <class T, std::size_t n, class F>
+inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F>>> = true;
 
 template <class F, class... X>
 constexpr bool goes_forward() {

@@ -97,7 +97,7 @@ class ScanCall final : public ScalarNote<T> {
     State ct;
     bool arrived = false;
     for (std::size_t i = 0; i < kState; ++i) {
-      ct[i] = cotangents[results[i]];
+      ct[i] = std::exchange(cotangents[results[i]], T(0));  // earlier calls may use the slot
       arrived |= !is_exact_zero(ct[i]);
     }
     if (!arrived) return;

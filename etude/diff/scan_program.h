@@ -78,7 +78,8 @@ class ScanSymbol {
  public:
   constexpr ScanSymbol() = default;
   template <class N>
-  requires(std::is_arithmetic_v<N>) constexpr ScanSymbol(N constant)  // NOLINT
+  requires(std::is_arithmetic_v<N>) constexpr ScanSymbol(
+      N constant)  // NOLINT(google-explicit-constructor): as a number
       : constant_(static_cast<double>(constant)) {}
   constexpr ScanSymbol(ScanNotes* notes, std::uint16_t id) : notes_(notes), id_(id) {}
 
