@@ -90,7 +90,9 @@ TEST(ScalarFaults, TangentsThatLackParts) {
   EXPECT_EQ(jvp(of_map, Map{{"a", 3}, {"b", 5}}, {{"b", 1}}).second, 3);
   EXPECT_EQ(jvp(of_map, Map{{"a", 3}, {"b", 5}}, {}).second, 0);
   const auto doubled = [](const auto& m) { return *m * 2.0; };
-  EXPECT_EQ(jvp(doubled, std::optional<double>(3.0), {}).second, 0);
+  std::optional<double> none;
+  if (five.empty()) none = 1;  // g++ with sanitizers warns of one that it knows to be empty
+  EXPECT_EQ(jvp(doubled, std::optional<double>(3.0), none).second, 0);
 }
 
 // Rules that give `missing` tangents too few, for two numbers.
