@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "etude/base/check.h"
+#include "etude/core/builtin.h"
 #include "etude/core/convert.h"
 
 namespace etude::internal {
@@ -41,6 +42,9 @@ void require_fits(const Arg& arg, DType dtype) {
 
 Tensor adapt(const Arg& arg, DType dtype) {
   require_fits(arg, dtype);
+  if (arg.kind() == Arg::Kind::kReal && arg.followed().has_value()) {
+    return cast(arg.followed(), dtype);
+  }
   Tensor out = make_tensor(intern_type(dtype, {}));
   void* data = TensorAccess::rep(out)->data;
   if (dtype == kFloat32) {  // the usual case, without a conversion loop
@@ -62,7 +66,7 @@ Tensor materialize(const Arg& arg) {
     case Arg::Kind::kInteger:
       return Tensor(arg.integer());
     case Arg::Kind::kReal:
-      return Tensor(arg.real());
+      return arg.followed().has_value() ? cast(arg.followed(), kFloat32) : Tensor(arg.real());
     case Arg::Kind::kBool:
       break;
   }

@@ -67,6 +67,13 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
+  // A host number that a derivative follows.
+  template <internal::RecordedNumber S>
+  Arg(const S& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : where_(where),
+        real_(internal::NumberCrossing<S>::real(value)),
+        kind_(Kind::kReal),
+        held_(internal::NumberCrossing<S>::followed(value, where)) {}
   // An option. It must outlive this object.
   Arg(const OptionalArg& value, CallSite where) : where_(where) {
     if (value.real_) {
@@ -92,6 +99,8 @@ class Arg {
     return kind_ == Kind::kReal ? real_ : static_cast<double>(integer_);
   }
   int64_t integer() const noexcept { return integer_; }
+  // The tensor behind a host number that a derivative follows; absent for others.
+  const Tensor& followed() const noexcept { return held_; }
 
  private:
   const Tensor* tensor_ = nullptr;

@@ -46,6 +46,15 @@ static_assert(sizeof(TensorRep) == 64);
 
 void destroy(TensorRep* rep) noexcept;
 
+// Numbers of a derivative (diff/active.h), from which tensors are made that depend on them, and
+// which tensors give. runtime/numbers.h specialises it.
+template <class S>
+struct NumberCrossing {
+  static constexpr bool kIsNumber = false;
+};
+template <class S>
+concept RecordedNumber = NumberCrossing<S>::kIsNumber;
+
 }  // namespace internal
 
 // threads: thread-compatible, like std::string; distinct variables may share storage across
@@ -76,6 +85,11 @@ class Tensor {
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
+  // A number of the derivative that is being taken, or a row of them: float32, as literals are.
+  template <internal::RecordedNumber S>
+  Tensor(const S& value, CallSite where = CallSite::here());  // NOLINT: numbers are tensors
+  template <internal::RecordedNumber S>
+  Tensor(std::initializer_list<S> row, CallSite where = CallSite::here());
 
   Tensor(const Tensor& other) noexcept : rep_(other.rep_) {
     if (rep_ != nullptr) rep_->count.fetch_add(1, std::memory_order_relaxed);
@@ -115,10 +129,11 @@ class Tensor {
   int64_t nbytes() const { return type()->bytes(); }
   Device device() const { return type()->device(); }
 
-  // The one element, converted to T. throws: kInvalidArgument if there is not exactly one.
+  // The one element, converted to T. As a Real (or another number of a derivative) it depends on
+  // what this tensor depends on. throws: kInvalidArgument if there is not exactly one.
   template <class T>
   T item(CallSite where = CallSite::here()) const;
-  // All elements in row-major order, converted to T. cost: a copy.
+  // All elements in row-major order, converted to T, as in item(). cost: a copy.
   template <class T>
   std::vector<T> to_vector(CallSite where = CallSite::here()) const;
   // The elements themselves. throws: kInvalidArgument if T is not the dtype.

@@ -40,9 +40,15 @@ Tensor::Tensor(const std::vector<T>& values, CallSite where)
     : Tensor(values, Shape{static_cast<int64_t>(values.size())}, where) {}
 
 template <class T>
-Tensor::Tensor(std::span<const T> values, const Shape& shape, CallSite where)
-    : Tensor(from_host(values.data(), dtype_of<T>, shape, static_cast<int64_t>(values.size()),
-                       where)) {}
+Tensor::Tensor(std::span<const T> values, const Shape& shape, CallSite where) {
+  if constexpr (internal::RecordedNumber<T>) {
+    using Crossing = internal::NumberCrossing<T>;
+    *this = Crossing::tensor(values, shape, dtype_of<typename Crossing::Value>, where);
+  } else {
+    *this = from_host(values.data(), dtype_of<T>, shape, static_cast<int64_t>(values.size()),
+                      where);
+  }
+}
 
 template <class T>
 Tensor::Tensor(const std::vector<T>& values, const Shape& shape, CallSite where) {
@@ -54,11 +60,25 @@ Tensor::Tensor(const std::vector<T>& values, const Shape& shape, CallSite where)
   }
 }
 
+template <internal::RecordedNumber S>
+Tensor::Tensor(const S& value, CallSite where)
+    : Tensor(internal::NumberCrossing<S>::tensor({&value, 1}, Shape{}, kFloat32, where)) {}
+
+template <internal::RecordedNumber S>
+Tensor::Tensor(std::initializer_list<S> row, CallSite where)
+    : Tensor(internal::NumberCrossing<S>::tensor({row.begin(), row.size()},
+                                                 Shape{static_cast<int64_t>(row.size())}, kFloat32,
+                                                 where)) {}
+
 template <class T>
 T Tensor::item(CallSite where) const {
-  T value{};
-  item_into(dtype_of<T>, &value, where);
-  return value;
+  if constexpr (internal::RecordedNumber<T>) {
+    return internal::NumberCrossing<T>::item(*this, where);
+  } else {
+    T value{};
+    item_into(dtype_of<T>, &value, where);
+    return value;
+  }
 }
 
 template <class T>
@@ -66,6 +86,8 @@ std::vector<T> Tensor::to_vector(CallSite where) const {
   if constexpr (std::is_same_v<T, bool>) {
     const std::vector<uint8_t> bytes = to_vector<uint8_t>(where);
     return {bytes.begin(), bytes.end()};
+  } else if constexpr (internal::RecordedNumber<T>) {
+    return internal::NumberCrossing<T>::elements(*this, where);
   } else {
     std::vector<T> out(static_cast<std::size_t>(size()));
     convert_to(dtype_of<T>, out.data(), where);

@@ -237,6 +237,16 @@ constexpr bool holds_other_leaf() {
   }
 }
 
+// The same also where it is kept out of the derivative, as in no_derivative(x).
+template <class T>
+constexpr bool mentions_other_leaf() {
+  if constexpr (requires(T x) { requires IsNoDerivative<T>::value; x.value; }) {
+    return holds_other_leaf<std::remove_cvref_t<decltype(std::declval<T&>().value)>>();
+  } else {
+    return holds_other_leaf<T>();
+  }
+}
+
 [[noreturn]] inline void throw_tangent_length(std::size_t value, std::size_t tangent) {
   throw Error(ErrorCode::kInvalidArgument, "a tangent of length " + std::to_string(tangent) +
                                                " does not fit a value of length " +

@@ -39,19 +39,13 @@ struct ReverseTypes {
 template <class T>
 class RecordingScope {
  public:
-  explicit RecordingScope(ScalarTape<T>& tape) : outer_(std::exchange(current(), &tape)) {
-    tape.set_outer(outer_);
-  }
+  explicit RecordingScope(ScalarTape<T>& tape) : tape_(tape) { tape_.start(); }
   RecordingScope(const RecordingScope&) = delete;
   RecordingScope& operator=(const RecordingScope&) = delete;
-  ~RecordingScope() {
-    current()->set_outer(nullptr);
-    current() = outer_;
-  }
+  ~RecordingScope() { tape_.stop(); }
 
  private:
-  static ScalarTape<T>*& current() { return ScalarTape<T>::current(); }
-  ScalarTape<T>* outer_;
+  ScalarTape<T>& tape_;
 };
 
 // Cotangents by slot, in memory that a thread keeps.

@@ -24,7 +24,7 @@ concept HasScalar = !std::is_void_v<typename FirstScalar<std::remove_cvref_t<X>>
 template <class... X>
 concept ScalarArguments = (HasScalar<X> || ...) &&
                           ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
-                          !(holds_other_leaf<std::remove_cvref_t<X>>() || ...);
+                          !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
 template <class... X>
 using CommonScalar = typename FirstOfAll<X...>::type;

@@ -30,6 +30,24 @@ class ScalarNote {
   virtual void reverse(std::vector<T>& cotangents) const = 0;
 };
 
+template <class T>
+class ScalarTape;
+
+// What is recorded beside a tape of numbers where these go into tensors and come back: goes back
+// over both. runtime/ has it.
+template <class T>
+class ScalarCompanion {
+ public:
+  ScalarCompanion() = default;
+  ScalarCompanion(const ScalarCompanion&) = delete;
+  ScalarCompanion& operator=(const ScalarCompanion&) = delete;
+  virtual ~ScalarCompanion() = default;
+  // The function has returned.
+  virtual void stop() noexcept = 0;
+  // What ScalarTape::reverse() does; `tape` is that beside which it stands.
+  virtual void reverse(const ScalarTape<T>& tape, std::vector<T>& cotangents) const = 0;
+};
+
 // A recorded call: the slot that it sets, or adds to, and the partial derivatives of that by one or
 // two operands. Slot 0 stands for what does not move.
 template <class T>
@@ -55,11 +73,21 @@ class ScalarTape {
     thread_local constinit ScalarTape* tape = nullptr;
     return tape;
   }
+  // Makes this tape the innermost one, and takes it out again wherever it is.
+  void start() { outer_ = std::exchange(current(), this); }
+  void stop() noexcept {
+    ScalarTape** at = &current();
+    while (*at != nullptr && *at != this) at = &(*at)->outer_;
+    if (*at == nullptr) return;
+    *at = std::exchange(outer_, nullptr);
+    if (companion_ != nullptr) companion_->stop();
+  }
 
   ScalarTape() : key_(next_key()) {}
   ScalarTape(ScalarTape&& other) noexcept
       : chunks_(std::exchange(other.chunks_, {})),
         notes_(std::exchange(other.notes_, {})),
+        companion_(std::move(other.companion_)),
         next_(std::exchange(other.next_, &nothing_ + 1)),
         end_(std::exchange(other.end_, &nothing_ + 1)),
         size_(std::exchange(other.size_, 1)),
@@ -76,8 +104,11 @@ class ScalarTape {
 
   // The key of the numbers of this tape: its number above kSlotBits.
   std::uint64_t key() const { return key_; }
-  // The tape that this thread records on around this one.
-  void set_outer(const ScalarTape* outer) { outer_ = outer; }
+  // What is recorded beside it; null: numbers alone.
+  ScalarCompanion<T>* companion() const { return companion_.get(); }
+  void set_companion(std::unique_ptr<ScalarCompanion<T>> companion) {
+    companion_ = std::move(companion);
+  }
   // Whether the tape of that key is around this one.
   bool is_around(std::uint64_t key) const {
     const ScalarTape* tape = outer_;
@@ -96,7 +127,8 @@ class ScalarTape {
   // Whether what is in slot `from` depends on one of slots [begin, end), which are inputs.
   bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
     if (from == 0) return false;
-    if (!notes_.empty()) return true;  // functions of their own: not looked into
+    // Functions of their own, and tensors, are not looked into.
+    if (!notes_.empty() || companion_ != nullptr) return true;
     std::vector<bool> reached(size());
     reached[from] = true;
     const Call* at = next_;
@@ -188,25 +220,46 @@ class ScalarTape {
     }
   }
 
+  // A place between two calls.
+  struct Position {
+    std::size_t chunk = 0;
+    const ScalarCall<T>* at = nullptr;
+    std::size_t notes = 0;
+  };
+  Position begin() const { return chunks_.empty() ? Position() : Position{0, begin_of(0), 0}; }
+  Position end() const {
+    return chunks_.empty() ? Position() : Position{chunks_.size() - 1, next_, notes_.size()};
+  }
+  // Where it ends now; what is before is not changed any more.
+  Position mark() {
+    put(0, T(0), 0, T(0), 0);
+    return end();
+  }
+
   // Goes back over `note` after all calls that come, and before those that are there.
   void append_note(std::unique_ptr<const ScalarNote<T>> note) {
-    put(0, T(0), 0, T(0), 0);  // what is before it is not changed any more
-    notes_.push_back({chunks_.size() - 1, next_, std::move(note)});
+    const Position here = mark();
+    notes_.push_back({here.chunk, here.at, std::move(note)});
   }
 
   // Turns the cotangents of results, by slot, into those of the inputs. What nothing arrives at is
   // passed over, so that no infinite partial meets a zero.
   void reverse(std::vector<T>& cotangents) const {
-    if (chunks_.empty()) return;
-    std::size_t chunk = chunks_.size() - 1;
-    const Call* at = next_;
-    for (std::size_t n = notes_.size(); n-- > 0;) {
-      reverse_until(notes_[n].chunk, notes_[n].at, chunk, at, cotangents);
-      notes_[n].note->reverse(cotangents);
-      chunk = notes_[n].chunk;
-      at = notes_[n].at;
+    if (companion_ != nullptr) {
+      companion_->reverse(*this, cotangents);
+    } else {
+      reverse(end(), begin(), cotangents);
     }
-    reverse_until(0, begin_of(0), chunk, at, cotangents);
+  }
+  // The same for what is between two positions.
+  void reverse(Position from, const Position& to, std::vector<T>& cotangents) const {
+    if (to.at == nullptr) return;
+    for (std::size_t n = from.notes; n-- > to.notes;) {
+      reverse_until(notes_[n].chunk, notes_[n].at, from.chunk, from.at, cotangents);
+      notes_[n].note->reverse(cotangents);
+      from = {notes_[n].chunk, notes_[n].at, n};
+    }
+    reverse_until(to.chunk, to.at, from.chunk, from.at, cotangents);
   }
 
  private:
@@ -307,12 +360,13 @@ class ScalarTape {
 
   std::vector<Chunk> chunks_;
   std::vector<Note> notes_;
+  std::unique_ptr<ScalarCompanion<T>> companion_;
   inline static Call nothing_{};  // stands for the chunk before the first
   Call* next_ = &nothing_ + 1;
   Call* end_ = &nothing_ + 1;
   std::uint32_t size_ = 1, most_ = 0;
   std::uint64_t key_ = 0;
-  const ScalarTape* outer_ = nullptr;
+  ScalarTape* outer_ = nullptr;
 };
 
 }  // namespace internal

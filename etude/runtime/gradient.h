@@ -25,6 +25,8 @@
 
 namespace ETUDE_API etude {
 
+class Tape;
+
 namespace internal {
 
 struct GradientTapeAccess {
@@ -40,6 +42,7 @@ struct GradientTapeAccess {
     return tape.sweep_arrived(targets, cotangents, sources);
   }
   static void freeze(GradientTape& tape) { tape.freeze(); }
+  static Tape& tape(GradientTape& tape);
 };
 
 // Gives tensor leaves an identity of their own, so that a captured copy is not taken for the
@@ -178,18 +181,6 @@ auto gradient(const std::type_identity_t<ScalarFunction<X0, X...>>& f, const X0&
               const X&... x) {
   return value_with_gradient<X0, X...>(f, x0, x...).second;
 }
-namespace internal {
-
-// What the curried form of diff/custom_gradient.h does on tensors.
-template <class... X>
-struct OtherGradients {
-  template <class F>
-  static auto gradient(const F& f, CallSite where, const X&... at) {
-    return etude::gradient<X...>({f, where}, at...);
-  }
-};
-
-}  // namespace internal
 
 }  // namespace etude
 

@@ -10,6 +10,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
+#include "etude/runtime/gradient.h"
 #include "etude/runtime/tape.h"
 
 namespace etude {
@@ -78,6 +79,8 @@ struct GradientTape::Recorder {
 GradientTape::GradientTape(TapeOptions options) : recorder_(options) { start({}); }
 
 GradientTape::~GradientTape() = default;
+
+Tape& internal::GradientTapeAccess::tape(GradientTape& tape) { return tape.recorder_->tape; }
 
 bool GradientTape::persistent() const { return recorder_->tape.options().persistent; }
 

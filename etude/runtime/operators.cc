@@ -34,6 +34,8 @@ ForwardRun::ForwardRun(CallSite where) : where_(where) {}
 
 ForwardRun::~ForwardRun() = default;
 
+JvpContext& ForwardRun::context() { return *context_.operator->(); }
+
 void ForwardRun::operator()(Tensor& leaf, const Tensor& t) {
   if (!leaf.has_value() || !t.has_value()) return;
   try {

@@ -35,6 +35,7 @@ class ForwardRun {
   }
   // The tangents of tensors, absent where they do not depend on anything that moves.
   std::vector<Tensor> tangents(const LeafList& leaves) const;
+  JvpContext& context();
 
  private:
   InPlace<JvpContext, 96> context_;
@@ -178,3 +179,5 @@ Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                CallSite where = CallSite::here());
 
 }  // namespace etude
+
+#include "etude/runtime/mixed_operators.h"

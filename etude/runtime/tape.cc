@@ -113,6 +113,12 @@ void Tape::record(std::span<const Tensor> inputs, std::span<const Tensor> output
   finish_call(std::move(record), first);
 }
 
+void Tape::record_reading(const Tensor& x, Pullback pullback, CallSite where) {
+  Tensor stands_for_numbers(0.0F);
+  record({&x, 1}, {&stands_for_numbers, 1}, std::move(pullback), "numbers of a tensor", where);
+  readings_.push_back(std::move(stands_for_numbers));
+}
+
 void Tape::forget(const Tensor& x) {
   if (x.has_value() && TensorAccess::id_or_zero(x) != 0) value_died(TensorAccess::id_or_zero(x));
 }
@@ -235,6 +241,9 @@ void Tape::compact() {
 }
 
 void Tape::reset() {
+  if (numbers_ != nullptr) numbers_->pause();
+  held_numbers_.reset();
+  readings_.clear();
   used_up_ = true;  // values that die with the records need no bookkeeping
   records_.clear();
   entries_.clear();

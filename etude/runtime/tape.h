@@ -3,6 +3,7 @@
 // that their reverse rules read; and the context that fills it. GradientTape is made of these two.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,25 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+namespace internal {
+
+// The numbers that are recorded beside a tape of tensors (runtime/numbers.h).
+class NumberLane {
+ public:
+  NumberLane() = default;
+  NumberLane(const NumberLane&) = delete;
+  NumberLane& operator=(const NumberLane&) = delete;
+  virtual ~NumberLane() = default;
+  // Whether this thread records numbers there now; recording ends and begins with that of tensors.
+  virtual bool is_recording() const = 0;
+  virtual void pause() noexcept = 0;
+  virtual void resume() = 0;
+  // Runs `sweep_tensors`, while cotangents pass to numbers and back.
+  virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
+};
+
+}  // namespace internal
 
 // confined to the thread that made it, until freeze().
 class Tape final {
@@ -34,6 +54,13 @@ class Tape final {
   // Records a call made elsewhere by its pullback. Does nothing unless should_record(inputs).
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name, CallSite where);
+  // Notes that numbers were read from x; `pullback` gives what arrived at them as a cotangent of x,
+  // whether or not anything arrived at other values.
+  void record_reading(const Tensor& x, Pullback pullback, CallSite where);
+  // The numbers recorded beside it; null: none. `keep_numbers` gives it what holds them.
+  internal::NumberLane* numbers() const noexcept { return numbers_; }
+  void set_numbers(internal::NumberLane* numbers) noexcept { numbers_ = numbers; }
+  void keep_numbers(std::shared_ptr<void> held) { held_numbers_ = std::move(held); }
   // Drops what belongs to this value only. Safe for values that are dead or unknown.
   void forget(const Tensor& x);
 
@@ -154,6 +181,8 @@ class Tape final {
   void erase_known(uint64_t id) noexcept;
   void compact();
 
+  std::vector<Tensor> sweep_to(std::span<const Tensor> targets, std::span<const uint64_t> sources,
+                               std::span<const Tensor> seeds);
   void seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
             std::span<const Tensor> seeds) const;
   void sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source);
@@ -180,6 +209,9 @@ class Tape final {
   std::size_t dead_records_ = 0;
   std::size_t next_collect_ = 1024;
   std::vector<uint64_t> deaths_;
+  std::vector<Tensor> readings_;  // stand for numbers that were read from values
+  internal::NumberLane* numbers_ = nullptr;
+  std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
   bool is_busy_ = false;
   std::optional<Observer> observer_;  // last: it must go first
@@ -190,7 +222,10 @@ class Tape final {
 class TapeContext final : public Context {
  public:
   explicit TapeContext(Tape& tape) : tape_(tape) { ContextStack::push(*this); }
-  ~TapeContext() override { ContextStack::remove(*this); }
+  ~TapeContext() override {
+    ContextStack::remove(*this);
+    if (tape_.numbers() != nullptr) tape_.numbers()->pause();
+  }
 
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   Tape& tape() const { return tape_; }

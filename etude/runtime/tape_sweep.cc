@@ -201,6 +201,15 @@ std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
   ETUDE_REQUIRE(seeds.empty() || seeds.size() == targets.size(),
                 "output_gradients has {} entries for {} targets. Give one per target, or none",
                 seeds.size(), targets.size());
+  if (numbers_ == nullptr) return sweep_to(targets, sources, seeds);
+  std::vector<Tensor> out;
+  numbers_->during_sweep([&] { out = sweep_to(targets, sources, seeds); });
+  return out;
+}
+
+std::vector<Tensor> Tape::sweep_to(std::span<const Tensor> targets,
+                                   std::span<const uint64_t> sources,
+                                   std::span<const Tensor> seeds) {
   std::vector<Tensor> out(sources.size());
   // Once for all rules rather than for each of their calls.
   const FloatModeScope float_mode;
@@ -214,6 +223,7 @@ std::vector<Tensor> Tape::gradient_by_id(std::span<const Tensor> targets,
     if (const Known* known = std::as_const(known_).find(id)) is_source[known->slot] = true;
   }
   seed(slots, targets, seeds);
+  seed(slots, readings_, {});
   sweep(slots, is_source);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Known* known = std::as_const(known_).find(sources[i]);

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and tensors in one derivative. A number that is followed (Real, diff/active.h) becomes a
+// tensor that depends on it, and a tensor gives numbers that depend on it:
+//
+//   gradient([&](auto x) { return (w * x).template item<decltype(x)>() + sin(x); }, 3.0, ...);
+//
+// Each such crossing is a call on the tape of tensors; when that is gone back over, the calls on
+// the tape of numbers are gone back over as far as the crossing, before it takes its turn.
+// Included by runtime/gradient.h.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/error.h"
+#include "etude/core/create.h"
+#include "etude/core/tensor.h"
+#include "etude/diff/scalar_reverse.h"
+#include "etude/runtime/tape.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class JvpContext;
+
+namespace internal {
+
+// The tape that follows x; null: no derivative does.
+// throws: kUnimplemented if several derivatives follow x, or one in forward mode.
+Tape* tape_that_follows(const Tensor& x, CallSite where);
+// throws: kUnimplemented: numbers of one derivative and tensors of another.
+[[noreturn]] void throw_two_derivatives(CallSite where);
+// throws: kUnimplemented if another derivative than that of `context`, in forward mode, follows x.
+void require_followed_by(const JvpContext* context, const Tensor& x, CallSite where);
+// throws: kUnimplemented.
+[[noreturn]] void throw_forward_alone(CallSite where);
+
+// A tape of tensors that numbers need, and its context.
+struct TensorsBeside {
+  Tape tape{{.persistent = true, .watch_variables = false}};
+  std::optional<TapeContext> context{std::in_place, tape};
+};
+
+template <class T>
+Tensor tensor_of(const std::vector<T>& values, const Shape& shape, DType dtype, CallSite where) {
+  return tensor_from_host(values.data(), dtype_of<T>, static_cast<int64_t>(values.size()), shape,
+                          dtype, where);
+}
+
+// Where numbers of type T go into tensors and come back, in one derivative. Belongs to the tape of
+// numbers.
+template <class T>
+class Crossings final : public ScalarCompanion<T>, public NumberLane {
+ public:
+  // For numbers alone until now: their tensors are followed from now on.
+  static Crossings& beside(ScalarTape<T>& numbers) {
+    auto made = std::make_unique<TensorsBeside>();
+    Tape& tape = made->tape;
+    return join(numbers, tape, std::move(made));
+  }
+  // For tensors alone until now: numbers are followed from now on, as long as the tensors are.
+  static Crossings& beside(Tape& tape) {
+    auto numbers = std::make_shared<ScalarTape<T>>();
+    Crossings& made = join(*numbers, tape);
+    numbers->start();
+    tape.keep_numbers(std::move(numbers));
+    return made;
+  }
+  // For both from the start. The tape of numbers must end first, and not be moved.
+  static Crossings& join(ScalarTape<T>& numbers, Tape& tape,
+                         std::unique_ptr<TensorsBeside> own = nullptr) {
+    std::unique_ptr<Crossings> made(new Crossings(numbers, tape, std::move(own)));
+    Crossings& out = *made;
+    numbers.set_companion(std::move(made));
+    return out;
+  }
+  // That of the numbers which are recorded now; made if they are recorded alone until now.
+  static Crossings& current() {
+    ScalarTape<T>& numbers = *ScalarTape<T>::current();
+    // Nobody else makes companions.
+    auto* found = static_cast<Crossings*>(numbers.companion());
+    return found != nullptr ? *found : beside(numbers);
+  }
+  ~Crossings() override { tape_.set_numbers(nullptr); }
+
+  // A tensor that depends on the numbers.
+  Tensor enter(std::span<const Active<T>> numbers, const Shape& shape, DType dtype,
+               CallSite where) {
+    std::vector<std::uint32_t> slots;
+    std::vector<T> values;
+    for (const Active<T>& x : numbers) {
+      slots.push_back(x.slot_on(*numbers_));
+      values.push_back(x.value());
+    }
+    Tensor out = tensor_of(values, shape, dtype, where);
+    auto back = [this, at = numbers_->mark(), slots](std::span<const Tensor> arrived) {
+      std::vector<T>& cotangents = sweep().down_to(at);
+      const std::vector<T> each = to_dense(arrived[0]).template to_vector<T>();
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (slots[i] != 0) cotangents[slots[i]] += each[i];
+      }
+      return std::vector<Tensor>(1);
+    };
+    tape_.record({&anchor_, 1}, {&out, 1}, std::move(back), "a tensor of numbers", where);
+    return out;
+  }
+  // The elements of x as numbers that depend on it.
+  std::vector<Active<T>> leave(const Tensor& x, CallSite where) {
+    std::vector<Active<T>> out;
+    std::vector<std::uint32_t> slots;
+    for (const T& value : x.to_vector<T>(where)) {
+      slots.push_back(numbers_->new_input());
+      out.push_back(Active<T>::computed(value, *numbers_, slots.back()));
+    }
+    auto back = [this, at = numbers_->mark(), slots,
+                 type = x.type()](std::span<const Tensor>) -> std::vector<Tensor> {
+      std::vector<T>& cotangents = sweep().down_to(at);
+      std::vector<T> each;
+      for (const std::uint32_t s : slots) each.push_back(std::exchange(cotangents[s], T(0)));
+      return {tensor_of(each, type->shape(), type->dtype(), {})};
+    };
+    tape_.record_reading(x, std::move(back), where);
+    return out;
+  }
+
+  void stop() noexcept override {
+    if (own_ == nullptr) return;
+    own_->context.reset();
+    own_->tape.freeze();
+  }
+  void reverse(const ScalarTape<T>& numbers, std::vector<T>& cotangents) const override {
+    Sweep all(*this, numbers, cotangents);
+    tape_.gradient_by_id({}, {});
+    all.down_to(numbers.begin());
+  }
+  // Also for the tangents of tensors: `sweep_tensors` goes back over their tape.
+  template <class Fn>
+  auto reverse_both(const ScalarTape<T>& numbers, std::vector<T>& cotangents,
+                    Fn&& sweep_tensors) const {
+    Sweep all(*this, numbers, cotangents);
+    auto found = sweep_tensors();
+    all.down_to(numbers.begin());
+    return found;
+  }
+
+  void resume() override {
+    if (ScalarTape<T>::current() == nullptr) numbers_->start();
+  }
+  bool is_recording() const override {
+    const ScalarTape<T>* current = ScalarTape<T>::current();
+    return current != nullptr && current->companion() == this;
+  }
+  void pause() noexcept override { numbers_->stop(); }
+  void during_sweep(const std::function<void()>& sweep_tensors) const override {
+    if (find_sweep() != nullptr) return sweep_tensors();
+    Cotangents<T> cotangents(numbers_->size());
+    const Sweep all(*this, *numbers_, cotangents.values());
+    sweep_tensors();
+  }
+
+ private:
+  // A pass back over the tape of numbers, in steps. On its thread while it lives.
+  class Sweep {
+   public:
+    Sweep(const Crossings& of, const ScalarTape<T>& numbers, std::vector<T>& cotangents)
+        : of_(of),
+          numbers_(numbers),
+          cotangents_(cotangents),
+          at_(numbers.end()),
+          outer_(std::exchange(innermost(), this)) {}
+    Sweep(const Sweep&) = delete;
+    Sweep& operator=(const Sweep&) = delete;
+    ~Sweep() { innermost() = outer_; }
+
+    static Sweep*& innermost() {
+      thread_local constinit Sweep* sweep = nullptr;
+      return sweep;
+    }
+    // The cotangents by slot once all that was recorded after `to` has passed its own on.
+    std::vector<T>& down_to(const typename ScalarTape<T>::Position& to) {
+      numbers_.reverse(at_, to, cotangents_);
+      at_ = to;
+      return cotangents_;
+    }
+    const Crossings* of() const { return &of_; }
+    Sweep* outer() const { return outer_; }
+
+   private:
+    const Crossings& of_;
+    const ScalarTape<T>& numbers_;
+    std::vector<T>& cotangents_;
+    typename ScalarTape<T>::Position at_;
+    Sweep* outer_;
+  };
+
+  Crossings(ScalarTape<T>& numbers, Tape& tape, std::unique_ptr<TensorsBeside> own)
+      : numbers_(&numbers), own_(std::move(own)), tape_(tape), anchor_(0.0F) {
+    tape_.set_numbers(this);
+    tape_.watch(anchor_);
+  }
+  Sweep* find_sweep() const {
+    Sweep* sweep = Sweep::innermost();
+    while (sweep != nullptr && sweep->of() != this) sweep = sweep->outer();
+    return sweep;
+  }
+  Sweep& sweep() const { return *find_sweep(); }
+
+  ScalarTape<T>* numbers_;  // while recorded; a pullback moves it
+  std::unique_ptr<TensorsBeside> own_;
+  Tape& tape_;
+  Tensor anchor_;  // stands for the numbers on the tape of tensors
+};
+
+// How Tensor (core/tensor.h) meets numbers that are followed.
+template <class T>
+struct NumberCrossing<Active<T>> {
+  static constexpr bool kIsNumber = std::floating_point<T>;
+  using Value = T;
+
+  static double real(const Active<T>& x) { return static_cast<double>(x.value()); }
+  // A tensor for a number that varies; absent for others.
+  static Tensor followed(const Active<T>& x, CallSite where) {
+    return x.varies() ? Crossings<T>::current().enter({&x, 1}, Shape{}, dtype_of<T>, where)
+                      : Tensor();
+  }
+  static Tensor tensor(std::span<const Active<T>> numbers, const Shape& shape, DType dtype,
+                       CallSite where) {
+    for (const Active<T>& x : numbers) {
+      if (x.varies()) return Crossings<T>::current().enter(numbers, shape, dtype, where);
+    }
+    std::vector<T> values;
+    for (const Active<T>& x : numbers) values.push_back(x.value());
+    return tensor_of(values, shape, dtype, where);
+  }
+  static Active<T> item(const Tensor& x, CallSite where) {
+    const T value = x.item<T>(where);  // says what is wrong with x
+    Crossings<T>* lane = lane_of(x, where);
+    return lane != nullptr ? std::move(lane->leave(x, where)[0]) : Active<T>(value);
+  }
+  static std::vector<Active<T>> elements(const Tensor& x, CallSite where) {
+    if (Crossings<T>* lane = lane_of(x, where)) return lane->leave(x, where);
+    const std::vector<T> values = x.to_vector<T>(where);
+    return {values.begin(), values.end()};
+  }
+
+ private:
+  // Where the numbers of x are recorded; null if nothing follows x.
+  static Crossings<T>* lane_of(const Tensor& x, CallSite where) {
+    Tape* tape = tape_that_follows(x, where);
+    if (tape == nullptr) return nullptr;
+    if (tape->numbers() == nullptr) {
+      if (ScalarTape<T>::current() != nullptr) throw_two_derivatives(where);
+      return &Crossings<T>::beside(*tape);
+    }
+    auto* lane = dynamic_cast<Crossings<T>*>(tape->numbers());
+    if (lane == nullptr) throw_two_derivatives(where);
+    if (!lane->is_recording()) lane->resume();
+    if (!lane->is_recording()) throw_two_derivatives(where);
+    return lane;
+  }
+};
+
+}  // namespace internal
+}  // namespace etude
