@@ -123,8 +123,8 @@ void print_programs_head() {
               "/ primal", "/ primal", "/ Etude", "/ Etude");
 }
 void print_loops_head() {
-  std::printf("\n%-26s %12s %12s %12s\n", "loop/elements", "primal ns", "gradient ns",
-              "by hand ns");
+  std::printf("\n%-26s %12s %12s %12s %7s\n", "loop/elements", "primal ns", "gradient ns",
+              "by hand ns", "/ hand");
 }
 
 void print(const Outcome& row) {
@@ -134,8 +134,9 @@ void print(const Outcome& row) {
   }
   if (row.elements != 0) {
     const double each = 1e9 / static_cast<double>(row.elements);
-    std::printf("%-26s %12.3f %12.3f %12.3f\n", row.name.c_str(), row.primal.seconds * each,
-                row.gradient.seconds * each, row.hand.seconds * each);
+    std::printf("%-26s %12.3f %12.3f %12.3f %7s\n", row.name.c_str(), row.primal.seconds * each,
+                row.gradient.seconds * each, row.hand.seconds * each,
+                ratio(row.gradient.seconds, row.hand.seconds).c_str());
     return;
   }
   const double gradient = row.gradient.seconds, primal = row.primal.seconds;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "benchmarks/numbers/programs/loops.h"
+#include "benchmarks/numbers/programs/scans.h"
 #include "benchmarks/numbers/rows.h"
 #include "etude/diff/scalar_operators.h"
 
@@ -40,6 +41,9 @@ void add_loops(std::vector<Entry>& entries) {
   add_lengths<ChangeByIndex>(entries, "change_by_index");
   add_lengths<NestedSubscripts>(entries, "nested_subscripts");
   add_lengths<MapEntries>(entries, "map_entries");
+  constexpr std::size_t kSteps = 1'000'000;
+  entries.push_back({"scan_sine/1000000", loop<ScanLoop<SineBody, kSteps>, kSteps>});
+  entries.push_back({"scan_polynomial/1000000", loop<ScanLoop<PolynomialBody, kSteps>, kSteps>});
 }
 
 }  // namespace etude::bench::numbers

@@ -25,16 +25,22 @@ void append(std::vector<double>& out, const BundleBlock& block) {
 
 namespace {
 
+// By scan, or with each step on the tape.
+template <bool uses_scan>
 Case thermal(const std::string& name) {
   const auto program = std::make_shared<const Thermal>();
   Case out;
   out.name = name;
-  out.aim = 6;
+  out.aim = uses_scan ? 6 : 0;
   append(out.parameters, program->house);
   const auto on_list = [program](const auto& numbers) { return (*program)(house_of(numbers)); };
   out.primal = contender([=] { return (*program)(program->house); });
   out.gradient = contender([=] {
-    return etude::gradient([&](const auto& house) { return (*program)(house); }, program->house);
+    return etude::gradient(
+        [&](const auto& house) {
+          return uses_scan ? program->by_scan(house) : (*program)(house);
+        },
+        program->house);
   });
   out.hand = contender([=] { return program->hand(); });
   out.value_at = on_list;
@@ -186,7 +192,8 @@ Case bundle(const std::string& name) {
 }  // namespace
 
 void add_structures(std::vector<Entry>& entries) {
-  entries.push_back({"thermal", thermal});
+  entries.push_back({"thermal", thermal<true>});
+  entries.push_back({"thermal_tape", thermal<false>});
   entries.push_back({"bundle", bundle<by_pullback>});
   entries.push_back({"bundle_jacobian", bundle<by_jacobian>});
 }

@@ -245,7 +245,7 @@ class Active {
   // place_ is the key of a tape and a slot, and this bit where nobody else holds the slot.
   static constexpr std::uint64_t kIsSole = std::uint64_t{1} << 32;
   static constexpr int kSlotBits = Tape::kSlotBits;
-  static constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
+  static constexpr std::uint64_t kMovedFrom = Tape::kMovedFrom;
 
   Active(const T& value, std::uint64_t place) : value_(value), place_(place) {}
 
@@ -260,22 +260,20 @@ class Active {
     return *this;
   }
 
-  // Whether a, or both, depend on arguments of the derivative of `tape`.
-  static bool on(const Tape* tape, const Active& a) {
-    return tape != nullptr && a.belongs_to(tape->key());
-  }
-  static bool on(const Tape* tape, const Active& a, const Active& b) {
-    return tape != nullptr &&
-           (((a.place_ ^ tape->key()) | (b.place_ ^ tape->key())) >> kSlotBits) == 0;
+  // Whether a, or both, depend on arguments of the derivative that is being taken.
+  static bool on(const Active& a) { return a.belongs_to(Tape::current_key()); }
+  static bool on(const Active& a, const Active& b) {
+    const std::uint64_t key = Tape::current_key();
+    return (((a.place_ ^ key) | (b.place_ ^ key)) >> kSlotBits) == 0;
   }
 
   // The result of a call with one number that may vary.
   [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da) {
-    Tape* tape = Tape::current();
-    if (!on(tape, a)) [[unlikely]] {
-      check_ended(tape, a.place_);
+    if (!on(a)) [[unlikely]] {
+      check_ended(Tape::current(), a.place_);
       return value;
     }
+    Tape* tape = Tape::current();
     if (a.is_sole() && tape->just_set(a.slot())) {
       tape->scale_last(da);
       return Active(value, a.place_);
@@ -286,21 +284,20 @@ class Active {
   }
   // value = a + a constant: it takes the slot of a.
   [[gnu::always_inline]] static Active moved(const T& value, const Active& a) {
-    const Tape* tape = Tape::current();
-    if (on(tape, a)) [[likely]] {
+    if (on(a)) [[likely]] {
       return Active(value, a.place_);
     }
-    check_ended(tape, a.place_);
+    check_ended(Tape::current(), a.place_);
     return value;
   }
   // The result of a call with two numbers.
   [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da,
                                               const Active& b, const T& db) {
-    Tape* tape = Tape::current();
-    if (!on(tape, a, b)) [[unlikely]] {
-      return Active(value, on(tape, b) ? place_of_one(b.place_, db, a.place_)
+    if (!on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_one(b.place_, db, a.place_)
                                        : place_of_one(a.place_, da, b.place_));
     }
+    Tape* tape = Tape::current();
     const std::uint64_t place = a.is_sole()   ? a.place_
                                 : b.is_sole() ? b.place_
                                               : tape->key() | kIsSole | tape->new_slot();
@@ -308,11 +305,11 @@ class Active {
     return Active(value, place);
   }
   [[gnu::always_inline]] static Active sum(const T& value, const Active& a, const Active& b) {
-    Tape* tape = Tape::current();
-    if (!on(tape, a, b)) [[unlikely]] {
-      return Active(value, on(tape, b) ? place_of_moved(b.place_, a.place_)
+    if (!on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_moved(b.place_, a.place_)
                                        : place_of_moved(a.place_, b.place_));
     }
+    Tape* tape = Tape::current();
     if (a.is_sole()) {
       if (b.is_sole() && tape->just_set(b.slot())) {
         tape->add_last_to(a.slot());
@@ -335,11 +332,11 @@ class Active {
   }
   [[gnu::always_inline]] static Active difference(const T& value, const Active& a,
                                                   const Active& b) {
-    Tape* tape = Tape::current();
-    if (!on(tape, a, b)) [[unlikely]] {
-      return Active(value, on(tape, b) ? place_of_one(b.place_, T(-1), a.place_)
+    if (!on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_one(b.place_, T(-1), a.place_)
                                        : place_of_moved(a.place_, b.place_));
     }
+    Tape* tape = Tape::current();
     if (a.is_sole()) {
       if (b.is_sole() && tape->just_set(b.slot())) {
         tape->negate_last();

@@ -67,19 +67,31 @@ template <class T>
 class ScalarTape {
  public:
   static constexpr int kSlotBits = 33;
+  // No tape has these keys.
+  static constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
+  static constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
 
   // The innermost tape that this thread records on; null: none.
   static ScalarTape*& current() {
     thread_local constinit ScalarTape* tape = nullptr;
     return tape;
   }
+  // Its key; kNoKey: there is none. Looked at by each call, where the tape itself need not be.
+  static std::uint64_t& current_key() {
+    thread_local constinit std::uint64_t key = kNoKey;
+    return key;
+  }
   // Makes this tape the innermost one, and takes it out again wherever it is.
-  void start() { outer_ = std::exchange(current(), this); }
+  void start() {
+    outer_ = std::exchange(current(), this);
+    current_key() = key_;
+  }
   void stop() noexcept {
     ScalarTape** at = &current();
     while (*at != nullptr && *at != this) at = &(*at)->outer_;
     if (*at == nullptr) return;
     *at = std::exchange(outer_, nullptr);
+    current_key() = current() != nullptr ? current()->key_ : kNoKey;
     if (companion_ != nullptr) companion_->stop();
   }
 
@@ -290,7 +302,9 @@ class ScalarTape {
   static std::uint64_t next_key() {
     static constinit std::atomic<std::uint64_t> last = 0;
     std::uint64_t key = 0;
-    while (key == 0) key = (last.fetch_add(1, std::memory_order_relaxed) + 1) << kSlotBits;
+    while (key == 0 || key == kNoKey || key == kMovedFrom) {
+      key = (last.fetch_add(1, std::memory_order_relaxed) + 1) << kSlotBits;
+    }
     return key;
   }
 

@@ -4,8 +4,8 @@
 //
 //   // Newton's law of cooling, by steps.
 //   double cooled(double start, double rate) {
-//     return scan(1000, start, rate, [](auto heat, auto rate) { return heat - 0.01 * rate * heat;
-//     });
+//     const auto step = [](auto heat, auto rate) { return heat - 0.01 * rate * heat; };
+//     return scan(1000, start, rate, step);
 //   }
 #pragma once
 
@@ -27,16 +27,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The numbers of a structure in a row, and back.
-template <class T, std::size_t n>
-struct FromRow {
-  const std::array<T, n>& row;
-  std::size_t next = 0;
-  template <class S>
-  constexpr T operator()(const S&) {
-    return row[next++];
-  }
-};
+// The numbers of a structure in a row.
 template <class T, std::size_t n>
 struct ToRow {
   std::array<T, n>& row;
@@ -54,12 +45,6 @@ constexpr std::array<T, scalar_count<X>()> to_row(const X& x) {
   static_cast<void>(map_scalars<X>(x, fill));
   return row;
 }
-template <class Out, class X, class T, std::size_t n>
-constexpr Out from_row(const X& like, const std::array<T, n>& row) {
-  FromRow<T, n> take{row};
-  return map_scalars<Out>(like, take);
-}
-
 template <class Body, class State, class Params, class... X>
 constexpr void check_scan() {
   static_assert(std::is_empty_v<Body> && std::is_default_constructible_v<Body>,
@@ -101,23 +86,24 @@ class ScanCall final : public ScalarNote<T> {
       arrived |= !is_exact_zero(ct[i]);
     }
     if (!arrived) return;
-    std::array<T, kParams> totals{};
+    typename Program::template Nodes<T> totals{};
     for (std::size_t step = count; step-- > 0;) {
       const auto x = sequences_.row(step);
-      typename Program::template Sweep<T> sweep(states[step], params, x);
+      typename Program::template Sweep<T> sweep(states[step], fixed, x);
       std::array<T, Program::kX> of_x;
       sweep.reverse(ct, totals, of_x);
       sequences_.add(step, of_x, cotangents);
     }
     for (std::size_t i = 0; i < kState; ++i) add(cotangents, state_slots[i], ct[i]);
-    for (std::size_t i = 0; i < kParams; ++i) add(cotangents, param_slots[i], totals[i]);
+    Program::reverse_fixed(fixed, totals);
+    for (std::size_t i = 0; i < kParams; ++i) add(cotangents, param_slots[i], totals[kState + i]);
   }
 
   const Sequences& sequences() const { return sequences_; }
 
   std::size_t count;                // of steps
   std::unique_ptr<State[]> states;  // before each step, and the last
-  std::array<T, kParams> params;
+  typename Program::template Nodes<T> fixed;  // values that are the same in all steps
   std::array<std::uint32_t, kState> state_slots, results;
   std::array<std::uint32_t, kParams> param_slots;
 
@@ -205,18 +191,17 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   call->state_slots = slots_in(tape, state);
   call->param_slots = slots_in(tape, params);
   const auto plain = plain_argument<S>(state);
-  call->params = to_row<T>(plain_argument<S>(params));
+  call->fixed = Program::fixed_values(to_row<T>(plain_argument<S>(params)));
   const Sequences& rows = call->sequences();
   auto* states = call->states.get();
   states[0] = to_row<T>(plain);
   for (std::size_t i = 0; i < steps; ++i) {
-    const typename Program::template Sweep<T> sweep(states[i], call->params, rows.row(i));
+    const typename Program::template Sweep<T> sweep(states[i], call->fixed, rows.row(i));
     states[i + 1] = sweep.results();
   }
   std::size_t next = 0;
   const auto& last = states[steps];
-  auto input = [&](const T& v) {
-    static_cast<void>(v);
+  auto input = [&](const T&) {
     const S made = S::input(last[next], tape);
     call->results[next++] = made.slot_on(tape);
     return made;

@@ -259,6 +259,8 @@ struct ScanProgram {
     std::array<std::uint16_t, kState> results{};
     // Whether a cotangent arrives at a node, and for each operand, whether it is the first there.
     std::array<bool, ScanNotes::kMost> arrives{}, first_a{}, first_b{};
+    // Whether a node is computed from parameters and constants alone: the same in all steps.
+    std::array<bool, ScanNotes::kMost> is_fixed{};
   };
   template <class Y>
   static constexpr auto symbols(ScanNotes& notes) {
@@ -285,6 +287,12 @@ struct ScanProgram {
       return s;
     };
     static_cast<void>(map_scalars<std::remove_cvref_t<decltype(result)>>(result, collect));
+    for (std::size_t i = 0; i < noted.notes.count; ++i) {
+      const ScanNode& node = noted.notes.nodes[i];
+      const auto& fixed = noted.is_fixed;
+      noted.is_fixed[i] = node.op == ScanOp::input ? i >= kState && i < kState + kParams
+                                                   : is_fixed_call(node, fixed);
+    }
     for (const std::uint16_t r : noted.results) noted.arrives[r] = true;
     for (std::size_t i = noted.notes.count; i-- > 0;) {
       const ScanNode& node = noted.notes.nodes[i];
@@ -294,22 +302,52 @@ struct ScanProgram {
     }
     return noted;
   }
+  static constexpr bool is_fixed_call(const ScanNode& node,
+                                      const std::array<bool, ScanNotes::kMost>& fixed) {
+    const int operands = operands_of(node.op);
+    return (operands < 1 || fixed[node.a]) && (operands < 2 || fixed[node.b]) &&
+           (node.op != ScanOp::select || fixed[node.c]);
+  }
   static constexpr Noted noted = note();
   static constexpr std::size_t kCount = noted.notes.count;
   template <std::size_t i>
   static constexpr ScanNode kNode = noted.notes.nodes[i];
 
+  // Values, or cotangents, by node.
+  template <class T>
+  using Nodes = std::array<T, kCount>;
+  static constexpr auto kCalls = std::make_index_sequence<kCount - kInputs>();
+
+  // The values of the nodes that are the same in all steps; those of others are not set.
+  template <class T>
+  static Nodes<T> fixed_values(const std::array<T, kParams>& params) {
+    Nodes<T> values{};
+    for (std::size_t i = 0; i < kParams; ++i) values[kState + i] = params[i];
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (compute<I + kInputs, true>(values), ...); }
+    (kCalls);
+    return values;
+  }
+  // Turns their cotangents, from all steps, into those of the parameters.
+  template <class T>
+  static void reverse_fixed(const Nodes<T>& values, Nodes<T>& totals) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (go_back<kCount - 1 - I, true>(values, totals, totals), ...);
+    }
+    (kCalls);
+  }
+
   // One step: its values when made, then its results, or back from cotangents of them.
   template <class T>
   class Sweep {
    public:
-    [[gnu::always_inline]] Sweep(const std::array<T, kState>& state,
-                                 const std::array<T, kParams>& params, const std::array<T, kX>& x) {
+    [[gnu::always_inline]] Sweep(const std::array<T, kState>& state, const Nodes<T>& fixed,
+                                 const std::array<T, kX>& x) {
       for (std::size_t i = 0; i < kState; ++i) values_[i] = state[i];
-      for (std::size_t i = 0; i < kParams; ++i) values_[kState + i] = params[i];
       for (std::size_t i = 0; i < kX; ++i) values_[kState + kParams + i] = x[i];
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (compute<I + kInputs>(), ...); }
-      (std::make_index_sequence<kCount - kInputs>());
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (take<I + kState>(fixed), ...); }
+      (std::make_index_sequence<kCount - kState>());
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (compute<I + kInputs, false>(values_), ...); }
+      (kCalls);
     }
     [[gnu::always_inline]] std::array<T, kState> results() const {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -317,35 +355,28 @@ struct ScanProgram {
       }
       (std::make_index_sequence<kState>());
     }
-    // `ct` becomes that of the state before; those of the parameters are added.
-    [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, std::array<T, kParams>& totals,
+    // `ct` becomes that of the state before; those of what is the same in all steps are added.
+    [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) {
       T at[kCount];
-      seed(at, ct, std::make_index_sequence<kState>());
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (go_back<kCount - 1 - I>(at), ...); }
-      (std::make_index_sequence<kCount - kInputs>());
-      for (std::size_t i = 0; i < kState; ++i) ct[i] = arrived(at, i);
-      for (std::size_t i = 0; i < kParams; ++i) {
-        if (noted.arrives[kState + i]) totals[i] += at[kState + i];
+      seed(at, totals, ct, std::make_index_sequence<kState>());
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (go_back<kCount - 1 - I, false>(values_, at, totals), ...);
       }
+      (kCalls);
+      for (std::size_t i = 0; i < kState; ++i) ct[i] = arrived(at, i);
       for (std::size_t i = 0; i < kX; ++i) of_x[i] = arrived(at, kState + kParams + i);
     }
 
    private:
     static T arrived(const T* at, std::size_t i) { return noted.arrives[i] ? at[i] : T(0); }
     template <std::size_t i>
-    [[gnu::always_inline]] void compute() {
-      constexpr ScanNode node = kNode<i>;
-      if constexpr (node.op == ScanOp::constant) {
-        values_[i] = T(node.constant);
-      } else if constexpr (node.op == ScanOp::select) {
-        values_[i] = values_[node.c] != T(0) ? values_[node.a] : values_[node.b];
-      } else {
-        values_[i] = scan_value<node.op>(values_[node.a], values_[node.b]);
-      }
+    [[gnu::always_inline]] void take(const Nodes<T>& fixed) {
+      if constexpr (noted.is_fixed[i]) values_[i] = fixed[i];
     }
     template <std::size_t... I>
-    [[gnu::always_inline]] static void seed(T* at, const std::array<T, kState>& ct,
+    [[gnu::always_inline]] static void seed(T* at, Nodes<T>& totals,
+                                            const std::array<T, kState>& ct,
                                             std::index_sequence<I...>) {
       const auto one = [&]<std::size_t i>() {
         constexpr std::uint16_t r = noted.results[i];
@@ -355,56 +386,72 @@ struct ScanProgram {
           }
           return true;
         }();
-        if constexpr (first) {
-          at[r] = ct[i];
-        } else {
-          at[r] += ct[i];
-        }
+        arrive<r, first>(at, totals, ct[i]);
       };
       (one.template operator()<I>(), ...);
-    }
-    template <bool first>
-    [[gnu::always_inline]] static void arrive(T& at, const T& ct) {
-      if constexpr (first) {
-        at = ct;
-      } else {
-        at += ct;
-      }
-    }
-    template <std::size_t i>
-    [[gnu::always_inline]] void go_back(T* at) const {
-      constexpr ScanNode node = kNode<i>;
-      if constexpr (noted.arrives[i] && passes_derivative(node.op)) {
-        constexpr bool first_a = noted.first_a[i], first_b = noted.first_b[i];
-        const T ct = at[i];
-        const T &a = values_[node.a], &b = values_[node.b];
-        if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
-          arrive<first_a>(at[node.a], ct);
-          arrive<first_b>(at[node.b], node.op == ScanOp::add ? ct : -ct);
-        } else if constexpr (node.op == ScanOp::negate) {
-          arrive<first_a>(at[node.a], -ct);
-        } else if constexpr (node.op == ScanOp::select) {
-          const bool yes = values_[node.c] != T(0);
-          arrive<first_a>(at[node.a], yes ? ct : T(0));
-          arrive<first_b>(at[node.b], yes ? T(0) : ct);
-        } else {
-          constexpr bool finite = node.op == ScanOp::multiply;
-          arrive<first_a>(at[node.a], times<finite>(ct, scan_slope<node.op, 0>(a, b, values_[i])));
-          if constexpr (operands_of(node.op) == 2) {
-            arrive<first_b>(at[node.b],
-                            times<finite>(ct, scan_slope<node.op, 1>(a, b, values_[i])));
-          }
-        }
-      }
-    }
-    // Where nothing arrives it meets no slope, be it infinite.
-    template <bool finite>
-    static T times(const T& ct, const T& slope) {
-      return finite || ct != T(0) ? ct * slope : T(0);
     }
 
     T values_[kCount];
   };
+
+ private:
+  template <std::size_t i, bool of_fixed, class Values>
+  [[gnu::always_inline]] static void compute(Values& values) {
+    constexpr ScanNode node = kNode<i>;
+    if constexpr (noted.is_fixed[i] == of_fixed) {
+      using T = std::remove_cvref_t<decltype(values[0])>;
+      if constexpr (node.op == ScanOp::constant) {
+        values[i] = T(node.constant);
+      } else if constexpr (node.op == ScanOp::select) {
+        values[i] = values[node.c] != T(0) ? values[node.a] : values[node.b];
+      } else {
+        values[i] = scan_value<node.op>(values[node.a], values[node.b]);
+      }
+    }
+  }
+  // A cotangent arrives at node i, for the first time in this step or not.
+  template <std::size_t i, bool first, class At, class T>
+  [[gnu::always_inline]] static void arrive(At& at, Nodes<T>& totals, const T& ct) {
+    if constexpr (noted.is_fixed[i]) {
+      if constexpr (kNode<i>.op != ScanOp::constant) totals[i] += ct;
+    } else if constexpr (first) {
+      at[i] = ct;
+    } else {
+      at[i] += ct;
+    }
+  }
+  template <std::size_t i, bool of_fixed, class Values, class At, class T>
+  [[gnu::always_inline]] static void go_back(const Values& values, At& at, Nodes<T>& totals) {
+    constexpr ScanNode node = kNode<i>;
+    if constexpr (noted.is_fixed[i] == of_fixed && noted.arrives[i] &&
+                  passes_derivative(node.op)) {
+      constexpr bool first_a = noted.first_a[i], first_b = noted.first_b[i];
+      const T ct = at[i];
+      const T &a = values[node.a], &b = values[node.b];
+      if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
+        arrive<node.a, first_a>(at, totals, ct);
+        arrive<node.b, first_b>(at, totals, node.op == ScanOp::add ? ct : -ct);
+      } else if constexpr (node.op == ScanOp::negate) {
+        arrive<node.a, first_a>(at, totals, -ct);
+      } else if constexpr (node.op == ScanOp::select) {
+        const bool yes = values[node.c] != T(0);
+        arrive<node.a, first_a>(at, totals, yes ? ct : T(0));
+        arrive<node.b, first_b>(at, totals, yes ? T(0) : ct);
+      } else {
+        constexpr bool finite = node.op == ScanOp::multiply;
+        const T &y = values[i];
+        arrive<node.a, first_a>(at, totals, times<finite>(ct, scan_slope<node.op, 0>(a, b, y)));
+        if constexpr (operands_of(node.op) == 2) {
+          arrive<node.b, first_b>(at, totals, times<finite>(ct, scan_slope<node.op, 1>(a, b, y)));
+        }
+      }
+    }
+  }
+  // Where nothing arrives it meets no slope, be it infinite.
+  template <bool finite, class T>
+  static T times(const T& ct, const T& slope) {
+    return finite || ct != T(0) ? ct * slope : T(0);
+  }
 };
 
 }  // namespace internal

@@ -221,7 +221,10 @@ class Tape final {
 // eager or traced. On the stack for its lifetime, unless removed. confined to its thread.
 class TapeContext final : public Context {
  public:
-  explicit TapeContext(Tape& tape) : tape_(tape) { ContextStack::push(*this); }
+  explicit TapeContext(Tape& tape) : tape_(tape) {
+    ContextStack::push(*this);
+    if (tape_.numbers() != nullptr) tape_.numbers()->resume();
+  }
   ~TapeContext() override {
     ContextStack::remove(*this);
     if (tape_.numbers() != nullptr) tape_.numbers()->pause();

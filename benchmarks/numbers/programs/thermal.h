@@ -15,6 +15,8 @@
 #include <numbers>
 #include <vector>
 
+#include "etude/diff/scan.h"
+
 namespace etude::bench::numbers {
 
 template <class T>
@@ -66,6 +68,11 @@ House<T> house_of(const std::vector<T>& numbers) {
   return house;
 }
 
+template <class T>
+struct Temperatures {
+  T water, tank, slab;
+};
+
 struct Thermal {
   static constexpr int kSteps = 20;
   static constexpr double kStep = 60;     // s
@@ -78,47 +85,69 @@ struct Thermal {
                          .room = {289, 9}};
 
   template <class T>
-  T operator()(House<T> house) const {
-    using std::fabs;
-    auto& [tube, slab, water, tank, room] = house;
-    for (int i = 0; i < kSteps; ++i) {
-      mix(water, tank);
-      cool(tank, water, room);
-      pass(water, tube, slab);
-      cool(slab, room);
-    }
-    return fabs(slab.temperature - kWanted);
+  T operator()(const House<T>& house) const {
+    Temperatures<T> at = start(house);
+    for (int i = 0; i < kSteps; ++i) at = step(at, house);
+    return loss(at);
+  }
+  // The same with a loop whose derivative is compiled.
+  template <class T>
+  T by_scan(const House<T>& house) const {
+    const auto body = [](const auto& at, const auto& all) { return step(at, all); };
+    return loss(etude::scan(kSteps, start(house), house, body));
   }
 
   House<double> hand() const;
 
  private:
+  template <class T>
+  static constexpr Temperatures<T> start(const House<T>& house) {
+    return {house.water.temperature, house.tank.temperature, house.slab.temperature};
+  }
+  template <class T>
+  static constexpr T loss(const Temperatures<T>& at) {
+    using std::fabs;
+    return fabs(at.slab - kWanted);
+  }
+  template <class T>
+  static constexpr Temperatures<T> step(const Temperatures<T>& at, House<T> house) {
+    auto& [tube, slab, water, tank, room] = house;
+    water.temperature = at.water;
+    tank.temperature = at.tank;
+    slab.temperature = at.slab;
+    mix(water, tank);
+    cool(tank, water, room);
+    pass(water, tube, slab);
+    cool(slab, room);
+    return start(house);
+  }
+
   // The water of one step comes back to the tank, and the same amount leaves it, as warm as the
   // tank was.
   template <class T>
-  static void mix(Water<T>& water, Tank<T>& tank) {
+  static constexpr void mix(Water<T>& water, Tank<T>& tank) {
     const T share = water.flow * kStep / tank.volume;
     const T warm = tank.temperature;
     tank.temperature += share * (water.temperature - warm);
     water.temperature = warm;
   }
   template <class T>
-  static void cool(Tank<T>& tank, const Water<T>& water, const Room<T>& room) {
+  static constexpr void cool(Tank<T>& tank, const Water<T>& water, const Room<T>& room) {
     const T capacity = tank.volume * water.density * water.heat;
     tank.temperature -= tank.loss * (tank.temperature - room.temperature) * kStep / capacity;
   }
   template <class T>
-  static T capacity_of(const Slab<T>& slab) {
+  static constexpr T capacity_of(const Slab<T>& slab) {
     return slab.area * slab.thickness * slab.density * slab.heat;
   }
   template <class T>
-  static T conductance_of(const Tube<T>& tube) {
+  static constexpr T conductance_of(const Tube<T>& tube) {
     using std::log;
     const T wall = log((tube.radius + tube.wall) / tube.radius);
     return 2 * std::numbers::pi * tube.conductivity * tube.length / wall;
   }
   template <class T>
-  static void pass(Water<T>& water, const Tube<T>& tube, Slab<T>& slab) {
+  static constexpr void pass(Water<T>& water, const Tube<T>& tube, Slab<T>& slab) {
     using std::exp;
     const T carried = water.flow * water.density * water.heat;
     const T given = 1.0 - exp(-conductance_of(tube) / carried);
@@ -127,7 +156,7 @@ struct Thermal {
     slab.temperature += carried * drop * kStep / capacity_of(slab);
   }
   template <class T>
-  static void cool(Slab<T>& slab, const Room<T>& room) {
+  static constexpr void cool(Slab<T>& slab, const Room<T>& room) {
     const T heat = room.film * slab.area * (slab.temperature - room.temperature);
     slab.temperature -= heat * kStep / capacity_of(slab);
   }
