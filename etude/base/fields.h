@@ -23,20 +23,50 @@
 //     ETUDE_FIELDS(Dense, weight_, bias_);
 //   };
 //
-// The list must name the class itself: a class derived from Dense does not inherit it.
+// The list must name the class itself: a class derived from Dense does not inherit it. The tangent
+// of such a class (diff/) has members of the same names.
 #define ETUDE_FIELDS(Class, ...)                                                 \
   friend struct ::etude::internal::FieldAccess;                                  \
   using EtudeFieldsClass = Class;                                                \
   static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; } \
   constexpr auto etude_fields() { return std::tie(__VA_ARGS__); }                \
   constexpr auto etude_fields() const { return std::tie(__VA_ARGS__); }          \
+  template <class Self>                                                          \
+  struct EtudeSlots {                                                            \
+    ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_SLOT, __VA_ARGS__)                        \
+    constexpr auto etude_slots() { return std::tie(__VA_ARGS__); }               \
+    constexpr auto etude_slots() const { return std::tie(__VA_ARGS__); }         \
+  };                                                                             \
   static_assert(true, "")
+
+#define ETUDE_INTERNAL_SLOT(name) \
+  typename ::etude::internal::SlotType<decltype(Self::name)>::type name{};
+// macro(name) for each of the names: every rescan of EXPAND lets the list take one step.
+#define ETUDE_INTERNAL_EACH(macro, ...) \
+  __VA_OPT__(ETUDE_INTERNAL_EXPAND(ETUDE_INTERNAL_STEP(macro, __VA_ARGS__)))
+#define ETUDE_INTERNAL_STEP(macro, name, ...) \
+  macro(name) __VA_OPT__(ETUDE_INTERNAL_NEXT ETUDE_INTERNAL_PARENS(macro, __VA_ARGS__))
+#define ETUDE_INTERNAL_NEXT() ETUDE_INTERNAL_STEP
+#define ETUDE_INTERNAL_PARENS ()
+#define ETUDE_INTERNAL_EXPAND(...) \
+  ETUDE_INTERNAL_EXPAND16(ETUDE_INTERNAL_EXPAND16(ETUDE_INTERNAL_EXPAND16(__VA_ARGS__)))
+#define ETUDE_INTERNAL_EXPAND16(...) \
+  ETUDE_INTERNAL_EXPAND4(ETUDE_INTERNAL_EXPAND4(ETUDE_INTERNAL_EXPAND4(__VA_ARGS__)))
+#define ETUDE_INTERNAL_EXPAND4(...) \
+  ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
+#define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
 namespace ETUDE_API etude {
 namespace internal {
 
+// What stands for a field in the tangent of its class: diff/aggregates.h says it.
+template <class Field>
+struct SlotType;
+
 // Reaches what ETUDE_FIELDS declares, also in a private section.
 struct FieldAccess {
+  template <class T>
+  using Slots = typename T::template EtudeSlots<T>;
   template <class T>
   static constexpr bool is_listed() {
     if constexpr (requires { typename T::EtudeFieldsClass; }) {

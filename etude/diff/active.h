@@ -47,8 +47,7 @@ struct IsActive<Active<T>> : std::true_type {};
 // Comparisons look at values; conversions to integers end the dependence.
 //
 // The result of a call is held by nobody else until it is copied, and says so; the next call may
-// take its slot over. That is why operators take numbers by value: what is bound to them without a
-// copy is held by no one else.
+// take its slot over. That is why operators have overloads for expiring numbers.
 //
 // threads: records on the tape of the thread that computes; a number of a derivative that is being
 // taken is used by one thread at a time, and a copy of it counts as a use that writes.
@@ -64,11 +63,11 @@ class Active {
   Active() = default;
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
   Active(const Active& other) : value_(other.value_), place_(other.place_ & ~kIsSole) {
-    if (other.is_sole()) other.share();
+    if (is_sole(other.place_)) other.share();
   }
   // What nobody else holds stays so when it is moved; the other number must not be used any more.
   Active(Active&& other) noexcept : value_(std::move(other.value_)), place_(other.place_) {
-    if (other.is_sole()) other.place_ = kMovedFrom;
+    if (is_sole(other.place_)) other.place_ = kMovedFrom;
   }
   // By value: what is computed for the assignment is held by no one else, and stays so.
   Active& operator=(Active other) {
@@ -98,7 +97,7 @@ class Active {
   // Its number on the tape; 0 if it does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on those of a tape around it.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
-    if (belongs_to(tape.key())) return slot();
+    if (belongs_to(tape.key())) return slot_of(place_);
     check_ended(&tape, place_);
     return 0;
   }
@@ -114,74 +113,83 @@ class Active {
 
   template <std::integral N>
   explicit operator N() const {
+    note_end("a cast to an integer");
     return static_cast<N>(value_);
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  [[gnu::always_inline]] friend Active operator+(Active a, Active b) {
-    return sum(a.value_ + b.value_, a, b);
+#define ETUDE_OPERATOR(op, call)                                                              \
+  [[gnu::always_inline]] friend Active operator op(const Active& a, const Active& b) {        \
+    return call(a.value_, lent(a), b.value_, lent(b));                                        \
+  }                                                                                           \
+  [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {             \
+    return call(a.value_, lent(a), b.value_, given(b));                                       \
+  }                                                                                           \
+  [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {             \
+    return call(a.value_, given(a), b.value_, lent(b));                                       \
+  }                                                                                           \
+  [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {                  \
+    return call(a.value_, given(a), b.value_, given(b));                                      \
+  }                                                                                           \
+  [[gnu::always_inline]] Active& operator op##=(const Active& b) {                            \
+    return take(call(value_, this == &b ? lent(*this) : place_, b.value_, lent(b)));          \
+  }                                                                                           \
+  [[gnu::always_inline]] Active& operator op##=(Active&& b) {                                 \
+    return take(call(value_, place_, b.value_, given(b)));                                    \
   }
-  [[gnu::always_inline]] friend Active operator-(Active a, Active b) {
-    return difference(a.value_ - b.value_, a, b);
+  ETUDE_OPERATOR(+, sum)
+  ETUDE_OPERATOR(-, difference)
+  ETUDE_OPERATOR(*, product)
+  ETUDE_OPERATOR(/, quotient)
+#undef ETUDE_OPERATOR
+  [[gnu::always_inline]] friend Active operator-(const Active& a) {
+    return record(-a.value_, lent(a), T(-1));
   }
-  [[gnu::always_inline]] friend Active operator*(Active a, Active b) {
-    return record(a.value_ * b.value_, a, b.value_, b, a.value_);
+  [[gnu::always_inline]] friend Active operator-(Active&& a) {
+    return record(-a.value_, given(a), T(-1));
   }
-  [[gnu::always_inline]] friend Active operator/(Active a, Active b) {
-    const T y = a.value_ / b.value_;
-    return record(y, a, T(1) / b.value_, b, -y / b.value_);
-  }
-  [[gnu::always_inline]] friend Active operator-(Active a) { return record(-a.value_, a, T(-1)); }
   [[gnu::always_inline]] friend Active operator+(const Active& a) { return a; }
 
   // With plain numbers: which operand varies is known when this is compiled.
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator+(Active a, const N& b) {
-    return moved(a.value_ + static_cast<T>(b), a);
+#define ETUDE_WITH_PLAIN(A, give, keep)                                        \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator+(A a, const N& b) {            \
+    return moved(a.value_ + static_cast<T>(b), keep(a));                       \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator+(const N& a, A b) {            \
+    return moved(static_cast<T>(a) + b.value_, keep(b));                       \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator-(A a, const N& b) {            \
+    return moved(a.value_ - static_cast<T>(b), keep(a));                       \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator-(const N& a, A b) {            \
+    return record(static_cast<T>(a) - b.value_, give(b), T(-1));               \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator*(A a, const N& b) {            \
+    return record(a.value_ * static_cast<T>(b), give(a), static_cast<T>(b));   \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator*(const N& a, A b) {            \
+    return record(static_cast<T>(a) * b.value_, give(b), static_cast<T>(a));   \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator/(A a, const N& b) {            \
+    const T by = static_cast<T>(b);                                            \
+    return record(a.value_ / by, give(a), T(1) / by);                          \
+  }                                                                            \
+  template <internal::PlainFor<T> N>                                           \
+  [[gnu::always_inline]] friend Active operator/(const N& a, A b) {            \
+    const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;           \
+    return record(y, give(b), slope);                                          \
   }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator+(const N& a, Active b) {
-    return moved(static_cast<T>(a) + b.value_, b);
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator-(Active a, const N& b) {
-    return moved(a.value_ - static_cast<T>(b), a);
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator-(const N& a, Active b) {
-    return record(static_cast<T>(a) - b.value_, b, T(-1));
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator*(Active a, const N& b) {
-    return record(a.value_ * static_cast<T>(b), a, static_cast<T>(b));
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator*(const N& a, Active b) {
-    return record(static_cast<T>(a) * b.value_, b, static_cast<T>(a));
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator/(Active a, const N& b) {
-    return record(a.value_ / static_cast<T>(b), a, T(1) / static_cast<T>(b));
-  }
-  template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend Active operator/(const N& a, Active b) {
-    const T y = static_cast<T>(a) / b.value_;
-    return record(y, b, -y / b.value_);
-  }
+  ETUDE_WITH_PLAIN(const Active&, lent, shared)
+  ETUDE_WITH_PLAIN(Active&&, given, given)
+#undef ETUDE_WITH_PLAIN
 
-  [[gnu::always_inline]] Active& operator+=(Active b) {
-    return take(sum(value_ + b.value_, *this, b));
-  }
-  [[gnu::always_inline]] Active& operator-=(Active b) {
-    return take(difference(value_ - b.value_, *this, b));
-  }
-  [[gnu::always_inline]] Active& operator*=(Active b) {
-    return take(record(value_ * b.value_, *this, b.value_, b, value_));
-  }
-  [[gnu::always_inline]] Active& operator/=(Active b) {
-    const T y = value_ / b.value_;
-    return take(record(y, *this, T(1) / b.value_, b, -y / b.value_));
-  }
   Active& operator++() { return *this += Active(T(1)); }
   Active& operator--() { return *this -= Active(T(1)); }
 
@@ -191,14 +199,17 @@ class Active {
   friend bool operator<=(const Active& a, const Active& b) { return a.value_ <= b.value_; }
   friend bool operator>=(const Active& a, const Active& b) { return a.value_ >= b.value_; }
 
-#define ETUDE_UNARY(f, dx)                                                            \
-  friend Active f(Active at) {                                                        \
+#define ETUDE_UNARY_OF(f, A, give, dx)                                                \
+  friend Active f(A at) {                                                             \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T& x = at.value_;                                                           \
     const T y = f(x);                                                                 \
     if (!at.varies()) return y;                                                       \
-    return record(y, at, dx);                                                         \
+    return record(y, give(at), dx);                                                   \
   }
+#define ETUDE_UNARY(f, dx)                   \
+  ETUDE_UNARY_OF(f, const Active&, lent, dx) \
+  ETUDE_UNARY_OF(f, Active&&, given, dx)
 #define ETUDE_BINARY(f, da, db)                                                       \
   friend Active f(Active at, Active with) {                                           \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
@@ -206,20 +217,34 @@ class Active {
     const T y = f(a, b);                                                              \
     const bool first = at.varies(), second = with.varies();                           \
     if (!first && !second) return y;                                                  \
-    return record(y, at, first ? T(da) : T(0), with, second ? T(db) : T(0));          \
+    const T of_a = first ? T(da) : T(0), of_b = second ? T(db) : T(0);                \
+    return record(y, given(at), of_a, given(with), of_b);                             \
   }
 #define ETUDE_ROUNDING(f)                                                             \
   friend Active f(const Active& at) {                                                 \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    at.note_end(#f);                                                                  \
     return Active(T(f(at.value_)));                                                   \
   }
 #include "etude/diff/math_rules.inc"
 #undef ETUDE_UNARY
+#undef ETUDE_UNARY_OF
 #undef ETUDE_BINARY
 #undef ETUDE_ROUNDING
 
-  friend Active fma(const Active& a, const Active& b, Active c) { return a * b + c; }
-  friend Active lerp(const Active& a, const Active& b, const Active& t) { return a + t * (b - a); }
+  // Rounded once, as on plain numbers.
+  friend Active fma(const Active& a, const Active& b, const Active& c) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    Active y = a * b + c;
+    y.value_ = fma(a.value_, b.value_, c.value_);
+    return y;
+  }
+  friend Active lerp(const Active& a, const Active& b, const Active& t) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    Active y = a + t * (b - a);
+    y.value_ = lerp(a.value_, b.value_, t.value_);
+    return y;
+  }
   friend bool isnan(const Active& x) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     return isnan(x.value_);
@@ -249,9 +274,13 @@ class Active {
 
   Active(const T& value, std::uint64_t place) : value_(value), place_(place) {}
 
-  bool is_sole() const { return (place_ & kIsSole) != 0; }
-  bool belongs_to(std::uint64_t key) const { return ((place_ ^ key) >> kSlotBits) == 0; }
-  std::uint32_t slot() const { return static_cast<std::uint32_t>(place_); }
+  static bool is_sole(std::uint64_t place) { return (place & kIsSole) != 0; }
+  static std::uint32_t slot_of(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
+  bool belongs_to(std::uint64_t key) const { return on(place_, key); }
+  // Its dependence ends here; for the message if nothing else depends on the arguments.
+  void note_end(const char* by) const {
+    if (varies()) Tape::current()->note_end(by);
+  }
   // Another number has the same slot from now on.
   void share() const { place_ &= ~kIsSole; }
   Active& take(const Active& computed) {
@@ -260,112 +289,133 @@ class Active {
     return *this;
   }
 
-  // Whether a, or both, depend on arguments of the derivative that is being taken.
-  static bool on(const Active& a) { return a.belongs_to(Tape::current_key()); }
-  static bool on(const Active& a, const Active& b) {
-    const std::uint64_t key = Tape::current_key();
-    return (((a.place_ ^ key) | (b.place_ ^ key)) >> kSlotBits) == 0;
+  // The places of operands: of one that stays, which keeps its slot; of one that expires, which
+  // gives it up; of one whose slot another number is to have as well.
+  static std::uint64_t lent(const Active& a) { return a.place_ & ~kIsSole; }
+  static std::uint64_t given(const Active& a) {
+    return is_sole(a.place_) ? std::exchange(a.place_, kMovedFrom) : a.place_;
+  }
+  static std::uint64_t shared(const Active& a) {
+    if (is_sole(a.place_)) a.share();
+    return a.place_;
   }
 
-  // The result of a call with one number that may vary.
-  [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da) {
+  // Whether a, or both, depend on arguments of the derivative that is being taken.
+  static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
+    return ((a ^ key) >> kSlotBits) == 0;
+  }
+  static bool both_on(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t key = Tape::current_key();
+    return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
+  }
+  static std::uint64_t new_place(Tape* tape) { return tape->key() | kIsSole | tape->new_slot(); }
+
+  // The result of a call with one number that may vary. Numbers are given by their places.
+  [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da) {
     if (!on(a)) [[unlikely]] {
-      check_ended(Tape::current(), a.place_);
+      check_ended(Tape::current(), a);
       return value;
     }
     Tape* tape = Tape::current();
-    if (a.is_sole() && tape->just_set(a.slot())) {
+    if (is_sole(a) && tape->just_set(slot_of(a))) {
       tape->scale_last(da);
-      return Active(value, a.place_);
+      return Active(value, a);
     }
-    const std::uint64_t place = a.is_sole() ? a.place_ : tape->key() | kIsSole | tape->new_slot();
-    tape->set(static_cast<std::uint32_t>(place), da, a.slot());
+    const std::uint64_t place = is_sole(a) ? a : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a));
     return Active(value, place);
   }
   // value = a + a constant: it takes the slot of a.
-  [[gnu::always_inline]] static Active moved(const T& value, const Active& a) {
+  [[gnu::always_inline]] static Active moved(const T& value, std::uint64_t a) {
     if (on(a)) [[likely]] {
-      return Active(value, a.place_);
+      return Active(value, a);
     }
-    check_ended(Tape::current(), a.place_);
+    check_ended(Tape::current(), a);
     return value;
   }
   // The result of a call with two numbers.
-  [[gnu::always_inline]] static Active record(const T& value, const Active& a, const T& da,
-                                              const Active& b, const T& db) {
-    if (!on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_one(b.place_, db, a.place_)
-                                       : place_of_one(a.place_, da, b.place_));
+  [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da,
+                                              std::uint64_t b, const T& db) {
+    if (!both_on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_one(b, db, a) : place_of_one(a, da, b));
     }
     Tape* tape = Tape::current();
-    const std::uint64_t place = a.is_sole()   ? a.place_
-                                : b.is_sole() ? b.place_
-                                              : tape->key() | kIsSole | tape->new_slot();
-    tape->set(static_cast<std::uint32_t>(place), da, a.slot(), db, b.slot());
+    const std::uint64_t place = is_sole(a) ? a : is_sole(b) ? b : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
     return Active(value, place);
   }
-  [[gnu::always_inline]] static Active sum(const T& value, const Active& a, const Active& b) {
-    if (!on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_moved(b.place_, a.place_)
-                                       : place_of_moved(a.place_, b.place_));
+  [[gnu::always_inline]] static Active product(const T& a, std::uint64_t at_a, const T& b,
+                                               std::uint64_t at_b) {
+    return record(a * b, at_a, b, at_b, a);
+  }
+  [[gnu::always_inline]] static Active quotient(const T& a, std::uint64_t at_a, const T& b,
+                                                std::uint64_t at_b) {
+    const T y = a / b;
+    return record(y, at_a, T(1) / b, at_b, -y / b);
+  }
+  [[gnu::always_inline]] static Active sum(const T& x, std::uint64_t a, const T& y,
+                                           std::uint64_t b) {
+    const T value = x + y;
+    if (!both_on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_moved(b, a) : place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
-    if (a.is_sole()) {
-      if (b.is_sole() && tape->just_set(b.slot())) {
-        tape->add_last_to(a.slot());
+    if (is_sole(a)) {
+      if (is_sole(b) && tape->just_set(slot_of(b))) {
+        tape->add_last_to(slot_of(a));
       } else {
-        tape->add(a.slot(), T(1), b.slot());
+        tape->add(slot_of(a), T(1), slot_of(b));
       }
-      return Active(value, a.place_);
+      return Active(value, a);
     }
-    if (b.is_sole()) {
-      if (tape->just_set_from_one(b.slot())) {
-        tape->fill_last(T(1), a.slot());
+    if (is_sole(b)) {
+      if (tape->just_set_from_one(slot_of(b))) {
+        tape->fill_last(T(1), slot_of(a));
       } else {
-        tape->add(b.slot(), T(1), a.slot());
+        tape->add(slot_of(b), T(1), slot_of(a));
       }
-      return Active(value, b.place_);
+      return Active(value, b);
     }
-    const std::uint64_t place = tape->key() | kIsSole | tape->new_slot();
-    tape->set(static_cast<std::uint32_t>(place), T(1), a.slot(), T(1), b.slot());
+    const std::uint64_t place = new_place(tape);
+    tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
     return Active(value, place);
   }
-  [[gnu::always_inline]] static Active difference(const T& value, const Active& a,
-                                                  const Active& b) {
-    if (!on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_one(b.place_, T(-1), a.place_)
-                                       : place_of_moved(a.place_, b.place_));
+  [[gnu::always_inline]] static Active difference(const T& x, std::uint64_t a, const T& y,
+                                                  std::uint64_t b) {
+    const T value = x - y;
+    if (!both_on(a, b)) [[unlikely]] {
+      return Active(value, on(b) ? place_of_one(b, T(-1), a) : place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
-    if (a.is_sole()) {
-      if (b.is_sole() && tape->just_set(b.slot())) {
+    if (is_sole(a)) {
+      if (is_sole(b) && tape->just_set(slot_of(b))) {
         tape->negate_last();
-        tape->add_last_to(a.slot());
+        tape->add_last_to(slot_of(a));
       } else {
-        tape->add(a.slot(), T(-1), b.slot());
+        tape->add(slot_of(a), T(-1), slot_of(b));
       }
-      return Active(value, a.place_);
+      return Active(value, a);
     }
-    if (b.is_sole() && tape->just_set_from_one(b.slot())) {
+    if (is_sole(b) && tape->just_set_from_one(slot_of(b))) {
       tape->negate_last();
-      tape->fill_last(T(1), a.slot());
-      return Active(value, b.place_);
+      tape->fill_last(T(1), slot_of(a));
+      return Active(value, b);
     }
-    const std::uint64_t place = b.is_sole() ? b.place_ : tape->key() | kIsSole | tape->new_slot();
-    tape->set(static_cast<std::uint32_t>(place), T(1), a.slot(), T(-1), b.slot());
+    const std::uint64_t place = is_sole(b) ? b : new_place(tape);
+    tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
     return Active(value, place);
   }
   // Of a call with two numbers of which one, `constant`, does not belong to the derivative. By
-  // value and by place, so that numbers need not be in memory for it.
+  // value, so that numbers need not be in memory for it.
   [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t place, T slope,
                                                       std::uint64_t constant) {
     check_ended(Tape::current(), constant);
-    return record(T(0), Active(T(0), place), slope).place_;
+    return record(T(0), place, slope).place_;
   }
   [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t place,
                                                         std::uint64_t constant) {
     check_ended(Tape::current(), constant);
-    return moved(T(0), Active(T(0), place)).place_;
+    return moved(T(0), place).place_;
   }
   // throws: kInvalidArgument if the number belongs to a derivative around that of `tape`.
   static void check_ended(const Tape* tape, std::uint64_t place) {

@@ -59,6 +59,26 @@ struct SlotTuple<std::tuple<F&...>> {
   using type = std::tuple<tangent_t<F>...>;
 };
 
+template <class Field>
+struct SlotType {
+  using type = tangent_t<Field>;
+};
+// The slots of a tangent: a tuple, or members with the names of ETUDE_FIELDS.
+template <class T>
+struct TupleOfSlots {
+  typename SlotTuple<FieldsOf<T>>::type slots;
+  constexpr auto& etude_slots() { return slots; }
+  constexpr const auto& etude_slots() const { return slots; }
+};
+template <class T, bool is_listed>
+struct SlotsBase {
+  using type = TupleOfSlots<T>;
+};
+template <class T>
+struct SlotsBase<T, true> {
+  using type = FieldAccess::Slots<T>;
+};
+
 template <class T>
 concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
 
@@ -105,12 +125,12 @@ inline Place<T> place;
 }  // namespace internal
 
 // The tangent of a struct T: a slot per field, in order. A slot of a field that cannot move is a
-// NoTangent, and cannot be asked for.
+// NoTangent, and cannot be asked for. Where T lists its fields by ETUDE_FIELDS, the slots are
+// members of the same names.
 template <class T>
-struct Tangent {
+struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   using Value = T;
   using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
-  Slots slots;
 
   // The slot of a field: grads[&Dense::weight]. cost: a comparison per field of that type.
   template <class V>
@@ -126,10 +146,10 @@ struct Tangent {
   using EtudeFieldsClass = Tangent;
   static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
   constexpr auto etude_fields() {
-    return std::apply([](auto&... slot) { return std::tie(slot...); }, slots);
+    return std::apply([](auto&... slot) { return std::tie(slot...); }, this->etude_slots());
   }
   constexpr auto etude_fields() const {
-    return std::apply([](const auto&... slot) { return std::tie(slot...); }, slots);
+    return std::apply([](const auto&... slot) { return std::tie(slot...); }, this->etude_slots());
   }
 
  private:
@@ -146,7 +166,8 @@ struct Tangent {
         }
       };
       auto all = internal::fields(value);
-      (compare(std::addressof(std::get<I>(all)), std::get<I>(self.slots)), ...);
+      auto&& slots = self.etude_slots();
+      (compare(std::addressof(std::get<I>(all)), std::get<I>(slots)), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<Slots>>());
     return found;
@@ -192,19 +213,22 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
   template <class Fn>
   static constexpr Tangent build(const T& x, Fn& fn) {
     if constexpr (requires { fn.enter(); }) fn.enter();
-    Tangent out = std::apply(
-        [&](auto&... f) {
-          return Tangent{typename Tangent::Slots{internal::build_tangent(f, fn)...}};
-        },
-        internal::fields(x));
+    Tangent out{};
+    const auto values = internal::fields(x);
+    auto&& slots = out.etude_slots();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(slots) = internal::build_tangent(std::get<I>(values), fn)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
     if constexpr (requires { fn.leave(); }) fn.leave();
     return out;
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     auto values = internal::fields(x);
+    auto&& slots = t.etude_slots();
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::zip_leaves(std::get<I>(values), std::get<I>(t.slots), fn), ...);
+      (internal::zip_leaves(std::get<I>(values), std::get<I>(slots), fn), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
   }
@@ -214,21 +238,32 @@ template <class T>
 struct DifferentiableTraits<Tangent<T>>
     : internal::MoveByWalks<Tangent<T>, DifferentiableTraits<Tangent<T>>> {
   using Tangent = etude::Tangent<T>;
-  using Slots = DifferentiableTraits<typename Tangent::Slots>;
+  using Indices = std::make_index_sequence<std::tuple_size_v<typename Tangent::Slots>>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    Slots::each(x.slots, fn);
+    std::apply([&](auto&... slot) { (internal::each_leaf(slot, fn), ...); }, x.etude_slots());
   }
   template <class Fn>
   static constexpr Tangent build(const Tangent& x, Fn& fn) {
     if constexpr (requires { fn.enter(); }) fn.enter();
-    Tangent out{Slots::build(x.slots, fn)};
+    Tangent out{};
+    auto&& to = out.etude_slots();
+    auto&& from = x.etude_slots();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((std::get<I>(to) = internal::build_tangent(std::get<I>(from), fn)), ...);
+    }
+    (Indices());
     if constexpr (requires { fn.leave(); }) fn.leave();
     return out;
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    Slots::zip(x.slots, t.slots, fn);
+    auto&& values = x.etude_slots();
+    auto&& slots = t.etude_slots();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (internal::zip_leaves(std::get<I>(values), std::get<I>(slots), fn), ...);
+    }
+    (Indices());
   }
 };
 

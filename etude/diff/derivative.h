@@ -202,9 +202,7 @@ struct VjpOfJvp {
 
 template <auto F, class... X>
 auto ruled_call(const X&... x) {
-  static_assert(HasRule<F>,
-                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
-                "with ETUDE_DIFFERENTIABLE, or pass a generic callable");
+  static_assert(kHasDerivative<HasRule<F>>);
   using D = derivative_of<F>;
   using S = DeepestScalar<X...>;
   check_rule<F>();
@@ -248,9 +246,7 @@ inline constexpr RuledFunction<F> differentiable{};
 template <auto F, class... X>
 auto value_with_gradient(const X&... x) {
   using D = derivative_of<F>;
-  static_assert(internal::HasRule<F>,
-                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
-                "with ETUDE_DIFFERENTIABLE, or pass a generic callable");
+  static_assert(internal::kHasDerivative<internal::HasRule<F>>);
   internal::check_rule<F>();
   if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};

@@ -202,6 +202,30 @@ TEST(Differentiable, ClassesListTheirFieldsOrTheirTraits) {  // spec: D17, D18
   EXPECT_EQ(turns[1].angle, 4);
 }
 
+TEST(Differentiable, TangentsOfListedClassesHaveTheirNames) {  // spec: D18
+  tangent_t<Private> t = zero_tangent(Private(1));
+  t.value_ = 2;
+  Private p(1);
+  move(p, 2.0 * t + t);
+  EXPECT_EQ(p.value(), 7);
+  EXPECT_EQ(get<0>(t.etude_slots()), 2);
+}
+
+struct WithConstant {
+  const double gravity = 9.81;
+  std::vector<double> mass = {1, 2};
+};
+
+TEST(Differentiable, ConstFieldsAreListedAsNotWritable) {  // spec: D15
+  WithConstant x;
+  std::vector<std::string> seen;
+  for_each_leaf<double>(x, [&](const std::string& path, auto& leaf) {
+    constexpr bool is_const = std::is_const_v<std::remove_reference_t<decltype(leaf)>>;
+    seen.push_back(path + (is_const ? " not writable" : ""));
+  });
+  EXPECT_EQ(seen, (std::vector<std::string>{"gravity not writable", "mass/0", "mass/1"}));
+}
+
 TEST(Differentiable, VariantsHoldTheSameAlternative) {  // spec: D19
   std::variant<double, Point> v = Point{1, 2};
   auto t = zero_tangent(v);

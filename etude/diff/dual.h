@@ -155,8 +155,19 @@ class Dual {
 #undef ETUDE_BINARY
 #undef ETUDE_ROUNDING
 
-  friend Dual fma(const Dual& a, const Dual& b, const Dual& c) { return a * b + c; }
-  friend Dual lerp(const Dual& a, const Dual& b, const Dual& t) { return a + t * (b - a); }
+  // Rounded once, as on plain numbers.
+  friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    Dual y = a * b + c;
+    y.value_ = fma(a.value_, b.value_, c.value_);
+    return y;
+  }
+  friend Dual lerp(const Dual& a, const Dual& b, const Dual& t) {
+    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
+    Dual y = a + t * (b - a);
+    y.value_ = lerp(a.value_, b.value_, t.value_);
+    return y;
+  }
   friend bool isnan(const Dual& x) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     return isnan(x.value_);

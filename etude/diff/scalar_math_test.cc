@@ -108,5 +108,19 @@ TEST(ScalarMath, Kinks) {
   EXPECT_EQ(gradient([](auto x, auto y) { return hypot(x, y); }, 0.0, 0.0), Pair(0, 0));
 }
 
+// spec: D36
+TEST(ScalarMath, FmaAndLerpRoundOnce) {
+  const double a = 1 + 0x1p-30, b = 1 - 0x1p-30, c = -1;
+  EXPECT_NE(std::fma(a, b, c), a * b + c);
+  const auto f = [](const auto& v) { return fma(v[0], v[1], v[2]) + 0.0 * v[3] * v[4]; };
+  const auto [value, grads] = value_with_gradient(f, std::vector{a, b, c, 0.0, 0.0});
+  EXPECT_EQ(value, std::fma(a, b, c));
+  EXPECT_EQ(grads, (std::vector{b, a, 1.0, 0.0, 0.0}));
+  const auto g = [](auto x, auto y, auto t) { return lerp(x, y, t); };
+  EXPECT_EQ(value_with_gradient(g, 0.1, 0.7, 1.0).first, std::lerp(0.1, 0.7, 1.0));
+  const auto h = [](auto x) { return fma(x, x, x * -1.0); };
+  EXPECT_EQ(value_with_derivative(h, a), std::pair(std::fma(a, a, -a), 2 * a - 1));
+}
+
 }  // namespace
 }  // namespace etude

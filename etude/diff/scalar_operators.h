@@ -231,6 +231,11 @@ class DifferentialOfScalars {
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto differential(const F& f, const X&... x) { return DifferentialOfScalars<F, X...>(f, x...); }
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto value_with_differential(const F& f, const X&... x) {
+  return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
+}
 
 // The second derivative of f at x times v, both vectors: forward mode over the gradient.
 template <class F, class X>

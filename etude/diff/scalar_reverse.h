@@ -27,10 +27,7 @@ struct ReverseTypes {
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   // A function on Real with arguments that are Real already.
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
-  static_assert(is_generic || is_real,
-                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
-                "with ETUDE_DIFFERENTIABLE, or pass a generic callable (auto parameters, structs "
-                "templated on their scalar), or one on etude::Real");
+  static_assert(kHasDerivative<is_generic || is_real>);
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
@@ -66,17 +63,7 @@ class Cotangents {
 
  private:
   static constexpr std::size_t kMostKept = 1 << 24;  // 128 MiB of double
-  // Null once the thread ends, when a derivative may still be taken.
-  static std::vector<T>* kept() {
-    thread_local constinit bool ended = false;
-    struct Kept {
-      std::vector<T> values;
-      ~Kept() { ended = true; }
-    };
-    if (ended) return nullptr;
-    thread_local Kept memory;
-    return &memory.values;
-  }
+  static std::vector<T>* kept() { return kept_by_thread<std::vector<T>>(); }
   std::vector<T> values_;
 };
 
@@ -147,15 +134,17 @@ struct PulledScalars {
 };
 
 // Says that the result does not depend on an argument, once for each function.
+// `last` is the call that ended the dependence of a number, if it is known.
 template <class F, class X>
-[[gnu::noinline]] void tell_independent(std::size_t argument) {
+[[gnu::noinline]] void tell_independent(std::size_t argument, const char* last = nullptr) {
   const Severity severity = diagnostics().independent_result;
   if (severity == Severity::kIgnore) return;
   const std::string name = "argument " + std::to_string(argument);
   diagnose(severity, name + std::string(type_name<F>()),
            "gradient of '" + std::string(type_name<F>()) + "': the result does not depend on " +
-               name + " (" + std::string(type_name<X>()) +
-               "); its gradient is zero. Pass it as no_derivative(x) if that is meant");
+               name + " (" + std::string(type_name<X>()) + "); its gradient is zero" +
+               (last != nullptr ? std::string("; last dependent value: ") + last : "") +
+               ". Pass it as no_derivative(x) if that is meant");
 }
 // Tells of each argument that the result does not depend on. `first` is the slot of the first
 // input.
@@ -171,7 +160,7 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
     using scalar_math::is_exact_zero;
     bool zero = true;
     for (std::uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
-    if (zero && count > 0 && !tape.depends(result, first, end)) tell_independent<F, X>(argument);
+    if (zero && count > 0 && !tape.depends(result, first, end)) tell_independent<F, X>(argument, tape.last_end());
     first = end;
   }
   ++argument;

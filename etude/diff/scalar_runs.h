@@ -42,6 +42,18 @@ inline constexpr bool kTakes =
     ((!HasScalar<X> || !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...) &&
     std::is_invocable_v<const F&, lifted_t<X, CommonScalar<X...>, To>&...>;
 
+// True; where it is false it says so, once for all ways to ask for a derivative.
+template <bool is_known>
+constexpr bool check_derivative() {
+  static_assert(is_known,
+                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
+                "with ETUDE_DIFFERENTIABLE, or pass a generic callable (auto parameters, structs "
+                "templated on their scalar), or one on etude::Real");
+  return true;
+}
+template <bool is_known>
+inline constexpr bool kHasDerivative = check_derivative<is_known>();
+
 template <class Values>
 struct TakeTangents {
   const Values& values;

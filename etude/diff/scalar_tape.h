@@ -18,6 +18,19 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+// A Kept of this thread; null once the thread ends, when somebody may still want it.
+template <class Kept>
+Kept* kept_by_thread() {
+  thread_local constinit bool ended = false;
+  struct Holder {
+    Kept kept;
+    ~Holder() { ended = true; }
+  };
+  if (ended) return nullptr;
+  thread_local Holder holder;
+  return &holder.kept;
+}
+
 // A call on a tape that its own function goes back over. `cotangents` are those of all slots.
 // threads: reverse() const may run on several at once.
 template <class T>
@@ -104,7 +117,8 @@ class ScalarTape {
         end_(std::exchange(other.end_, &nothing_ + 1)),
         size_(std::exchange(other.size_, 1)),
         most_(std::exchange(other.most_, 0)),
-        key_(std::exchange(other.key_, 0)) {}
+        key_(std::exchange(other.key_, 0)),
+        last_end_(other.last_end_) {}
   ScalarTape& operator=(ScalarTape&&) = delete;
   ~ScalarTape() {
     std::vector<Chunk>* kept = spare();
@@ -160,6 +174,9 @@ class ScalarTape {
     }
     return false;
   }
+  // What ended the dependence of a number last, such as a cast to an integer; null: nothing did.
+  const char* last_end() const { return last_end_; }
+  void note_end(const char* by) { last_end_ = by; }
   // Slots so far, with slot 0 and those that are free again.
   std::size_t size() const { return size_ > most_ ? size_ : most_; }
   // Calls so far.
@@ -287,17 +304,7 @@ class ScalarTape {
     std::unique_ptr<const ScalarNote<T>> note;
   };
 
-  // What this thread keeps; null once it ends, when a tape may still be freed.
-  static std::vector<Chunk>* spare() {
-    thread_local constinit bool ended = false;
-    struct Kept {
-      std::vector<Chunk> chunks;
-      ~Kept() { ended = true; }
-    };
-    if (ended) return nullptr;
-    thread_local Kept kept;
-    return &kept.chunks;
-  }
+  static std::vector<Chunk>* spare() { return kept_by_thread<std::vector<Chunk>>(); }
   // Of all tapes of the process, in turn; 0 is none.
   static std::uint64_t next_key() {
     static constinit std::atomic<std::uint64_t> last = 0;
@@ -380,6 +387,7 @@ class ScalarTape {
   Call* end_ = &nothing_ + 1;
   std::uint32_t size_ = 1, most_ = 0;
   std::uint64_t key_ = 0;
+  const char* last_end_ = nullptr;
   ScalarTape* outer_ = nullptr;
 };
 

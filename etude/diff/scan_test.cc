@@ -59,6 +59,44 @@ TEST(Scan, ChoicesAndFunctions) {
   EXPECT_NE(want[1], 0);
 }
 
+// What depends on parameters alone is computed once, and its derivative, too.
+constexpr auto kSettled = [](const auto& s, const auto& p) {
+  using std::exp, std::log, std::sqrt;
+  const auto rate = log(p[0]) / (p[1] + 1.0), top = select(p[0] > p[2], p[0] * p[0], p[2]);
+  return std::array{s[0] + rate * (top - s[0]) * exp(-p[2]), sqrt(p[3] * 1.0) + s[0], p[1]};
+};
+TEST(Scan, PartsThatAreTheSameInAllSteps) {
+  const auto scanned = [](const auto& v) {
+    using T = std::decay_t<decltype(v[0])>;
+    const auto last = scan(6, std::array<T, 3>{v[0], v[0], v[0]},
+                           std::array<T, 4>{v[1], v[2], v[3], v[4]}, kSettled);
+    return last[0] * last[1] + last[2] * 3.0;
+  };
+  const auto looped = [](const auto& v) {
+    using T = std::decay_t<decltype(v[0])>;
+    T a = v[0], b = v[0];
+    for (int i = 0; i < 6; ++i) {
+      const T old = a;
+      a = a + log(v[1]) / (v[2] + 1.0) * ((v[1] > v[3] ? T(v[1] * v[1]) : v[3]) - a) * exp(-v[3]);
+      b = sqrt(v[4] * 1.0) + old;
+    }
+    return a * b + v[2] * 3.0;
+  };
+  for (const double p2 : {0.4, 2.0}) {
+    const Doubles at = {0.3, 1.7, 0.6, p2, 2.5};
+    const Doubles got = gradient(scanned, at), want = gradient(looped, at);
+    for (std::size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-13) << i;
+    EXPECT_NE(want[4], 0);
+  }
+  // A slope that is infinite meets nothing where nothing arrives.
+  const auto at_zero = [](const auto& v) {
+    using T = std::decay_t<decltype(v[0])>;
+    return scan(2, std::array<T, 3>{v[0], v[0], v[0]}, std::array<T, 4>{v[1], v[2], v[3], v[4]},
+                kSettled)[2];
+  };
+  EXPECT_EQ(gradient(at_zero, Doubles{0.3, 1.7, 0.6, 0.4, 0}), (Doubles{0, 0, 1, 0, 0}));
+}
+
 // spec: D80, D27
 TEST(Scan, SequencesAreDifferentiated) {
   const auto product = [](const auto& v) {

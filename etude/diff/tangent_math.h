@@ -91,7 +91,7 @@ constexpr auto& get(G& grads) {
     using Slot = std::tuple_element_t<internal::FieldIndex<field>::value, typename G::Slots>;
     static_assert(!std::is_same_v<Slot, NoTangent>,
                   "etude: this field carries no derivative, so it has no slot");
-    return std::get<internal::FieldIndex<field>::value>(grads.slots);
+    return std::get<internal::FieldIndex<field>::value>(grads.etude_slots());
   } else {
     return grads.*field;
   }

@@ -97,16 +97,21 @@ constexpr void require_arguments() {
 
 // throws: kInvalidArgument unless `value` is one floating or complex number.
 void require_scalar_result(const Tensor& value, CallSite where);
-// Says once per call site that the result does not depend on an argument.
-void warn_independent(CallSite where, std::size_t argument, std::string_view type);
+// Says once per call site that the result does not depend on an argument, and where the chain from
+// one of its leaves ended.
+void warn_independent(CallSite where, std::size_t argument, std::string_view type,
+                      const GradientTape& tape, const Tensor& value, const LeafList& leaves);
 
 template <class... X>
 std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradients& found,
-                                      CallSite where) {
+                                      CallSite where, const GradientTape& tape,
+                                      const Tensor& value) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::tuple<tangent_t<X>...>{[&]() -> tangent_t<X> {
       tangent_t<X> t = build_tangent(std::get<I>(fresh), found);
-      if (!found.take_arrived() && Differentiable<X>) warn_independent(where, I, type_name<X>());
+      if (!found.take_arrived() && Differentiable<X>) {
+        warn_independent(where, I, type_name<X>(), tape, value, LeafList(std::get<I>(fresh)));
+      }
       return t;
     }()...};
   }
@@ -171,7 +176,7 @@ auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, co
       internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
                                           internal::LeafList(fresh), f.where()),
       true);
-  auto all = internal::build_all(fresh, found, f.where());
+  auto all = internal::build_all(fresh, found, f.where(), tape, value);
   return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(all))};
 }
 

@@ -138,6 +138,9 @@ class GradientTape final : private internal::VariableReader {
   template <Structure T, Structure X>
   gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
                          CallSite where = CallSite::here()) {
+    static_assert(!internal::IsActive<typename internal::FirstScalar<X>::type>::value,
+                  "etude: a GradientTape follows tensors; take gradient(f, x) by structures with "
+                  "etude::Real");
     internal::LeafGradients found(
         sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where));
     return internal::build_tangent(sources, found);

@@ -264,17 +264,15 @@ struct NumberCrossing<Dual<T, n, Tag>> {
   using S = Dual<T, n, Tag>;
   static constexpr bool kIsNumber = std::floating_point<T>;
   using Value = T;
-  static_assert(n == 1 && !kIsGradientDual<S>,
-                "etude: the gradient of up to four numbers goes forward, which does not follow "
-                "tensors that are made of them; use pullback(f, x...)(1.0), or pass a tensor as an "
-                "argument, too");
 
   static double real(const S& x) { return static_cast<double>(x.value()); }
   static Tensor followed(const S& x, CallSite where) {
+    check();
     return x.derivatives()[0] != T(0) ? tensor({&x, 1}, Shape{}, dtype_of<T>, where) : Tensor();
   }
   static Tensor tensor(std::span<const S> numbers, const Shape& shape, DType dtype,
                        CallSite where) {
+    check();
     std::vector<T> values, tangents;
     for (const S& x : numbers) {
       values.push_back(x.value());
@@ -295,6 +293,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
     return elements(x, where)[0];
   }
   static std::vector<S> elements(const Tensor& x, CallSite where) {
+    check();
     JvpContext* context = ForwardNumbers<Tag>::current();
     require_followed_by(context, x, where);
     const std::vector<T> values = x.to_vector<T>(where);
@@ -304,6 +303,14 @@ struct NumberCrossing<Dual<T, n, Tag>> {
     std::vector<S> out;
     for (std::size_t i = 0; i < values.size(); ++i) out.push_back(S(values[i], {tangents[i]}));
     return out;
+  }
+
+ private:
+  static constexpr void check() {
+    static_assert(n == 1 && !kIsGradientDual<S>,
+                  "etude: the gradient of up to four numbers goes forward, which does not follow "
+                  "tensors that are made of them; use pullback(f, x...)(1.0), or pass a tensor as "
+                  "an argument, too");
   }
 };
 

@@ -62,6 +62,33 @@ std::vector<Tensor> ForwardRun::tangents(const LeafList& leaves) const {
   return out;
 }
 
+void require_linear(GradientTape& tape, CallSite where) {
+  const std::string call = GradientTapeAccess::tape(tape).find_nonlinear();
+  if (call.empty()) return;
+  Error error(ErrorCode::kInvalidArgument,
+              fmt::format("the function is not linear: {} is not, of values that depend on the "
+                          "argument. Use pullback for a derivative",
+                          call));
+  error.name_op("transpose");
+  error.locate(where);
+  throw error;
+}
+
+void require_zero(const LeafList& leaves, CallSite where) {
+  for (const LeafRef& leaf : leaves.items()) {
+    if (leaf.tensor == nullptr || !leaf.tensor->has_value()) continue;
+    for (const std::complex<double> x : leaf.tensor->to_vector<std::complex<double>>()) {
+      if (x == 0.0) continue;
+      Error error(ErrorCode::kInvalidArgument,
+                  "the function is not linear: of zeros it is not zero, so it adds a constant. Use "
+                  "pullback for a derivative");
+      error.name_op("transpose");
+      error.locate(where);
+      throw error;
+    }
+  }
+}
+
 Tensor ones_like(const Tensor& x) { return full(x.type(), 1); }
 
 void Seeds::add(const Tensor& value, const Tensor& ct) {

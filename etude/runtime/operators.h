@@ -91,19 +91,34 @@ class PullbackOf {
   std::shared_ptr<internal::PulledRun<R, X...>> run_;
 };
 
+namespace internal {
+
+template <class F, class... X>
+auto pulled_run(const F& f, const X&... x) {
+  require_arguments<X...>();
+  using Result = std::decay_t<decltype(std::invoke(f, pass(x)...))>;
+  static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
+  auto run = std::make_shared<PulledRun<Result, X...>>(x...);
+  FreshLeaves watch(run->tape);
+  each_leaf(run->fresh, watch);
+  run->value.emplace(
+      std::apply([&](const auto&... a) -> Result { return std::invoke(f, pass(a)...); },
+                 run->fresh));
+  GradientTapeAccess::freeze(run->tape);
+  return run;
+}
+// throws: kInvalidArgument that names the first call on the tape that is not linear.
+void require_linear(GradientTape& tape, CallSite where);
+// throws: kInvalidArgument unless all elements are 0: those of a linear function of zeros.
+void require_zero(const LeafList& leaves, CallSite where);
+
+}  // namespace internal
+
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
 auto value_with_pullback(const F& f, const X&... x) {
-  internal::require_arguments<X...>();
-  using Result = std::decay_t<decltype(std::invoke(f, internal::pass(x)...))>;
-  static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
-  auto run = std::make_shared<internal::PulledRun<Result, X...>>(x...);
-  internal::FreshLeaves watch(run->tape);
-  internal::each_leaf(run->fresh, watch);
-  run->value.emplace(
-      std::apply([&](const auto&... a) -> Result { return std::invoke(f, internal::pass(a)...); },
-                 run->fresh));
-  internal::GradientTapeAccess::freeze(run->tape);
+  auto run = internal::pulled_run(f, x...);
+  using Result = std::decay_t<decltype(*run->value)>;
   return std::pair{*run->value, PullbackOf<Result, X...>(run)};
 }
 template <class F, class... X>
@@ -153,10 +168,38 @@ template <class F, class... X>
 auto differential(const F& f, const X&... x) {
   return DifferentialOf<F, X...>(f, x...);
 }
-// The derivative of f along its one argument, in forward mode.
+// The value of f beside it: another run.
+template <class F, class... X>
+auto value_with_differential(const F& f, const X&... x) {
+  return std::pair{std::invoke(f, internal::pass(x)...), differential(f, x...)};
+}
+// The derivative of f along its one argument, in forward mode, beside the value.
+template <class F>
+auto value_with_derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) {
+  return jvp(f, x, internal::ones_like(x), where);
+}
 template <class F>
 auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) {
-  return jvp(f, x, internal::ones_like(x), where).second;
+  return value_with_derivative(f, x, where).second;
+}
+
+// The transpose of a function of tensors that is linear in all of its arguments: takes a cotangent
+// of the result to the tangents of the arguments. `like` are any values of the arguments; they give
+// shapes.
+//
+// throws (when called): kInvalidArgument that names the call that is not linear in what depends on
+// the arguments, that is whose derivative reads it.
+template <class F, class... X>
+auto transpose(const F& f, const X&... like) {
+  internal::require_arguments<X...>();
+  return [f, ... like = like](const auto& cotangent, CallSite where = CallSite::here()) {
+    auto run = internal::pulled_run(f, like...);
+    internal::require_linear(run->tape, where);
+    const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
+    internal::require_zero(internal::LeafList(at_zero), where);
+    return PullbackOf<std::decay_t<decltype(at_zero)>, std::decay_t<decltype(like)>...>(
+        std::move(run))(cotangent, where);
+  };
 }
 
 // The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands

@@ -3,6 +3,8 @@
 
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
 #include "etude/core/index.h"
 
 namespace etude {
@@ -21,4 +23,23 @@ void DifferentiableTraits<Tensor>::move(Tensor& x, const Tensor& by) {
   }
 }
 
+namespace internal {
+
+void DotOfLeaves::operator()(const Tensor& a, const Tensor& b) {
+  if (!a.has_value() || !b.has_value()) return;
+  static const Op &multiply = op("multiply"), &total = op("sum");
+  const Tensor x = to_dense(a), y = to_dense(b);
+  const OperandList factors({&x, &y});
+  const Tensor product = only(execute(multiply, factors.view(), multiply.default_attrs(), {}));
+  const OperandList terms({&product});
+  Tensor part = only(execute(total, terms.view(), total.default_attrs(), {}));
+  sum = sum.has_value() ? add(std::move(sum), part) : std::move(part);
+}
+
+Tensor square_root(const Tensor& x) {
+  static const Op& sqrt = op("sqrt");
+  return call1(sqrt, x);
+}
+
+}  // namespace internal
 }  // namespace etude

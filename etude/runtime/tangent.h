@@ -5,6 +5,7 @@
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
+#include "etude/diff/tangent_math.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -24,6 +25,44 @@ struct DifferentiableTraits<Tensor> {
 namespace internal {
 template <>
 inline constexpr bool kIsDiscreteValue<Shape> = true;
+
+template <class T>
+concept TangentWithTensors = Composite<T> && holds_other_leaf<T>();
+
+// Adds the products of leaves. Absent tensors count as zeros.
+class DotOfLeaves {
+ public:
+  void operator()(const Tensor& a, const Tensor& b);
+  template <class S>
+  void operator()(const S& a, const S& b) {
+    (*this)(Tensor(a), Tensor(b));
+  }
+  Tensor sum;
+};
+Tensor square_root(const Tensor& x);
+
+}  // namespace internal
+
+// The sum of products of the leaves of t and u, structures with tensors: a scalar of the dtype of
+// their leaves, so all that a derivative can do with it.
+//
+// throws: kInvalidArgument where shapes, lengths or dtypes differ.
+template <internal::TangentWithTensors T>
+[[nodiscard]] Tensor dot(const T& t, const T& u) {
+  internal::DotOfLeaves all;
+  internal::zip_leaves(t, u, all);
+  return all.sum.has_value() ? all.sum : Tensor(0.0F);
+}
+// The square root of the sum of the squares of all leaves, over one tangent or several.
+template <internal::TangentWithTensors... T>
+requires(sizeof...(T) > 0) [[nodiscard]] Tensor global_norm(const T&... t) {
+  internal::DotOfLeaves all;
+  (internal::zip_leaves(t, t, all), ...);
+  return internal::square_root(all.sum.has_value() ? all.sum : Tensor(0.0F));
+}
+template <internal::TangentWithTensors T>
+[[nodiscard]] Tensor norm(const T& t) {
+  return global_norm(t);
 }
 
 }  // namespace etude

@@ -95,6 +95,10 @@ class Tape final {
   std::string explain(const Tensor& target, const Tensor& source) const;
   std::string explain_id(const Tensor& target, DType source_dtype, uint64_t source) const;
 
+  // "multiply at train.cc:12" for the first call whose rule reads what depends on watched values;
+  // empty if there is none.
+  std::string find_nonlinear() const;
+
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }
   // How many calls it holds.

@@ -239,6 +239,20 @@ Tape::Sweeps::~Sweeps() {
   for (Entry& e : tape_.entries_) e.saved.reset();
 }
 
+std::string Tape::find_nonlinear() const {
+  const auto is_read = [](const Entry& e) { return e.id != 0 && e.saved.has_value(); };
+  for (const Record& r : records_) {
+    if (r.is_dead) continue;
+    const auto inputs = inputs_of(r), outputs = outputs_of(r);
+    const bool is_linear = r.op != nullptr && std::none_of(inputs.begin(), inputs.end(), is_read) &&
+                           std::none_of(outputs.begin(), outputs.end(), is_read);
+    if (is_linear) continue;
+    return fmt::format("{} at {}:{}", r.op != nullptr ? r.op->name() : "custom_gradient",
+                       r.where.file, r.where.line);
+  }
+  return {};
+}
+
 std::string Tape::explain(const Tensor& target, const Tensor& source) const {
   if (!source.has_value()) return "the source is absent: it was never given a value";
   return explain_id(target, source.dtype(), TensorAccess::id_or_zero(source));
@@ -293,9 +307,10 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
     });
     if (ends || !smooth) {
       ended = fmt::format(
-          "the chain ended at {} ({}:{}): {}", r.op != nullptr ? r.op->name() : "custom_gradient",
-          r.where.file, r.where.line,
-          ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
+          "last dependent value: {}({}) at {}:{}: {}",
+          r.op != nullptr ? r.op->name() : "custom_gradient",
+          outputs[0].type != nullptr ? name(outputs[0].type->dtype()) : "", r.where.file,
+          r.where.line, ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
       continue;
     }
     for (const Entry& o : outputs) reaches[o.slot] = true;

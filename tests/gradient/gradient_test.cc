@@ -283,5 +283,74 @@ TEST(Gradient, KeepsNothingGrowing) {  // spec: D39, V35
   EXPECT_EQ(memory_stats().live_tensors, before);
 }
 
+// spec: D24 the linear map beside the value
+TEST(Operators, ValuesBesideLinearMaps) {
+  const auto f = [](const auto& x, const auto& y) { return x * y; };
+  const auto [value, map] = value_with_differential(f, Tensor(4.0), Tensor(5.0));
+  EXPECT_EQ(value.item<double>(), 20);
+  EXPECT_EQ(map(Tensor(1.0), Tensor(1.0)).item<double>(), 9);
+  const auto [number, of_numbers] = value_with_differential(f, 4.0, 5.0);
+  EXPECT_EQ(number, 20);
+  EXPECT_EQ(of_numbers(1.0, 1.0), 9);
+  const auto [y, dy] = value_with_derivative([](const Tensor& x) { return x * x; }, Tensor(3.0));
+  EXPECT_EQ(y.item<double>(), 9);
+  EXPECT_EQ(dy.item<double>(), 6);
+}
+
+// spec: D26
+TEST(Operators, TransposesOfLinearFunctions) {
+  const auto triple = [](const Tensor& x) { return 3.0 * x; };
+  expect_values(transpose(triple, Tensor(0.0))(Tensor(5.0)), {15});
+  const auto both = transpose([](const Tensor& x, const Tensor& y) { return x + y; }, Tensor(1.0),
+                              Tensor(1.0))(Tensor(2.0));
+  expect_values(std::get<0>(both), {2});
+  expect_values(std::get<1>(both), {2});
+  const Tensor a({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}});
+  const auto to_rows = transpose([&](const Tensor& x) { return sum(matmul(a, x), {.axis = 1}); },
+                                 Tensor({{0.0}, {0.0}}));
+  expect_values(to_rows(Tensor({1.0, 1.0, 1.0})), {9, 12});
+  expect_error([] { transpose([](const Tensor& x) { return x * x; }, Tensor(1.0))(Tensor(1.0)); },
+               ErrorCode::kInvalidArgument,
+               {"transpose: the function is not linear: multiply at ", "gradient_test.cc",
+                "is not, of values that depend on the argument. Use pullback"});
+  expect_error([] { transpose([](const Tensor& x) { return exp(x); }, Tensor(1.0))(Tensor(1.0)); },
+               ErrorCode::kInvalidArgument, {"not linear: exp at "});
+  expect_error([] { transpose([](const Tensor& x) { return x + 1.0; }, Tensor(1.0))(Tensor(1.0)); },
+               ErrorCode::kInvalidArgument, {"of zeros it is not zero, so it adds a constant"});
+}
+
+// spec: D13, D14 vector-space operations on tangents with tensors
+TEST(Operators, TangentsOfTensorsAreVectors) {
+  tangent_t<Dense> t = zero_tangent(Dense{{1.0, 2.0}, {1.0}});
+  t[&Dense::weight] = Tensor({3.0, 4.0});
+  t[&Dense::bias] = Tensor({12.0});
+  EXPECT_EQ(dot(t, t).item<double>(), 169);
+  EXPECT_EQ(norm(t).item<double>(), 13);
+  EXPECT_NEAR(global_norm(t, t).item<double>(), 13 * std::sqrt(2.0), 1e-5);
+  expect_values(scaled(t, 3)[&Dense::weight], {9, 12});
+  expect_values((t + 1.0)[&Dense::bias], {13});
+  expect_values(leafwise::sqrt(t)[&Dense::weight], {std::sqrt(3.0), 2});
+  expect_values(leafwise::reciprocal(t)[&Dense::weight], {1 / 3.0, 0.25});
+  expect_values(vector_view(Dense{{1.0, 2.0}, {3.0}})[&Dense::weight], {1, 2});
+}
+
+// spec: G4, G17
+TEST(Operators, WarningsSayWhereTheChainEnded) {
+  std::vector<std::string> said;
+  const WarningHandler before =
+      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const auto rounded = [](const Tensor& x) { return astype(astype(x, kInt32), kFloat32) * 2.0; };
+  expect_values(gradient(rounded, Tensor(2.5)), {0});
+  set_warning_handler(before);
+  ASSERT_EQ(said.size(), 1);
+  EXPECT_NE(said[0].find("its gradient is zero; last dependent value: astype(int32) at "),
+            std::string::npos)
+      << said[0];
+  set_diagnostics({.independent_result = Severity::kError});
+  expect_error([&] { gradient(rounded, Tensor(2.5)); }, ErrorCode::kInvalidArgument,
+               {"the result does not depend on argument 0 (etude::Tensor)"});
+  set_diagnostics({});
+}
+
 }  // namespace
 }  // namespace etude
