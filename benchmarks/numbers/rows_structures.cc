@@ -37,9 +37,7 @@ Case thermal(const std::string& name) {
   out.primal = contender([=] { return (*program)(program->house); });
   out.gradient = contender([=] {
     return etude::gradient(
-        [&](const auto& house) {
-          return uses_scan ? program->by_scan(house) : (*program)(house);
-        },
+        [&](const auto& house) { return uses_scan ? program->by_scan(house) : (*program)(house); },
         program->house);
   });
   out.hand = contender([=] { return program->hand(); });

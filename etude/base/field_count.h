@@ -96,9 +96,18 @@ constexpr bool is_c_array_at() {
   }
 }
 
+// Whether T takes a braced value for each value: then none of them is an element of an array. One
+// question for most structs, where field by field takes the compiler a dozen.
+template <class T, std::size_t... I>
+constexpr bool takes_each_braced(std::index_sequence<I...>) {
+  return requires { T{{AnyFieldAt<T, I>{}}...}; };
+}
+
 template <class T, std::size_t count, std::size_t at = 0>
 constexpr bool has_c_array() {
   if constexpr (at >= count) {
+    return false;
+  } else if constexpr (at == 0 && takes_each_braced<T>(std::make_index_sequence<count>())) {
     return false;
   } else if constexpr (is_c_array_at<T, count, at>()) {
     return true;

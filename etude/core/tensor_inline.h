@@ -45,8 +45,8 @@ Tensor::Tensor(std::span<const T> values, const Shape& shape, CallSite where) {
     using Crossing = internal::NumberCrossing<T>;
     *this = Crossing::tensor(values, shape, dtype_of<typename Crossing::Value>, where);
   } else {
-    *this = from_host(values.data(), dtype_of<T>, shape, static_cast<int64_t>(values.size()),
-                      where);
+    *this =
+        from_host(values.data(), dtype_of<T>, shape, static_cast<int64_t>(values.size()), where);
   }
 }
 
@@ -66,9 +66,8 @@ Tensor::Tensor(const S& value, CallSite where)
 
 template <internal::RecordedNumber S>
 Tensor::Tensor(std::initializer_list<S> row, CallSite where)
-    : Tensor(internal::NumberCrossing<S>::tensor({row.begin(), row.size()},
-                                                 Shape{static_cast<int64_t>(row.size())}, kFloat32,
-                                                 where)) {}
+    : Tensor(internal::NumberCrossing<S>::tensor(
+          {row.begin(), row.size()}, Shape{static_cast<int64_t>(row.size())}, kFloat32, where)) {}
 
 template <class T>
 T Tensor::item(CallSite where) const {

@@ -118,24 +118,24 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-#define ETUDE_OPERATOR(op, call)                                                              \
-  [[gnu::always_inline]] friend Active operator op(const Active& a, const Active& b) {        \
-    return call(a.value_, lent(a), b.value_, lent(b));                                        \
-  }                                                                                           \
-  [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {             \
-    return call(a.value_, lent(a), b.value_, given(b));                                       \
-  }                                                                                           \
-  [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {             \
-    return call(a.value_, given(a), b.value_, lent(b));                                       \
-  }                                                                                           \
-  [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {                  \
-    return call(a.value_, given(a), b.value_, given(b));                                      \
-  }                                                                                           \
-  [[gnu::always_inline]] Active& operator op##=(const Active& b) {                            \
-    return take(call(value_, this == &b ? lent(*this) : place_, b.value_, lent(b)));          \
-  }                                                                                           \
-  [[gnu::always_inline]] Active& operator op##=(Active&& b) {                                 \
-    return take(call(value_, place_, b.value_, given(b)));                                    \
+#define ETUDE_OPERATOR(op, call)                                                       \
+  [[gnu::always_inline]] friend Active operator op(const Active& a, const Active& b) { \
+    return call(a.value_, lent(a), b.value_, lent(b));                                 \
+  }                                                                                    \
+  [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {      \
+    return call(a.value_, lent(a), b.value_, given(b));                                \
+  }                                                                                    \
+  [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {      \
+    return call(a.value_, given(a), b.value_, lent(b));                                \
+  }                                                                                    \
+  [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {           \
+    return call(a.value_, given(a), b.value_, given(b));                               \
+  }                                                                                    \
+  [[gnu::always_inline]] Active& operator op##=(const Active& b) {                     \
+    return take(call(value_, this == &b ? lent(*this) : place_, b.value_, lent(b)));   \
+  }                                                                                    \
+  [[gnu::always_inline]] Active& operator op##=(Active&& b) {                          \
+    return take(call(value_, place_, b.value_, given(b)));                             \
   }
   ETUDE_OPERATOR(+, sum)
   ETUDE_OPERATOR(-, difference)
@@ -151,40 +151,40 @@ class Active {
   [[gnu::always_inline]] friend Active operator+(const Active& a) { return a; }
 
   // With plain numbers: which operand varies is known when this is compiled.
-#define ETUDE_WITH_PLAIN(A, give, keep)                                        \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator+(A a, const N& b) {            \
-    return moved(a.value_ + static_cast<T>(b), keep(a));                       \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator+(const N& a, A b) {            \
-    return moved(static_cast<T>(a) + b.value_, keep(b));                       \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator-(A a, const N& b) {            \
-    return moved(a.value_ - static_cast<T>(b), keep(a));                       \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator-(const N& a, A b) {            \
-    return record(static_cast<T>(a) - b.value_, give(b), T(-1));               \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator*(A a, const N& b) {            \
-    return record(a.value_ * static_cast<T>(b), give(a), static_cast<T>(b));   \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator*(const N& a, A b) {            \
-    return record(static_cast<T>(a) * b.value_, give(b), static_cast<T>(a));   \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator/(A a, const N& b) {            \
-    const T by = static_cast<T>(b);                                            \
-    return record(a.value_ / by, give(a), T(1) / by);                          \
-  }                                                                            \
-  template <internal::PlainFor<T> N>                                           \
-  [[gnu::always_inline]] friend Active operator/(const N& a, A b) {            \
-    const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;           \
-    return record(y, give(b), slope);                                          \
+#define ETUDE_WITH_PLAIN(A, give, keep)                                      \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator+(A a, const N& b) {          \
+    return moved(a.value_ + static_cast<T>(b), keep(a));                     \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator+(const N& a, A b) {          \
+    return moved(static_cast<T>(a) + b.value_, keep(b));                     \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator-(A a, const N& b) {          \
+    return moved(a.value_ - static_cast<T>(b), keep(a));                     \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator-(const N& a, A b) {          \
+    return record(static_cast<T>(a) - b.value_, give(b), T(-1));             \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator*(A a, const N& b) {          \
+    return record(a.value_ * static_cast<T>(b), give(a), static_cast<T>(b)); \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator*(const N& a, A b) {          \
+    return record(static_cast<T>(a) * b.value_, give(b), static_cast<T>(a)); \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator/(A a, const N& b) {          \
+    const T by = static_cast<T>(b);                                          \
+    return record(a.value_ / by, give(a), T(1) / by);                        \
+  }                                                                          \
+  template <internal::PlainFor<T> N>                                         \
+  [[gnu::always_inline]] friend Active operator/(const N& a, A b) {          \
+    const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;         \
+    return record(y, give(b), slope);                                        \
   }
   ETUDE_WITH_PLAIN(const Active&, lent, shared)
   ETUDE_WITH_PLAIN(Active&&, given, given)

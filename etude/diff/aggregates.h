@@ -181,13 +181,20 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
   using Tangent = T;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    std::apply([&](auto&... field) { (internal::each_leaf(field, fn), ...); }, internal::fields(x));
+    const auto parts = internal::fields(x);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (internal::each_leaf(std::get<I>(parts), fn), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
   }
   template <class Fn>
   static constexpr T build(const T& x, Fn& fn) {
     if constexpr (requires { fn.enter(); }) fn.enter();
-    T out = std::apply([&](auto&... f) { return T{internal::build_tangent(f, fn)...}; },
-                       internal::fields(x));
+    const auto parts = internal::fields(x);
+    T out = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return T{internal::build_tangent(std::get<I>(parts), fn)...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
     if constexpr (requires { fn.leave(); }) fn.leave();
     return out;
   }
@@ -208,7 +215,11 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    std::apply([&](auto&... field) { (internal::each_leaf(field, fn), ...); }, internal::fields(x));
+    const auto parts = internal::fields(x);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (internal::each_leaf(std::get<I>(parts), fn), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
   }
   template <class Fn>
   static constexpr Tangent build(const T& x, Fn& fn) {

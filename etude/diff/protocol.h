@@ -179,18 +179,32 @@ constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   }
 }
 
+// What zero and move do with a leaf. Named, since walks are made anew for each type of lambda.
+struct ZeroOfLeaf {
+  template <class Leaf>
+  constexpr tangent_t<Leaf> operator()(const Leaf& leaf) const {
+    return zero_tangent(leaf);
+  }
+};
+struct MoveOfLeaf {
+  template <class Leaf, class U>
+  constexpr void operator()(Leaf& leaf, const U& by) const {
+    etude::move(leaf, by);
+  }
+};
+
 // zero and move of a composite, by its walks.
 template <class T, class Walks>
 struct MoveByWalks {
   using Composite = void;
   static constexpr auto zero(const T& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return Walks::build(x, each);
+    constexpr ZeroOfLeaf kEach;
+    return Walks::build(x, kEach);
   }
   template <class U>
   static constexpr void move(T& x, const U& by) {
-    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
-    Walks::zip(x, by, each);
+    constexpr MoveOfLeaf kEach;
+    Walks::zip(x, by, kEach);
   }
 };
 
@@ -240,7 +254,10 @@ constexpr bool holds_other_leaf() {
 // The same also where it is kept out of the derivative, as in no_derivative(x).
 template <class T>
 constexpr bool mentions_other_leaf() {
-  if constexpr (requires(T x) { requires IsNoDerivative<T>::value; x.value; }) {
+  if constexpr (requires(T x) {
+                  requires IsNoDerivative<T>::value;
+                  x.value;
+                }) {
     return holds_other_leaf<std::remove_cvref_t<decltype(std::declval<T&>().value)>>();
   } else {
     return holds_other_leaf<T>();

@@ -17,9 +17,9 @@ namespace internal::scalar_math {
 using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2, std::log10,
     std::log1p, std::sqrt, std::cbrt, std::sin, std::cos, std::tan, std::asin, std::acos, std::atan,
     std::sinh, std::cosh, std::tanh, std::asinh, std::acosh, std::atanh, std::erf, std::erfc,
-    std::lgamma, std::tgamma, std::pow, std::atan2, std::hypot, std::fmod, std::remainder,
-    std::fma, std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round, std::trunc,
-    std::rint, std::nearbyint, std::isnan, std::isfinite;
+    std::lgamma, std::tgamma, std::pow, std::atan2, std::hypot, std::fmod, std::remainder, std::fma,
+    std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round,
+    std::trunc, std::rint, std::nearbyint, std::isnan, std::isfinite;
 
 // Whether x is 0 and, were it an active scalar or dual number, does not vary either.
 template <std::floating_point T>

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -27,7 +28,7 @@ struct ReverseTypes {
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   // A function on Real with arguments that are Real already.
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
-  static_assert(kHasDerivative<is_generic || is_real>);
+  static_assert(kHasDerivative < is_generic || is_real >);
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
@@ -133,18 +134,19 @@ struct PulledScalars {
   std::tuple<X...> arguments;        // for the shapes of their tangents
 };
 
-// Says that the result does not depend on an argument, once for each function.
-// `last` is the call that ended the dependence of a number, if it is known.
-template <class F, class X>
-[[gnu::noinline]] void tell_independent(std::size_t argument, const char* last = nullptr) {
+// Says that the result does not depend on an argument, once for each function. `last` is the call
+// that ended the dependence of a number, if it is known.
+[[gnu::noinline]] inline void tell_independent(std::string_view function, std::size_t argument,
+                                               std::string_view type, const char* last = nullptr) {
   const Severity severity = diagnostics().independent_result;
   if (severity == Severity::kIgnore) return;
   const std::string name = "argument " + std::to_string(argument);
-  diagnose(severity, name + std::string(type_name<F>()),
-           "gradient of '" + std::string(type_name<F>()) + "': the result does not depend on " +
-               name + " (" + std::string(type_name<X>()) + "); its gradient is zero" +
-               (last != nullptr ? std::string("; last dependent value: ") + last : "") +
-               ". Pass it as no_derivative(x) if that is meant");
+  std::string text = "gradient of '";
+  text.append(function).append("': the result does not depend on ").append(name).append(" (");
+  text.append(type).append("); its gradient is zero");
+  if (last != nullptr) text.append("; last dependent value: ").append(last);
+  text.append(". Pass it as no_derivative(x) if that is meant");
+  diagnose(severity, name + std::string(function), text);
 }
 // Tells of each argument that the result does not depend on. `first` is the slot of the first
 // input.
@@ -160,7 +162,8 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
     using scalar_math::is_exact_zero;
     bool zero = true;
     for (std::uint32_t s = first; zero && s < end; ++s) zero = is_exact_zero(cotangents[s]);
-    if (zero && count > 0 && !tape.depends(result, first, end)) tell_independent<F, X>(argument, tape.last_end());
+    if (zero && count > 0 && !tape.depends(result, first, end))
+      tell_independent(type_name<F>(), argument, type_name<X>(), tape.last_end());
     first = end;
   }
   ++argument;

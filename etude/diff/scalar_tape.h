@@ -31,6 +31,32 @@ Kept* kept_by_thread() {
   return &holder.kept;
 }
 
+// An array that its thread keeps for the next one of its type; elements are what was left in them.
+template <class E>
+class KeptArray {
+ public:
+  explicit KeptArray(std::size_t size) {
+    if (std::vector<E>* memory = kept_by_thread<std::vector<E>>()) {
+      elements_ = std::exchange(*memory, {});
+    }
+    if (elements_.size() < size) elements_.resize(size);
+  }
+  KeptArray(KeptArray&&) noexcept = default;
+  KeptArray& operator=(KeptArray&&) = delete;
+  ~KeptArray() {
+    std::vector<E>* memory = kept_by_thread<std::vector<E>>();
+    if (memory == nullptr || elements_.capacity() > kMostKept) return;
+    if (memory->capacity() < elements_.capacity()) *memory = std::move(elements_);
+  }
+  E& operator[](std::size_t i) { return elements_[i]; }
+  const E& operator[](std::size_t i) const { return elements_[i]; }
+  E* data() { return elements_.data(); }
+
+ private:
+  static constexpr std::size_t kMostKept = (std::size_t{1} << 27) / sizeof(E);  // 128 MiB
+  std::vector<E> elements_;
+};
+
 // A call on a tape that its own function goes back over. `cotangents` are those of all slots.
 // threads: reverse() const may run on several at once.
 template <class T>

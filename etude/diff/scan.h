@@ -9,6 +9,7 @@
 //   }
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <iterator>
@@ -21,30 +22,56 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/custom_call.h"
+#include "etude/diff/scalar_reverse.h"
 #include "etude/diff/scan_program.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
 
-// The numbers of a structure in a row.
-template <class T, std::size_t n>
-struct ToRow {
-  std::array<T, n>& row;
-  std::size_t next = 0;
-  template <class S>
-  constexpr S operator()(const S& x) {
-    row[next++] = T(x);
-    return x;
-  }
-};
+// The numbers of a structure in a row, and their slots; 0 for those that do not vary.
 template <class T, class X>
-constexpr std::array<T, scalar_count<X>()> to_row(const X& x) {
+constexpr void fill_row(const X& x, T* row) {
+  auto each = [&row](const auto& v) {
+    if constexpr (IsActive<std::remove_cvref_t<decltype(v)>>::value) {
+      *row++ = v.value();
+    } else {
+      *row++ = static_cast<T>(v);
+    }
+  };
+  each_leaf(x, each);
+}
+template <class T, class X>
+void fill_slots(const ScalarTape<T>& tape, const X& x, std::uint32_t* slots) {
+  auto each = [&](const auto& v) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, Active<T>>) {
+      *slots++ = v.slot_on(tape);
+    } else {
+      *slots++ = 0;
+    }
+  };
+  each_leaf(x, each);
+}
+template <class T, class X>
+constexpr auto row_of(const X& x) {
   std::array<T, scalar_count<X>()> row{};
-  ToRow<T, scalar_count<X>()> fill{row};
-  static_cast<void>(map_scalars<X>(x, fill));
+  fill_row(x, row.data());
   return row;
 }
+template <class T, class X>
+auto slots_of(const ScalarTape<T>& tape, const X& x) {
+  std::array<std::uint32_t, scalar_count<X>()> slots{};
+  fill_slots(tape, x, slots.data());
+  return slots;
+}
+// Whether the elements of a sequence may vary.
+template <class X>
+inline constexpr bool kMayVary = IsActive<
+    typename FirstScalar<std::remove_cvref_t<decltype(std::declval<const X&>()[0])>>::type>::value;
+template <class X>
+inline constexpr std::size_t kWidth =
+    scalar_count<std::remove_cvref_t<decltype(std::declval<const X&>()[0])>>();
+
 template <class Body, class State, class Params, class... X>
 constexpr void check_scan() {
   static_assert(std::is_empty_v<Body> && std::is_default_constructible_v<Body>,
@@ -73,9 +100,7 @@ class ScanCall final : public ScalarNote<T> {
   using State = std::array<T, kState>;
 
   ScanCall(std::size_t steps, Sequences sequences)
-      : count(steps),
-        states(std::make_unique_for_overwrite<State[]>(steps + 1)),
-        sequences_(std::move(sequences)) {}
+      : count(steps), states(steps + 1), sequences_(std::move(sequences)) {}
 
   void reverse(std::vector<T>& cotangents) const override {
     using scalar_math::is_exact_zero;
@@ -88,8 +113,7 @@ class ScanCall final : public ScalarNote<T> {
     if (!arrived) return;
     typename Program::template Nodes<T> totals{};
     for (std::size_t step = count; step-- > 0;) {
-      const auto x = sequences_.row(step);
-      typename Program::template Sweep<T> sweep(states[step], fixed, x);
+      typename Program::template Sweep<T> sweep(states[step], fixed, sequences_.row(step));
       std::array<T, Program::kX> of_x;
       sweep.reverse(ct, totals, of_x);
       sequences_.add(step, of_x, cotangents);
@@ -101,8 +125,8 @@ class ScanCall final : public ScalarNote<T> {
 
   const Sequences& sequences() const { return sequences_; }
 
-  std::size_t count;                // of steps
-  std::unique_ptr<State[]> states;  // before each step, and the last
+  std::size_t count;                          // of steps
+  KeptArray<State> states;                    // before each step, and the last
   typename Program::template Nodes<T> fixed;  // values that are the same in all steps
   std::array<std::uint32_t, kState> state_slots, results;
   std::array<std::uint32_t, kParams> param_slots;
@@ -115,67 +139,134 @@ class ScanCall final : public ScalarNote<T> {
 };
 
 // Sequences by value: the plain numbers of each step in a row, and the slots of those that vary.
-template <class T, std::size_t width>
+template <class T, class... X>
 class ScanSequences {
  public:
-  template <class... X>
-  ScanSequences(std::size_t steps, const ScalarTape<T>& tape, const X&... x) {
-    if constexpr (width > 0) {
-      rows_.resize(steps);
-      for (std::size_t i = 0; i < steps; ++i) {
-        std::size_t column = 0;
-        (take(tape, i, column, x[i]), ...);
-      }
+  static constexpr std::size_t kAll = (std::size_t{0} + ... + kWidth<X>);
+  static constexpr bool kVary = (kMayVary<X> || ...);
+  using Row = std::array<T, kAll>;
+  using Slots = std::array<std::uint32_t, kAll>;
+
+  ScanSequences(std::size_t steps, const ScalarTape<T>& tape, const X&... x)
+      : rows_(kAll > 0 ? steps : 0), slots_(kVary ? steps : 0) {
+    for (std::size_t i = 0; i < (kAll > 0 ? steps : 0); ++i) {
+      read(i, tape, rows_[i], slots_.data() + (kVary ? i : 0), x...);
     }
   }
-  const std::array<T, width>& row(std::size_t step) const {
-    static constexpr std::array<T, width> none{};
-    if constexpr (width == 0) {
+  // The numbers of one step; `slots` is not looked at where nothing can vary.
+  [[gnu::always_inline]] static void read(std::size_t step, const ScalarTape<T>& tape, Row& row,
+                                          Slots* slots, const X&... x) {
+    std::size_t column = 0;
+    [[maybe_unused]] const auto one = [&]<class Y>(const Y& y) {
+      const auto& element = y[step];
+      fill_row(element, row.data() + column);
+      if constexpr (kMayVary<Y>) {
+        fill_slots(tape, element, slots->data() + column);
+      } else if constexpr (kVary) {
+        std::fill_n(slots->data() + column, kWidth<Y>, 0);
+      }
+      column += kWidth<Y>;
+    };
+    (one(x), ...);
+  }
+  // What arrives at the numbers of one step goes to those that may vary; slot 0 takes the rest.
+  [[gnu::always_inline]] static void pass(const Slots& slots, const Row& ct, T* to) {
+    std::size_t column = 0;
+    [[maybe_unused]] const auto one = [&]<class Y>(std::type_identity<Y>) {
+      if constexpr (kMayVary<Y>) {
+        for (std::size_t c = column; c < column + kWidth<Y>; ++c) to[slots[c]] += ct[c];
+      }
+      column += kWidth<Y>;
+    };
+    (one(std::type_identity<X>()), ...);
+  }
+
+  const Row& row(std::size_t step) const {
+    static constexpr Row none{};
+    if constexpr (kAll == 0) {
       return none;
     } else {
       return rows_[step];
     }
   }
-  void add(std::size_t step, const std::array<T, width>& ct, std::vector<T>& cotangents) const {
-    if (slots_.empty()) return;
-    for (std::size_t c = 0; c < width; ++c) {
-      if (slots_[step * width + c] != 0) cotangents[slots_[step * width + c]] += ct[c];
+  void add(std::size_t step, const Row& ct, std::vector<T>& cotangents) const {
+    if constexpr (kVary) {
+      pass(slots_[step], ct, cotangents.data());
+      cotangents[0] = T(0);
     }
   }
 
  private:
-  template <class E>
-  void take(const ScalarTape<T>& tape, std::size_t step, std::size_t& column, const E& element) {
-    auto each = [&](const auto& v) {
-      using V = std::remove_cvref_t<decltype(v)>;
-      if constexpr (std::is_same_v<V, Active<T>>) {
-        slots_.resize(rows_.size() * width);
-        slots_[step * width + column] = v.slot_on(tape);
-        rows_[step][column++] = v.value();
-      } else {
-        rows_[step][column++] = static_cast<T>(v);
-      }
-      return v;
-    };
-    static_cast<void>(map_scalars<E>(element, each));
-  }
-  std::vector<std::array<T, width>> rows_;
-  std::vector<std::uint32_t> slots_;
+  KeptArray<Row> rows_;
+  KeptArray<Slots> slots_;
 };
 
-template <class T, class X>
-auto slots_in(const ScalarTape<T>& tape, const X& x) {
-  std::array<std::uint32_t, scalar_count<X>()> slots{};
-  std::size_t next = 0;
-  auto each = [&](const auto& v) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, Active<T>>) {
-      slots[next] = v.slot_on(tape);
-    }
-    ++next;
-    return v;
+// A recorded loop that adds up: its derivative by each number it reads, already summed.
+template <class T>
+class SumCall final : public ScalarNote<T> {
+ public:
+  struct Term {
+    std::uint32_t slot;
+    T partial;
   };
-  static_cast<void>(map_scalars<X>(x, each));
-  return slots;
+  void reverse(std::vector<T>& cotangents) const override {
+    const T ct = std::exchange(cotangents[result], T(0));
+    if (ct == T(0)) return;
+    for (const Term& term : terms) cotangents[term.slot] += term.partial * ct;
+  }
+  std::uint32_t result = 0;
+  std::vector<Term> terms;
+};
+
+// The numbers of a result as new ones of the tape; `slots` are theirs.
+template <class Plain, class T, std::size_t n>
+auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& values,
+                std::array<std::uint32_t, n>& slots) {
+  using S = Active<T>;
+  std::size_t next = 0;
+  auto input = [&](const T&) {
+    slots[next] = tape.new_input();
+    const S made = S::input(values[next], tape, slots[next]);
+    ++next;
+    return made;
+  };
+  return map_scalars<replace_scalar_t<Plain, T, S>>(like, input);
+}
+
+// A loop that adds up goes back over each step at once: it keeps no states, and no more of what it
+// reads than a sum for each number.
+template <class Program, class T, class State, class Params, class... X>
+auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, const Params& params,
+                 const X&... x) {
+  using Sequences = ScanSequences<T, X...>;
+  const auto fixed = Program::fixed_values(row_of<T>(params));
+  Cotangents<T> sums(tape.size());
+  T* to = sums.values().data();
+  std::array<T, 1> at = row_of<T>(state);
+  typename Program::template Nodes<T> totals{};
+  for (std::size_t i = 0; i < steps; ++i) {
+    typename Sequences::Row row, of_x;
+    typename Sequences::Slots slots;
+    Sequences::read(i, tape, row, &slots, x...);
+    typename Program::template Sweep<T> sweep(at, fixed, row);
+    at = sweep.results();
+    std::array<T, 1> ct = {T(1)};
+    sweep.reverse(ct, totals, of_x);
+    Sequences::pass(slots, of_x, to);
+  }
+  Program::reverse_fixed(fixed, totals);
+  to[slots_of(tape, state)[0]] += T(1);
+  const auto of_params = slots_of(tape, params);
+  for (std::size_t i = 0; i < of_params.size(); ++i) to[of_params[i]] += totals[1 + i];
+  auto call = std::make_unique<SumCall<T>>();
+  for (std::size_t s = 1; s < sums.values().size(); ++s) {
+    if (to[s] != T(0)) call->terms.push_back({static_cast<std::uint32_t>(s), to[s]});
+  }
+  std::array<std::uint32_t, 1> result;
+  auto out = results_of(tape, plain_argument<Active<T>>(state), at, result);
+  call->result = result[0];
+  tape.append_note(std::move(call));
+  return out;
 }
 
 // A loop on active numbers of T, a plain one.
@@ -185,29 +276,24 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   using S = Active<T>;
   using Program = ScanProgram<Body, plain_argument_t<S, State>, plain_argument_t<S, Params>,
                               plain_argument_t<S, std::remove_cvref_t<decltype(x[0])>>...>;
-  using Sequences = ScanSequences<T, Program::kX>;
+  if constexpr (Program::kIsSum) {
+    // The sums take as much room as the tape has numbers.
+    if (tape.size() / 16 <= steps) return summed_scan<Program>(tape, steps, state, params, x...);
+  }
+  using Sequences = ScanSequences<T, X...>;
   using Call = ScanCall<T, Program, Sequences>;
   auto call = std::make_unique<Call>(steps, Sequences(steps, tape, x...));
-  call->state_slots = slots_in(tape, state);
-  call->param_slots = slots_in(tape, params);
-  const auto plain = plain_argument<S>(state);
-  call->fixed = Program::fixed_values(to_row<T>(plain_argument<S>(params)));
+  call->state_slots = slots_of(tape, state);
+  call->param_slots = slots_of(tape, params);
+  call->fixed = Program::fixed_values(row_of<T>(params));
   const Sequences& rows = call->sequences();
-  auto* states = call->states.get();
-  states[0] = to_row<T>(plain);
+  auto* states = call->states.data();
+  states[0] = row_of<T>(state);
   for (std::size_t i = 0; i < steps; ++i) {
     const typename Program::template Sweep<T> sweep(states[i], call->fixed, rows.row(i));
     states[i + 1] = sweep.results();
   }
-  std::size_t next = 0;
-  const auto& last = states[steps];
-  auto input = [&](const T&) {
-    const S made = S::input(last[next], tape);
-    call->results[next++] = made.slot_on(tape);
-    return made;
-  };
-  using Plain = plain_argument_t<S, State>;
-  auto out = map_scalars<replace_scalar_t<Plain, T, S>>(plain, input);
+  auto out = results_of(tape, plain_argument<S>(state), states[steps], call->results);
   tape.append_note(std::move(call));
   return out;
 }
@@ -221,10 +307,12 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
 // The body captures nothing and is generic. To have its derivative compiled it is run on symbols:
 // it takes no decision by values but with select(condition, a, b), and its loops have constant
 // bounds.
+// Functions that the body calls must be constexpr, since it is run while the program is compiled.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
 // cost: a derivative keeps the states, and the elements of sequences, and goes back with one run of
-// the body and of its derivative for each step.
+// the body and of its derivative for each step. What depends on parameters alone is computed once.
+// A loop that adds up one number, as a sum over data does, keeps nothing of its steps.
 template <class State, class Params, class Body, class... X>
 auto scan(std::size_t steps, const State& state, const Params& params, const Body& body,
           const X&... x) {

@@ -313,6 +313,25 @@ struct ScanProgram {
   template <std::size_t i>
   static constexpr ScanNode kNode = noted.notes.nodes[i];
 
+  // Whether the state is one number, to which each step adds what does not depend on it.
+  static constexpr bool adds_up(std::size_t node) {
+    std::array<bool, ScanNotes::kMost> depends{};
+    depends[0] = true;  // the state
+    for (std::size_t i = kInputs; i < kCount; ++i) {
+      const ScanNode& at = noted.notes.nodes[i];
+      const int operands = operands_of(at.op);
+      depends[i] = (operands > 0 && depends[at.a]) || (operands > 1 && depends[at.b]) ||
+                   (at.op == ScanOp::select && depends[at.c]);
+    }
+    while (node != 0) {
+      const ScanNode& at = noted.notes.nodes[node];
+      if (at.op != ScanOp::add || depends[at.a] == depends[at.b]) return false;
+      node = depends[at.a] ? at.a : at.b;
+    }
+    return true;
+  }
+  static constexpr bool kIsSum = kState == 1 && adds_up(noted.results[0]);
+
   // Values, or cotangents, by node.
   template <class T>
   using Nodes = std::array<T, kCount>;
@@ -346,7 +365,9 @@ struct ScanProgram {
       for (std::size_t i = 0; i < kX; ++i) values_[kState + kParams + i] = x[i];
       [&]<std::size_t... I>(std::index_sequence<I...>) { (take<I + kState>(fixed), ...); }
       (std::make_index_sequence<kCount - kState>());
-      [&]<std::size_t... I>(std::index_sequence<I...>) { (compute<I + kInputs, false>(values_), ...); }
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (compute<I + kInputs, false>(values_), ...);
+      }
       (kCalls);
     }
     [[gnu::always_inline]] std::array<T, kState> results() const {
@@ -423,8 +444,7 @@ struct ScanProgram {
   template <std::size_t i, bool of_fixed, class Values, class At, class T>
   [[gnu::always_inline]] static void go_back(const Values& values, At& at, Nodes<T>& totals) {
     constexpr ScanNode node = kNode<i>;
-    if constexpr (noted.is_fixed[i] == of_fixed && noted.arrives[i] &&
-                  passes_derivative(node.op)) {
+    if constexpr (noted.is_fixed[i] == of_fixed && noted.arrives[i] && passes_derivative(node.op)) {
       constexpr bool first_a = noted.first_a[i], first_b = noted.first_b[i];
       const T ct = at[i];
       const T &a = values[node.a], &b = values[node.b];
@@ -439,7 +459,7 @@ struct ScanProgram {
         arrive<node.b, first_b>(at, totals, yes ? T(0) : ct);
       } else {
         constexpr bool finite = node.op == ScanOp::multiply;
-        const T &y = values[i];
+        const T& y = values[i];
         arrive<node.a, first_a>(at, totals, times<finite>(ct, scan_slope<node.op, 0>(a, b, y)));
         if constexpr (operands_of(node.op) == 2) {
           arrive<node.b, first_b>(at, totals, times<finite>(ct, scan_slope<node.op, 1>(a, b, y)));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/base/in_place.h"
+#include "etude/diff/replace_scalars.h"
 #include "etude/runtime/tangent.h"
 #include "etude/runtime/tape_options.h"
 #include "etude/runtime/variable.h"

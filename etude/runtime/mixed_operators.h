@@ -6,8 +6,8 @@
 //   auto grads = gradient([&](const auto& m) { return sum(m.weight * m.gain); }, layer);
 //   grads[&Layer<double>::gain]
 //
-// The function is generic over its numbers, as in diff/scalar_operators.h, or takes structs of Real.
-// Numbers go into tensor functions as they are, and come back by x.item<Real>(). Part of
+// The function is generic over its numbers, as in diff/scalar_operators.h, or takes structs of
+// Real. Numbers go into tensor functions as they are, and come back by x.item<Real>(). Part of
 // gradient.h.
 #pragma once
 
@@ -35,15 +35,17 @@ concept MixedArguments = (HasScalar<X> || ...) &&
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
-  static_assert(std::floating_point<From> || IsActive<From>::value,
-                "etude: functions of tensors and numbers are differentiated once; use tensors alone "
-                "for higher derivatives");
+  static_assert(
+      std::floating_point<From> || IsActive<From>::value,
+      "etude: functions of tensors and numbers are differentiated once; use tensors alone "
+      "for higher derivatives");
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
-  static_assert(is_generic || is_real,
-                "etude: calls on host numbers are not recorded; make the function and the struct "
-                "generic over its numbers, use etude::Real, pass Tensor(x), or no_derivative(x) and "
-                "NoDerivative<> for what has no derivative");
+  static_assert(
+      is_generic || is_real,
+      "etude: calls on host numbers are not recorded; make the function and the struct "
+      "generic over its numbers, use etude::Real, pass Tensor(x), or no_derivative(x) and "
+      "NoDerivative<> for what has no derivative");
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
@@ -74,8 +76,8 @@ struct MixedRun {
   using T = typename Types::Number;
   using Lifted = decltype(lift_arguments<From, To>(std::declval<MakeInputs<To, T>&>(),
                                                    std::declval<const X&>()...));
-  using Result = std::remove_cvref_t<decltype(std::apply(std::declval<const F&>(),
-                                                         std::declval<Lifted&>()))>;
+  using Result =
+      std::remove_cvref_t<decltype(std::apply(std::declval<const F&>(), std::declval<Lifted&>()))>;
 
   MixedRun(bool is_persistent, const F& f, const X&... x)
       : tape({.persistent = is_persistent, .watch_variables = false}) {
@@ -130,7 +132,7 @@ struct MixedRun {
       auto t = build_tangent(a, take);
       const bool arrived = tensors.take_arrived();
       if constexpr (Differentiable<A> && !HasScalar<A>) {
-        if (!arrived) tell_independent<F, A>(argument);
+        if (!arrived) tell_independent(type_name<F>(), argument, type_name<A>());
       }
       ++argument;
       return t;
@@ -182,8 +184,8 @@ template <class F, class... X>
 class PullbackOfMixed {
  public:
   using Run = internal::MixedRun<F, X...>;
-  using Result = internal::replace_scalar_t<typename Run::Result, typename Run::To,
-                                            typename Run::From>;
+  using Result =
+      internal::replace_scalar_t<typename Run::Result, typename Run::To, typename Run::From>;
   PullbackOfMixed(std::shared_ptr<Run> run, Result value, const X&... x)
       : run_(std::move(run)), value_(std::move(value)), x_(x...) {}
 
@@ -211,8 +213,8 @@ class PullbackOfMixed {
     cotangents.values()[0] = T(0);
     return std::apply(
         [&](const X&... x) {
-          return internal::pick_tangents<X...>(run_->tangents(
-              internal::LeafList(value_), seeds.items(), cotangents.values(), x...));
+          return internal::pick_tangents<X...>(
+              run_->tangents(internal::LeafList(value_), seeds.items(), cotangents.values(), x...));
         },
         x_);
   }

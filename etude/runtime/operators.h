@@ -101,9 +101,8 @@ auto pulled_run(const F& f, const X&... x) {
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
   FreshLeaves watch(run->tape);
   each_leaf(run->fresh, watch);
-  run->value.emplace(
-      std::apply([&](const auto&... a) -> Result { return std::invoke(f, pass(a)...); },
-                 run->fresh));
+  run->value.emplace(std::apply(
+      [&](const auto&... a) -> Result { return std::invoke(f, pass(a)...); }, run->fresh));
   GradientTapeAccess::freeze(run->tape);
   return run;
 }

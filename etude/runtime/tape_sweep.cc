@@ -306,11 +306,12 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
       return o.type != nullptr && is_differentiable(o.type->dtype());
     });
     if (ends || !smooth) {
-      ended = fmt::format(
-          "last dependent value: {}({}) at {}:{}: {}",
-          r.op != nullptr ? r.op->name() : "custom_gradient",
-          outputs[0].type != nullptr ? name(outputs[0].type->dtype()) : "", r.where.file,
-          r.where.line, ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
+      ended =
+          fmt::format("last dependent value: {}({}) at {}:{}: {}",
+                      r.op != nullptr ? r.op->name() : "custom_gradient",
+                      outputs[0].type != nullptr ? name(outputs[0].type->dtype()) : "",
+                      r.where.file, r.where.line,
+                      ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
       continue;
     }
     for (const Entry& o : outputs) reaches[o.slot] = true;

@@ -60,7 +60,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         source, binary = pathlib.Path(folder) / "page.cc", pathlib.Path(folder) / "page"
         source.write_text(text)
-        built = subprocess.run([*compiler, source, "-o", binary], capture_output=True, text=True)
+        built = subprocess.run([compiler[0], source, *compiler[1:], "-o", binary], capture_output=True, text=True)
         if built.returncode:
             return built.stderr
         run = subprocess.run([binary], capture_output=True, text=True)

@@ -85,8 +85,8 @@ TEST(Mixed, ManyCrossings) {
   EXPECT_DOUBLE_EQ(value, plain(0.3, 0.7));
   const double h = 1e-6;
   EXPECT_NEAR(std::get<1>(grads), (plain(0.3, 0.7 + h) - plain(0.3, 0.7 - h)) / (2 * h), 1e-6);
-  EXPECT_NEAR(numbers(std::get<0>(grads))[0],
-              (plain(0.3 + h, 0.7) - plain(0.3 - h, 0.7)) / (2 * h), 1e-6);
+  EXPECT_NEAR(numbers(std::get<0>(grads))[0], (plain(0.3 + h, 0.7) - plain(0.3 - h, 0.7)) / (2 * h),
+              1e-6);
 }
 
 // Numbers alone are differentiated, and tensors are used on the way.
@@ -226,8 +226,10 @@ TEST(Mixed, ErrorsNameTheWayOut) {
     return sum(w).template item<decltype(x)>() * x;
   };
   expect_error(
-      [&] { gradient([&](const Tensor& w) { return sum(w) * std::get<1>(gradient(inner, w, 2.0)); },
-                     kWeight); },
+      [&] {
+        gradient([&](const Tensor& w) { return sum(w) * std::get<1>(gradient(inner, w, 2.0)); },
+                 kWeight);
+      },
       ErrorCode::kUnimplemented,
       {"numbers of a tensor: numbers that are read from a tensor are followed by one derivative, "
        "and this tensor belongs to another one as well. Stay with tensors where derivatives nest",
@@ -243,9 +245,10 @@ TEST(Mixed, ErrorsNameTheWayOut) {
                {"the tensor belongs to one derivative and the numbers around it to another. Give "
                 "both to one operator, as in gradient(f, tensor, number)"});
   const auto forward = [](auto x) { return sum(kWeight * x).template item<decltype(x)>(); };
-  expect_error([&] { jvp(forward, 1.0, 1.0); }, ErrorCode::kUnimplemented,
-               {"forward mode over numbers alone does not follow tensors that are made of them. Use "
-                "pullback(f, x...)"});
+  expect_error(
+      [&] { jvp(forward, 1.0, 1.0); }, ErrorCode::kUnimplemented,
+      {"forward mode over numbers alone does not follow tensors that are made of them. Use "
+       "pullback(f, x...)"});
   expect_error([&] { gradient([](const Tensor& w, auto x) { return w * x; }, kWeight, 2.0); },
                ErrorCode::kInvalidArgument,
                {"gradient: gradient needs a scalar result, this one has shape [3]"});

@@ -259,7 +259,8 @@ TEST(Tape, ChainsEndAtPredicatesAndCasts) {  // spec: TP-15, TP-16
   EXPECT_FALSE(tape.gradient(mask, x).has_value());
   EXPECT_FALSE(tape.gradient(host, x).has_value());
   EXPECT_FALSE(tape.gradient(whole, x).has_value());
-  EXPECT_NE(tape.explain(whole, x).find("last dependent value: astype(int32) at "), std::string::npos)
+  EXPECT_NE(tape.explain(whole, x).find("last dependent value: astype(int32) at "),
+            std::string::npos)
       << tape.explain(whole, x);
   EXPECT_NE(tape.explain(whole, x).find("tape_test.cc"), std::string::npos);
 }

@@ -25,7 +25,8 @@ TYPED_TEST_P(Arrays, ElementsReadAndWritten) {
     return r;
   };
   EXPECT_EQ(TestFixture::gradient(product, Doubles{3, 4, 5}), (Doubles{20, 15, 12}));
-  EXPECT_EQ(TestFixture::gradient([](const auto& v) { return v[0] + v[1] + v[2]; }, Doubles{1, 2, 3, 4, 5, 6}),
+  EXPECT_EQ(TestFixture::gradient([](const auto& v) { return v[0] + v[1] + v[2]; },
+                                  Doubles{1, 2, 3, 4, 5, 6}),
             (Doubles{1, 1, 1, 0, 0, 0}));
   const auto both = [](auto x, auto y) { return std::vector{x * y, x * y}; };
   EXPECT_EQ(TestFixture::pulled(both, Doubles{1, 1}, 3.0, 4.0), Pair(8, 6));

@@ -317,6 +317,9 @@ TYPED_TEST_P(ControlFlow, RunTimeTypesAndCallsThatMayThrow) {
   TestFixture::expect_derivative(f, 4, 4, 1);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(ControlFlow, Branches, TuplesAndStructsReassigned, Recursion, Loops, LoopsThatAreLeft, LeavingTwoLoops, VariantsAndExceptions, ValuesFieldsAndCaptures, LongLoopsAndLoopsThatDoNotRun, RunTimeTypesAndCallsThatMayThrow);
+REGISTER_TYPED_TEST_SUITE_P(ControlFlow, Branches, TuplesAndStructsReassigned, Recursion, Loops,
+                            LoopsThatAreLeft, LeavingTwoLoops, VariantsAndExceptions,
+                            ValuesFieldsAndCaptures, LongLoopsAndLoopsThatDoNotRun,
+                            RunTimeTypesAndCallsThatMayThrow);
 
 }  // namespace etude::testing
