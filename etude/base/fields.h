@@ -65,8 +65,11 @@ struct SlotType;
 
 // Reaches what ETUDE_FIELDS declares, also in a private section.
 struct FieldAccess {
+  // By a function: clang checks access to what an alias names where the alias is used.
   template <class T>
-  using Slots = typename T::template EtudeSlots<T>;
+  static constexpr auto slots() {
+    return std::type_identity<typename T::template EtudeSlots<T>>();
+  }
   template <class T>
   static constexpr bool is_listed() {
     if constexpr (requires { typename T::EtudeFieldsClass; }) {

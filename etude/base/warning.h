@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "etude/base/call_site.h"
 #include "etude/base/error.h"
 #include "etude/version.h"
 
@@ -20,7 +19,8 @@ namespace ETUDE_API etude {
 
 using WarningHandler = std::function<void(std::string_view)>;
 
-// What a diagnostic does: nothing, a warning once per call site, or an error there.
+// What a diagnostic does: nothing, a warning once for each place (a call site; for numbers, a
+// function), or an error there.
 enum class Severity { kIgnore, kWarn, kError };
 
 // How the findings of differential operators are told.

@@ -87,7 +87,8 @@ class Tensor {
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
   // A number of the derivative that is being taken, or a row of them: float32, as literals are.
   template <internal::RecordedNumber S>
-  Tensor(const S& value, CallSite where = CallSite::here());  // NOLINT: numbers are tensors
+  Tensor(const S& value,  // NOLINT(google-explicit-constructor): numbers are tensors
+         CallSite where = CallSite::here());
   template <internal::RecordedNumber S>
   Tensor(std::initializer_list<S> row, CallSite where = CallSite::here());
 

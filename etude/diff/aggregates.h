@@ -76,7 +76,7 @@ struct SlotsBase {
 };
 template <class T>
 struct SlotsBase<T, true> {
-  using type = FieldAccess::Slots<T>;
+  using type = typename decltype(FieldAccess::slots<T>())::type;
 };
 
 template <class T>

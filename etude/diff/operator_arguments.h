@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/error.h"
 #include "etude/diff/protocol.h"
 #include "etude/version.h"
 
@@ -33,6 +34,17 @@ template <class T>
 struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
+
+// fn(), whose errors name the operator.
+template <class Fn>
+void named(const char* op, Fn&& fn) {
+  try {
+    fn();
+  } catch (Error& error) {
+    error.name_op(op);
+    throw;
+  }
+}
 
 // fn(x), or fn of the members of a tuple.
 template <class X, class Fn>

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of derivatives of numbers by both modes.
+// What the tests of derivatives of numbers share.
 #pragma once
 
-#include <tuple>
-#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "etude/diff/scalar_operators.h"
+#include "etude/diff.h"
 
 namespace etude {
 
-using Pair = std::tuple<double, double>;
+using Vector = std::vector<double>;
+using Reals = std::vector<Real>;
 
-// A value and a gradient, by both modes.
-template <class F>
-void expect_derivative(const F& f, double x, double value, double slope) {
-  const auto [reverse_value, pull] = value_with_pullback(f, x);
-  EXPECT_EQ(reverse_value, value) << "at " << x;
-  EXPECT_EQ(pull(1), slope) << "at " << x;
-  EXPECT_EQ(value_with_gradient(f, x), std::pair(value, slope)) << "at " << x;
-  EXPECT_EQ(value_with_derivative(f, x), std::pair(value, slope)) << "at " << x;
-}
-template <class F>
-void expect_gradient(const F& f, double x, double y, Pair want) {
-  EXPECT_EQ(gradient(f, x, y), want) << "at " << x << ", " << y;
-  EXPECT_EQ(pullback(f, x, y)(1), want) << "at " << x << ", " << y;
-}
+// The product of a vector's numbers; five of them go in reverse mode.
+inline constexpr auto product = [](const auto& x) {
+  auto y = x[0];
+  for (std::size_t i = 1; i < x.size(); ++i) y *= x[i];
+  return y;
+};
+inline const Vector five = {1, 2, 3, 4, 5}, slopes_at_five = {120, 60, 40, 30, 24};
+inline void expect_working() { EXPECT_EQ(gradient(product, five), slopes_at_five); }
+
+inline constexpr auto squares = [](auto x) {
+  for (auto& v : x) v *= v;
+  return x;
+};
 
 }  // namespace etude

@@ -3,7 +3,6 @@
 // was seen, what was needed and what to do, and after an error or an exception, wherever it comes
 // from, no derivative goes on. What outlives a derivative: scalar_lifetimes_test.cc.
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -11,48 +10,19 @@
 #include <string_view>
 #include <vector>
 
-#include <gtest/gtest.h>
-
-#include "etude/diff.h"
+#include "etude/diff/scalar_expect.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 namespace {
 
-using Vector = std::vector<double>;
 using Map = std::map<std::string, double>;
+using testing::expect_error;
 
-// An Error with this code whose text has all of these parts.
 template <class F>
-void expect_error(ErrorCode code, std::initializer_list<std::string_view> parts, const F& f) {
-  try {
-    f();
-    ADD_FAILURE() << "no error, in place of: " << *parts.begin();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const std::string_view part : parts) {
-      EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos)
-          << "'" << part << "' is not in: " << error.what();
-    }
-  }
+void expect_invalid(const std::vector<std::string_view>& parts, const F& f) {
+  expect_error(f, ErrorCode::kInvalidArgument, parts);
 }
-template <class F>
-void expect_invalid(std::initializer_list<std::string_view> parts, const F& f) {
-  expect_error(ErrorCode::kInvalidArgument, parts, f);
-}
-
-// The product of a vector's numbers; five of them go in reverse mode.
-const auto product = [](const auto& x) {
-  auto y = x[0];
-  for (std::size_t i = 1; i < x.size(); ++i) y *= x[i];
-  return y;
-};
-const Vector five = {1, 2, 3, 4, 5}, slopes_at_five = {120, 60, 40, 30, 24};
-void expect_working() { EXPECT_EQ(gradient(product, five), slopes_at_five); }
-
-const auto squares = [](auto x) {
-  for (auto& v : x) v *= v;
-  return x;
-};
 
 // spec: D23, D24
 TEST(ScalarFaults, TangentsThatDoNotFit) {
@@ -67,8 +37,17 @@ TEST(ScalarFaults, TangentsThatDoNotFit) {
     vjp(squares, Vector{1, 2}, Vector{1, 2, 3});
   });
 
-  const std::initializer_list<std::string_view> lengths = {
-      "a tangent of length 1", "a value of length 2", "Make both equally long"};
+  // As many numbers, in other places.
+  const auto rows = [](const auto& x) {
+    using T = std::decay_t<decltype(x[0])>;
+    return std::vector<std::vector<T>>{{x[0]}, {x[1], x[2]}};
+  };
+  expect_invalid({"pullback: a tangent of length 2 does not fit a value of length 1"}, [&] {
+    pullback(rows, Vector{1, 2, 3})({{1, 2}, {3}});
+  });
+  EXPECT_EQ(pullback(rows, Vector{1, 2, 3})({{1}, {2, 3}}), (Vector{1, 2, 3}));
+  const std::vector<std::string_view> lengths = {"jvp: a tangent of length 1",
+                                                 "a value of length 2", "Make both equally long"};
   expect_invalid(lengths, [&] { jvp(squares, Vector{1, 2}, {1}); });
   expect_invalid(lengths, [&] { hvp(product, Vector{1, 2}, {1}); });
   expect_invalid(lengths, [&] { differential(squares, Vector{1, 2})({1}); });
@@ -140,9 +119,8 @@ TEST(ScalarFaults, FunctionsThatCannotBeCalled) {
   for (const auto& call : {std::function<void()>([&] { empty(1.0); }),
                            std::function<void()>([&] { gradient(calls, 1.0); }),
                            std::function<void()>([&] { empty.vjp(1.0); })}) {
-    expect_error(ErrorCode::kFailedPrecondition,
-                 {"an empty DifferentiableFunction was called", "Assign a function to it first"},
-                 call);
+    expect_error(call, ErrorCode::kFailedPrecondition,
+                 {"an empty DifferentiableFunction was called", "Assign a function to it first"});
   }
   expect_invalid({"vmap: ", "batches of 2 and of 1", "equally many"}, [] {
     vmap([](double a, double b) { return a * b; })(Vector{1, 2}, Vector{1});

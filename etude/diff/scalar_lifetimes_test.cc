@@ -13,10 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "etude/diff.h"
+#include "etude/diff/scalar_expect.h"
 
 namespace {
 
@@ -40,23 +39,6 @@ std::atomic<long> live_bytes = 0;
 
 namespace etude {
 namespace {
-
-using Vector = std::vector<double>;
-using Reals = std::vector<Real>;
-
-// The product of a vector's numbers; five of them go in reverse mode.
-const auto product = [](const auto& x) {
-  auto y = x[0];
-  for (std::size_t i = 1; i < x.size(); ++i) y *= x[i];
-  return y;
-};
-const Vector five = {1, 2, 3, 4, 5}, slopes_at_five = {120, 60, 40, 30, 24};
-void expect_working() { EXPECT_EQ(gradient(product, five), slopes_at_five); }
-
-const auto squares = [](auto x) {
-  for (auto& v : x) v *= v;
-  return x;
-};
 
 // spec: D23
 TEST(ScalarLifetimes, PullbacksThatOutliveAllElse) {

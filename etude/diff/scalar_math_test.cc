@@ -2,10 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "etude/diff/scalar_expect.h"
+#include "tests/rows/modes.h"
 
 namespace etude {
 namespace {
+
+using testing::Pair;
 
 // spec: D36
 TEST(ScalarMath, SlopesEqualDifferences) {

@@ -102,16 +102,16 @@ class PullbackOfScalars {
   using Run = internal::PulledScalars<T, R, X...>;
   explicit PullbackOfScalars(std::shared_ptr<const Run> run) : run_(std::move(run)) {}
 
-  // throws: kInvalidArgument for a cotangent with another number of numbers than the result.
+  // throws: kInvalidArgument for a cotangent that does not fit the result.
   auto operator()(const tangent_t<R>& cotangent) const {
     internal::Cotangents<T> cotangents(run_->tape.size());
     std::size_t count = 0;
-    auto seed = [&](const auto& ct) {
-      if (count < run_->slots.size()) cotangents.values()[run_->slots[count]] += T(ct);
-      ++count;
-    };
-    internal::each_leaf(cotangent, seed);
+    const auto number = [&](const auto&) { ++count; };
+    internal::each_leaf(cotangent, number);
     if (count != run_->slots.size()) internal::throw_cotangent_size(count, run_->slots.size());
+    const std::uint32_t* slot = run_->slots.data();
+    const auto seed = [&](const auto&, const auto& ct) { cotangents.values()[*slot++] += T(ct); };
+    internal::named("pullback", [&] { internal::zip_leaves(run_->value, cotangent, seed); });
     cotangents.values()[0] = T(0);
     run_->tape.reverse(cotangents.values());
     return std::apply(
@@ -146,8 +146,8 @@ auto value_with_pullback(const F& f, const X&... x) {
   auto collect = [&](const auto& leaf) { slots.push_back(leaf.slot_on(tape)); };
   internal::each_leaf(result, collect);
   using Run = internal::PulledScalars<T, R, X...>;
-  auto run =
-      std::make_shared<const Run>(Run{std::move(tape), std::move(slots), std::tuple<X...>{x...}});
+  auto run = std::make_shared<const Run>(
+      Run{std::move(tape), std::move(slots), value, std::tuple<X...>{x...}});
   return std::pair{std::move(value), PullbackOfScalars<T, R, X...>(std::move(run))};
 }
 template <class F, class... X>
@@ -165,7 +165,7 @@ auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
   internal::require_generic<To, F, X>();
   std::vector<T> directions;
   auto whole = zero_tangent(x);  // a tangent may lack entries
-  etude::move(whole, by);
+  internal::named("jvp", [&] { etude::move(whole, by); });
   auto collect = [&](const auto& t) { directions.push_back(T(t)); };
   internal::each_leaf(whole, collect);
   internal::MakeDuals<To> duals{directions};

@@ -131,6 +131,7 @@ template <class T, class R, class... X>
 struct PulledScalars {
   ScalarTape<T> tape;
   std::vector<std::uint32_t> slots;  // of the numbers of the result
+  R value;                           // for the shapes of its cotangents
   std::tuple<X...> arguments;        // for the shapes of their tangents
 };
 

@@ -194,6 +194,7 @@ class Tape final {
   // one.
   bool run_simple(const Record& record, Tensor& ct, Values& back) const;
   static void locate(const Record& record, Error& error);
+  std::string describe_end(const Record& record, std::string_view why) const;
   Values run_rule(const Record& record, std::span<const Tensor> cotangents) const;
 
   // What grows. A tape hands it, emptied, to the next one on its thread.

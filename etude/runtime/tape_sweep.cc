@@ -253,6 +253,14 @@ std::string Tape::find_nonlinear() const {
   return {};
 }
 
+std::string Tape::describe_end(const Record& record, std::string_view why) const {
+  const Type* type = outputs_of(record)[0].type;
+  return fmt::format("last dependent value: {}({}) at {}:{}: {}",
+                     record.op != nullptr ? record.op->name() : "custom_gradient",
+                     type != nullptr ? name(type->dtype()) : "", record.where.file,
+                     record.where.line, why);
+}
+
 std::string Tape::explain(const Tensor& target, const Tensor& source) const {
   if (!source.has_value()) return "the source is absent: it was never given a value";
   return explain_id(target, source.dtype(), TensorAccess::id_or_zero(source));
@@ -306,12 +314,8 @@ std::string Tape::explain_id(const Tensor& target, DType source_dtype, uint64_t 
       return o.type != nullptr && is_differentiable(o.type->dtype());
     });
     if (ends || !smooth) {
-      ended =
-          fmt::format("last dependent value: {}({}) at {}:{}: {}",
-                      r.op != nullptr ? r.op->name() : "custom_gradient",
-                      outputs[0].type != nullptr ? name(outputs[0].type->dtype()) : "",
-                      r.where.file, r.where.line,
-                      ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
+      ended = describe_end(
+          r, ends ? r.op->def().no_derivative : "its result has an integer or bool dtype");
       continue;
     }
     for (const Entry& o : outputs) reaches[o.slot] = true;

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of errors and of their texts.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/base/error.h"
+
+namespace etude::testing {
+
+// Fails unless f throws this code and a message with all fragments.
+template <class F>
+void expect_error(F&& f, ErrorCode code, const std::vector<std::string_view>& fragments) {
+  try {
+    f();
+    ADD_FAILURE() << "no error was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(to_string(error.code()), to_string(code)) << error.what();
+    for (const std::string_view fragment : fragments) {
+      EXPECT_NE(std::string_view(error.what()).find(fragment), std::string_view::npos)
+          << "'" << fragment << "' is not in: " << error.what();
+    }
+  }
+}
+
+}  // namespace etude::testing
