@@ -86,11 +86,11 @@ class Tensor {
   template <class T>
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
   // A number of the derivative that is being taken, or a row of them: float32, as literals are.
+  // Explicit, so that functions of tensors are told from functions of numbers.
   template <internal::RecordedNumber S>
-  Tensor(const S& value,  // NOLINT(google-explicit-constructor): numbers are tensors
-         CallSite where = CallSite::here());
+  explicit Tensor(const S& value, CallSite where = CallSite::here());
   template <internal::RecordedNumber S>
-  Tensor(std::initializer_list<S> row, CallSite where = CallSite::here());
+  explicit Tensor(std::initializer_list<S> row, CallSite where = CallSite::here());
 
   Tensor(const Tensor& other) noexcept : rep_(other.rep_) {
     if (rep_ != nullptr) rep_->count.fetch_add(1, std::memory_order_relaxed);
