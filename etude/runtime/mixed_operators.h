@@ -43,9 +43,9 @@ struct MixedTypes {
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
   static_assert(
       is_generic || is_real,
-      "etude: calls on host numbers are not recorded; make the function and the struct "
-      "generic over its numbers, use etude::Real, pass Tensor(x), or no_derivative(x) and "
-      "NoDerivative<> for what has no derivative");
+      "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x) and "
+      "NoDerivative<> for what has no derivative, or make the function and the struct generic over "
+      "their numbers, or use etude::Real");
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
