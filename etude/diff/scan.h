@@ -9,7 +9,6 @@
 //   }
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <iterator>
@@ -153,18 +152,14 @@ class ScanSequences {
       read(i, tape, rows_[i], slots_.data() + (kVary ? i : 0), x...);
     }
   }
-  // The numbers of one step; `slots` is not looked at where nothing can vary.
+  // The numbers of one step, and the slots of those that may vary.
   [[gnu::always_inline]] static void read(std::size_t step, const ScalarTape<T>& tape, Row& row,
                                           Slots* slots, const X&... x) {
     std::size_t column = 0;
     [[maybe_unused]] const auto one = [&]<class Y>(const Y& y) {
       const auto& element = y[step];
       fill_row(element, row.data() + column);
-      if constexpr (kMayVary<Y>) {
-        fill_slots(tape, element, slots->data() + column);
-      } else if constexpr (kVary) {
-        std::fill_n(slots->data() + column, kWidth<Y>, 0);
-      }
+      if constexpr (kMayVary<Y>) fill_slots(tape, element, slots->data() + column);
       column += kWidth<Y>;
     };
     (one(x), ...);
@@ -248,6 +243,10 @@ auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, con
     typename Sequences::Row row, of_x;
     typename Sequences::Slots slots;
     Sequences::read(i, tape, row, &slots, x...);
+    if (tape.size() > sums.values().size()) {  // elements that are computed when they are read
+      sums.values().resize(2 * tape.size());
+      to = sums.values().data();
+    }
     typename Program::template Sweep<T> sweep(at, fixed, row);
     at = sweep.results();
     std::array<T, 1> ct = {T(1)};

@@ -115,6 +115,36 @@ struct Body {
   T position, velocity;
 };
 
+// Elements that are computed when they are read, in loops that add up and in others.
+template <class T>
+struct Computed {
+  const std::vector<T>& v;
+  std::size_t size() const { return 200; }
+  T operator[](std::size_t i) const { return v[i % 5] * v[(i + 1) % 5] + 0.5; }
+};
+TEST(Scan, ComputedElements) {
+  const auto looped = [](const auto& v, auto body) {
+    using T = std::decay_t<decltype(v[0])>;
+    T s = v[0];
+    const Computed<T> x{v};
+    for (std::size_t i = 0; i < x.size(); ++i) s = body(s, v[1], T(x[i]));
+    return s;
+  };
+  const auto scanned = [](const auto& v, auto body) {
+    using T = std::decay_t<decltype(v[0])>;
+    return scan(200, v[0], v[1], body, Computed<T>{v});
+  };
+  const auto agree = [&](auto body) {
+    const Doubles at = {0.3, -0.4, 0.5, 0.6, -0.7};
+    const auto want = gradient([&](const auto& v) { return looped(v, body); }, at);
+    const auto got = gradient([&](const auto& v) { return scanned(v, body); }, at);
+    for (std::size_t i = 0; i < at.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-11) << i;
+  };
+  agree([](auto s, auto p, auto x) { return x * x * p + s; });
+  agree([](auto s, auto p, auto x) { return s * 0.9 + x * p; });
+  agree([](auto s, auto, auto) { return s + 1.0; });
+}
+
 // spec: D56, D23
 TEST(Scan, StructsAsStates) {
   const auto swing = [](auto x, auto stiffness) {
