@@ -152,6 +152,10 @@ class ScalarTape {
       kept->push_back(std::move(chunks_.back()));
       chunks_.pop_back();
     }
+    ChunkList* list = kept_by_thread<ChunkList>();
+    if (list == nullptr || list->chunks.capacity() >= chunks_.capacity()) return;
+    chunks_.clear();
+    list->chunks = std::move(chunks_);
   }
 
   // The key of the numbers of this tape: its number above kSlotBits.
@@ -330,7 +334,11 @@ class ScalarTape {
     std::unique_ptr<const ScalarNote<T>> note;
   };
 
+  // Chunks that a thread keeps, and an empty list for those of its next tape.
   static std::vector<Chunk>* spare() { return kept_by_thread<std::vector<Chunk>>(); }
+  struct ChunkList {
+    std::vector<Chunk> chunks;
+  };
   // Of all tapes of the process, in turn; 0 is none.
   static std::uint64_t next_key() {
     static constinit std::atomic<std::uint64_t> last = 0;
@@ -365,6 +373,9 @@ class ScalarTape {
   }
   [[gnu::noinline]] void grow() {
     if (size_ >= kMostSlots) throw_full();
+    if (chunks_.capacity() == 0) {
+      if (ChunkList* list = kept_by_thread<ChunkList>()) chunks_.swap(list->chunks);
+    }
     std::vector<Chunk>* kept = spare();
     if (kept == nullptr || kept->empty()) {
       chunks_.push_back(Chunk(new Call[kChunk]));

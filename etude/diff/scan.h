@@ -196,23 +196,6 @@ class ScanSequences {
   KeptArray<Slots> slots_;
 };
 
-// A recorded loop that adds up: its derivative by each number it reads, already summed.
-template <class T>
-class SumCall final : public ScalarNote<T> {
- public:
-  struct Term {
-    std::uint32_t slot;
-    T partial;
-  };
-  void reverse(std::vector<T>& cotangents) const override {
-    const T ct = std::exchange(cotangents[result], T(0));
-    if (ct == T(0)) return;
-    for (const Term& term : terms) cotangents[term.slot] += term.partial * ct;
-  }
-  std::uint32_t result = 0;
-  std::vector<Term> terms;
-};
-
 // The numbers of a result as new ones of the tape; `slots` are theirs.
 template <class Plain, class T, std::size_t n>
 auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& values,
@@ -228,8 +211,8 @@ auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& 
   return map_scalars<replace_scalar_t<Plain, T, S>>(like, input);
 }
 
-// A loop that adds up goes back over each step at once: it keeps no states, and no more of what it
-// reads than a sum for each number.
+// A loop that adds up goes back over each step at once: it keeps no states, and of what it reads
+// its derivative by each number, already summed.
 template <class Program, class T, class State, class Params, class... X>
 auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, const Params& params,
                  const X&... x) {
@@ -257,14 +240,17 @@ auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, con
   to[slots_of(tape, state)[0]] += T(1);
   const auto of_params = slots_of(tape, params);
   for (std::size_t i = 0; i < of_params.size(); ++i) to[of_params[i]] += totals[1 + i];
-  auto call = std::make_unique<SumCall<T>>();
-  for (std::size_t s = 1; s < sums.values().size(); ++s) {
-    if (to[s] != T(0)) call->terms.push_back({static_cast<std::uint32_t>(s), to[s]});
-  }
   std::array<std::uint32_t, 1> result;
   auto out = results_of(tape, plain_argument<Active<T>>(state), at, result);
-  call->result = result[0];
-  tape.append_note(std::move(call));
+  bool is_first = true;
+  for (std::uint32_t slot = 1; slot < sums.values().size(); ++slot) {
+    if (to[slot] == T(0)) continue;
+    if (std::exchange(is_first, false)) {
+      tape.set(result[0], to[slot], slot);
+    } else {
+      tape.add(result[0], to[slot], slot);
+    }
+  }
   return out;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What derivatives of numbers cost, in counts: calls on the tape, slots and allocations for n reads
 // and writes are proportional to n, and going back allocates nothing but its result.
+#include <array>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -152,6 +154,33 @@ TEST(ScalarCosts, GoingBackAllocatesItsResultOnly) {
     if (first == 0) first = allocations - start;
     EXPECT_LE(allocations - start, first + 8) << "lists grow by doubling";
   }
+}
+
+// A gradient by an array of numbers, once its thread has what it keeps: what a small device needs.
+TEST(ScalarCosts, GradientsByArraysAllocateNothing) {
+  using Points = std::array<double, 16>;
+  const Doubles data(500, 0.25);
+  const auto by_tape = [&](const auto& p) {
+    std::decay_t<decltype(p[0])> s = 0;
+    for (const double d : data) s += sin(d * p[3]) * p[7];
+    return s;
+  };
+  const auto by_scan = [&](const auto& p) {
+    using T = std::decay_t<decltype(p[0])>;
+    const auto body = [](auto sum, const auto& q, auto d) { return sum + sin(d * q[0]) * q[1]; };
+    return scan(data.size(), T(0), std::array<T, 2>{p[3], p[7]}, body, data);
+  };
+  const auto count = [](const auto& f) {
+    Points p{};
+    p[3] = 0.5, p[7] = 2;
+    const Points slope = gradient(f, p);
+    EXPECT_NEAR(slope[7], 500 * std::sin(0.125), 1e-10);
+    const std::size_t before = allocations;
+    EXPECT_EQ(gradient(f, p), slope);
+    return allocations - before;
+  };
+  EXPECT_EQ(count(by_tape), 0U);
+  EXPECT_EQ(count(by_scan), 0U);
 }
 
 }  // namespace
