@@ -234,9 +234,10 @@ class ScalarTape {
   void set(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
     put(target, p0, s0, p1, s1);
   }
-  // target += p times s.
+  // target += p times s. A call of two terms reads both as they were, so none of them may be the
+  // target, which the first term changes.
   void add(std::uint32_t target, const T& p, std::uint32_t s) {
-    if (next_[-1].target == (target | kAdds) && next_[-1].operands[1] == 0) {
+    if (next_[-1].target == (target | kAdds) && next_[-1].operands[1] == 0 && s != target) {
       fill_last(p, s);
     } else {
       put(target | kAdds, p, s, T(0), 0);
@@ -271,7 +272,8 @@ class ScalarTape {
       if (size_ > most_) most_ = size_;
       --size_;
     }
-    if (next_[-2].target == (target | kAdds) && (next_[-2].operands[1] | last.operands[1]) == 0) {
+    if (next_[-2].target == (target | kAdds) && (next_[-2].operands[1] | last.operands[1]) == 0 &&
+        last.operands[0] != target) {
       --next_;
       fill_last(last.partials[0], last.operands[0]);
     } else {

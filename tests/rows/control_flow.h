@@ -273,6 +273,16 @@ TYPED_TEST_P(ControlFlow, ValuesFieldsAndCaptures) {
         return s.stiffness;
       },
       3, 27, 27);
+  TestFixture::expect_derivative(  // what is added depends on what it is added to
+      [](auto x) {
+        auto s = x * x;
+        s += x;
+        s += 0.5 * s;
+        s += s;
+        s -= 0.25 * s;
+        return s;
+      },
+      3, 27, 15.75);
   const auto swapped = [](auto a, auto b) {
     std::swap(a, b);
     return std::tuple{a, b};
