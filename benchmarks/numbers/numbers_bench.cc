@@ -13,11 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "benchmarks/denormals.h"
 #include "benchmarks/numbers/rows.h"
-
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 
 namespace etude::bench::numbers {
 namespace {
@@ -69,14 +66,6 @@ Options parse(int argc, char** argv) {
     }
   }
   return options;
-}
-
-// As in all benchmarks here: numbers too small to be normal count as 0, for all contenders.
-void flush_denormals() {
-#ifdef __SSE2__
-  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-  _mm_setcsr(_mm_getcsr() | 0x0040);  // denormals are zeros
-#endif
 }
 
 json json_of(const Outcome& row) {
@@ -220,6 +209,6 @@ int run(const Options& options) {
 }  // namespace etude::bench::numbers
 
 int main(int argc, char** argv) {
-  etude::bench::numbers::flush_denormals();
+  etude::bench::flush_denormals();
   return etude::bench::numbers::run(etude::bench::numbers::parse(argc, argv));
 }

@@ -13,11 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "benchmarks/denormals.h"
 #include "benchmarks/spline/measure.h"
-
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 
 namespace etude::bench::spline {
 namespace {
@@ -54,14 +51,6 @@ Options parse(int argc, char** argv) {
     }
   }
   return options;
-}
-
-// As in all benchmarks here: numbers too small to be normal count as 0, for all ways.
-void flush_denormals() {
-#ifdef __SSE2__
-  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-  _mm_setcsr(_mm_getcsr() | 0x0040);  // denormals are zeros
-#endif
 }
 
 const char* curve_name(Curve curve) {
@@ -227,6 +216,6 @@ int run(const Options& options) {
 }  // namespace etude::bench::spline
 
 int main(int argc, char** argv) {
-  etude::bench::spline::flush_denormals();
+  etude::bench::flush_denormals();
   return etude::bench::spline::run(etude::bench::spline::parse(argc, argv));
 }

@@ -55,13 +55,14 @@ inline void warn(std::string_view message) {
   std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
-// Says it the first time that this key is seen in the process. threads: safe.
+// Whether this key is seen for the first time in the process. threads: safe.
+inline bool see_first(std::string_view key) {
+  const std::lock_guard lock(warning_state().mutex);
+  return warning_state().seen.emplace(key).second;
+}
+// Says it the first time that this key is seen. threads: safe.
 inline void warn_once(std::string_view key, std::string_view message) {
-  {
-    const std::lock_guard lock(warning_state().mutex);
-    if (!warning_state().seen.emplace(key).second) return;
-  }
-  warn(message);
+  if (see_first(key)) warn(message);
 }
 
 // Forgets the keys that were seen. For tests.
@@ -70,11 +71,13 @@ inline void forget_warnings() {
   warning_state().seen.clear();
 }
 
-// Tells a finding as `severity` has it. The key is what it is told once for.
+// Tells a finding as `severity` has it. The key is what it is told once for; make_message() is
+// called where it is told.
 // throws: kInvalidArgument for Severity::kError.
-inline void diagnose(Severity severity, std::string_view key, const std::string& message) {
-  if (severity == Severity::kError) throw Error(ErrorCode::kInvalidArgument, message);
-  if (severity == Severity::kWarn) warn_once(key, message);
+template <class Make>
+void diagnose(Severity severity, std::string_view key, const Make& make_message) {
+  if (severity == Severity::kError) throw Error(ErrorCode::kInvalidArgument, make_message());
+  if (severity == Severity::kWarn && see_first(key)) warn(make_message());
 }
 
 }  // namespace internal

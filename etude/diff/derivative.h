@@ -230,9 +230,9 @@ template <auto F>
 struct RuledFunction {
   template <class... X>
   constexpr decltype(auto) operator()(const X&... x) const {
-    if constexpr (internal::kIsActiveCall<X...> && !std::is_invocable_v<decltype(F), const X&...>) {
-      return internal::ruled_call<F>(x...);
-    } else if constexpr (internal::kIsActiveCall<X...> && internal::HasRule<F>) {
+    constexpr bool is_ruled =
+        internal::HasRule<F> || !std::is_invocable_v<decltype(F), const X&...>;
+    if constexpr (internal::kIsActiveCall<X...> && is_ruled) {
       return internal::ruled_call<F>(x...);
     } else {
       return std::invoke(F, x...);

@@ -50,22 +50,13 @@ class RecordingScope {
 template <class T>
 class Cotangents {
  public:
-  explicit Cotangents(std::size_t size) {
-    if (std::vector<T>* memory = kept()) values_ = std::exchange(*memory, {});
-    values_.assign(size, T(0));
-  }
+  explicit Cotangents(std::size_t size) { values().assign(size, T(0)); }
   Cotangents(const Cotangents&) = delete;
   Cotangents& operator=(const Cotangents&) = delete;
-  ~Cotangents() {
-    std::vector<T>* memory = kept();
-    if (memory != nullptr && values_.capacity() <= kMostKept) *memory = std::move(values_);
-  }
-  std::vector<T>& values() { return values_; }
+  std::vector<T>& values() { return memory_.elements(); }
 
  private:
-  static constexpr std::size_t kMostKept = 1 << 24;  // 128 MiB of double
-  static std::vector<T>* kept() { return kept_by_thread<std::vector<T>>(); }
-  std::vector<T> values_;
+  KeptVector<T> memory_;
 };
 
 [[noreturn]] inline void throw_second_order() {
@@ -139,15 +130,14 @@ struct PulledScalars {
 // that ended the dependence of a number, if it is known.
 [[gnu::noinline]] inline void tell_independent(std::string_view function, std::size_t argument,
                                                std::string_view type, const char* last = nullptr) {
-  const Severity severity = diagnostics().independent_result;
-  if (severity == Severity::kIgnore) return;
   const std::string name = "argument " + std::to_string(argument);
-  std::string text = "gradient of '";
-  text.append(function).append("': the result does not depend on ").append(name).append(" (");
-  text.append(type).append("); its gradient is zero");
-  if (last != nullptr) text.append("; last dependent value: ").append(last);
-  text.append(". Pass it as no_derivative(x) if that is meant");
-  diagnose(severity, name + std::string(function), text);
+  diagnose(diagnostics().independent_result, name + std::string(function), [&] {
+    std::string text = "gradient of '";
+    text.append(function).append("': the result does not depend on ").append(name).append(" (");
+    text.append(type).append("); its gradient is zero");
+    if (last != nullptr) text.append("; last dependent value: ").append(last);
+    return text.append(". Pass it as no_derivative(x) if that is meant");
+  });
 }
 // Tells of each argument that the result does not depend on. `first` is the slot of the first
 // input.

@@ -31,30 +31,43 @@ Kept* kept_by_thread() {
   return &holder.kept;
 }
 
-// An array that its thread keeps for the next one of its type; elements are what was left in them.
+// A vector whose memory its thread keeps for the next one of its type; begins as that was left.
 template <class E>
-class KeptArray {
+class KeptVector {
  public:
-  explicit KeptArray(std::size_t size) {
+  KeptVector() {
     if (std::vector<E>* memory = kept_by_thread<std::vector<E>>()) {
       elements_ = std::exchange(*memory, {});
     }
-    if (elements_.size() < size) elements_.resize(size);
   }
-  KeptArray(KeptArray&&) noexcept = default;
-  KeptArray& operator=(KeptArray&&) = delete;
-  ~KeptArray() {
+  KeptVector(KeptVector&&) noexcept = default;
+  KeptVector& operator=(KeptVector&&) = delete;
+  ~KeptVector() {
     std::vector<E>* memory = kept_by_thread<std::vector<E>>();
     if (memory == nullptr || elements_.capacity() > kMostKept) return;
     if (memory->capacity() < elements_.capacity()) *memory = std::move(elements_);
   }
-  E& operator[](std::size_t i) { return elements_[i]; }
-  const E& operator[](std::size_t i) const { return elements_[i]; }
-  E* data() { return elements_.data(); }
+  std::vector<E>& elements() { return elements_; }
+  const std::vector<E>& elements() const { return elements_; }
 
  private:
   static constexpr std::size_t kMostKept = (std::size_t{1} << 27) / sizeof(E);  // 128 MiB
   std::vector<E> elements_;
+};
+
+// An array in such memory; its elements are what was left there.
+template <class E>
+class KeptArray {
+ public:
+  explicit KeptArray(std::size_t size) {
+    if (memory_.elements().size() < size) memory_.elements().resize(size);
+  }
+  E& operator[](std::size_t i) { return memory_.elements()[i]; }
+  const E& operator[](std::size_t i) const { return memory_.elements()[i]; }
+  E* data() { return memory_.elements().data(); }
+
+ private:
+  KeptVector<E> memory_;
 };
 
 // A call on a tape that its own function goes back over. `cotangents` are those of all slots.
@@ -352,9 +365,10 @@ class ScalarTape {
   }
 
   static void tell_escaped() {
-    diagnose(diagnostics().escaped_value, "escaped number",
-             "a number of a derivative that has ended is used in another one: it is a constant "
-             "there. Return it, pass it as an argument, or store stop_gradient() of it");
+    diagnose(diagnostics().escaped_value, "escaped number", [] {
+      return "a number of a derivative that has ended is used in another one: it is a constant "
+             "there. Return it, pass it as an argument, or store stop_gradient() of it";
+    });
   }
   [[noreturn, gnu::noinline]] static void throw_full() {
     throw Error(ErrorCode::kResourceExhausted,

@@ -37,18 +37,27 @@ void require_scalar_result(const Tensor& value, CallSite where) {
 
 void warn_independent(CallSite where, std::size_t argument, std::string_view type,
                       const GradientTape& tape, const Tensor& value, const LeafList& leaves) {
-  if (diagnostics().independent_result == Severity::kIgnore) return;
-  std::string last;
-  for (const LeafRef& leaf : leaves.items()) {
-    if (leaf.tensor == nullptr || !last.empty()) continue;
-    const std::string why = tape.explain(value, *leaf.tensor);
-    if (why.starts_with("last dependent value")) last = "; " + why;
-  }
+  const auto message = [&] {
+    std::string last;
+    for (const LeafRef& leaf : leaves.items()) {
+      if (leaf.tensor == nullptr || !last.empty()) continue;
+      const std::string why = tape.explain(value, *leaf.tensor);
+      if (why.starts_with("last dependent value")) last = "; " + why;
+    }
+    return fmt::format(
+        "gradient at {}:{}: the result does not depend on argument {} ({}); its "
+        "gradient is zero{}",
+        where.file, where.line, argument, type, last);
+  };
   diagnose(diagnostics().independent_result,
-           fmt::format("independent {} {}:{}", argument, where.file, where.line),
-           fmt::format("gradient at {}:{}: the result does not depend on argument {} ({}); its "
-                       "gradient is zero{}",
-                       where.file, where.line, argument, type, last));
+           fmt::format("independent {} {}:{}", argument, where.file, where.line), message);
+}
+
+void throw_of(std::string_view op, ErrorCode code, const std::string& text, CallSite where) {
+  Error error(code, text);
+  error.name_op(op);
+  error.locate(where);
+  throw error;
 }
 
 }  // namespace etude::internal

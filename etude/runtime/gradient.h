@@ -95,6 +95,9 @@ constexpr void require_arguments() {
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
 }
 
+// throws: an error of the operator `op`, at the user's line.
+[[noreturn]] void throw_of(std::string_view op, ErrorCode code, const std::string& text,
+                           CallSite where);
 // throws: kInvalidArgument unless `value` is one floating or complex number.
 void require_scalar_result(const Tensor& value, CallSite where);
 // Says once per call site that the result does not depend on an argument, and where the chain from

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/numbers.h"
 
+#include "etude/runtime/gradient.h"
 #include "etude/runtime/jvp.h"
 
 namespace etude::internal {
 namespace {
 
-[[noreturn]] void throw_here(std::string_view text, CallSite where) {
-  Error error(ErrorCode::kUnimplemented, std::string(text));
-  error.name_op("numbers of a tensor");
-  error.locate(where);
-  throw error;
+[[noreturn]] void throw_here(const char* text, CallSite where) {
+  throw_of("numbers of a tensor", ErrorCode::kUnimplemented, text, where);
 }
 [[noreturn]] void throw_nested(CallSite where) {
   throw_here(

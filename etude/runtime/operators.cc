@@ -65,13 +65,11 @@ std::vector<Tensor> ForwardRun::tangents(const LeafList& leaves) const {
 void require_linear(GradientTape& tape, CallSite where) {
   const std::string call = GradientTapeAccess::tape(tape).find_nonlinear();
   if (call.empty()) return;
-  Error error(ErrorCode::kInvalidArgument,
-              fmt::format("the function is not linear: {} is not, of values that depend on the "
-                          "argument. Use pullback for a derivative",
-                          call));
-  error.name_op("transpose");
-  error.locate(where);
-  throw error;
+  throw_of("transpose", ErrorCode::kInvalidArgument,
+           fmt::format("the function is not linear: {} is not, of values that depend on the "
+                       "argument. Use pullback for a derivative",
+                       call),
+           where);
 }
 
 void require_zero(const LeafList& leaves, CallSite where) {
@@ -79,12 +77,10 @@ void require_zero(const LeafList& leaves, CallSite where) {
     if (leaf.tensor == nullptr || !leaf.tensor->has_value()) continue;
     for (const std::complex<double> x : leaf.tensor->to_vector<std::complex<double>>()) {
       if (x == 0.0) continue;
-      Error error(ErrorCode::kInvalidArgument,
-                  "the function is not linear: of zeros it is not zero, so it adds a constant. Use "
-                  "pullback for a derivative");
-      error.name_op("transpose");
-      error.locate(where);
-      throw error;
+      throw_of("transpose", ErrorCode::kInvalidArgument,
+               "the function is not linear: of zeros it is not zero, so it adds a constant. Use "
+               "pullback for a derivative",
+               where);
     }
   }
 }
@@ -93,13 +89,11 @@ Tensor ones_like(const Tensor& x) { return full(x.type(), 1); }
 
 void Seeds::add(const Tensor& value, const Tensor& ct) {
   if (value.has_value() && ct.has_value() && value.shape() != ct.shape()) {
-    Error error(
-        ErrorCode::kInvalidArgument,
+    throw_of(
+        "pullback", ErrorCode::kInvalidArgument,
         fmt::format("cotangent {} has shape {}, but the result has shape {}. They must be equal",
-                    items_.size(), ct.shape().to_string(), value.shape().to_string()));
-    error.name_op("pullback");
-    error.locate(where_);
-    throw error;
+                    items_.size(), ct.shape().to_string(), value.shape().to_string()),
+        where_);
   }
   // An absent cotangent means that nothing arrives there; an absent seed would mean ones.
   items_.push_back(ct.has_value() || !value.has_value() ? ct : zero_tangent(value));
