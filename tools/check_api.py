@@ -15,9 +15,15 @@ INCLUDE = '#include "etude/version.h"\n'
 ADVICE = "write `namespace ETUDE_API etude {`, or run: python3 tools/check_api.py --fix"
 
 
+# An operator that only a friend declaration names does not get the mark of the namespace.
+FRIEND = re.compile(r"^ *friend [^;{}=(]*\boperator\W+\([^;{}]*\)[^;{}=]*;", re.M)
+FRIEND_ADVICE = "libetude.so hides a friend that is defined elsewhere; make it a member"
+
+
 def faults(path, text):
-    for match in OPEN.finditer(text):
-        yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {ADVICE}"
+    for pattern, advice in ((OPEN, ADVICE), (FRIEND, FRIEND_ADVICE)):
+        for match in pattern.finditer(text):
+            yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {advice}"
 
 
 def fixed(text):
@@ -39,6 +45,9 @@ def self_test():
     assert len(list(faults("a.h", plain))) == 1
     assert list(faults("a.h", fixed(plain))) == []
     assert fixed(fixed(plain)) == fixed(plain)
+    friend = "class A {\n  friend bool operator==(const A& a, const A& b);\n};\n"
+    assert len(list(faults("a.h", friend))) == 1
+    assert list(faults("a.h", friend.replace(";", " = default;", 1))) == []
     assert fixed(plain).endswith("}  // namespace a\n}  // namespace etude\n")
 
 

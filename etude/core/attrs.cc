@@ -188,11 +188,11 @@ std::string Attrs::to_string() const {
   return text;
 }
 
-bool operator==(const Attrs& a, const Attrs& b) {
-  if (a.block_ == b.block_) return true;
-  if (a.hash() != b.hash() || a.values().size() != b.values().size()) return false;
-  for (std::size_t i = 0; i < a.values().size(); ++i) {
-    if (!same(a.values()[i], b.values()[i])) return false;
+bool Attrs::operator==(const Attrs& other) const {
+  if (block_ == other.block_) return true;
+  if (hash() != other.hash() || values().size() != other.values().size()) return false;
+  for (std::size_t i = 0; i < values().size(); ++i) {
+    if (!same(values()[i], other.values()[i])) return false;
   }
   return true;
 }

@@ -93,7 +93,7 @@ class Attrs {
   uint32_t dispatch_id() const noexcept { return block_ != nullptr ? block_->dispatch_id : 0; }
   // "axis=[0], keepdims=true": what differs from the defaults.
   std::string to_string() const;
-  friend bool operator==(const Attrs& a, const Attrs& b);
+  bool operator==(const Attrs& other) const;
 
  private:
   friend class Op;

@@ -60,8 +60,8 @@ std::string Shape::to_string() const {
   return text + "]";
 }
 
-bool operator==(const Shape& a, const Shape& b) noexcept {
-  return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
+bool Shape::operator==(const Shape& other) const noexcept {
+  return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {

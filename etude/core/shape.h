@@ -47,7 +47,7 @@ class Shape {
   bool is_known() const noexcept;
   // "[2,3]"; an unknown size is "?".
   std::string to_string() const;
-  friend bool operator==(const Shape& a, const Shape& b) noexcept;
+  bool operator==(const Shape& other) const noexcept;
 
  private:
   std::array<int64_t, kMaxRank> sizes_{};
