@@ -54,7 +54,8 @@ constexpr std::string_view to_string(ErrorCode code) {
 // "op: message\n  at file:line".
 class Error : public std::exception {
  public:
-  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {
+  [[gnu::cold]] Error(ErrorCode code, std::string message)
+      : code_(code), message_(std::move(message)) {
     compose();
   }
 
@@ -79,8 +80,11 @@ class Error : public std::exception {
   std::string_view op() const noexcept { return op_; }
 
  private:
-  void compose() {
-    text_ = op_.empty() ? message_ : op_ + ": " + message_;
+  // Cold, as all that makes texts: programs of headers alone compile it each time.
+  [[gnu::cold, gnu::noinline]] void compose() {
+    text_ = op_;
+    if (!op_.empty()) text_.append(": ");
+    text_.append(message_);
     if (!where_.known()) return;
     text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
   }

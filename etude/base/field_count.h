@@ -75,6 +75,22 @@ constexpr std::size_t count_values() {
   }
 }
 
+// The same with fewer questions where a guess is right: fields of one size, as numbers or pointers.
+template <class T>
+constexpr std::size_t count_values_guessed() {
+  constexpr std::size_t kGuess = sizeof(T) / alignof(T);
+  if constexpr (kGuess > 2 && kGuess < kMaxFields) {
+    if constexpr (takes_values<T>(std::make_index_sequence<kGuess>()) &&
+                  !takes_values<T>(std::make_index_sequence<kGuess + 1>())) {
+      return kGuess;
+    } else {
+      return count_values<T>();
+    }
+  } else {
+    return count_values<T>();
+  }
+}
+
 template <class T>
 constexpr bool has_base() {
   return requires { T{AnyBase<T>{}}; }
@@ -134,7 +150,7 @@ constexpr std::size_t checked_field_count() {
                   "etude: the fields of a struct with a base class are not visible; list them with "
                   "ETUDE_FIELDS(Class, a, b) in its body");
     if constexpr (!kBase) {
-      constexpr std::size_t kCount = count_values<T>();
+      constexpr std::size_t kCount = count_values_guessed<T>();
       constexpr bool kArray = has_c_array<T, kCount>();
       constexpr bool kTooMany = !kArray && kCount > kMaxFields;
       constexpr bool kImmovable =

@@ -45,7 +45,7 @@ inline WarningState& warning_state() {
 }
 
 // Says it. threads: safe.
-inline void warn(std::string_view message) {
+[[gnu::cold]] inline void warn(std::string_view message) {
   WarningHandler handler;
   {
     const std::lock_guard lock(warning_state().mutex);
@@ -56,7 +56,7 @@ inline void warn(std::string_view message) {
 }
 
 // Whether this key is seen for the first time in the process. threads: safe.
-inline bool see_first(std::string_view key) {
+[[gnu::cold]] inline bool see_first(std::string_view key) {
   const std::lock_guard lock(warning_state().mutex);
   return warning_state().seen.emplace(key).second;
 }
@@ -75,7 +75,8 @@ inline void forget_warnings() {
 // called where it is told.
 // throws: kInvalidArgument for Severity::kError.
 template <class Make>
-void diagnose(Severity severity, std::string_view key, const Make& make_message) {
+[[gnu::cold, gnu::noinline]] void diagnose(Severity severity, std::string_view key,
+                                           const Make& make_message) {
   if (severity == Severity::kError) throw Error(ErrorCode::kInvalidArgument, make_message());
   if (severity == Severity::kWarn && see_first(key)) warn(make_message());
 }

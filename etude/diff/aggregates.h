@@ -111,6 +111,29 @@ struct SlotNames {
   static constexpr std::string_view view() { return {text.data(), n == 0 ? 0 : size - 2}; }
 };
 
+// Walks over fields or slots, made once for all structs with the same types of fields.
+template <class... X, class Fn>
+constexpr void each_of(const std::tuple<X&...>& parts, Fn& fn) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (each_leaf(std::get<I>(parts), fn), ...); }
+  (std::index_sequence_for<X...>());
+}
+template <class... X, class... U, class Fn>
+constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& tangents, Fn& fn) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (zip_leaves(std::get<I>(values), std::get<I>(tangents), fn), ...);
+  }
+  (std::index_sequence_for<X...>());
+}
+// Sets the slots to tangents of the values, which are made within enter() and leave().
+template <class... U, class... X, class Fn>
+constexpr void build_of(const std::tuple<U&...>& slots, const std::tuple<X&...>& values, Fn& fn) {
+  if constexpr (requires { fn.enter(); }) fn.enter();
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((std::get<I>(slots) = build_tangent(std::get<I>(values), fn)), ...);
+  }
+  (std::index_sequence_for<X...>());
+  if constexpr (requires { fn.leave(); }) fn.leave();
+}
 // Room for a T that never holds one: only addresses of its fields are formed.
 template <class T>
 union Place {
@@ -174,38 +197,24 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   }
 };
 
-// A struct that is its own tangent, as a braced list of its fields.
+// A struct that is its own tangent.
 template <internal::StructOfTangents T>
 requires internal::kIsOwnTangent<T>
 struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T>> {
   using Tangent = T;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    const auto parts = internal::fields(x);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::each_leaf(std::get<I>(parts), fn), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
+    internal::each_of(internal::fields(x), fn);
   }
   template <class Fn>
   static constexpr T build(const T& x, Fn& fn) {
-    if constexpr (requires { fn.enter(); }) fn.enter();
-    const auto parts = internal::fields(x);
-    T out = [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return T{internal::build_tangent(std::get<I>(parts), fn)...};
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
-    if constexpr (requires { fn.leave(); }) fn.leave();
+    T out{};
+    internal::build_of(internal::fields(out), internal::fields(x), fn);
     return out;
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    auto values = internal::fields(x);
-    auto tangents = internal::fields(t);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::zip_leaves(std::get<I>(values), std::get<I>(tangents), fn), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+    internal::zip_of(internal::fields(x), internal::fields(t), fn);
   }
 };
 
@@ -215,33 +224,17 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    const auto parts = internal::fields(x);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::each_leaf(std::get<I>(parts), fn), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(parts)>>());
+    internal::each_of(internal::fields(x), fn);
   }
   template <class Fn>
   static constexpr Tangent build(const T& x, Fn& fn) {
-    if constexpr (requires { fn.enter(); }) fn.enter();
     Tangent out{};
-    const auto values = internal::fields(x);
-    auto&& slots = out.etude_slots();
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(slots) = internal::build_tangent(std::get<I>(values), fn)), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
-    if constexpr (requires { fn.leave(); }) fn.leave();
+    internal::build_of(out.etude_fields(), internal::fields(x), fn);
     return out;
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    auto values = internal::fields(x);
-    auto&& slots = t.etude_slots();
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::zip_leaves(std::get<I>(values), std::get<I>(slots), fn), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(values)>>());
+    internal::zip_of(internal::fields(x), t.etude_fields(), fn);
   }
 };
 
@@ -249,32 +242,19 @@ template <class T>
 struct DifferentiableTraits<Tangent<T>>
     : internal::MoveByWalks<Tangent<T>, DifferentiableTraits<Tangent<T>>> {
   using Tangent = etude::Tangent<T>;
-  using Indices = std::make_index_sequence<std::tuple_size_v<typename Tangent::Slots>>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    std::apply([&](auto&... slot) { (internal::each_leaf(slot, fn), ...); }, x.etude_slots());
+    internal::each_of(x.etude_fields(), fn);
   }
   template <class Fn>
   static constexpr Tangent build(const Tangent& x, Fn& fn) {
-    if constexpr (requires { fn.enter(); }) fn.enter();
     Tangent out{};
-    auto&& to = out.etude_slots();
-    auto&& from = x.etude_slots();
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(to) = internal::build_tangent(std::get<I>(from), fn)), ...);
-    }
-    (Indices());
-    if constexpr (requires { fn.leave(); }) fn.leave();
+    internal::build_of(out.etude_fields(), x.etude_fields(), fn);
     return out;
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    auto&& values = x.etude_slots();
-    auto&& slots = t.etude_slots();
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (internal::zip_leaves(std::get<I>(values), std::get<I>(slots), fn), ...);
-    }
-    (Indices());
+    internal::zip_of(x.etude_fields(), t.etude_fields(), fn);
   }
 };
 
