@@ -49,8 +49,9 @@ struct IsActive<Active<T>> : std::true_type {};
 // The result of a call is held by nobody else until it is copied, and says so; the next call may
 // take its slot over. That is why operators have overloads for expiring numbers.
 //
-// threads: records on the tape of the thread that computes; a number of a derivative that is being
-// taken is used by one thread at a time, and a copy of it counts as a use that writes.
+// threads: records on the tape of the thread that takes the derivative; arithmetic with its numbers
+// on another one is an error. A number of a derivative that is being taken is used by one thread at
+// a time, and a copy of it counts as a use that writes.
 // cost: 16 bytes for double; a call that depends on an argument records 32 bytes, others nothing,
 // nor does a sum with a constant; s += x * y is one call.
 template <class T>
@@ -308,7 +309,10 @@ class Active {
     const std::uint64_t key = Tape::current_key();
     return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
   }
-  static std::uint64_t new_place(Tape* tape) { return tape->key() | kIsSole | tape->new_slot(); }
+  static std::uint64_t new_place(Tape* tape) {
+    const std::uint64_t place = Tape::current_key() | kIsSole | tape->new_slot();
+    return place;
+  }
 
   // The result of a call with one number that may vary. Numbers are given by their places.
   [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da) {
@@ -337,7 +341,7 @@ class Active {
   [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da,
                                               std::uint64_t b, const T& db) {
     if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_one(b, db, a) : place_of_one(a, da, b));
+      return Active(value, place_of_one(a, da, b, db));
     }
     Tape* tape = Tape::current();
     const std::uint64_t place = is_sole(a) ? a : is_sole(b) ? b : new_place(tape);
@@ -357,7 +361,7 @@ class Active {
                                            std::uint64_t b) {
     const T value = x + y;
     if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_moved(b, a) : place_of_moved(a, b));
+      return Active(value, place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
     if (is_sole(a)) {
@@ -384,7 +388,7 @@ class Active {
                                                   std::uint64_t b) {
     const T value = x - y;
     if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_one(b, T(-1), a) : place_of_moved(a, b));
+      return Active(value, on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
     if (is_sole(a)) {
@@ -405,24 +409,28 @@ class Active {
     tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
     return Active(value, place);
   }
-  // Of a call with two numbers of which one, `constant`, does not belong to the derivative. By
-  // value, so that numbers need not be in memory for it.
-  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t place, T slope,
-                                                      std::uint64_t constant) {
-    check_ended(Tape::current(), constant);
-    return record(T(0), place, slope).place_;
+  // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
+  // numbers need not be in memory for it.
+  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
+                                                      T db) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    return second ? record(T(0), b, db).place_ : record(T(0), a, da).place_;
   }
-  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t place,
-                                                        std::uint64_t constant) {
-    check_ended(Tape::current(), constant);
-    return moved(T(0), place).place_;
+  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    return moved(T(0), second ? b : a).place_;
   }
-  // throws: kInvalidArgument if the number belongs to a derivative around that of `tape`.
+  // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
+  // of `tape`, or to that of another thread.
   static void check_ended(const Tape* tape, std::uint64_t place) {
-    if (tape != nullptr && place != 0) [[unlikely]] {
-      if (place == kMovedFrom) internal::throw_moved_from();
-      tape->require_ended(place >> kSlotBits << kSlotBits);
-    }
+    if (place != 0) [[unlikely]]
+      check_foreign(tape, place);
+  }
+  [[gnu::noinline]] static void check_foreign(const Tape* tape, std::uint64_t place) {
+    if (place != kMovedFrom) return Tape::require_ended(tape, place >> kSlotBits << kSlotBits);
+    if (tape != nullptr) internal::throw_moved_from();
   }
 
   T value_{};

@@ -16,6 +16,7 @@
 #include <malloc.h>
 
 #include "etude/diff/scalar_expect.h"
+#include "tests/expect_error.h"
 
 namespace {
 
@@ -178,6 +179,26 @@ TEST(ScalarLifetimes, CopiesMadeElsewhere) {
   const auto on_thread = [](const auto& now) { std::thread(now).join(); };
   EXPECT_EQ(gradient(copied_by(in_inner), five), Vector({6, 2, 0, 0, 0}));
   EXPECT_EQ(gradient(copied_by(on_thread), five), Vector({6, 2, 0, 0, 0}));
+}
+
+// Nothing records what another thread computes with numbers of a derivative, which would be lost.
+// spec: D27, D74
+TEST(ScalarLifetimes, ArithmeticOnAnotherThreadIsAnError) {
+  const auto f = [](const Reals& x) {
+    Real sum = 0;
+    std::thread([&] {
+      constexpr auto kCode = ErrorCode::kFailedPrecondition;
+      const std::vector<std::string_view> texts = {"used on another, where nothing records it",
+                                                   "stop_gradient(x)"};
+      etude::testing::expect_error([&] { sum += x[0] * x[1]; }, kCode, texts);
+      const auto inside = [&](const Reals& y) { return y[0] * x[2]; };
+      etude::testing::expect_error([&] { gradient(inside, five); }, kCode, texts);
+      expect_working();
+    }).join();
+    std::thread([&] { sum += stop_gradient(x[1]) * 2.0; }).join();  // a constant, as it says
+    return sum * x[0];
+  };
+  EXPECT_EQ(gradient(f, five), Vector({4, 0, 0, 0, 0}));
 }
 
 // A thread's storage may end before objects of the thread do.

@@ -78,7 +78,8 @@ struct OtherGradients;
 // The function that gives the gradient of f.
 template <class F>
 auto gradient(const F& f, CallSite where = CallSite::here()) {
-  return [f, where]<class... X>(const X&... at) {
+  // A function is held by its address: references to functions do not match const F& on clang.
+  return [f = std::decay_t<const F&>(f), where]<class... X>(const X&... at) {
     if constexpr (internal::ScalarArguments<X...>) {
       return etude::gradient(f, at...);
     } else {

@@ -128,8 +128,10 @@ struct PulledScalars {
 
 // Says that the result does not depend on an argument, once for each function. `last` is the call
 // that ended the dependence of a number, if it is known.
-[[gnu::noinline]] inline void tell_independent(std::string_view function, std::size_t argument,
-                                               std::string_view type, const char* last = nullptr) {
+[[gnu::cold, gnu::noinline]] inline void tell_independent(std::string_view function,
+                                                          std::size_t argument,
+                                                          std::string_view type,
+                                                          const char* last = nullptr) {
   const std::string name = "argument " + std::to_string(argument);
   diagnose(diagnostics().independent_result, name + std::string(function), [&] {
     std::string text = "gradient of '";

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -136,14 +137,14 @@ class ScalarTape {
   // Makes this tape the innermost one, and takes it out again wherever it is.
   void start() {
     outer_ = std::exchange(current(), this);
-    current_key() = key_;
+    tell_current(key_);
   }
   void stop() noexcept {
     ScalarTape** at = &current();
     while (*at != nullptr && *at != this) at = &(*at)->outer_;
     if (*at == nullptr) return;
     *at = std::exchange(outer_, nullptr);
-    current_key() = current() != nullptr ? current()->key_ : kNoKey;
+    tell_current(current() != nullptr ? current()->key_ : kNoKey);
     if (companion_ != nullptr) companion_->stop();
   }
 
@@ -184,14 +185,26 @@ class ScalarTape {
     while (tape != nullptr && tape->key_ != key) tape = tape->outer_;
     return tape != nullptr;
   }
-  // A number of a tape that has ended is plain; one of an outer tape would be lost.
-  // throws: kInvalidArgument if the tape of that key is around this one.
-  [[gnu::noinline]] void require_ended(std::uint64_t key) const {
-    if (!is_around(key)) return tell_escaped();
-    throw Error(ErrorCode::kInvalidArgument,
-                "gradient: a number of an outer derivative is used in an inner one whose own "
-                "argument is plain. Make the inner argument from the outer one: "
-                "decltype(x)(1.0) for 1.0");
+  // A number of a tape that has ended is plain; one of an outer tape, or of the one that another
+  // thread records on, would be lost. `tape` is that of this thread; null: none.
+  // throws: kInvalidArgument, kFailedPrecondition if the tape of that key has not ended.
+  [[gnu::noinline, gnu::cold]] static void require_ended(const ScalarTape* tape,
+                                                         std::uint64_t key) {
+    if (tape != nullptr && tape->is_around(key)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "gradient: a number of an outer derivative is used in an inner one whose own "
+                  "argument is plain. Make the inner argument from the outer one: "
+                  "decltype(x)(1.0) for 1.0");
+    }
+    thread_local constinit std::uint64_t ended = 0;  // one that is known to have
+    if (ended != key && is_recorded_somewhere(key)) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "gradient: a number of a derivative that one thread takes is used on another, "
+                  "where nothing records it. Take a derivative on each thread and add them up, or "
+                  "pass stop_gradient(x)");
+    }
+    ended = key;
+    if (tape != nullptr) tell_escaped();
   }
   // Whether what is in slot `from` depends on one of slots [begin, end), which are inputs.
   bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
@@ -362,6 +375,50 @@ class ScalarTape {
       key = (last.fetch_add(1, std::memory_order_relaxed) + 1) << kSlotBits;
     }
     return key;
+  }
+
+  // The key of the innermost tape of a thread, for other threads to see.
+  class ThreadKey {
+   public:
+    ThreadKey() {
+      const std::lock_guard lock(mutex());
+      next_ = std::exchange(first(), this);
+    }
+    ThreadKey(const ThreadKey&) = delete;
+    ThreadKey& operator=(const ThreadKey&) = delete;
+    ~ThreadKey() {
+      const std::lock_guard lock(mutex());
+      ThreadKey** place = &first();
+      while (*place != this) place = &(*place)->next_;
+      *place = next_;
+    }
+    static std::mutex& mutex() {
+      static std::mutex* made = new std::mutex;  // threads may end after static objects
+      return *made;
+    }
+    static ThreadKey*& first() {
+      static constinit ThreadKey* head = nullptr;
+      return head;
+    }
+    const ThreadKey* next() const { return next_; }
+
+    std::atomic<std::uint64_t> key = kNoKey;
+
+   private:
+    ThreadKey* next_ = nullptr;
+  };
+  static void tell_current(std::uint64_t key) noexcept {
+    current_key() = key;
+    if (ThreadKey* mine = kept_by_thread<ThreadKey>()) {
+      mine->key.store(key, std::memory_order_relaxed);
+    }
+  }
+  static bool is_recorded_somewhere(std::uint64_t key) {
+    const std::lock_guard lock(ThreadKey::mutex());
+    for (const ThreadKey* t = ThreadKey::first(); t != nullptr; t = t->next()) {
+      if (t->key.load(std::memory_order_relaxed) == key) return true;
+    }
+    return false;
   }
 
   static void tell_escaped() {
