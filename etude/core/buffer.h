@@ -19,7 +19,8 @@ struct MemoryStats {
   int64_t cached_bytes = 0;    // kept for reuse, not held by a tensor
   int64_t allocations = 0;     // buffers and tensor blocks handed out
   int64_t live_tensors = 0;    // tensor values alive
-  int64_t deep_copies = 0;     // element data copied because a written tensor was shared
+  int64_t deep_copies = 0;     // writes that went to new memory since others shared the tensor;
+                               // explain_copy() names who
   int64_t copies_avoided = 0;  // writes that happened in place
   int64_t limit_bytes = 0;     // 0: none
 };
@@ -77,6 +78,7 @@ struct Buffer {
   // Memory of somebody else: called when the last tensor over it is gone. Its count starts at two,
   // one of which is never given up, so that no tensor takes it for its own and writes there.
   void (*give_back)(Buffer* buffer) noexcept = nullptr;
+  std::atomic<uint64_t> id{0};  // 0 until somebody asks who shares it (core/copies.h)
 };
 
 // A buffer with count 1. throws: kResourceExhausted over the limit or when the system has none.

@@ -9,6 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/convert.h"
+#include "etude/core/copies.h"
 #include "etude/core/value_observer.h"
 
 namespace etude {
@@ -22,20 +23,6 @@ namespace {
 
 std::atomic<uint64_t> next_value_id{1};
 [[gnu::tls_model("initial-exec")]] thread_local constinit ValueObserver* first_observer = nullptr;
-
-// A thread takes ids by the thousand, since all threads share the counter.
-uint64_t new_value_id() noexcept {
-  constexpr uint64_t kTaken = 1 << 12;
-  struct Range {
-    uint64_t next, end;
-  };
-  [[gnu::tls_model("initial-exec")]] thread_local constinit Range mine{0, 0};
-  if (mine.next == mine.end) {
-    mine.next = next_value_id.fetch_add(kTaken, std::memory_order_relaxed);
-    mine.end = mine.next + kTaken;
-  }
-  return mine.next++;
-}
 
 TensorRep* new_rep(const Type* type, std::size_t payload) {
   const std::size_t bytes = sizeof(TensorRep) + payload;
@@ -59,6 +46,20 @@ struct ForeignBuffer : Buffer {
 };
 
 }  // namespace
+
+// A thread takes ids by the thousand, since all threads share the counter.
+uint64_t new_value_id() noexcept {
+  constexpr uint64_t kTaken = 1 << 12;
+  struct Range {
+    uint64_t next, end;
+  };
+  [[gnu::tls_model("initial-exec")]] thread_local constinit Range mine{0, 0};
+  if (mine.next == mine.end) {
+    mine.next = next_value_id.fetch_add(kTaken, std::memory_order_relaxed);
+    mine.end = mine.next + kTaken;
+  }
+  return mine.next++;
+}
 
 ValueObserver::ValueObserver() noexcept : next_(first_observer) { first_observer = this; }
 
@@ -154,9 +155,9 @@ void* TensorAccess::writable(Tensor& x) {
     internal::count_copy_avoided();
     return x.rep_->data;
   }
+  internal::note_copy(x, "a write of its elements", {});
   Tensor copy = internal::make_tensor(x.type());
   std::memcpy(copy.rep_->data, x.rep_->data, static_cast<std::size_t>(x.nbytes()));
-  internal::count_deep_copy();
   x = std::move(copy);
   return x.rep_->data;
 }
@@ -214,10 +215,12 @@ namespace {
 // What looks at elements accepts sparse values too, and refuses values that are not there.
 Tensor readable(const Tensor& x) {
   Tensor dense = to_dense(x);
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_ghost(dense),
-                     "a value of type {} is only known by its type here: it stands for a call that "
-                     "has not run. Return it from the function and look at the result",
-                     dense.type()->to_string());
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, !TensorAccess::is_ghost(dense),
+      "a value of type {} is only known by its type here: it stands for one example of a "
+      "batch, or for a call that has not run. Return it from the function and look "
+      "at the result; where() chooses without looking",
+      dense.type()->to_string());
   return dense;
 }
 

@@ -6,6 +6,7 @@
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/copies.h"
 #include "etude/core/index.h"
 
 namespace etude {
@@ -39,6 +40,7 @@ Tensor& update(const Op& op, Tensor& x, const Arg& y) {
                 name(x.dtype()));
   // If y is x itself, its handle keeps the old elements alive and the update copies.
   const Tensor keep = y.tensor() == &x ? x : Tensor();
+  internal::note_if_copied(x, op.name(), y.where());
   if (keep.has_value()) {
     x = internal::call2(op, Arg(std::move(x), y.where()), Arg(keep, y.where()));
   } else {

@@ -30,6 +30,8 @@ class ValueObserver {
 
 // Calls value_died of every observer of this thread.
 void announce_death(uint64_t id) noexcept;
+// A number that no value and no buffer had before. thread-safe.
+uint64_t new_value_id() noexcept;
 
 }  // namespace internal
 }  // namespace etude

@@ -5,6 +5,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/core/copies.h"
 #include "etude/core/index.h"
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
@@ -273,7 +274,7 @@ void require_inside(const Parsed& p, const Shape& x) {
   }
 }
 
-void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode) {
+void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode, CallSite where) {
   const Parsed p = Parser(x.shape(), index).parse();
   const Shape points = points_of(p);
   const Shape region = ops::region_shape(p.region, points);
@@ -294,6 +295,7 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode)
   for (const Tensor& t : p.arrays) list.add(t);
   std::vector<AttrValue> attrs = {std::string(mode_name(mode))};
   for (AttrValue& v : p.region.values()) attrs.push_back(std::move(v));
+  internal::note_if_copied(x, "an indexed write", where);
   x = internal::only(execute(op, list.view(1), op.attrs(attrs), {}));
 }
 
@@ -322,7 +324,7 @@ Tensor get_index(const Tensor& x, const Index& index, CallSite where) {
 }
 
 void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where) {
-  with_name(where, [&] { set_part(x, index, value, mode); });
+  with_name(where, [&] { set_part(x, index, value, mode, where); });
 }
 
 }  // namespace etude

@@ -50,6 +50,7 @@ void Adam::update_all(const std::vector<internal::Parameter>& parameters, CallSi
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [value, gradient, path] = parameters[i];
     if (!gradient->has_value()) continue;
+    slots_.note_copies(i, *value, "Adam::update", where);
     std::array<Tensor, 3>& state = slots_[i];
     OperandList list({value, gradient, &rates, &state[0], &state[1]});
     if (options_.amsgrad) list.add(state[2]);

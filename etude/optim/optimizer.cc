@@ -3,6 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/copies.h"
 
 namespace etude::optim::internal {
 namespace {
@@ -46,6 +47,17 @@ void Slots::begin_update(const std::vector<Parameter>& parameters) {
     }
   }
   ++updates_;
+}
+
+void Slots::note_copies(std::size_t i, const Tensor& value, std::string_view by,
+                        CallSite where) const {
+  using etude::internal::note_copy;
+  const Slot& slot = slots_[i];
+  if (!TensorAccess::is_unique(value)) note_copy(value, by, where, slot.path);
+  for (std::size_t k = 0; k < names_.size(); ++k) {
+    const Tensor& state = slot.tensors[k];
+    if (!TensorAccess::is_unique(state)) note_copy(state, by, where, names_[k] + "/" + slot.path);
+  }
 }
 
 void Slots::make_slots(const std::vector<Parameter>& parameters) {

@@ -42,6 +42,8 @@ class Slots {
   // throws: kInvalidArgument, with the path, for a gradient of another type than its parameter and
   //         for a model with other tensors than at the last update.
   void begin_update(const std::vector<Parameter>& parameters);
+  // Notes for explain_copy() what of parameter i a step at `where` will copy since it is shared.
+  void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;
   std::array<Tensor, 3>& operator[](std::size_t parameter) { return slots_[parameter].tensors; }
 
   State state() const;

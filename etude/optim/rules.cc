@@ -59,6 +59,7 @@ void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSit
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [value, gradient, path] = parameters[i];
     if (!gradient->has_value()) continue;
+    slots_.note_copies(i, *value, update_, where);
     OperandList list({value, gradient, &rates});
     for (std::size_t k = 0; k < slots_.names().size(); ++k) list.add(slots_[i][k]);
     Values out = execute(op, list.view(kParameterAndState), attrs, where);
@@ -70,7 +71,8 @@ void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSit
 }  // namespace internal
 
 RMSProp::RMSProp(RMSPropOptions options)
-    : RuleOptimizer(rmsprop_rule(options), rmsprop_state(options)), options_(std::move(options)) {
+    : RuleOptimizer("RMSProp", rmsprop_rule(options), rmsprop_state(options)),
+      options_(std::move(options)) {
   require_fraction("RMSProp", "rho", options_.rho);
 }
 std::vector<double> RMSProp::rates(std::int64_t t) const {
@@ -79,7 +81,7 @@ std::vector<double> RMSProp::rates(std::int64_t t) const {
 }
 
 AdaGrad::AdaGrad(AdaGradOptions options)
-    : RuleOptimizer("adagrad", {"squares"}), options_(std::move(options)) {
+    : RuleOptimizer("AdaGrad", "adagrad", {"squares"}), options_(std::move(options)) {
   ETUDE_REQUIRE(options_.initial_accumulator >= 0,
                 "AdaGrad: initial_accumulator is {}, but must not be negative",
                 options_.initial_accumulator);
@@ -89,7 +91,7 @@ std::vector<double> AdaGrad::rates(std::int64_t t) const {
 }
 
 AdaDelta::AdaDelta(AdaDeltaOptions options)
-    : RuleOptimizer("adadelta", {"steps", "variance"}), options_(std::move(options)) {
+    : RuleOptimizer("AdaDelta", "adadelta", {"steps", "variance"}), options_(std::move(options)) {
   require_fraction("AdaDelta", "rho", options_.rho);
 }
 std::vector<double> AdaDelta::rates(std::int64_t t) const {
@@ -97,7 +99,7 @@ std::vector<double> AdaDelta::rates(std::int64_t t) const {
 }
 
 AdaMax::AdaMax(AdaMaxOptions options)
-    : RuleOptimizer("adamax", {"mean", "highest"}), options_(std::move(options)) {
+    : RuleOptimizer("AdaMax", "adamax", {"mean", "highest"}), options_(std::move(options)) {
   require_fraction("AdaMax", "beta1", options_.beta1);
   require_fraction("AdaMax", "beta2", options_.beta2);
 }
@@ -107,7 +109,7 @@ std::vector<double> AdaMax::rates(std::int64_t t) const {
 }
 
 RAdam::RAdam(RAdamOptions options)
-    : RuleOptimizer("radam", {"mean", "variance"}), options_(std::move(options)) {
+    : RuleOptimizer("RAdam", "radam", {"mean", "variance"}), options_(std::move(options)) {
   require_fraction("RAdam", "beta1", options_.beta1);
   require_fraction("RAdam", "beta2", options_.beta2);
 }
@@ -132,7 +134,7 @@ std::vector<double> RAdam::rates(std::int64_t t) const {
 }
 
 NAdam::NAdam(NAdamOptions options)
-    : RuleOptimizer("nadam", {"mean", "variance"}), options_(std::move(options)) {
+    : RuleOptimizer("NAdam", "nadam", {"mean", "variance"}), options_(std::move(options)) {
   require_fraction("NAdam", "beta1", options_.beta1);
   require_fraction("NAdam", "beta2", options_.beta2);
 }
@@ -153,7 +155,8 @@ std::vector<double> NAdam::rates(std::int64_t t) const {
           options_.eps};
 }
 
-Lion::Lion(LionOptions options) : RuleOptimizer("lion", {"mean"}), options_(std::move(options)) {
+Lion::Lion(LionOptions options)
+    : RuleOptimizer("Lion", "lion", {"mean"}), options_(std::move(options)) {
   require_fraction("Lion", "beta1", options_.beta1);
   require_fraction("Lion", "beta2", options_.beta2);
 }

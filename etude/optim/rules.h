@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "etude/optim/optimizer.h"
@@ -38,9 +39,12 @@ class RuleOptimizer {
   void restore(State state);
 
  protected:
-  // `rule` is a formula of kernels/cpu/optimizer_steps.h; `names` are those of its state.
-  RuleOptimizer(std::string rule, std::vector<std::string> names)
-      : rule_(std::move(rule)), slots_(std::move(names)) {}
+  // `optimizer` is the class, for messages; `rule` is a formula of kernels/cpu/optimizer_steps.h;
+  // `names` are those of its state.
+  RuleOptimizer(std::string_view optimizer, std::string rule, std::vector<std::string> names)
+      : update_(std::string(optimizer) + "::update"),
+        rule_(std::move(rule)),
+        slots_(std::move(names)) {}
   RuleOptimizer(const RuleOptimizer&) = default;
   RuleOptimizer& operator=(const RuleOptimizer&) = default;
 
@@ -49,6 +53,7 @@ class RuleOptimizer {
   virtual std::vector<double> rates(std::int64_t t) const = 0;
   void update_all(const std::vector<Parameter>& parameters, CallSite where);
 
+  std::string update_;  // "Lion::update"
   std::string rule_;
   Slots slots_;
   bool restored_ = false;

@@ -37,6 +37,7 @@ void SGD::update_all(const std::vector<internal::Parameter>& parameters, CallSit
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [value, gradient, path] = parameters[i];
     if (!gradient->has_value()) continue;
+    slots_.note_copies(i, *value, "SGD::update", where);
     OperandList list({value, gradient, &rates});
     if (options_.momentum != 0) list.add(slots_[i][0]);
     Values out = execute(op, list.view(kParameterAndVelocity), attrs, where);

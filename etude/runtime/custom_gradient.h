@@ -181,7 +181,7 @@ auto run_recomputed(const F& f, const X&... x) {
     const PhaseScope in_phase(phase);
     const std::span<const Tensor> snapshots = std::span(inputs).subspan(of_arguments);
     const VariableReplay replay(variables, snapshots);
-    GradientTape tape({.watch_variables = false});
+    GradientTape tape({.watch_variables = false}, {});
     std::tuple<X...> again = held;
     FreshLeaves watch(tape);
     each_leaf(again, watch);

@@ -19,6 +19,13 @@ void FreshLeaves::operator()(Tensor& leaf) {
 
 void FreshLeaves::operator()(Variable& leaf) { tape_.watch(leaf); }
 
+void LetGo::operator()(Tensor& leaf) const {
+  if (!leaf.has_value() || TensorAccess::is_sparse(leaf)) return;
+  const uint64_t id = TensorAccess::id(leaf);
+  leaf = make_ghost(leaf.type());
+  TensorAccess::rep(leaf)->id.store(id, std::memory_order_relaxed);
+}
+
 void require_scalar_result(const Tensor& value, CallSite where) {
   try {
     ETUDE_REQUIRE(value.has_value(), "the function returned nothing. Does it return its value?");

@@ -59,6 +59,13 @@ class FreshLeaves {
   GradientTape& tape_;
 };
 
+// Keeps types and identities of tensors, and lets their elements go.
+struct LetGo {
+  void operator()(Tensor& leaf) const;
+  template <class T>
+  void operator()(T&) const {}
+};
+
 // Says at compile time which field of T has no tangent.
 template <class Owner, std::size_t index, class Field>
 struct FieldHasNoTangent {
@@ -170,7 +177,7 @@ template <class... X>
 auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, const X&... x) {
   internal::require_arguments<X...>();
   std::tuple<X...> fresh(x...);
-  GradientTape tape({.watch_variables = false});
+  GradientTape tape({.watch_variables = false}, {});
   internal::FreshLeaves watch(tape);
   internal::each_leaf(fresh, watch);
   Tensor value = std::apply(f, fresh);
@@ -192,4 +199,5 @@ auto gradient(const std::type_identity_t<ScalarFunction<X0, X...>>& f, const X0&
 
 }  // namespace etude
 
+#include "etude/runtime/batch.h"
 #include "etude/runtime/operators.h"

@@ -80,7 +80,7 @@ struct MixedRun {
       std::remove_cvref_t<decltype(std::apply(std::declval<const F&>(), std::declval<Lifted&>()))>;
 
   MixedRun(bool is_persistent, const F& f, const X&... x)
-      : tape({.persistent = is_persistent, .watch_variables = false}) {
+      : tape({.persistent = is_persistent, .watch_variables = false}, {}) {
     lane = &Crossings<T>::join(numbers, GradientTapeAccess::tape(tape));
     const RecordingScope<T> scope(numbers);
     MakeInputs<To, T> inputs(numbers, x...);

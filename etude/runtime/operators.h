@@ -62,7 +62,7 @@ class Seeds {
 template <class R, class... X>
 struct PulledRun {
   explicit PulledRun(const X&... x) : fresh(x...) {}
-  GradientTape tape{{.persistent = true, .watch_variables = false}};
+  GradientTape tape{{.persistent = true, .watch_variables = false}, CallSite{}};
   std::tuple<X...> fresh;
   std::optional<R> value;
 };
@@ -70,7 +70,8 @@ struct PulledRun {
 }  // namespace internal
 
 // Cotangents of a result to cotangents of the arguments. Owns what it needs, so it may outlive the
-// arguments; holds their values until it dies. threads: safe to call, also at the same time.
+// arguments; holds those values that derivatives read until it dies (explain_copy() says which).
+// threads: safe to call, also at the same time.
 template <class R, class... X>
 class PullbackOf {
  public:
@@ -106,6 +107,17 @@ auto pulled_run(const F& f, const X&... x) {
   GradientTapeAccess::freeze(run->tape);
   return run;
 }
+// f(x...) and the pullback; the run keeps types of arguments and result, but not their elements.
+template <class F, class... X>
+auto pulled(const F& f, const X&... x) {
+  auto run = pulled_run(f, x...);
+  auto value = *run->value;
+  LetGo let_go;
+  each_leaf(run->fresh, let_go);
+  each_leaf(*run->value, let_go);
+  using Result = decltype(value);
+  return std::pair{std::move(value), PullbackOf<Result, X...>(std::move(run))};
+}
 // throws: kInvalidArgument that names the first call on the tape that is not linear.
 void require_linear(GradientTape& tape, CallSite where);
 // throws: kInvalidArgument unless all elements are 0: those of a linear function of zeros.
@@ -116,9 +128,7 @@ void require_zero(const LeafList& leaves, CallSite where);
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
 auto value_with_pullback(const F& f, const X&... x) {
-  auto run = internal::pulled_run(f, x...);
-  using Result = std::decay_t<decltype(*run->value)>;
-  return std::pair{*run->value, PullbackOf<Result, X...>(run)};
+  return internal::pulled(f, x...);
 }
 template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
@@ -191,7 +201,8 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
   internal::require_arguments<X...>();
-  return [f, ... like = like](const auto& cotangent, CallSite where = CallSite::here()) {
+  return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
+                                                          CallSite where = CallSite::here()) {
     auto run = internal::pulled_run(f, like...);
     internal::require_linear(run->tape, where);
     const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);

@@ -16,22 +16,33 @@ std::unique_ptr<Tape::Storage>& Tape::spare() {
   return storage;
 }
 
-Tape::Tape(TapeOptions options)
+Tape::Tape(TapeOptions options, CallSite where)
     : options_(options),
       storage_(spare() != nullptr ? std::move(spare()) : std::make_unique<Storage>()),
       records_(storage_->records),
       entries_(storage_->entries),
       known_(storage_->known),
-      observer_(std::in_place, *this) {}
+      where_(where),
+      observer_(std::in_place, *this) {
+  holder_.emplace(*this, false);
+}
 
 Tape::~Tape() {
   constexpr std::size_t kMostRecords = 1 << 14;  // some MiB are worth keeping, not more
   // Values that die with the records are nobody's business.
   observer_.reset();
+  holder_.reset();
   records_.clear();
   entries_.clear();
   known_.clear();
   if (records_.capacity() <= kMostRecords) spare() = std::move(storage_);
+}
+
+void Tape::freeze() noexcept {
+  observer_.reset();
+  holder_.reset();
+  // One that may be swept only once changes while another thread may look at it.
+  if (options_.persistent) holder_.emplace(*this, true);
 }
 
 void Tape::watch(const Tensor& x) {
@@ -117,6 +128,10 @@ void Tape::record_reading(const Tensor& x, Pullback pullback, CallSite where) {
   Tensor stands_for_numbers(0.0F);
   record({&x, 1}, {&stands_for_numbers, 1}, std::move(pullback), "numbers of a tensor", where);
   readings_.push_back(std::move(stands_for_numbers));
+}
+
+bool Tape::has_pullbacks() const noexcept {
+  return std::ranges::any_of(records_, [](const Record& r) { return r.op == nullptr; });
 }
 
 void Tape::forget(const Tensor& x) {

@@ -12,6 +12,7 @@
 
 #include "etude/base/ref_ptr.h"
 #include "etude/core/context.h"
+#include "etude/core/copies.h"
 #include "etude/core/value_observer.h"
 #include "etude/runtime/tape_options.h"
 #include "etude/runtime/value_table.h"
@@ -41,7 +42,8 @@ class NumberLane {
 // confined to the thread that made it, until freeze().
 class Tape final {
  public:
-  explicit Tape(TapeOptions options = {});
+  // `where` names it in explain_copy().
+  explicit Tape(TapeOptions options = {}, CallSite where = {});
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
   ~Tape();
@@ -88,7 +90,7 @@ class Tape final {
     bool was_persistent_;
   };
   // Ends recording for good: the tape keeps what it has and may be swept from any thread.
-  void freeze() noexcept { observer_.reset(); }
+  void freeze() noexcept;
   // Forgets all records and watches.
   void reset();
   // Why the gradient of `target` for `source` is absent, in one sentence.
@@ -98,6 +100,9 @@ class Tape final {
   // "multiply at train.cc:12" for the first call whose rule reads what depends on watched values;
   // empty if there is none.
   std::string find_nonlinear() const;
+
+  // Whether it holds calls that were recorded by their pullback.
+  bool has_pullbacks() const noexcept;
 
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }
@@ -152,6 +157,13 @@ class Tape final {
     void value_died(uint64_t id) noexcept override { tape.value_died(id); }
     Tape& tape;
   };
+  struct Holder final : internal::ElementHolder {
+    Holder(const Tape& t, bool frozen) : ElementHolder(frozen), tape(t) {}
+    std::string describe(const internal::SharedElements& elements) const override {
+      return tape.describe_hold(elements);
+    }
+    const Tape& tape;
+  };
 
   std::span<Entry> inputs_of(const Record& r) { return {entries_.data() + r.first, r.inputs}; }
   std::span<const Entry> inputs_of(const Record& r) const {
@@ -194,6 +206,8 @@ class Tape final {
   // one.
   bool run_simple(const Record& record, Tensor& ct, Values& back) const;
   static void locate(const Record& record, Error& error);
+  static std::string_view name_of(const Record& record);
+  std::string describe_hold(const internal::SharedElements& elements) const;
   std::string describe_end(const Record& record, std::string_view why) const;
   Values run_rule(const Record& record, std::span<const Tensor> cotangents) const;
 
@@ -219,6 +233,8 @@ class Tape final {
   std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
   bool is_busy_ = false;
+  CallSite where_;
+  std::optional<Holder> holder_;
   std::optional<Observer> observer_;  // last: it must go first
 };
 

@@ -91,14 +91,31 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
   }
 }
 
+std::string_view Tape::name_of(const Record& record) {
+  if (record.op != nullptr) return record.op->name();
+  return record.pullback->name.empty() ? "custom_gradient"
+                                       : std::string_view(record.pullback->name);
+}
+
 void Tape::locate(const Record& record, Error& error) {
-  std::string_view name = "custom_gradient";
-  if (record.op != nullptr)
-    name = record.op->name();
-  else if (!record.pullback->name.empty())
-    name = record.pullback->name;
-  error.name_op(fmt::format("gradient of {}", name));
+  error.name_op(fmt::format("gradient of {}", name_of(record)));
   error.locate(record.where);
+}
+
+std::string Tape::describe_hold(const internal::SharedElements& elements) const {
+  const auto at = [](CallSite where) {
+    return where.known() ? fmt::format(" at {}:{}", where.file, where.line) : std::string();
+  };
+  for (const Record& record : records_) {
+    const Entry* entry = entries_.data() + record.first;
+    for (uint32_t i = 0; !record.is_dead && i < record.inputs + record.outputs; ++i) {
+      if (!elements.are_in(entry[i].saved)) continue;
+      return fmt::format("{}{}, which keeps it for the derivative of {}{}",
+                         where_.known() ? "a GradientTape made" : "a pullback", at(where_),
+                         name_of(record), at(record.where));
+    }
+  }
+  return "";
 }
 
 bool Tape::run_simple(const Record& record, Tensor& ct, Values& back) const {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/copies.h"
+
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "etude/core/value_observer.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+struct CopyNote {
+  SharedElements elements;
+  std::string by;
+  std::string path;
+  CallSite where;
+};
+std::optional<CopyNote>& latest_copy() {
+  thread_local std::optional<CopyNote> note;
+  return note;
+}
+
+thread_local constinit ElementHolder* first_of_thread = nullptr;
+constinit ElementHolder* first_frozen = nullptr;
+std::mutex& frozen_mutex() {
+  static std::mutex* mutex = new std::mutex;  // outlives static pullbacks
+  return *mutex;
+}
+std::unique_lock<std::mutex> lock_if(bool frozen) {
+  return frozen ? std::unique_lock(frozen_mutex()) : std::unique_lock<std::mutex>();
+}
+
+uint64_t id_of(Buffer* buffer) noexcept {
+  if (buffer == nullptr) return 0;
+  uint64_t id = buffer->id.load(std::memory_order_relaxed);
+  if (id != 0) return id;
+  const uint64_t fresh = new_value_id();
+  return buffer->id.compare_exchange_strong(id, fresh, std::memory_order_relaxed) ? fresh : id;
+}
+
+}  // namespace
+
+bool SharedElements::are_in(const Tensor& x) const noexcept {
+  if (!x.has_value()) return false;
+  if (value == TensorAccess::id_or_zero(x)) return true;
+  const Buffer* held = TensorAccess::rep(x)->buffer;
+  return buffer != 0 && held != nullptr && held->id.load(std::memory_order_relaxed) == buffer;
+}
+
+ElementHolder::ElementHolder(bool frozen) noexcept : frozen_(frozen) {
+  const auto lock = lock_if(frozen);
+  ElementHolder*& first = frozen ? first_frozen : first_of_thread;
+  next_ = first;
+  first = this;
+}
+
+ElementHolder::~ElementHolder() {
+  const auto lock = lock_if(frozen_);
+  ElementHolder** place = frozen_ ? &first_frozen : &first_of_thread;
+  while (*place != this) place = &(*place)->next_;
+  *place = next_;
+}
+
+std::string ElementHolder::find(const SharedElements& elements) {
+  std::string found;
+  const auto look = [&](const ElementHolder* holder) {
+    for (; holder != nullptr && found.empty(); holder = holder->next_) {
+      found = holder->describe(elements);
+    }
+  };
+  look(first_of_thread);
+  const auto lock = lock_if(true);
+  look(first_frozen);
+  return found;
+}
+
+void note_copy(const Tensor& x, std::string_view by, CallSite where, std::string_view path) {
+  if (TensorAccess::is_ghost(x)) return;
+  count_deep_copy();
+  std::optional<CopyNote>& note = latest_copy();
+  if (!note) note.emplace();
+  note->elements = {TensorAccess::id(x), id_of(TensorAccess::rep(x)->buffer)};
+  note->by = by;
+  note->path = path;
+  note->where = where;
+}
+
+}  // namespace internal
+
+std::string explain_copy() {
+  const std::optional<internal::CopyNote>& note = internal::latest_copy();
+  if (!note) return "";
+  std::string out = note->path.empty() ? "a tensor" : fmt::format("parameter '{}'", note->path);
+  out += fmt::format(" copied by {}", note->by);
+  if (note->where.known()) out += fmt::format(" at {}:{}", note->where.file, note->where.line);
+  const std::string holder = internal::ElementHolder::find(note->elements);
+  if (!holder.empty()) {
+    return out + fmt::format(": shared with {}. Let that go before the write", holder);
+  }
+  return out +
+         ": shared with another tensor: a copy of it, a view, or something that is gone by now. "
+         "Move the tensor there instead, or let the copy go before the write";
+}
+
+}  // namespace etude
