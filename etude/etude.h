@@ -5,6 +5,7 @@
 #include "etude/base/error.h"
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
+#include "etude/core/copies.h"
 #include "etude/core/create.h"
 #include "etude/core/leak_check.h"
 #include "etude/core/tensor.h"

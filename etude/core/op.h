@@ -103,6 +103,7 @@ struct OpDef {
   TransposeRule transpose = nullptr;
   VjpRule vjp = nullptr;
   JvpRule jvp = nullptr;
+  BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
   std::string_view no_derivative = "";  // reason: results do not depend smoothly on operands
   // Bit i: element by element and linear in operand i, so that a sparse operand i stays sparse
   // while the others are single numbers. Elsewhere sparse operands become dense.

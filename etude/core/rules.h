@@ -112,4 +112,23 @@ using LowerRule = Values (*)(Operands in, const Attrs& attrs);
 // The cotangent of operand `wrt` of a linear op. It does not read in[wrt] but for its type.
 using TransposeRule = Tensor (*)(Operands in, int wrt, const Tensor& ct, const Attrs& attrs);
 
+// What a batching rule sees: a call on one example, made for a batch of them at once. Operands that
+// are `batched` have the examples along a new axis 0; the others are the same for all examples.
+struct BatchCall {
+  const Op& op;
+  Operands in;
+  uint64_t batched;  // bit i: operand i; bit 63: all from 63 on. At least one is
+  int64_t size;      // how many examples
+  const Attrs& attrs;
+
+  bool is_batched(std::size_t i) const { return ((batched >> (i < 63 ? i : 63)) & 1) != 0; }
+  // Of one example.
+  Shape shape(std::size_t i) const;
+  int rank(std::size_t i) const { return in[i].rank() - (is_batched(i) ? 1 : 0); }
+};
+// The results for all examples, along a new axis 0 each; they are those of the examples one by one.
+// Calls ops in the context around the batch. Absent results: the rule does not cover this call, and
+// the examples run one by one.
+using BatchRule = Values (*)(const BatchCall&);
+
 }  // namespace etude

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"
@@ -96,13 +97,23 @@ template <class S>
 inline constexpr bool kIsDiscreteValue<DifferentiableFunction<S>> = true;
 }
 
-// f over batches of points: vmap(gradient(f))(points) gives f's gradient at each. The arguments are
-// vectors of one length; the result is a vector.
-//
-// throws: kInvalidArgument if the lengths differ.
+namespace internal {
+
+// A call on batches of tensors; runtime/batch.h has it.
+template <bool has_tensors, class... X>
+struct BatchedCall {
+  static_assert(has_tensors && sizeof...(X) < 0,
+                "etude: vmap takes vectors of points, or tensors with the examples along axis 0 "
+                "(include etude/etude.h)");
+};
+
 template <class F>
-auto vmap(F f) {
-  return [f = std::move(f)]<class... X>(const std::vector<X>&... batches) {
+class Batched {
+ public:
+  Batched(F f, CallSite where) : f_(std::move(f)), where_(where) {}
+
+  template <class... X>
+  auto operator()(const std::vector<X>&... batches) const {
     const std::size_t n = std::get<0>(std::tie(batches...)).size();
     const auto check = [n](std::size_t other) {
       if (other == n) return;
@@ -111,11 +122,35 @@ auto vmap(F f) {
                                                    " points. Give equally many of each argument");
     };
     (check(batches.size()), ...);
-    std::vector<std::decay_t<decltype(f(batches[0]...))>> out;
+    std::vector<std::decay_t<decltype(f_(batches[0]...))>> out;
     out.reserve(n);
-    for (std::size_t i = 0; i < n; ++i) out.push_back(f(batches[i]...));
+    for (std::size_t i = 0; i < n; ++i) out.push_back(f_(batches[i]...));
     return out;
-  };
+  }
+  template <class... X>
+  requires(sizeof...(X) > 0) auto operator()(const X&... batches) const {
+    return BatchedCall<(holds_other_leaf<X>() || ...), X...>::run(f_, where_, batches...);
+  }
+
+ private:
+  F f_;
+  CallSite where_;
+};
+
+}  // namespace internal
+
+// f for many examples: vmap(gradient(f))(points) gives f's gradient at each.
+//
+// Vectors of points, all of one length, give the vector of results, one call of f after the other.
+// Tensors, or structures of them, have the examples along axis 0; f sees the shapes of one example,
+// runs once, on all of them together, and each tensor of its result gets the axis in front. What f
+// captures is the same for all examples, and so is what does not depend on the arguments. f cannot
+// look at elements: `if (x.item<float>() > 0)` is where(x > 0, ...).
+//
+// throws (when called): kInvalidArgument if numbers of examples differ.
+template <class F>
+auto vmap(F f, CallSite where = CallSite::here()) {
+  return internal::Batched<F>(std::move(f), where);
 }
 
 namespace internal {

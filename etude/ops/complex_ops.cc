@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstring>
 
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/simd/program.h"
@@ -123,6 +124,7 @@ void define_parts(Registry& r) {
             prepare_map<conj_of<float>, conj_of<double>>(call);
           },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
+      .batch = batching::same,
       .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
@@ -141,6 +143,7 @@ void define_parts(Registry& r) {
           },
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return widen(ct, in[0].dtype()); },
+      .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });
@@ -153,6 +156,7 @@ void define_parts(Registry& r) {
       .type = real_type,
       .kernel = prepare_imag,
       .transpose = imag_transpose,
+      .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });

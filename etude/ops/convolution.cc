@@ -2,6 +2,7 @@
 // Convolutions. Both gradients are linear ops whose transposes are each other and the convolution,
 // so that derivatives of every order exist.
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/conv.h"
@@ -192,6 +193,7 @@ void define_gradients(Registry& r) {
             const Shape& filter = in[1].shape();
             return internal::conj(filter_gradient(ct, in[0], without_size(attrs), filter));
           },
+      .batch = batching::joined<0b01>,
       .samples = {.calls = {{{"[2,3,4,2]", "[2,3,3,2]"},
                              {{"explicit_padding", ints({0, 0, 1, 1})}, {"size", ints({4, 4})}}}}},
       .errors = {{{"float32[2,3,3]", "float32[2,2,3,2]"},
@@ -301,6 +303,7 @@ void define_convolution(Registry& r) {
           },
       .vjp = conv_vjp,
       .jvp = conv_jvp,
+      .batch = batching::joined<0b001>,
       .samples = {.calls = samples()},
       .errors = errors(),
   });

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/convert.h"
 #include "etude/kernels/cpu/broadcast.h"
@@ -123,6 +124,13 @@ void define_constants(Registry& r) {
   });
 }
 
+Values full_batch(const BatchCall& call) {
+  const std::vector<int64_t>& shape = call.attrs.ints("shape");
+  const Shape ones(std::vector<int64_t>(shape.size(), 1));
+  return {broadcast_to(batching::with_example_shape(call.in[0], ones),
+                       batching::behind(call.size, shape))};
+}
+
 }  // namespace
 
 void define_creation(Registry& r) {
@@ -145,6 +153,7 @@ void define_creation(Registry& r) {
       .kernel = prepare_full,
       .transpose = [](Operands, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, {}); },
+      .batch = full_batch,
       .samples = {.calls = {{{"[]"}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
       .errors = {{{"float32[]"},
                   "shape [?] has a negative size",
@@ -174,6 +183,7 @@ void define_creation(Registry& r) {
             out[0] = internal::cast(narrows ? real(call.ct()) : call.ct(), from);
             return out;
           },
+      .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}, {{"dtype", kFloat64}}},
                             {{"[2,3]"}, {{"dtype", kInt32}}},
                             {{"[2,3]"}, {{"dtype", kComplex128}}}}},

@@ -3,6 +3,7 @@
 #include "etude/kernels/cpu/cross_entropy.h"
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -210,6 +211,7 @@ void define_cross_entropy(Registry& r) {
           },
       .kernel = kernels::cpu::prepare_cross_entropy,
       .vjp = rows_vjp,
+      .batch = batching::joined<0b011>,
       .samples = row_samples(false),
       .errors = {{{"float32[3]", "int32[3]", "-"}, "must be [rows, classes]"},
                  {{"float32[3,4]", "int32[2]", "-"}, "must be [rows]"}},
@@ -231,6 +233,7 @@ void define_cross_entropy(Registry& r) {
           },
       .kernel = kernels::cpu::prepare_cross_entropy_grad,
       .vjp = grad_vjp,
+      .batch = batching::joined<0b1011>,
       .samples = row_samples(true),
       .errors = {{{"float32[3,4]", "int32[3]", "-", "float32[2]"},
                   "operand 'ct' is float32[2], but must be float32[3]"}},

@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/slices.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
+#include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
 
 namespace etude::ops {
@@ -152,6 +154,41 @@ void prepare_row_numbers(const PrepareCall& call) {
       p);
 }
 
+// The region that take reads of an example, for the batch.
+BatchedRegion take_batch_region(const BatchCall& call, const Shape& x, int axis) {
+  IndexRegion region = IndexRegion::whole(x);
+  region.axes = {axis};
+  region.at = axis;
+  return batch_region(call, region, 1);
+}
+
+Values take_batch(const BatchCall& call) {
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.rank(0));
+  if (!call.is_batched(1)) {
+    return batching::call_again(call, {call.in[0], call.in[1]}, {{"axis", int64_t{axis} + 1}});
+  }
+  return {get_region(batching::leading(call, 0), take_batch_region(call, call.shape(0), axis))};
+}
+
+Values take_spread_batch(const BatchCall& call) {
+  const int64_t axis = call.attrs.integer("axis");
+  if (!call.is_batched(1)) {
+    return batching::call_again(call, {call.in[0], call.in[1]}, {{"axis", axis + 1}});
+  }
+  Shape x;
+  spread_region(call.shape(0), call.shape(1), call.attrs, x);
+  const Type* type = intern_type(call.in[0].dtype(), Shape(batching::behind(call.size, x.sizes())),
+                                 call.in[0].device());
+  const BatchedRegion region = take_batch_region(call, x, static_cast<int>(axis));
+  return {update_region(internal::full(type, 0), region.value_for(call.in[0], call.is_batched(0)),
+                        region, "add")};
+}
+
+Values row_numbers_batch(const BatchCall& call) {
+  const Values flat = batching::call_again(call, {call.in[0]});
+  return {reshape(flat[0], {call.size, -1})};
+}
+
 void define_take(Registry& r) {
   r.define({
       .name = "take",
@@ -164,6 +201,7 @@ void define_take(Registry& r) {
       .type = take_type,
       .kernel = prepare_take,
       .transpose = take_back,
+      .batch = take_batch,
       .samples = {.calls = {{{"[4,3]", "int32[2]"}, {}, {{-2, 2}, {-4, 3}}},
                             {{"[2,3]", "int64[2,2]"}, {{"axis", int64_t{1}}}, {{-2, 2}, {-3, 2}}},
                             {{"[3]", "int32[]"}, {}, {{-2, 2}, {0, 2}}},
@@ -187,6 +225,7 @@ void define_take(Registry& r) {
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take(ct, in[1], {.axis = attrs.integer("axis")});
           },
+      .batch = take_spread_batch,
       .samples = {.calls = {{{"[2,4]", "int32[4]"},
                              {{"axis", int64_t{1}}, {"size", int64_t{3}}},
                              {{-2, 2}, {0, 2}}}}},
@@ -213,6 +252,7 @@ void define_take(Registry& r) {
             return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})};
           },
       .kernel = prepare_row_numbers,
+      .batch = row_numbers_batch,
       .no_derivative = "indices are integers",
       .samples = {.calls = {{{"int32[2,2]"}, {{"limit", int64_t{4}}}, {{-4, 3}}}}},
   });

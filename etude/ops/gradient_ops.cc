@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that steer derivatives: a value under a new identity, and a value that carries none.
+#include "etude/core/batching.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -20,6 +21,7 @@ void define_gradient_ops(Registry& r) {
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
+      .batch = batching::same,
       .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}}},
   });
@@ -32,6 +34,7 @@ void define_gradient_ops(Registry& r) {
       .dtypes = kAnyDType,
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
+      .batch = batching::same,
       .no_derivative = "stop_gradient lets none pass",
       .samples = {.calls = {{{"[2,3]"}}}},
   });

@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
+#include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
 
 namespace etude::ops {
@@ -92,6 +94,18 @@ Types update_type(const TypeCall& call) {
                 "the value has shape {}, which does not broadcast to the indexed part of shape {}",
                 call.shape(1).to_string(), shape.to_string());
   return {call.types[0]};
+}
+
+Values get_batch(const BatchCall& call) {
+  return {
+      get_region(batching::leading(call, 0), batch_region(call, IndexRegion::of(call.attrs), 1))};
+}
+
+Values update_batch(const BatchCall& call) {
+  const BatchedRegion region = batch_region(call, IndexRegion::of(call.attrs), 2);
+  return {update_region(batching::leading(call, 0),
+                        region.value_for(call.in[1], call.is_batched(1)), region,
+                        call.attrs.text("mode"))};
 }
 
 bool run_update(const KernelCall& k) {
@@ -261,6 +275,7 @@ void define_indexing(Registry& r) {
       .kernel = prepare_get,
       .vjp = get_vjp,
       .jvp = get_jvp,
+      .batch = get_batch,
       .samples = {.calls = {{{"[4,3]", "int32[3]"}, rows, {{-2, 2}, {-4, 3}}}}},
       .errors = {{{"float32[4,3]"}, "there are 0 index arrays for 1 axes", rows}},
   });
@@ -275,6 +290,7 @@ void define_indexing(Registry& r) {
       .type = update_type,
       .kernel = prepare_update,
       .vjp = update_vjp,
+      .batch = update_batch,
       .samples = {.calls = {{{"[4,3]", "[5,2]", "int32[5]"}, with_mode("set"), ranges},
                             {{"[4,3]", "[2]", "int32[5]"}, with_mode("add"), ranges},
                             {{"[4,3]", "[5,1]", "int64[5]"}, with_mode("mul"), ranges},

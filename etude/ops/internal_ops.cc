@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that contexts and derived rules call, without a public function.
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/elementwise.h"
@@ -69,6 +70,7 @@ void define_internal_ops(Registry& r) {
             kernels::cpu::prepare_fused(call, program_of(call.attrs));
           },
       .lower = lower_fused,
+      .batch = batching::aligned,
   });
 }
 

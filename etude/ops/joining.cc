@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/device/cpu/parallel.h"
@@ -269,6 +270,17 @@ Values unstack_jvp(const JvpCall& call) {
   return Values(parts.begin(), parts.end());
 }
 
+Values concat_batch(const BatchCall& call) {
+  const Ints& given = call.attrs.ints("axis");
+  std::vector<Tensor> parts;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    parts.push_back(batching::leading(call, i));
+    if (given.empty()) parts.back() = reshape(parts.back(), {call.size, -1});
+  }
+  const int64_t axis = given.empty() ? 1 : normalize_axis(given[0], call.rank(0)) + 1;
+  return batching::call_again(call, parts, {{"axis", Ints{axis}}});
+}
+
 void define_joins(Registry& r) {
   r.define({
       .name = "concat",
@@ -280,6 +292,7 @@ void define_joins(Registry& r) {
       .type = concat_type,
       .kernel = prepare_concat,
       .transpose = concat_back,
+      .batch = concat_batch,
       .samples = {.calls = {{{"[2,3]", "[1,3]"}},
                             {{"[2,3]", "[2,0]", "[2,1]"}, {{"axis", Ints{-1}}}},
                             {{"[2,3]", "[2]"}, {{"axis", Ints{}}}},
@@ -299,6 +312,7 @@ void define_joins(Registry& r) {
       .type = stack_type,
       .kernel = prepare_stack,
       .transpose = stack_back,
+      .batch = batching::along_new_axis,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}},
                             {{"[2]", "[2]", "[2]"}, {{"axis", int64_t{-1}}}},
                             {{"[]"}}}},
@@ -319,6 +333,7 @@ void define_splits(Registry& r) {
       .kernel = prepare_split,
       .vjp = split_vjp,
       .jvp = split_jvp,
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[4,3]"}, {{"parts_or_sizes", Ints{2}}}},
                             {{"[2,3]"},
                              {{"parts_or_sizes", Ints{1, 0, 2}}, {"axis", int64_t{1}}}}}},
@@ -343,6 +358,7 @@ void define_splits(Registry& r) {
       .kernel = prepare_unstack,
       .vjp = unstack_vjp,
       .jvp = unstack_jvp,
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"axis", int64_t{1}}}}}},
       .errors = {{{"float32[2]"}, "axis 1", {{"axis", int64_t{1}}}, ErrorCode::kOutOfRange},
                  {{"float32[1048577,0]"}, "has 1048577 slices, more than the limit of 1048576"}},

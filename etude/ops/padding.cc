@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
@@ -33,6 +34,12 @@ Ints widths_of(const Attrs& attrs, int rank) {
     ETUDE_REQUIRE(w >= 0 && w <= kMaxCount, "a width is {}. Widths are 0 or more", w);
   }
   return widths;
+}
+
+Values pad_batch(const BatchCall& call) {
+  Ints widths = widths_of(call.attrs, call.rank(0));
+  widths.insert(widths.begin(), {0, 0});
+  return batching::call_again(call, {call.in[0]}, {{"widths", widths}});
 }
 
 Types constant_type(const TypeCall& call) {
@@ -159,6 +166,7 @@ void define_padding(Registry& r) {
           [](const JvpCall& call) {
             return Values{constant_pad(call.tangents[0], call.attrs.ints("widths"), 0)};
           },
+      .batch = pad_batch,
       .samples = {.calls = {{{"[2,3]"}, {{"widths", Ints{1, 0, 0, 2}}, {"value", 1.0}}},
                             {{"[0]"}, {{"widths", Ints{1, 1}}, {"value", 0.0}}}}},
       .errors = {{{"float32[2]"}, "Widths are 0 or more", {{"widths", Ints{-1}}, {"value", 0.0}}}},

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
@@ -291,6 +292,7 @@ OpDef triangle(std::string_view name, std::string_view doc) {
             const OperandList in({&ct});
             return internal::only(execute(op, in.view(), attrs, {}));
           },
+      .batch = batching::same,
       .samples = {.calls = {{{"[3,4]"}},
                             {{"[2,3,3]"}, {{"k", int64_t{1}}}},
                             {{"[3,2]"}, {{"k", int64_t{-1}}}}}},
@@ -384,6 +386,7 @@ void define_matrices(Registry& r) {
           {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},
       .type = one_hot_type,
       .kernel = prepare_one_hot,
+      .batch = batching::along_new_axis,
       .no_derivative = "indices are integers",
       .samples =
           {.calls = {{{"int32[4]"}, {{"depth", int64_t{3}}}, {{-1, 3}}},

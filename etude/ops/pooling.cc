@@ -2,6 +2,7 @@
 // Pooling over windows of images. The gradient of a maximum goes to the first maximum of its window
 // in row-major order; what carries it is linear and so has derivatives of its own.
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/pool.h"
@@ -139,6 +140,7 @@ void define_max_derivatives(Registry& r) {
             }
             return out;
           },
+      .batch = batching::joined<0b11>,
       .samples = {.calls = {{{"[2,2,3,3]", "[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}}}},
       .errors = {{{"float32[2,9,3,3]", "float32[2,4,6,3]"},
                   "operand 'ct' has shape [2,9,3,3]",
@@ -174,6 +176,7 @@ void define_max_derivatives(Registry& r) {
             }
             return out;
           },
+      .batch = batching::joined<0b11>,
       .samples = {.calls = {{{"[2,4,6,3]", "[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}}}},
       .errors = {{{"float32[2,4,4,3]", "float32[2,4,6,3]"},
                   "must be alike",
@@ -203,6 +206,7 @@ void define_max_pool(Registry& r) {
           [](const JvpCall& call) {
             return Values{run("max_pool2d_gather", {&call.tangents[0], &call.in[0]}, call.attrs)};
           },
+      .batch = batching::joined<0b1>,
       .samples = {.calls = kCalls},
       .errors = kErrors,
   });
@@ -229,6 +233,7 @@ void define_mean_pool(Registry& r) {
             const std::vector<int64_t> size = {in[0].shape()[1], in[0].shape()[2]};
             return run("avg_pool2d_input_gradient", {&ct}, attrs, &size);
           },
+      .batch = batching::joined<0b1>,
       .samples = {.calls = kCalls},
       .errors = kErrors,
   });
@@ -255,6 +260,7 @@ void define_mean_pool(Registry& r) {
       .kernel = prepare<Pool::kMeanSpread>,
       .transpose = [](Operands, int, const Tensor& ct,
                       const Attrs& attrs) { return run("avg_pool2d", {&ct}, attrs); },
+      .batch = batching::joined<0b1>,
       .samples = {.calls = {{{"[2,2,3,3]"},
                              {{"window", std::vector<int64_t>{2}},
                               {"size", std::vector<int64_t>{4, 6}}}}}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices and vectors.
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/matmul.h"
@@ -92,6 +93,37 @@ Tensor matmul_transpose(Operands in, int wrt, const Tensor& ct, const Attrs& att
   return with_shape(internal::sum_to(g, wrt == 0 ? xs : ys), wanted);
 }
 
+// [batch, leading.., rows, columns] from an operand of matmul; vectors get an axis of size 1 at
+// `vector_axis` of their matrix, 0 or 1.
+Tensor as_matrices(const BatchCall& call, std::size_t i, int rank, int vector_axis) {
+  const Shape own = call.shape(i);
+  Shape sizes(std::vector<int64_t>(static_cast<std::size_t>(rank - std::max(own.rank(), 2)), 1));
+  if (own.rank() == 1 && vector_axis == 0) sizes.push_back(1);
+  for (const int64_t size : own) sizes.push_back(size);
+  if (own.rank() == 1 && vector_axis == 1) sizes.push_back(1);
+  if (call.is_batched(i)) return batching::with_example_shape(call.in[i], sizes);
+  return with_shape(call.in[i], sizes);
+}
+
+Values matmul_batch(const BatchCall& call) {
+  const Tensor &x = call.in[0], &y = call.in[1];
+  const int x_rank = call.rank(0), y_rank = call.rank(1);
+  const bool tx = call.attrs.flag("transpose_x") && x_rank > 1,
+             ty = call.attrs.flag("transpose_y") && y_rank > 1;
+  // Vectors that meet one matrix are the rows of a matrix themselves.
+  if (x_rank == 1 && !call.is_batched(1) && y_rank <= 2) return {matmul(x, y, {.transpose_y = ty})};
+  if (y_rank == 1 && !call.is_batched(0) && x_rank == 2)
+    return {matmul(y, x, {.transpose_y = !tx})};
+  const int rank = std::max({x_rank, y_rank, 2});
+  const Tensor product = matmul(as_matrices(call, 0, rank, 0), as_matrices(call, 1, rank, 1),
+                                {.transpose_x = tx, .transpose_y = ty});
+  Shape sizes = product.shape().sizes().subspan(1);
+  std::vector<int64_t> example(sizes.begin(), sizes.end());
+  if (y_rank == 1) example.pop_back();
+  if (x_rank == 1) example.erase(example.end() - (y_rank == 1 ? 1 : 2));
+  return {batching::with_example_shape(product, Shape(example))};
+}
+
 }  // namespace
 
 void define_product(Registry& r) {
@@ -109,6 +141,7 @@ void define_product(Registry& r) {
       .type = matmul_type,
       .kernel = kernels::cpu::prepare_matmul,
       .transpose = matmul_transpose,
+      .batch = matmul_batch,
       .samples = {.calls = {{{"[4,2]", "[2,5]"}},
                             {{"[3,1,4,2]", "[5,2,3]"}},
                             {{"[2,0]", "[0,3]"}},

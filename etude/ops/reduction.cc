@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes. Sums run along a tree that depends on shapes alone.
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/ops.h"
@@ -137,6 +138,15 @@ void sum_to_kernel(const PrepareCall& call) {
   kernels::cpu::prepare_reduce(call, Reduce::kSum, axes);
 }
 
+Values sum_to_batch(const BatchCall& call) {
+  const Ints& to = call.attrs.ints("shape");
+  Ints sizes(static_cast<std::size_t>(call.rank(0)) - to.size(), 1);
+  sizes.insert(sizes.end(), to.begin(), to.end());
+  Values out =
+      batching::call_again(call, {call.in[0]}, {{"shape", batching::behind(call.size, sizes)}});
+  return {batching::with_example_shape(out[0], Shape(to))};
+}
+
 }  // namespace
 
 void define_reduction(Registry& r) {
@@ -152,6 +162,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kSum>,
       .kernel = reduce_kernel<Reduce::kSum>,
       .transpose = sum_transpose,
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -165,6 +176,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kMean>,
       .kernel = reduce_kernel<Reduce::kMean>,
       .transpose = mean_transpose,
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -180,6 +192,7 @@ void define_reduction(Registry& r) {
       .kernel = sum_to_kernel,
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return broadcasted(ct, in[0].shape()); },
+      .batch = sum_to_batch,
       .samples = {.calls = {{{"[4,3]"}, {{"shape", Ints{3}}}},
                             {{"[2,3,4]"}, {{"shape", Ints{3, 1}}}},
                             {{"[2,3]"}, {{"shape", Ints{}}}},
@@ -195,6 +208,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kProd>,
       .kernel = reduce_kernel<Reduce::kProd>,
       .vjp = prod_vjp,
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -211,6 +225,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kMax>,
       .kernel = reduce_kernel<Reduce::kMax>,
       .vjp = extreme_vjp,
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = empty,
   });
@@ -224,6 +239,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kMin>,
       .kernel = reduce_kernel<Reduce::kMin>,
       .vjp = extreme_vjp,
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = empty,
   });
@@ -234,6 +250,7 @@ void define_reduction(Registry& r) {
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kAll>,
       .kernel = reduce_kernel<Reduce::kAll>,
+      .batch = batching::along_axis,
       .no_derivative = kStep,
       .samples = axis_samples(),
       .errors = axis_errors(),
@@ -245,6 +262,7 @@ void define_reduction(Registry& r) {
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kAny>,
       .kernel = reduce_kernel<Reduce::kAny>,
+      .batch = batching::along_axis,
       .no_derivative = kStep,
       .samples = axis_samples(),
       .errors = axis_errors(),
@@ -256,6 +274,7 @@ void define_reduction(Registry& r) {
       .attrs = axis_attrs(),
       .type = reduce_type<Reduce::kCountNonzero>,
       .kernel = reduce_kernel<Reduce::kCountNonzero>,
+      .batch = batching::along_axis,
       .no_derivative = kStep,
       .samples = axis_samples(),
       .errors = axis_errors(),

@@ -3,6 +3,7 @@
 #include "etude/kernels/cpu/scan.h"
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/ops.h"
@@ -150,6 +151,7 @@ void define_running(Registry& r) {
       .type = scan_type,
       .kernel = scan_kernel<Scan::kSum>,
       .transpose = sum_transpose,
+      .batch = batching::along_axis,
       .samples = scan_samples(),
       .errors = scan_errors(),
   });
@@ -164,6 +166,7 @@ void define_running(Registry& r) {
       .type = scan_type,
       .kernel = scan_kernel<Scan::kProd>,
       .vjp = prod_vjp,
+      .batch = batching::along_axis,
       .samples = scan_samples(),
       .errors = scan_errors(),
   });
@@ -195,6 +198,7 @@ void define_scan(Registry& r) {
                 call.attrs.flag("reverse"));
           },
       .vjp = linear_vjp,
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[5]", "[5]"}, {{"axis", int64_t{0}}}},
                             {{"[2,3,2]", "[2,3,2]"}, {{"axis", int64_t{1}}, {"reverse", true}}}}},
       .errors = {{{"float32[2]", "float32[3]"}, "must be alike", {{"axis", int64_t{0}}}}},
@@ -222,6 +226,7 @@ void define_scan(Registry& r) {
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return shift(ct, attrs.integer("axis"), -attrs.integer("by"));
           },
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[5]"}, {{"axis", int64_t{0}}, {"by", int64_t{1}}}},
                             {{"[2,3,2]"}, {{"axis", int64_t{1}}, {"by", int64_t{-2}}}},
                             {{"[3]"}, {{"axis", int64_t{0}}, {"by", int64_t{7}}}}}},

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
@@ -193,6 +194,7 @@ void define_along(Registry& r) {
             const int axis = normalize_axis(attrs.integer("axis"), in[0].rank());
             return along("spread_along_axis", ct, in[1], {int64_t{axis}, in[0].shape()[axis]});
           },
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]", "int32[2,4]"}, {}, {{-2, 2}, {-3, 2}}},
                             {{"[3,2]", "int64[1,2]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {0, 2}}}}},
       .errors = {{{"float32[2,3]", "int32[3]"}, "the same number of axes"},
@@ -230,6 +232,7 @@ void define_along(Registry& r) {
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take_along_axis(ct, in[1], {.axis = attrs.integer("axis")});
           },
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,4]", "int32[2,4]"},
                              {{"axis", int64_t{1}}, {"size", int64_t{3}}},
                              {{-2, 2}, {0, 2}}}}},

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
@@ -108,6 +109,34 @@ void prepare_segment(const PrepareCall& call) {
   call.set(run_segment, p);
 }
 
+// The ids of all examples in one array: example e has the rows from e * num on. Ids outside stay
+// outside.
+Tensor ids_of_batch(const BatchCall& call, int64_t num) {
+  const Tensor ids = internal::cast(batching::leading(call, 1), kInt64);
+  const auto number = [](int64_t value) { return internal::cast(Tensor(value), kInt64); };
+  Ints column(static_cast<std::size_t>(ids.rank()), 1);
+  column[0] = call.size;
+  const Tensor first =
+      reshape(arange(static_cast<double>(call.size), {.dtype = kInt64}), column) * number(num);
+  const Tensor outside = logical_or(less(ids, number(0)), greater_equal(ids, number(num)));
+  return where(outside, number(-1), ids + first);
+}
+
+Values segment_batch(const BatchCall& call) {
+  const int64_t num = call.attrs.integer("num");
+  Values out = batching::call_again(call, {batching::leading(call, 0), ids_of_batch(call, num)},
+                                    {{"num", call.size * num}});
+  const Shape row = row_shape(call.shape(0), call.shape(1));
+  return {reshape(out[0], batching::behind(call.size, with_rows(num, row).sizes()))};
+}
+
+Values segment_rows_batch(const BatchCall& call) {
+  const Tensor tables = batching::leading(call, 0);
+  const Shape example = call.shape(0);
+  const Ints joined = with_rows(call.size * example[0], example.sizes().subspan(1)).to_vector();
+  return batching::call_again(call, {reshape(tables, joined), ids_of_batch(call, example[0])});
+}
+
 Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
                 std::vector<AttrValue> values) {
   const Op& op = internal::op(name);
@@ -154,6 +183,7 @@ void define_sums(Registry& r) {
       .kernel = prepare_segment<Update::kAdd>,
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return rows_of(ct, in[1]); },
+      .batch = segment_batch,
       .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}},
                             {{"[2,2]", "int64[2,2]"}, {{"num", int64_t{2}}}, {{-2, 2}, {0, 1}}},
                             {{"[0,3]", "int32[0]"}, {{"num", int64_t{2}}}}}},
@@ -175,6 +205,7 @@ void define_sums(Registry& r) {
           [](Operands in, int, const Tensor& ct, const Attrs&) {
             return call_two("segment_sum", ct, in[1], {in[0].shape()[0]});
           },
+      .batch = segment_rows_batch,
       .samples = {.calls = {{{"[3,2]", "int32[4]"}, {}, {{-2, 2}, {-1, 3}}}}},
   });
 }
@@ -232,6 +263,7 @@ OpDef extreme(std::string_view name, std::string_view doc, DTypeSet dtypes, VjpR
       .type = segment_type,
       .kernel = prepare_segment<kMode>,
       .vjp = vjp,
+      .batch = segment_batch,
       .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}}}},
       .errors = {{{"float32[4]", "int32[3]"}, "ids have shape [3]", {{"num", int64_t{2}}}}},
   };

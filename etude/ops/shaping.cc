@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
@@ -288,6 +289,28 @@ Values lower_repeat(Operands in, const Attrs& attrs) {
   return {repeat_axes(x, copies, false)};
 }
 
+// For ops whose attribute is the shape of the result.
+Values reshape_batch(const BatchCall& call) {
+  const Ints& shape = call.attrs.ints("shape");
+  return batching::call_again(call, {call.in[0]}, {{"shape", batching::behind(call.size, shape)}});
+}
+
+Values broadcast_batch(const BatchCall& call) {
+  const Ints& shape = call.attrs.ints("shape");
+  const Shape own = call.shape(0);
+  Ints sizes(shape.size() - at(own.rank()), 1);
+  sizes.insert(sizes.end(), own.begin(), own.end());
+  return batching::call_again(call, {batching::with_example_shape(call.in[0], Shape(sizes))},
+                              {{"shape", batching::behind(call.size, shape)}});
+}
+
+Values permute_batch(const BatchCall& call) {
+  Ints axes = {0};
+  for (const int axis : permutation(call.attrs.ints("axes"), call.rank(0)))
+    axes.push_back(axis + 1);
+  return batching::call_again(call, {call.in[0]}, {{"axes", axes}});
+}
+
 void define_views(Registry& r) {
   r.define({
       .name = "reshape",
@@ -300,6 +323,7 @@ void define_views(Registry& r) {
       .type = reshape_type,
       .kernel = share,
       .transpose = reshape_back,
+      .batch = reshape_batch,
       .samples = {.calls = {{{"[2,3]"}, {{"shape", Ints{3, -1}}}},
                             {{"[0,3]"}, {{"shape", Ints{3, 0}}}},
                             {{"[]"}, {{"shape", Ints{1, 1}}}}}},
@@ -317,6 +341,7 @@ void define_views(Registry& r) {
       .type = expand_dims_type,
       .kernel = share,
       .transpose = reshape_back,
+      .batch = batching::along_new_axis,
       .samples = {.calls = {{{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[3]"}, {{"axis", Ints{0, -1}}}}}},
       .errors = {{{"float32[2]"}, "axis 3", {{"axis", Ints{3}}}, ErrorCode::kOutOfRange}},
   });
@@ -329,6 +354,7 @@ void define_views(Registry& r) {
       .type = squeeze_type,
       .kernel = share,
       .transpose = reshape_back,
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,1,3]"}, {{"axis", Ints{1}}}},
                             {{"[1,2,1]"}, {{"axis", Ints{0, -1}}}}}},
       .errors = {{{"float32[2,3]"}, "only axes of size 1 can be squeezed", {{"axis", Ints{0}}}}},
@@ -357,6 +383,7 @@ void define_orders(Registry& r) {
       .type = permute_type,
       .kernel = prepare_permute,
       .transpose = permute_back,
+      .batch = permute_batch,
       .samples = {.calls = {{{"[2,3]"}, {{"axes", Ints{1, 0}}}},
                             {{"[2,1,3,2]"}, {{"axes", Ints{-1, 0, 2, 1}}}},
                             {{"[2,0]"}, {{"axes", Ints{1, 0}}}}}},
@@ -412,6 +439,7 @@ void define_orders(Registry& r) {
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return attrs.has("axis") ? flip(ct, {.axis = attrs.ints("axis")}) : flip(ct);
           },
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[0]"}}, {{"[]"}}}},
       .errors = {{{"float32[2]"}, "axis 1", {{"axis", Ints{1}}}, ErrorCode::kOutOfRange}},
   });
@@ -428,6 +456,7 @@ void define_repeats(Registry& r) {
       .kernel = prepare_broadcast,
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
+      .batch = broadcast_batch,
       .samples = {.calls = {{{"[3]"}, {{"shape", Ints{4, 3}}}},
                             {{"[2,1,3]"}, {{"shape", Ints{2, 2, 3}}}},
                             {{"[1]"}, {{"shape", Ints{0}}}},

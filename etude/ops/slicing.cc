@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/copy.h"
@@ -105,6 +106,16 @@ void prepare_spread(const PrepareCall& call) {
       p);
 }
 
+// The same region of every example.
+Values region_batch(const BatchCall& call, std::string_view sizes) {
+  return batching::call_again(call, {call.in[0]},
+                              {{"starts", batching::behind(0, call.attrs.ints("starts"))},
+                               {sizes, batching::behind(call.size, call.attrs.ints(sizes))},
+                               {"steps", batching::behind(1, call.attrs.ints("steps"))}});
+}
+Values strided_batch(const BatchCall& call) { return region_batch(call, "sizes"); }
+Values spread_batch(const BatchCall& call) { return region_batch(call, "shape"); }
+
 // Python's rules for start:stop:step on an axis; gives the first index and the number of indices.
 std::pair<int64_t, int64_t> python_range(int64_t start, int64_t stop, int64_t step, int64_t size) {
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
@@ -191,6 +202,7 @@ void define_slicing(Registry& r) {
             return call_on("spread_slice", ct,
                            {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
           },
+      .batch = strided_batch,
       .samples =
           {.calls = {{{"[4,3]"},
                       {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},
@@ -217,6 +229,7 @@ void define_slicing(Registry& r) {
             return call_on("strided_slice", ct,
                            {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
           },
+      .batch = spread_batch,
       .samples =
           {.calls = {{{"[2,2]"},
                       {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},

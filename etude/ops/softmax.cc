@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -113,6 +114,7 @@ void define_softmax(Registry& r) {
             return Values{run_op("softmax_gradient", {&call.out[0], &call.ct()},
                                  {call.attrs.integer("axis")})};
           },
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -129,6 +131,7 @@ void define_softmax(Registry& r) {
             kernels::cpu::prepare_softmax_gradient(call, axis_of(call.attrs, call.shape(0)));
           },
       .vjp = gradient_vjp,
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}},
                             {{"[3,4,5]", "[3,4,5]"}, {{"axis", int64_t{1}}}},
                             {{"[2,70]", "[2,70]"}}},
@@ -154,6 +157,7 @@ void define_softmax(Registry& r) {
             const int64_t axis = call.attrs.integer("axis");
             return Values{call.ct() - run_op("exp", {&y}) * row_sum(call.ct(), axis)};
           },
+      .batch = batching::along_axis,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -183,6 +187,7 @@ void define_softmax(Registry& r) {
             const Tensor shifted = call.in[0] - y;
             return Values{ct * run_op("exp", {&shifted})};
           },
+      .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[5]"}}, {{"[2,3,70]"}}}},
       .errors = {{{"float32[]"}, "operand 'x' is a scalar"}},
   });

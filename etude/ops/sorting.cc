@@ -3,6 +3,7 @@
 #include "etude/kernels/cpu/sorting.h"
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -82,6 +83,7 @@ OpDef arg_extreme(std::string_view name, std::string_view doc) {
       .dtypes = kReal,
       .type = arg_extreme_type<kLargest>,
       .kernel = arg_extreme_kernel<kLargest>,
+      .batch = batching::along_axis,
       .no_derivative = kPosition,
       .samples = {.calls = {{{"[2,3]"}},
                             {{"[4,5]"}, {{"axis", int64_t{0}}}},
@@ -116,6 +118,7 @@ void define_order(Registry& r) {
                                        call.attrs.flag("descending"));
           },
       .vjp = sort_vjp,
+      .batch = batching::along_axis,
       .samples = samples,
       .errors = axis_errors(),
   });
@@ -136,6 +139,7 @@ void define_order(Registry& r) {
             kernels::cpu::prepare_argsort(call, axis_of(call.attrs, call.shape(0)),
                                           call.attrs.flag("descending"));
           },
+      .batch = batching::along_axis,
       .no_derivative = kPosition,
       .samples = samples,
       .errors = axis_errors(),
@@ -164,6 +168,7 @@ void define_order(Registry& r) {
             out[0] = put_back(call.ct(), call.out[1], shape, axis_of(call.attrs, shape));
             return out;
           },
+      .batch = batching::along_axis,
       .samples = {.calls = {{{"[5]"}, {{"k", int64_t{2}}}},
                             {{"[3,4]"}, {{"k", int64_t{3}}, {"axis", int64_t{0}}}},
                             {{"[2,3]"}, {{"k", int64_t{0}}}}},

@@ -174,8 +174,9 @@ class EagerContext final : public Context {
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
     ETUDE_THROW(
         kFailedPrecondition,
-        "operand '{}' of type {} has no value here: it stands for a call that has not run, or "
-        "for a value that the gradient rule did not ask to keep",
+        "operand '{}' of type {} has no value here: it stands for a call that has not run, for an "
+        "example of a vmap that has ended, or for a value that the gradient rule did not ask to "
+        "keep",
         op.operand(i).name, x.type()->to_string());
   }
 };

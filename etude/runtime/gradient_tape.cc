@@ -7,9 +7,11 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
+#include "etude/runtime/batch.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/tape.h"
 
@@ -39,15 +41,25 @@ Tensor zeros_for(const LeafRef& leaf) {
   return leaf.tensor != nullptr ? zero_tangent(*leaf.tensor) : zero_tangent(*leaf.variable);
 }
 
-// A value where one element, or a row of elements, is one and all others are zero.
-Tensor unit(const Type* type, int64_t start, int64_t step, int64_t count) {
-  Tensor out = internal::make_tensor(type);
+// How many cotangents a jacobian sends back at once: enough to make calls large, and few enough
+// that what a batch of them holds stays small beside a tape.
+constexpr int64_t kSweepsAtOnce = 64;
+
+// Cotangents [count, type's shape...] of a value of `rows` rows: in number k, element first + k of
+// each row is one and all others are zero.
+Tensor units(const Type* type, int64_t rows, int64_t first, int64_t count) {
+  const std::vector<int64_t> sizes = batching::behind(count, type->shape().sizes());
+  Tensor out = internal::make_tensor(intern_type(type->dtype(), Shape(sizes), type->device()));
   char* data = static_cast<char*>(TensorAccess::rep(out)->data);
-  std::memset(data, 0, static_cast<std::size_t>(type->bytes()));
+  std::memset(data, 0, static_cast<std::size_t>(out.nbytes()));
   const double one = 1;
-  for (int64_t i = 0; i < count; ++i) {
-    internal::convert_elements(data + (start + i * step) * itemsize(type->dtype()), type->dtype(),
-                               &one, kFloat64, 1);
+  const int64_t width = type->count() / rows;
+  for (int64_t k = 0; k < count; ++k) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t at = k * type->count() + row * width + first + k;
+      internal::convert_elements(data + at * itemsize(type->dtype()), type->dtype(), &one, kFloat64,
+                                 1);
+    }
   }
   return out;
 }
@@ -58,25 +70,31 @@ std::vector<int64_t> sizes_of(const Shape& a, const Shape& b, int skip = 0) {
   return out;
 }
 
-// Tensors of one type joined along a new axis and reshaped, by ops, so that it can be
-// differentiated.
-Tensor join(const std::vector<Tensor>& rows, int64_t axis, const std::vector<int64_t>& shape) {
-  const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
-  const Tensor all = internal::only(internal::call_list(stack, rows, {axis}, {}));
-  const OperandList in({&all});
+Tensor reshaped(const Tensor& x, const std::vector<int64_t>& shape) {
+  const Op& reshape = internal::op("reshape");
+  const OperandList in({&x});
   return internal::only(execute(reshape, in.view(), reshape.attrs({shape}), {}));
+}
+
+// Tensors [n, ...] joined along axis 0, by ops, so that it can be differentiated.
+Tensor joined(const std::vector<Tensor>& parts) {
+  static const Op& concat = internal::op("concat");
+  if (parts.size() == 1) return parts[0];
+  return internal::only(internal::call_list(concat, parts, {std::vector<int64_t>{0}}, {}));
 }
 
 }  // namespace
 
 struct GradientTape::Recorder {
-  explicit Recorder(TapeOptions options) : tape(options) {}
+  Recorder(TapeOptions options, CallSite where) : tape(options, where) {}
 
   Tape tape;
   std::optional<TapeContext> context;
 };
 
-GradientTape::GradientTape(TapeOptions options) : recorder_(options) { start({}); }
+GradientTape::GradientTape(TapeOptions options, CallSite where) : recorder_(options, where) {
+  start({});
+}
 
 GradientTape::~GradientTape() = default;
 
@@ -239,34 +257,56 @@ std::vector<Tensor> GradientTape::sweep_arrived(const LeafList& targets,
   return sweep_ids(ys, sources, seeds);
 }
 
+// Cotangents of the sources for units of the target, [size of a row of the target, source...] each;
+// absent where nothing arrives.
+std::vector<Tensor> GradientTape::sweep_units(const Tensor& target, const LeafList& sources,
+                                              int64_t rows, bool vectorize) {
+  const Tensor ys[] = {target};
+  const int64_t width = target.size() / rows;
+  // Pullbacks of users may look at numbers, which a batch of cotangents does not have.
+  const bool at_once = vectorize && !recorder_->tape.has_pullbacks();
+  const Tape::Sweeps sweeps(recorder_->tape);
+  std::vector<std::vector<Tensor>> parts(sources.items().size());
+  for (int64_t first = 0; first < width;) {
+    const int64_t count = at_once ? std::min(kSweepsAtOnce, width - first) : 1;
+    Tensor seed = units(target.type(), rows, first, count);
+    std::optional<BatchContext> batch;
+    if (at_once) {
+      batch.emplace(count);
+      seed = batch->example_of(seed);
+    } else {
+      seed = reshaped(seed, target.shape().to_vector());
+    }
+    std::vector<Tensor> found = sweep_ids(ys, sources, {&seed, 1});
+    for (std::size_t s = 0; s < found.size(); ++s) {
+      Tensor g = to_dense(found[s]);
+      if (!g.has_value()) continue;
+      parts[s].push_back(at_once ? batch->batch_of(g)
+                                 : reshaped(g, batching::behind(1, g.shape().sizes())));
+    }
+    first += count;
+  }
+  std::vector<Tensor> out;
+  for (const std::vector<Tensor>& all : parts) out.push_back(all.empty() ? Tensor() : joined(all));
+  return out;
+}
+
 std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const LeafList& sources,
                                                  JacobianOptions options, CallSite where) {
   return located("jacobian", where, [&] {
     require_sweeps(options);
     if (!persistent()) stop();
     ETUDE_REQUIRE(target.has_value(), "the target is nothing. Does the function return its value?");
-    std::vector<std::vector<Tensor>> rows(sources.items().size());
-    const Tape::Sweeps sweeps(recorder_->tape);
-    for (int64_t i = 0; i < target.size(); ++i) {
-      const Tensor ys[] = {target};
-      const Tensor seeds[] = {unit(target.type(), i, 0, 1)};
-      std::vector<Tensor> found = sweep_ids(ys, sources, seeds);
-      for (std::size_t s = 0; s < found.size(); ++s) rows[s].push_back(to_dense(found[s]));
-    }
-    std::vector<Tensor> out(rows.size());
-    for (std::size_t s = 0; s < rows.size(); ++s) {
+    std::vector<Tensor> out = sweep_units(target, sources, 1, options.vectorize);
+    for (std::size_t s = 0; s < out.size(); ++s) {
       const LeafRef& leaf = sources.items()[s];
-      const bool connected = std::any_of(rows[s].begin(), rows[s].end(),
-                                         [](const Tensor& r) { return r.has_value(); });
-      if (!connected && options.unconnected == Unconnected::kNone) continue;
-      for (Tensor& r : rows[s]) {
-        if (!r.has_value()) r = zeros_for(leaf);
-      }
       const Shape shape = leaf.tensor != nullptr ? leaf.tensor->shape() : leaf.variable->shape();
-      out[s] = rows[s].empty()
-                   ? internal::full(
-                         intern_type(target.dtype(), Shape(sizes_of(target.shape(), shape))), 0)
-                   : join(rows[s], 0, sizes_of(target.shape(), shape));
+      const std::vector<int64_t> sizes = sizes_of(target.shape(), shape);
+      if (out[s].has_value()) {
+        out[s] = reshaped(out[s], sizes);
+      } else if (options.unconnected == Unconnected::kZero || target.size() == 0) {
+        out[s] = internal::full(intern_type(target.dtype(), Shape(sizes)), 0);
+      }
     }
     return out;
   });
@@ -282,24 +322,20 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
         "target has shape {} and source has shape {}. Both need rank 2 or more and equal "
         "first sizes; use jacobian for anything else",
         target.shape().to_string(), source.shape().to_string());
-    const int64_t batch = target.shape()[0], width = batch == 0 ? 0 : target.size() / batch;
-    std::vector<Tensor> columns;
-    bool connected = false;
-    const LeafList sources(source);
-    const Tape::Sweeps sweeps(recorder_->tape);
-    for (int64_t i = 0; i < width; ++i) {
-      const Tensor ys[] = {target};
-      const Tensor seeds[] = {unit(target.type(), i, width, batch)};
-      columns.push_back(to_dense(sweep_ids(ys, sources, seeds)[0]));
-      connected = connected || columns.back().has_value();
+    const std::vector<int64_t> sizes = sizes_of(target.shape(), source.shape(), 1);
+    const Tensor columns =
+        target.size() == 0
+            ? Tensor()
+            : sweep_units(target, LeafList(source), target.shape()[0], options.vectorize)[0];
+    if (columns.has_value()) {
+      static const Op& moveaxis = internal::op("moveaxis");
+      const OperandList in({&columns});
+      const std::vector<int64_t> front = {0}, second = {1};
+      return reshaped(
+          internal::only(execute(moveaxis, in.view(), moveaxis.attrs({front, second}), {})), sizes);
     }
-    if (!connected && options.unconnected == Unconnected::kNone) return {};
-    for (Tensor& c : columns) {
-      if (!c.has_value()) c = zero_tangent(source);
-    }
-    const std::vector<int64_t> shape = sizes_of(target.shape(), source.shape(), 1);
-    return columns.empty() ? internal::full(intern_type(target.dtype(), Shape(shape)), 0)
-                           : join(columns, 1, shape);
+    if (target.size() != 0 && options.unconnected == Unconnected::kNone) return {};
+    return internal::full(intern_type(target.dtype(), Shape(sizes)), 0);
   });
 }
 

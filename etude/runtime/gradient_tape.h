@@ -29,7 +29,7 @@ struct GradientOptions {
 };
 struct JacobianOptions {
   Unconnected unconnected = Unconnected::kNone;
-  bool vectorize = true;  // false: one sweep per element of the target, always
+  bool vectorize = true;  // false: one sweep per element of the target; true: for many at once
 };
 
 // Something made of tensors, Variables and host values: what watch and gradient take.
@@ -118,7 +118,7 @@ class GradientTape final : private internal::VariableReader {
     bool was_recording_;
   };
 
-  explicit GradientTape(TapeOptions options = {});
+  explicit GradientTape(TapeOptions options = {}, CallSite where = CallSite::here());
   ~GradientTape();
 
   // Records calls on these from now on. A Variable is watched at each read.
@@ -209,6 +209,8 @@ class GradientTape final : private internal::VariableReader {
   std::vector<Tensor> sweep_arrived(const internal::LeafList& targets,
                                     std::span<const Tensor> cotangents,
                                     const internal::LeafList& sources);
+  std::vector<Tensor> sweep_units(const Tensor& target, const internal::LeafList& sources,
+                                  int64_t rows, bool vectorize);
   std::vector<Tensor> sweep_elements(const Tensor& target, const internal::LeafList& sources,
                                      JacobianOptions options, CallSite where);
   void require_sweeps(const JacobianOptions& options) const;
@@ -217,7 +219,7 @@ class GradientTape final : private internal::VariableReader {
   void freeze();
 
   struct Recorder;  // the tape and its context
-  internal::InPlace<Recorder, 240> recorder_;
+  internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
 };
 

@@ -63,6 +63,7 @@ TEST_P(Matrix, Threads) {
 }
 TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
 TEST_P(Matrix, Recording) { each_call(check_recording); }
+TEST_P(Matrix, Batch) { each_call(check_batch); }
 TEST_P(Matrix, Tape) { each_call(check_tape); }
 TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }
 TEST_P(Matrix, Vjp) { each_call(check_vjp, has_derivative); }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/batch.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/base/warning.h"
+#include "etude/core/batching.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/runtime/gradient.h"
+
+namespace etude {
+namespace {
+
+std::vector<int64_t> example_sizes(const Tensor& batch) {
+  const auto sizes = batch.shape().sizes().subspan(1);
+  return {sizes.begin(), sizes.end()};
+}
+
+// Along a new axis 0.
+Tensor stack(const std::vector<Tensor>& rows) {
+  static const Op& op = internal::op("stack");
+  return internal::only(internal::call_list(op, rows, {int64_t{0}}, {}));
+}
+
+Values unstack(const Tensor& x) {
+  static const Op& op = internal::op("unstack");
+  const OperandList in({&x});
+  return execute(op, in.view(), op.attrs({int64_t{0}}), {});
+}
+
+}  // namespace
+
+Tensor BatchContext::example_of(const Tensor& x) {
+  if (!x.has_value()) return {};
+  Tensor example =
+      internal::make_ghost(intern_type(x.dtype(), Shape(example_sizes(x)), x.device()));
+  batches_[TensorAccess::id(example)] = x;
+  return example;
+}
+
+const Tensor* BatchContext::find(const Tensor& x) const {
+  if (!x.has_value()) return nullptr;
+  const auto found = batches_.find(TensorAccess::id_or_zero(x));
+  return found == batches_.end() ? nullptr : &found->second;
+}
+
+Tensor BatchContext::batch_of(const Tensor& x) const {
+  if (!x.has_value()) return {};
+  const Tensor dense = to_dense(x);
+  if (const Tensor* batch = find(dense)) return *batch;
+  static const Op& op = internal::op("broadcast_to");
+  const OperandList in({&dense});
+  const ContextScope scope(*parent_, {});
+  return internal::only(etude::execute(
+      op, in.view(), op.attrs({batching::behind(size_, dense.shape().sizes())}), {}));
+}
+
+void BatchContext::value_died(uint64_t id) noexcept {
+  // Moved out first: destroying a batch may announce deaths of its own.
+  const auto found = batches_.find(id);
+  if (found == batches_.end()) return;
+  const Tensor dying = std::move(found->second);
+  batches_.erase(found);
+}
+
+Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  uint64_t batched = 0;
+  OperandList list;
+  Types types;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Tensor* batch = find(in[i]);
+    list.add(batch != nullptr ? *batch : in[i]);
+    types.push_back(in[i].has_value() ? in[i].type() : nullptr);
+    if (batch != nullptr) batched |= uint64_t{1} << std::min<std::size_t>(i, 63);
+  }
+  if (batched == 0) return parent_->execute(op, in, attrs, where);
+  const OpDef& def = op.def();
+  if (def.batch == nullptr && def.lower != nullptr) return lower(op, in, attrs, *this, where);
+  const Types results = infer_types(op, {types.data(), types.size()}, attrs);
+  std::vector<Tensor> held;
+  if (in.size() > 63 && (batched >> 63) != 0) {  // one bit stands for all of the last operands
+    for (std::size_t i = 0; i < in.size(); ++i) held.push_back(i < 63 ? in[i] : batch_of(in[i]));
+    list = OperandList();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const Tensor* batch = i < 63 ? find(in[i]) : nullptr;
+      list.add(batch != nullptr ? *batch : held[i]);
+    }
+  }
+  const BatchCall call{op, list.view(), batched, size_, attrs};
+  Values out;
+  {
+    const ContextScope scope(*parent_, where);
+    out = run(call, {results.data(), results.size()});
+  }
+  for (Tensor& y : out) {
+    if (y.has_value()) y = example_of(y);
+  }
+  return out;
+}
+
+Values BatchContext::run(const BatchCall& call, std::span<const Type* const> types) const {
+  const OpDef& def = call.op.def();
+  Values out;
+  if (def.batch != nullptr) {
+    out = def.batch(call);
+  } else if (def.kind == Kind::kElementwise) {
+    out = batching::aligned(call);
+  }
+  if (out.empty()) return one_by_one(call);
+  ETUDE_CHECK(out.size() == types.size(), "the batching rule of {} gave {} results instead of {}",
+              call.op.name(), out.size(), types.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::vector<int64_t> sizes = batching::behind(size_, types[i]->shape().sizes());
+    ETUDE_CHECK(out[i].shape() == Shape(sizes) && out[i].dtype() == types[i]->dtype(),
+                "the batching rule of {} gave {}, but one example gives {}", call.op.name(),
+                out[i].type()->to_string(), types[i]->to_string());
+  }
+  return out;
+}
+
+Values BatchContext::one_by_one(const BatchCall& call) const {
+  internal::warn_once(fmt::format("vmap {}", call.op.name()),
+                      fmt::format("vmap: {} has no rule for batches of these operands, so its "
+                                  "{} examples run one by one",
+                                  call.op.name(), size_));
+  std::vector<Values> operands(call.in.size());
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (call.is_batched(i)) operands[i] = unstack(call.in[i]);
+  }
+  std::vector<std::vector<Tensor>> rows;
+  for (int64_t e = 0; e < size_; ++e) {
+    OperandList list;
+    for (std::size_t i = 0; i < call.in.size(); ++i) {
+      list.add(call.is_batched(i) ? operands[i][static_cast<std::size_t>(e)] : call.in[i]);
+    }
+    Values out = etude::execute(call.op, list.view(), call.attrs, {});
+    rows.resize(out.size());
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      if (e > 0 && rows[r][0].shape() != out[r].shape()) {
+        ETUDE_THROW(kInvalidArgument,
+                    "vmap: the result has shape {} for example 0 and {} for example {}; a batch "
+                    "needs equal shapes. Use where(), or call the function for each example",
+                    rows[r][0].shape().to_string(), out[r].shape().to_string(), e);
+      }
+      rows[r].push_back(std::move(out[r]));
+    }
+  }
+  Values out;
+  for (const std::vector<Tensor>& row : rows) out.push_back(stack(row));
+  return out;
+}
+
+void internal::CountExamples::operator()(const Tensor& x) {
+  if (!x.has_value()) return;
+  const auto fail = [&](std::string text) {
+    throw_of("vmap", ErrorCode::kInvalidArgument, text, where);
+  };
+  if (x.rank() == 0) {
+    fail(
+        "an argument has a scalar, but every tensor needs the examples along axis 0. Let the "
+        "function capture what is the same for all of them");
+  }
+  const int64_t n = x.shape()[0];
+  if (n == 0) fail("the batch has no examples, so that shapes of results are not known");
+  if (size >= 0 && n != size) {
+    fail(
+        fmt::format("one tensor has {} examples along axis 0, and another has {}. Give equally "
+                    "many, or let the function capture what is the same for all of them",
+                    size, n));
+  }
+  size = n;
+}
+
+}  // namespace etude

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// vmap on tensors: a function of one example runs once, on all examples of a batch at the same
+// time. Inside, values have the shapes of an example; outside, one more axis in front.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "etude/core/context.h"
+#include "etude/core/value_observer.h"
+#include "etude/diff/function_values.h"
+#include "etude/runtime/tangent.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Runs calls on examples as calls on the batch, by the rules of op records. On the stack for its
+// lifetime. confined to the thread that made it. Nests, and stands above or below tapes and forward
+// mode: gradients for each example, or of a batch.
+class BatchContext final : public Context, private internal::ValueObserver {
+ public:
+  // `size` is the number of examples, at least 1.
+  explicit BatchContext(int64_t size) : size_(size) { ContextStack::push(*this); }
+  ~BatchContext() override { ContextStack::remove(*this); }
+
+  // An example that stands for each x[i], i < size. It has no elements of its own.
+  Tensor example_of(const Tensor& x);
+  // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
+  Tensor batch_of(const Tensor& x) const;
+
+  // throws: as the op for one example; kInvalidArgument if results of examples have different
+  // shapes.
+  Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
+
+ private:
+  void value_died(uint64_t id) noexcept override;
+  // The batch that x stands for; null if it is the same for all examples.
+  const Tensor* find(const Tensor& x) const;
+  Values run(const BatchCall& call, std::span<const Type* const> types) const;
+  Values one_by_one(const BatchCall& call) const;
+
+  int64_t size_;
+  std::unordered_map<uint64_t, Tensor> batches_;
+};
+
+namespace internal {
+
+// The number of examples in tensor leaves.
+struct CountExamples {
+  CallSite where;
+  int64_t size = -1;
+  // throws: kInvalidArgument for scalars, for a batch of none and for different numbers.
+  void operator()(const Tensor& x);
+  template <class T>
+  void operator()(const T&) {}
+};
+// Tensor leaves to examples, and back.
+struct ToExamples {
+  BatchContext& context;
+  void operator()(Tensor& x) const { x = context.example_of(x); }
+  template <class T>
+  void operator()(T&) const {
+    static_assert(!std::is_same_v<T, Variable>,
+                  "etude: vmap: a Variable is no batch of examples; let the function read it");
+  }
+};
+struct ToBatches {
+  BatchContext& context;
+  void operator()(Tensor& x) const { x = context.batch_of(x); }
+  template <class T>
+  void operator()(T&) const {}
+};
+
+template <class... X>
+struct BatchedCall<true, X...> {
+  template <class F>
+  static auto run(const F& f, CallSite where, X... x) {
+    CountExamples count{where};
+    (each_leaf(std::as_const(x), count), ...);
+    BatchContext context(count.size);
+    const ToExamples enter{context};
+    (each_leaf(x, enter), ...);
+    auto result = std::invoke(f, std::as_const(x)...);
+    const ToBatches leave{context};
+    each_leaf(result, leave);
+    return result;
+  }
+};
+
+}  // namespace internal
+}  // namespace etude
