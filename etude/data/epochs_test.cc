@@ -113,6 +113,23 @@ TEST(Epochs, CopiesAndMovesGoOnByThemselves) {
   EXPECT_EQ(labels_of(copy, 5), labels_of(moved, 5));
 }
 
+// Batches are made ahead of time from the samples as they were given.
+// spec: V52
+TEST(Epochs, PrefetchHoldsWhatItReads) {
+  Samples samples = numbered(20);
+  Epochs<Samples> epochs(samples, {.batch = 2, .seed = 1, .prefetch = 3});
+  Epochs<Samples> undisturbed = epochs;
+  const auto expected = labels_of(undisturbed, 30);
+  std::vector<std::int32_t> all;
+  for (int i = 0; i < 30; ++i) {
+    *static_cast<float*>(TensorAccess::writable(samples.inputs)) = 1000;
+    *static_cast<std::int32_t*>(TensorAccess::writable(samples.labels)) = -1;
+    const auto labels = labels_of(epochs, 1);  // compares inputs with labels
+    all.insert(all.end(), labels.begin(), labels.end());
+  }
+  EXPECT_EQ(all, expected);
+}
+
 TEST(Epochs, RefusesWhatCannotBeBatched) {
   const auto message = [](auto make) -> std::string {
     try {

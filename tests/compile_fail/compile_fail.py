@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """compile_fail.py SOURCE COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or compiles
-with a warning that has each `// warn:` text."""
+with a warning that has each `// warn:` text; and if a `// never:` text is said."""
 import os
 import re
 import subprocess
@@ -14,7 +14,11 @@ def main():
         source_text = text.read()
     expected = re.findall(r"^// expect: (.*)$", source_text, re.MULTILINE)
     warned = re.findall(r"^// warn: (.*)$", source_text, re.MULTILINE)
+    never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
     run = subprocess.run([*compiler, source], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    for text in never:
+        if text in run.stderr:
+            return f"said, but must not be: {text}\n{run.stderr}"
     if not expected and not warned:
         return run.stderr if run.returncode else None
     if warned and run.returncode:

@@ -28,6 +28,31 @@ TEST(CustomGradient, FixesNumerics) {  // spec: CU-01, D45
   expect_values(log1pexp()(Tensor(0.0)), {std::log(2.0)});
 }
 
+// spec: V49
+TEST(CustomGradient, BodiesAndRulesGetValues) {
+  const auto changes = [](Tensor x) {
+    x *= 3.0;
+    x.at(0) = 100.0;
+    return x;
+  };
+  const Tensor x(std::vector<float>{1, 2});
+  const auto body = recompute_grad([&](const Tensor& t) { return sum(changes(t) * t); });
+  expect_values(gradient(body, x), {100, 12});
+  const auto rule = custom_gradient([&](const Tensor& t) {
+    const Tensor changed = changes(t);
+    return std::pair{sum(changed), [changed, &changes](const Tensor& dy) {
+                       const Tensor seen = changes(dy + changed * 0.0);  // writes its own value
+                       return seen * dy;
+                     }};
+  });
+  const Tensor seed(1.0F);
+  const auto back = pullback(rule, x);
+  expect_values(back(seed), {100, 3});
+  expect_values(back(seed), {100, 3});  // as the first time
+  expect_values(x, {1, 2});
+  expect_values(seed, {1});
+}
+
 TEST(CustomGradient, CountsGradients) {  // spec: CU-02
   const auto wrong = custom_gradient([](const Tensor& x, const Tensor& y) {
     return std::pair{x * y, [](const Tensor& dy) { return dy; }};
