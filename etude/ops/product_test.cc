@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <complex>
+#include <csignal>
 #include <random>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/time.h>
 
 #include "etude/core/context.h"
 #include "etude/device/cpu/parallel.h"
@@ -239,6 +243,48 @@ TEST(Matmul, BitsDoNotDependOnTheNumberOfThreads) {
     }
     set_thread_count(0);
   }
+}
+
+// Where signal handlers of this thread ran.
+std::atomic<int> on_stack = 0, elsewhere = 0;
+std::atomic<const char*> stack_begin = nullptr, stack_end = nullptr;
+std::atomic<pthread_t> looking{};
+void look_where(int) {
+  if (pthread_equal(pthread_self(), looking) == 0) return;
+  const auto* here = static_cast<const char*>(__builtin_frame_address(0));
+  ++(here >= stack_begin && here < stack_end ? on_stack : elsewhere);
+}
+
+// A library below may use the stack pointer for something else, and a handler would run there.
+TEST(Matmul, SignalsFindTheStack) {
+  pthread_attr_t attr;
+  ASSERT_EQ(pthread_getattr_np(pthread_self(), &attr), 0);
+  void* begin = nullptr;
+  std::size_t size = 0;
+  pthread_attr_getstack(&attr, &begin, &size);
+  pthread_attr_destroy(&attr);
+  looking = pthread_self();
+  stack_begin = static_cast<const char*>(begin);
+  stack_end = static_cast<const char*>(begin) + size;
+  const auto before = std::signal(SIGALRM, look_where);
+  set_thread_count(1);
+  const itimerval often{{0, 100}, {0, 100}}, never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  for (const int64_t k : {100, 400, 9000, 25088}) {
+    for (const bool transposed : {false, true}) {
+      const Tensor x = random_tensor<float>(transposed ? Shape{k, 96} : Shape{96, k}, 1);
+      const Tensor y = random_tensor<float>({k, 120}, 2);
+      const Tensor z = matmul(x, y, {.transpose_x = transposed});
+      for (int64_t i = 0; i < 200000 / k; ++i) {
+        EXPECT_TRUE(same_value(matmul(x, y, {.transpose_x = transposed}), z));
+      }
+    }
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  std::signal(SIGALRM, before);
+  set_thread_count(0);
+  EXPECT_GT(on_stack, 0);
+  EXPECT_EQ(elsewhere, 0);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // never reached is differentiated without a word.
 // spec: G8
 // warn: non-void
-// never: etude:
+// never: etude: \w
 #include "etude/diff.h"
 
 template <class T>
