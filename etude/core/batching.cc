@@ -51,8 +51,7 @@ Values along_one_or_flat(const BatchCall& call, const AttrValue& axis) {
                       {{"axis", int64_t{normalize_axis(*number, call.rank(0)) + 1}}});
   }
   for (Tensor& x : operands) {
-    const int64_t size = call.size == 0 ? 0 : x.size() / call.size;
-    x = reshaped(x, {call.size, size});
+    x = reshaped(x, {call.size, x.size() / call.size});
   }
   Values out = call_again(call, operands, {{"axis", int64_t{1}}});
   const auto is_keepdims = [](const AttrDef& def) { return def.name == "keepdims"; };
@@ -70,6 +69,12 @@ Ints behind(int64_t first, std::span<const int64_t> sizes) {
   Ints out = {first};
   out.insert(out.end(), sizes.begin(), sizes.end());
   return out;
+}
+
+Shape with_rank(const Shape& example, int rank) {
+  Ints sizes(static_cast<std::size_t>(rank - example.rank()), 1);
+  sizes.insert(sizes.end(), example.begin(), example.end());
+  return Shape(sizes);
 }
 
 Tensor with_example_shape(const Tensor& x, const Shape& example) {
@@ -102,12 +107,8 @@ Values aligned(const BatchCall& call) {
   }
   std::vector<Tensor> operands;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
-    const Tensor& x = operands.emplace_back(call.in[i]);
-    if (!call.is_batched(i) || call.rank(i) == rank) continue;
-    Ints sizes(static_cast<std::size_t>(rank - call.rank(i)), 1);
-    const Shape example = call.shape(i);
-    sizes.insert(sizes.end(), example.begin(), example.end());
-    operands.back() = with_example_shape(x, Shape(sizes));
+    Tensor& x = operands.emplace_back(call.in[i]);
+    if (call.is_batched(i)) x = with_example_shape(x, with_rank(call.shape(i), rank));
   }
   return call_again(call, operands);
 }

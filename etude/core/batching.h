@@ -34,6 +34,8 @@ Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
                   std::initializer_list<std::pair<std::string_view, AttrValue>> changes = {});
 // x with the shape [size of axis 0, sizes...].
 Tensor with_example_shape(const Tensor& x, const Shape& example);
+// `example` with axes of size 1 in front, up to `rank` axes.
+Shape with_rank(const Shape& example, int rank);
 // `sizes` behind `first`.
 std::vector<int64_t> behind(int64_t first, std::span<const int64_t> sizes);
 

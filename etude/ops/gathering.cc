@@ -154,20 +154,13 @@ void prepare_row_numbers(const PrepareCall& call) {
       p);
 }
 
-// The region that take reads of an example, for the batch.
-BatchedRegion take_batch_region(const BatchCall& call, const Shape& x, int axis) {
-  IndexRegion region = IndexRegion::whole(x);
-  region.axes = {axis};
-  region.at = axis;
-  return batch_region(call, region, 1);
-}
-
 Values take_batch(const BatchCall& call) {
   const int axis = normalize_axis(call.attrs.integer("axis"), call.rank(0));
   if (!call.is_batched(1)) {
     return batching::call_again(call, {call.in[0], call.in[1]}, {{"axis", int64_t{axis} + 1}});
   }
-  return {get_region(batching::leading(call, 0), take_batch_region(call, call.shape(0), axis))};
+  return {get_region(batching::leading(call, 0),
+                     batch_region(call, take_region(call.shape(0), axis), 1))};
 }
 
 Values take_spread_batch(const BatchCall& call) {
@@ -176,10 +169,10 @@ Values take_spread_batch(const BatchCall& call) {
     return batching::call_again(call, {call.in[0], call.in[1]}, {{"axis", axis + 1}});
   }
   Shape x;
-  spread_region(call.shape(0), call.shape(1), call.attrs, x);
+  const IndexRegion one = spread_region(call.shape(0), call.shape(1), call.attrs, x);
   const Type* type = intern_type(call.in[0].dtype(), Shape(batching::behind(call.size, x.sizes())),
                                  call.in[0].device());
-  const BatchedRegion region = take_batch_region(call, x, static_cast<int>(axis));
+  const BatchedRegion region = batch_region(call, one, 1);
   return {update_region(internal::full(type, 0), region.value_for(call.in[0], call.is_batched(0)),
                         region, "add")};
 }

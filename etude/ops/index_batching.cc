@@ -33,11 +33,9 @@ Ints inverse_of(const Ints& order) {
 
 // An array of indices as [batch, 1..., own sizes] of `points` axes behind the batch.
 Tensor of_points(const BatchCall& call, std::size_t i, int points) {
-  const Shape own = call.shape(i);
-  Ints sizes(static_cast<std::size_t>(points - own.rank()), 1);
-  sizes.insert(sizes.end(), own.begin(), own.end());
-  if (!call.is_batched(i)) return reshaped(call.in[i], Shape(batching::behind(1, sizes)));
-  return batching::with_example_shape(call.in[i], Shape(sizes));
+  const Shape sizes = batching::with_rank(call.shape(i), points);
+  if (!call.is_batched(i)) return reshaped(call.in[i], batching::with_rank(sizes, points + 1));
+  return batching::with_example_shape(call.in[i], sizes);
 }
 
 }  // namespace
@@ -81,9 +79,9 @@ Tensor BatchedRegion::value_for(const Tensor& value, bool batched) const {
   // The axes of an example's region: those that are sliced, and the points.
   const auto rank =
       static_cast<int>(region.sizes.size() - region.axes.size()) + points - (by_example ? 0 : 1);
-  Ints sizes(static_cast<std::size_t>(rank - own.rank()), 1);
-  sizes.insert(sizes.end(), own.begin(), own.end());
-  const Tensor full = reshaped(value, Shape(batching::behind(batched ? whole[0] : 1, sizes)));
+  const std::vector<int64_t> sizes =
+      batching::behind(batched ? whole[0] : 1, batching::with_rank(own, rank).sizes());
+  const Tensor full = reshaped(value, Shape(sizes));
   if (!by_example || at == 0) return full;
   return permute_dims(full, inverse_of(order_of_points(at, points, full.rank())));
 }

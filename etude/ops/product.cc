@@ -96,11 +96,9 @@ Tensor matmul_transpose(Operands in, int wrt, const Tensor& ct, const Attrs& att
 // [batch, leading.., rows, columns] from an operand of matmul; vectors get an axis of size 1 at
 // `vector_axis` of their matrix, 0 or 1.
 Tensor as_matrices(const BatchCall& call, std::size_t i, int rank, int vector_axis) {
-  const Shape own = call.shape(i);
-  Shape sizes(std::vector<int64_t>(static_cast<std::size_t>(rank - std::max(own.rank(), 2)), 1));
-  if (own.rank() == 1 && vector_axis == 0) sizes.push_back(1);
-  for (const int64_t size : own) sizes.push_back(size);
-  if (own.rank() == 1 && vector_axis == 1) sizes.push_back(1);
+  Shape own = call.shape(i);
+  if (own.rank() == 1 && vector_axis == 1) own.push_back(1);
+  const Shape sizes = batching::with_rank(own, rank);
   if (call.is_batched(i)) return batching::with_example_shape(call.in[i], sizes);
   return with_shape(call.in[i], sizes);
 }

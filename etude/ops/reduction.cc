@@ -140,10 +140,9 @@ void sum_to_kernel(const PrepareCall& call) {
 
 Values sum_to_batch(const BatchCall& call) {
   const Ints& to = call.attrs.ints("shape");
-  Ints sizes(static_cast<std::size_t>(call.rank(0)) - to.size(), 1);
-  sizes.insert(sizes.end(), to.begin(), to.end());
-  Values out =
-      batching::call_again(call, {call.in[0]}, {{"shape", batching::behind(call.size, sizes)}});
+  const Shape sizes = batching::with_rank(Shape(to), call.rank(0));
+  Values out = batching::call_again(call, {call.in[0]},
+                                    {{"shape", batching::behind(call.size, sizes.sizes())}});
   return {batching::with_example_shape(out[0], Shape(to))};
 }
 

@@ -297,10 +297,8 @@ Values reshape_batch(const BatchCall& call) {
 
 Values broadcast_batch(const BatchCall& call) {
   const Ints& shape = call.attrs.ints("shape");
-  const Shape own = call.shape(0);
-  Ints sizes(shape.size() - at(own.rank()), 1);
-  sizes.insert(sizes.end(), own.begin(), own.end());
-  return batching::call_again(call, {batching::with_example_shape(call.in[0], Shape(sizes))},
+  const Shape own = batching::with_rank(call.shape(0), static_cast<int>(shape.size()));
+  return batching::call_again(call, {batching::with_example_shape(call.in[0], own)},
                               {{"shape", batching::behind(call.size, shape)}});
 }
 

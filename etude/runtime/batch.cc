@@ -67,27 +67,22 @@ void BatchContext::value_died(uint64_t id) noexcept {
 
 Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   uint64_t batched = 0;
-  OperandList list;
   Types types;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const Tensor* batch = find(in[i]);
-    list.add(batch != nullptr ? *batch : in[i]);
     types.push_back(in[i].has_value() ? in[i].type() : nullptr);
-    if (batch != nullptr) batched |= uint64_t{1} << std::min<std::size_t>(i, 63);
+    if (find(in[i]) != nullptr) batched |= uint64_t{1} << std::min<std::size_t>(i, 63);
   }
   if (batched == 0) return parent_->execute(op, in, attrs, where);
   const OpDef& def = op.def();
   if (def.batch == nullptr && def.lower != nullptr) return lower(op, in, attrs, *this, where);
   const Types results = infer_types(op, {types.data(), types.size()}, attrs);
-  std::vector<Tensor> held;
-  if (in.size() > 63 && (batched >> 63) != 0) {  // one bit stands for all of the last operands
-    for (std::size_t i = 0; i < in.size(); ++i) held.push_back(i < 63 ? in[i] : batch_of(in[i]));
-    list = OperandList();
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      const Tensor* batch = i < 63 ? find(in[i]) : nullptr;
-      list.add(batch != nullptr ? *batch : held[i]);
-    }
+  std::vector<Tensor> operands;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Tensor* batch = find(in[i]);
+    const bool shares_bit = i >= 63 && (batched >> 63) != 0;  // all of them are batches then
+    operands.push_back(batch != nullptr ? *batch : shares_bit ? batch_of(in[i]) : in[i]);
   }
+  const OperandList list{std::span<const Tensor>(operands)};
   const BatchCall call{op, list.view(), batched, size_, attrs};
   Values out;
   {
