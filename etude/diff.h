@@ -12,3 +12,4 @@
 #include "etude/diff/function_values.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/diff/scan.h"
+#include "etude/diff/windows.h"

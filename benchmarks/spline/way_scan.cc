@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,36 +13,12 @@
 namespace etude::bench::spline {
 namespace {
 
-// The control points that the curve reads at each point of the data.
-template <class T, class C, class S>
-struct ReadsOfPoints {
-  const Points<T>& data;
-  const std::vector<S>& p;
-  std::size_t size() const { return data.x.size(); }
-  std::array<S, C::kReads> operator[](std::size_t i) const {
-    const S* at =
-        &p[static_cast<std::size_t>(place_of<C>(data.x[i], static_cast<int>(p.size())).segment)];
-    std::array<S, C::kReads> out;
-    for (std::size_t k = 0; k < out.size(); ++k) out[k] = at[k];
-    return out;
-  }
-};
-// The place in its segment and the datum of each point.
-template <class T, class C>
-struct PlacesOfPoints {
-  const Points<T>& data;
-  int controls;
-  std::size_t size() const { return data.x.size(); }
-  std::array<T, 2> operator[](std::size_t i) const {
-    return {place_of<C>(data.x[i], controls).t, data.y[i]};
-  }
-};
-
 // The loop over the points is a scan, whose body is compiled with its derivative.
 template <class T, class C, class M>
 class Scan final : public Generic<T, C, M> {
  public:
   using Generic<T, C, M>::Generic;
+  T value(const std::vector<T>& p) override { return loss(p); }
   T value_with_gradient(const std::vector<T>& p, std::vector<T>& slope) override {
     const auto loss = [this](const auto& at) { return this->loss(at); };
     auto [value, gradient] = etude::value_with_gradient(loss, p);
@@ -53,13 +30,32 @@ class Scan final : public Generic<T, C, M> {
   template <class S>
   S loss(const std::vector<S>& p) const {
     const Points<T>& data = this->problem_.data;
+    const std::size_t n = data.x.size();
+    const auto place = [&data, controls = static_cast<int>(p.size())](std::size_t i) {
+      return place_of<C>(data.x[i], controls);
+    };
+    const auto segments = sequence(n, [&](std::size_t i) { return place(i).segment; });
+    const auto at = sequence(n, [&](std::size_t i) { return std::array{place(i).t, data.y[i]}; });
     const auto add = [](auto sum, auto, const auto& reads, const auto& at) {
       return sum + M::of(curve_of(C::weights(at[0]), reads), at[1]);
     };
-    const S sum =
-        scan(data.x.size(), S(0), std::array<T, 0>(), add, ReadsOfPoints<T, C, S>{data, p},
-             PlacesOfPoints<T, C>{data, static_cast<int>(p.size())});
-    return sum / static_cast<T>(data.x.size()) + prices(this->problem_, p);
+    const S error = scan(n, S(0), std::tuple(), add, windows<C::kReads>(p, segments), at);
+    return error / static_cast<T>(n) + prices(p);
+  }
+  template <class S>
+  S prices(const std::vector<S>& p) const {
+    const std::vector<T>& pooled = this->problem_.pooled;
+    const auto place = [](std::size_t i) { return i; };
+    const auto bends = sequence(p.size() - 2, place), each = sequence(pooled.size(), place);
+    const auto bend = [](auto sum, auto, const auto& p) {
+      return sum + Squares::of(p[2] - 2 * p[1] + p[0], 0);
+    };
+    const auto distance = [](auto sum, auto, const auto& p, auto pooled) {
+      return sum + Squares::of(p[0], pooled);
+    };
+    const S rough = scan(bends.size(), S(0), std::tuple(), bend, windows<3>(p, bends));
+    const S away = scan(pooled.size(), S(0), std::tuple(), distance, windows<1>(p, each), pooled);
+    return Problem<T>::kRough * rough + Problem<T>::kAway * away;
   }
 };
 

@@ -187,6 +187,31 @@ constexpr std::size_t scalar_count() {
   }
 }
 
+// Whether an X, whose type says how many numbers it holds, holds nothing else.
+template <class X>
+constexpr bool holds_only_numbers();
+template <class... X>
+constexpr bool hold_only_numbers(std::tuple<X...>*) {
+  return (holds_only_numbers<std::remove_cvref_t<X>>() && ...);
+}
+template <class X>
+constexpr bool holds_only_numbers() {
+  if constexpr (Scalar<X> || std::is_empty_v<X>) {
+    return true;
+  } else if constexpr (IsArray<X>::value) {
+    return holds_only_numbers<typename X::value_type>();
+  } else if constexpr (TupleLike<X>) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return (holds_only_numbers<std::tuple_element_t<I, X>>() && ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<X>>());
+  } else if constexpr (Struct<X>) {
+    return hold_only_numbers(static_cast<FieldsOf<X>*>(nullptr));
+  } else {
+    return false;
+  }
+}
+
 template <class Out, class X, class Fn>
 constexpr Out map_scalars(const X& x, Fn& fn);
 template <class Out, class X, class Fn, std::size_t... I>

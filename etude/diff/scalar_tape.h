@@ -32,32 +32,36 @@ Kept* kept_by_thread() {
   return &holder.kept;
 }
 
-// A vector whose memory its thread keeps for the next one of its type; begins as that was left.
-template <class E>
+// A vector whose memory its thread keeps for the next one of its type and use; begins as that was
+// left.
+template <class E, class Use = void>
 class KeptVector {
  public:
   KeptVector() {
-    if (std::vector<E>* memory = kept_by_thread<std::vector<E>>()) {
-      elements_ = std::exchange(*memory, {});
-    }
+    if (Memory* memory = kept_by_thread<Memory>()) elements_ = std::exchange(memory->elements, {});
   }
   KeptVector(KeptVector&&) noexcept = default;
   KeptVector& operator=(KeptVector&&) = delete;
   ~KeptVector() {
-    std::vector<E>* memory = kept_by_thread<std::vector<E>>();
+    Memory* memory = kept_by_thread<Memory>();
     if (memory == nullptr || elements_.capacity() > kMostKept) return;
-    if (memory->capacity() < elements_.capacity()) *memory = std::move(elements_);
+    if (memory->elements.capacity() < elements_.capacity()) {
+      memory->elements = std::move(elements_);
+    }
   }
   std::vector<E>& elements() { return elements_; }
   const std::vector<E>& elements() const { return elements_; }
 
  private:
+  struct Memory {
+    std::vector<E> elements;
+  };
   static constexpr std::size_t kMostKept = (std::size_t{1} << 27) / sizeof(E);  // 128 MiB
   std::vector<E> elements_;
 };
 
 // An array in such memory; its elements are what was left there.
-template <class E>
+template <class E, class Use = void>
 class KeptArray {
  public:
   explicit KeptArray(std::size_t size) {
@@ -68,7 +72,7 @@ class KeptArray {
   E* data() { return memory_.elements().data(); }
 
  private:
-  KeptVector<E> memory_;
+  KeptVector<E, Use> memory_;
 };
 
 // A call on a tape that its own function goes back over. `cotangents` are those of all slots.
@@ -268,6 +272,9 @@ class ScalarTape {
     } else {
       put(target | kAdds, p, s, T(0), 0);
     }
+  }
+  void add(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
+    put(target | kAdds, p0, s0, p1, s1);
   }
   // Whether the last call set s; from one operand alone.
   bool just_set(std::uint32_t s) const { return next_[-1].target == s; }

@@ -23,53 +23,12 @@
 #include "etude/diff/custom_call.h"
 #include "etude/diff/scalar_reverse.h"
 #include "etude/diff/scan_program.h"
+#include "etude/diff/scan_rows.h"
+#include "etude/diff/scan_sum.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
-
-// The numbers of a structure in a row, and their slots; 0 for those that do not vary.
-template <class T, class X>
-constexpr void fill_row(const X& x, T* row) {
-  auto each = [&row](const auto& v) {
-    if constexpr (IsActive<std::remove_cvref_t<decltype(v)>>::value) {
-      *row++ = v.value();
-    } else {
-      *row++ = static_cast<T>(v);
-    }
-  };
-  each_leaf(x, each);
-}
-template <class T, class X>
-void fill_slots(const ScalarTape<T>& tape, const X& x, std::uint32_t* slots) {
-  auto each = [&](const auto& v) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, Active<T>>) {
-      *slots++ = v.slot_on(tape);
-    } else {
-      *slots++ = 0;
-    }
-  };
-  each_leaf(x, each);
-}
-template <class T, class X>
-constexpr auto row_of(const X& x) {
-  std::array<T, scalar_count<X>()> row{};
-  fill_row(x, row.data());
-  return row;
-}
-template <class T, class X>
-auto slots_of(const ScalarTape<T>& tape, const X& x) {
-  std::array<std::uint32_t, scalar_count<X>()> slots{};
-  fill_slots(tape, x, slots.data());
-  return slots;
-}
-// Whether the elements of a sequence may vary.
-template <class X>
-inline constexpr bool kMayVary = IsActive<
-    typename FirstScalar<std::remove_cvref_t<decltype(std::declval<const X&>()[0])>>::type>::value;
-template <class X>
-inline constexpr std::size_t kWidth =
-    scalar_count<std::remove_cvref_t<decltype(std::declval<const X&>()[0])>>();
 
 template <class Body, class State, class Params, class... X>
 constexpr void check_scan() {
@@ -83,6 +42,10 @@ constexpr void check_scan() {
                     ((scalar_count<X>() != kUnknownCount) && ...),
                 "etude: scan needs states, parameters and elements with a number of numbers that "
                 "their types say; use std::array for std::vector");
+  static_assert(holds_only_numbers<State>() && holds_only_numbers<Params>() &&
+                    (holds_only_numbers<X>() && ...),
+                "etude: the body of scan computes with numbers alone; make flags, integers and "
+                "whatever else a state, the parameters or an element holds floating-point numbers");
 }
 
 [[noreturn]] inline void throw_scan_length(std::size_t steps, std::size_t length) {
@@ -196,72 +159,18 @@ class ScanSequences {
   KeptArray<Slots> slots_;
 };
 
-// The numbers of a result as new ones of the tape; `slots` are theirs.
-template <class Plain, class T, std::size_t n>
-auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& values,
-                std::array<std::uint32_t, n>& slots) {
-  using S = Active<T>;
-  std::size_t next = 0;
-  auto input = [&](const T&) {
-    slots[next] = tape.new_input();
-    const S made = S::input(values[next], tape, slots[next]);
-    ++next;
-    return made;
-  };
-  return map_scalars<replace_scalar_t<Plain, T, S>>(like, input);
-}
+template <class Body, class State, class Params, class... X>
+using PlainProgram = ScanProgram<Body, ScanVaries<false, (sizeof(X) == 0)...>, State, Params, X...>;
 
-// A loop that adds up goes back over each step at once: it keeps no states, and of what it reads
-// its derivative by each number, already summed.
-template <class Program, class T, class State, class Params, class... X>
-auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, const Params& params,
-                 const X&... x) {
-  using Sequences = ScanSequences<T, X...>;
-  const auto fixed = Program::fixed_values(row_of<T>(params));
-  Cotangents<T> sums(tape.size());
-  T* to = sums.values().data();
-  std::array<T, 1> at = row_of<T>(state);
-  typename Program::template Nodes<T> totals{};
-  for (std::size_t i = 0; i < steps; ++i) {
-    typename Sequences::Row row, of_x;
-    typename Sequences::Slots slots;
-    Sequences::read(i, tape, row, &slots, x...);
-    if (tape.size() > sums.values().size()) {  // elements that are computed when they are read
-      sums.values().resize(2 * tape.size());
-      to = sums.values().data();
-    }
-    typename Program::template Sweep<T> sweep(at, fixed, row);
-    at = sweep.results();
-    std::array<T, 1> ct = {T(1)};
-    sweep.reverse(ct, totals, of_x);
-    Sequences::pass(slots, of_x, to);
-  }
-  Program::reverse_fixed(fixed, totals);
-  to[slots_of(tape, state)[0]] += T(1);
-  const auto of_params = slots_of(tape, params);
-  for (std::size_t i = 0; i < of_params.size(); ++i) to[of_params[i]] += totals[1 + i];
-  std::array<std::uint32_t, 1> result;
-  auto out = results_of(tape, plain_argument<Active<T>>(state), at, result);
-  bool is_first = true;
-  for (std::uint32_t slot = 1; slot < sums.values().size(); ++slot) {
-    if (to[slot] == T(0)) continue;
-    if (std::exchange(is_first, false)) {
-      tape.set(result[0], to[slot], slot);
-    } else {
-      tape.add(result[0], to[slot], slot);
-    }
-  }
-  return out;
-}
-
-// A loop on active numbers of T, a plain one.
+// A loop on active numbers of T.
 template <class T, class Body, class State, class Params, class... X>
 auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, const Params& params,
                    const X&... x) {
   using S = Active<T>;
-  using Program = ScanProgram<Body, plain_argument_t<S, State>, plain_argument_t<S, Params>,
-                              plain_argument_t<S, std::remove_cvref_t<decltype(x[0])>>...>;
-  if constexpr (Program::kIsSum) {
+  using Varies = ScanVaries<kHoldsActive<Params>, kHoldsActive<element_t<X>>...>;
+  using Program = ScanProgram<Body, Varies, plain_argument_t<S, State>, plain_argument_t<S, Params>,
+                              plain_argument_t<S, element_t<X>>...>;
+  if constexpr (Program::kTerms.is_sum) {
     // The sums take as much room as the tape has numbers.
     if (tape.size() / 16 <= steps) return summed_scan<Program>(tape, steps, state, params, x...);
   }
@@ -283,6 +192,22 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   return out;
 }
 
+// The same on plain numbers, if it adds up and all are of one type.
+template <class T, class Body, class State, class Params, class... X>
+constexpr bool adds_plain_numbers() {
+  const auto is_plain = []<class Y>(std::type_identity<Y>) {
+    using First = typename FirstScalar<Y>::type;
+    return std::is_void_v<First> || std::is_same_v<First, T>;
+  };
+  if constexpr (std::is_floating_point_v<T> && std::is_same_v<State, T>) {
+    if constexpr (is_plain(std::type_identity<Params>()) &&
+                  (is_plain(std::type_identity<X>()) && ...)) {
+      return PlainProgram<Body, State, Params, X...>::kTerms.is_sum;
+    }
+  }
+  return false;
+}
+
 }  // namespace internal
 
 // state = body(state, params, x[i]...) for i = 0 .. steps-1; gives the last one. State, parameters
@@ -297,16 +222,18 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
 // cost: a derivative keeps the states, and the elements of sequences, and goes back with one run of
 // the body and of its derivative for each step. What depends on parameters alone is computed once.
-// A loop that adds up one number, as a sum over data does, keeps nothing of its steps.
+// A loop that adds up one number, as a sum over data does, keeps nothing of its steps and takes
+// several at once. It adds to eight sums by turns, so that last digits differ from a loop's;
+// windows (windows.h) are what it reads fastest.
 template <class State, class Params, class Body, class... X>
 auto scan(std::size_t steps, const State& state, const Params& params, const Body& body,
           const X&... x) {
-  internal::check_scan<Body, State, Params, std::remove_cvref_t<decltype(x[0])>...>();
+  internal::check_scan<Body, State, Params, internal::element_t<X>...>();
   [[maybe_unused]] const auto check = [steps](std::size_t length) {
     if (length != steps) internal::throw_scan_length(steps, length);
   };
   (check(std::size(x)), ...);
-  using S = internal::DeepestScalar<State, Params, std::remove_cvref_t<decltype(x[0])>...>;
+  using S = internal::DeepestScalar<State, Params, internal::element_t<X>...>;
   using First = typename internal::FirstScalar<State>::type;
   using Moving = internal::replace_scalar_t<State, First, S>;
   const auto by_steps = [&] {
@@ -321,6 +248,11 @@ auto scan(std::size_t steps, const State& state, const Params& params, const Bod
     if (tape != nullptr) {
       return internal::recorded_scan<T, Body>(*tape, steps, state, params, x...);
     }
+  }
+  if constexpr (internal::adds_plain_numbers<S, Body, State, Params, internal::element_t<X>...>()) {
+    return internal::plain_sum<
+        internal::PlainProgram<Body, State, Params, internal::element_t<X>...>>(steps, state,
+                                                                                params, x...);
   }
   return by_steps();
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/diff/lanes.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/version.h"
@@ -208,9 +209,13 @@ constexpr bool passes_derivative(ScanOp op) {
   }
 }
 
-// The value of a call.
+// Whether lanes are computed one by one: comparisons, and functions of two numbers.
 template <ScanOp op, class T>
-inline T scan_value(const T& a, const T& b) {
+inline constexpr bool kLaneByLane = kIsLanes<T>&& operands_of(op) == 2 && op > ScanOp::divide;
+
+// The value of a call on numbers, or on lanes where they go together.
+template <ScanOp op, class T>
+inline T value_of_call(const T& a, const T& b) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
   if constexpr (op == ScanOp::add) return a + b;
   if constexpr (op == ScanOp::subtract) return a - b;
@@ -231,7 +236,7 @@ inline T scan_value(const T& a, const T& b) {
 }
 // Its derivative by operand `which`, for the value y.
 template <ScanOp op, int which, class T>
-inline T scan_slope(const T& a, const T& b, const T& y) {
+inline T slope_of_call(const T& a, const T& b, const T& y) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
   [[maybe_unused]] const T& x = a;
   if constexpr (op == ScanOp::multiply) return which == 0 ? b : a;
@@ -247,9 +252,38 @@ inline T scan_slope(const T& a, const T& b, const T& y) {
 #undef ETUDE_ROUNDING
 }
 
+// Both for numbers and lanes.
+template <ScanOp op, class T>
+[[gnu::always_inline]] inline T scan_value(const T& a, const T& b) {
+  if constexpr (kLaneByLane<op, T>) {
+    return T::of([&](std::size_t l) { return value_of_call<op>(a[l], b[l]); });
+  } else {
+    return value_of_call<op>(a, b);
+  }
+}
+template <ScanOp op, int which, class T>
+[[gnu::always_inline]] inline T scan_slope(const T& a, const T& b, const T& y) {
+  if constexpr (kLaneByLane<op, T>) {
+    return T::of([&](std::size_t l) { return slope_of_call<op, which>(a[l], b[l], y[l]); });
+  } else {
+    return slope_of_call<op, which>(a, b, y);
+  }
+}
+template <class T>
+inline T choose(const T& condition, const T& yes, const T& no) {
+  return condition != T(0) ? yes : no;
+}
+
+// What may vary besides the state: the parameters, and each of the sequences.
+template <bool params, bool... x>
+struct ScanVaries {
+  static constexpr bool kParams = params;
+  static constexpr std::array<bool, sizeof...(x)> kX = {x...};
+};
+
 // What is noted of a body on symbols: nodes, inputs first, and the nodes of the results.
 template <class Body, class State, class Params, class... X>
-struct ScanProgram {
+struct ScanNoted {
   static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
                                kX = (std::size_t{0} + ... + scalar_count<X>()),
                                kInputs = kState + kParams + kX;
@@ -257,8 +291,6 @@ struct ScanProgram {
   struct Noted {
     ScanNotes notes;
     std::array<std::uint16_t, kState> results{};
-    // Whether a cotangent arrives at a node, and for each operand, whether it is the first there.
-    std::array<bool, ScanNotes::kMost> arrives{}, first_a{}, first_b{};
     // Whether a node is computed from parameters and constants alone: the same in all steps.
     std::array<bool, ScanNotes::kMost> is_fixed{};
   };
@@ -293,13 +325,6 @@ struct ScanProgram {
       noted.is_fixed[i] = node.op == ScanOp::input ? i >= kState && i < kState + kParams
                                                    : is_fixed_call(node, fixed);
     }
-    for (const std::uint16_t r : noted.results) noted.arrives[r] = true;
-    for (std::size_t i = noted.notes.count; i-- > 0;) {
-      const ScanNode& node = noted.notes.nodes[i];
-      if (!noted.arrives[i] || !passes_derivative(node.op)) continue;
-      noted.first_a[i] = !std::exchange(noted.arrives[node.a], true);
-      if (operands_of(node.op) == 2) noted.first_b[i] = !std::exchange(noted.arrives[node.b], true);
-    }
     return noted;
   }
   static constexpr bool is_fixed_call(const ScanNode& node,
@@ -310,11 +335,15 @@ struct ScanProgram {
   }
   static constexpr Noted noted = note();
   static constexpr std::size_t kCount = noted.notes.count;
-  template <std::size_t i>
-  static constexpr ScanNode kNode = noted.notes.nodes[i];
-
-  // Whether the state is one number, to which each step adds what does not depend on it.
-  static constexpr bool adds_up(std::size_t node) {
+  // Where the state is one number, to which each step adds what does not depend on it: the nodes
+  // that are added, in order.
+  struct Terms {
+    bool is_sum = false;
+    std::size_t count = 0;
+    std::array<std::uint16_t, ScanNotes::kMost> nodes{};
+  };
+  static constexpr Terms terms() {
+    if (kState != 1) return {};
     std::array<bool, ScanNotes::kMost> depends{};
     depends[0] = true;  // the state
     for (std::size_t i = kInputs; i < kCount; ++i) {
@@ -323,14 +352,67 @@ struct ScanProgram {
       depends[i] = (operands > 0 && depends[at.a]) || (operands > 1 && depends[at.b]) ||
                    (at.op == ScanOp::select && depends[at.c]);
     }
-    while (node != 0) {
+    Terms found;
+    for (std::size_t node = noted.results[0]; node != 0;) {
       const ScanNode& at = noted.notes.nodes[node];
-      if (at.op != ScanOp::add || depends[at.a] == depends[at.b]) return false;
+      if (at.op != ScanOp::add || depends[at.a] == depends[at.b]) return {};
+      found.nodes[found.count++] = depends[at.a] ? at.b : at.a;
       node = depends[at.a] ? at.a : at.b;
     }
-    return true;
+    for (std::size_t i = 0; i < found.count / 2; ++i) {
+      std::swap(found.nodes[i], found.nodes[found.count - 1 - i]);
+    }
+    found.is_sum = true;
+    return found;
   }
-  static constexpr bool kIsSum = kState == 1 && adds_up(noted.results[0]);
+  static constexpr Terms kTerms = terms();
+};
+
+// The same with where its derivative goes: the program of a step, forward and back.
+template <class Body, class Varies, class State, class Params, class... X>
+struct ScanProgram : ScanNoted<Body, State, Params, X...> {
+  using Base = ScanNoted<Body, State, Params, X...>;
+  using Base::kState, Base::kParams, Base::kX, Base::kInputs, Base::noted, Base::kCount,
+      Base::kTerms;
+  template <std::size_t i>
+  static constexpr ScanNode kNode = noted.notes.nodes[i];
+
+  struct Arrivals {
+    // Whether a node depends on what may vary: a derivative goes nowhere else.
+    std::array<bool, ScanNotes::kMost> varies{};
+    // Whether a cotangent arrives at a node, and for each operand, whether it is the first there.
+    std::array<bool, ScanNotes::kMost> arrives{}, first_a{}, first_b{};
+  };
+  static constexpr Arrivals note_arrivals() {
+    Arrivals found;
+    auto& varies = found.varies;
+    std::size_t input = 0;
+    for (std::size_t i = 0; i < kState; ++i) varies[input++] = true;
+    for (std::size_t i = 0; i < kParams; ++i) varies[input++] = Varies::kParams;
+    std::size_t sequence = 0;
+    for (const std::size_t width : {std::size_t{0}, scalar_count<X>()...}) {
+      for (std::size_t i = 0; i < width; ++i) varies[input++] = Varies::kX[sequence - 1];
+      ++sequence;
+    }
+    for (std::size_t i = kInputs; i < kCount; ++i) {
+      const ScanNode& node = noted.notes.nodes[i];
+      varies[i] = passes_derivative(node.op) &&
+                  (varies[node.a] || (operands_of(node.op) == 2 && varies[node.b]));
+    }
+    for (const std::uint16_t r : noted.results) found.arrives[r] = varies[r];
+    for (std::size_t i = kCount; i-- > 0;) {
+      const ScanNode& node = noted.notes.nodes[i];
+      if (!found.arrives[i] || !passes_derivative(node.op)) continue;
+      if (varies[node.a]) found.first_a[i] = !std::exchange(found.arrives[node.a], true);
+      if (operands_of(node.op) == 2 && varies[node.b]) {
+        found.first_b[i] = !std::exchange(found.arrives[node.b], true);
+      }
+    }
+    return found;
+  }
+  static constexpr Arrivals arrivals = note_arrivals();
+  // Whether number c of the elements may vary.
+  static constexpr bool x_varies(std::size_t c) { return arrivals.varies[kState + kParams + c]; }
 
   // Values, or cotangents, by node.
   template <class T>
@@ -376,9 +458,14 @@ struct ScanProgram {
       }
       (std::make_index_sequence<kState>());
     }
+    // Number k of what the step of a loop that adds up adds.
+    template <std::size_t k>
+    [[gnu::always_inline]] const T& term() const {
+      return values_[kTerms.nodes[k]];
+    }
     // `ct` becomes that of the state before; those of what is the same in all steps are added.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
-                                        std::array<T, kX>& of_x) {
+                                        std::array<T, kX>& of_x) const {
       T at[kCount];
       seed(at, totals, ct, std::make_index_sequence<kState>());
       [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -390,10 +477,14 @@ struct ScanProgram {
     }
 
    private:
-    static T arrived(const T* at, std::size_t i) { return noted.arrives[i] ? at[i] : T(0); }
+    static T arrived(const T* at, std::size_t i) { return arrivals.arrives[i] ? at[i] : T(0); }
     template <std::size_t i>
     [[gnu::always_inline]] void take(const Nodes<T>& fixed) {
-      if constexpr (noted.is_fixed[i]) values_[i] = fixed[i];
+      if constexpr (kNode<i>.op == ScanOp::constant) {
+        values_[i] = T(kNode<i>.constant);  // for the compiler to see
+      } else if constexpr (noted.is_fixed[i]) {
+        values_[i] = fixed[i];
+      }
     }
     template <std::size_t... I>
     [[gnu::always_inline]] static void seed(T* at, Nodes<T>& totals,
@@ -424,17 +515,18 @@ struct ScanProgram {
       if constexpr (node.op == ScanOp::constant) {
         values[i] = T(node.constant);
       } else if constexpr (node.op == ScanOp::select) {
-        values[i] = values[node.c] != T(0) ? values[node.a] : values[node.b];
+        values[i] = choose(values[node.c], values[node.a], values[node.b]);
       } else {
         values[i] = scan_value<node.op>(values[node.a], values[node.b]);
       }
     }
   }
-  // A cotangent arrives at node i, for the first time in this step or not.
+  // A cotangent arrives at node i, if it may vary, for the first time in this step or not.
   template <std::size_t i, bool first, class At, class T>
   [[gnu::always_inline]] static void arrive(At& at, Nodes<T>& totals, const T& ct) {
-    if constexpr (noted.is_fixed[i]) {
-      if constexpr (kNode<i>.op != ScanOp::constant) totals[i] += ct;
+    if constexpr (!arrivals.varies[i]) {
+    } else if constexpr (noted.is_fixed[i]) {
+      totals[i] += ct;
     } else if constexpr (first) {
       at[i] = ct;
     } else {
@@ -444,8 +536,9 @@ struct ScanProgram {
   template <std::size_t i, bool of_fixed, class Values, class At, class T>
   [[gnu::always_inline]] static void go_back(const Values& values, At& at, Nodes<T>& totals) {
     constexpr ScanNode node = kNode<i>;
-    if constexpr (noted.is_fixed[i] == of_fixed && noted.arrives[i] && passes_derivative(node.op)) {
-      constexpr bool first_a = noted.first_a[i], first_b = noted.first_b[i];
+    if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] &&
+                  passes_derivative(node.op)) {
+      constexpr bool first_a = arrivals.first_a[i], first_b = arrivals.first_b[i];
       const T ct = at[i];
       const T &a = values[node.a], &b = values[node.b];
       if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
@@ -454,14 +547,15 @@ struct ScanProgram {
       } else if constexpr (node.op == ScanOp::negate) {
         arrive<node.a, first_a>(at, totals, -ct);
       } else if constexpr (node.op == ScanOp::select) {
-        const bool yes = values[node.c] != T(0);
-        arrive<node.a, first_a>(at, totals, yes ? ct : T(0));
-        arrive<node.b, first_b>(at, totals, yes ? T(0) : ct);
+        arrive<node.a, first_a>(at, totals, choose(values[node.c], ct, T(0)));
+        arrive<node.b, first_b>(at, totals, choose(values[node.c], T(0), ct));
       } else {
         constexpr bool finite = node.op == ScanOp::multiply;
         const T& y = values[i];
-        arrive<node.a, first_a>(at, totals, times<finite>(ct, scan_slope<node.op, 0>(a, b, y)));
-        if constexpr (operands_of(node.op) == 2) {
+        if constexpr (arrivals.varies[node.a]) {
+          arrive<node.a, first_a>(at, totals, times<finite>(ct, scan_slope<node.op, 0>(a, b, y)));
+        }
+        if constexpr (operands_of(node.op) == 2 && arrivals.varies[node.b]) {
           arrive<node.b, first_b>(at, totals, times<finite>(ct, scan_slope<node.op, 1>(a, b, y)));
         }
       }
@@ -470,7 +564,7 @@ struct ScanProgram {
   // Where nothing arrives it meets no slope, be it infinite.
   template <bool finite, class T>
   static T times(const T& ct, const T& slope) {
-    return finite || ct != T(0) ? ct * slope : T(0);
+    return finite ? ct * slope : choose(ct, ct * slope, T(0));
   }
 };
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences that are made of others, for scan: elements computed where they are read, and runs of
+// neighbouring numbers. Used with scan.h; nothing here is recorded.
+//
+//   // The mean error of a piecewise linear curve through the numbers p, at points x with data y.
+//   const auto place = [&](std::size_t i) { return static_cast<int>(x[i]); };
+//   const auto at = sequence(n, [&](std::size_t i) { return x[i] - place(i); });
+//   const auto error = [](auto sum, auto, const auto& p, auto t, auto y) {
+//     const auto r = p[0] + t * (p[1] - p[0]) - y;
+//     return sum + r * r;
+//   };
+//   scan(n, 0.0, std::tuple(), error, windows<2>(p, sequence(n, place)), at, y) / n
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "etude/base/error.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+template <class Element>
+class ComputedSequence {
+ public:
+  ComputedSequence(std::size_t size, const Element& element) : size_(size), element_(element) {}
+  std::size_t size() const { return size_; }
+  [[gnu::always_inline]] decltype(auto) operator[](std::size_t i) const { return element_(i); }
+
+ private:
+  std::size_t size_;
+  Element element_;
+};
+
+[[noreturn]] inline void throw_window(std::size_t i, const std::string& begin, std::size_t length,
+                                      std::size_t size) {
+  throw Error(ErrorCode::kOutOfRange,
+              "windows: element " + std::to_string(i) + " begins at " + begin + " and has " +
+                  std::to_string(length) + " numbers, but there are " + std::to_string(size) +
+                  (size < length ? ". Give more numbers"
+                                 : ". Let it begin at 0 to " + std::to_string(size - length)));
+}
+
+// `Begins` is a reference, or a type that is kept by value.
+template <std::size_t n, class Numbers, class Begins>
+class Windows {
+ public:
+  using Number = std::remove_cvref_t<decltype(std::declval<const Numbers&>()[0])>;
+  static constexpr std::size_t kLength = n;
+
+  Windows(const Numbers& numbers, Begins&& begins)
+      : numbers_(numbers), begins_(std::forward<Begins>(begins)) {}
+
+  std::size_t size() const { return std::size(begins_); }
+  const Numbers& numbers() const { return numbers_; }
+  const auto& begins() const { return begins_; }
+  // A window may begin before this place; 0 where none fits.
+  std::size_t limit() const {
+    const std::size_t size = std::size(numbers_);
+    return size < n ? 0 : size - n + 1;
+  }
+  void check(std::size_t i) const {
+    if (static_cast<std::size_t>(begins_[i]) >= limit()) {
+      throw_window(i, std::to_string(begins_[i]), n, std::size(numbers_));
+    }
+  }
+  // throws: kOutOfRange for a window that is not within the numbers.
+  std::array<Number, n> operator[](std::size_t i) const {
+    check(i);
+    const auto begin = static_cast<std::size_t>(begins_[i]);
+    return [&]<std::size_t... k>(std::index_sequence<k...>) {
+      return std::array<Number, n>{numbers_[begin + k]...};
+    }
+    (std::make_index_sequence<n>());
+  }
+
+ private:
+  const Numbers& numbers_;
+  Begins begins_;
+};
+
+}  // namespace internal
+
+// A sequence of `size` elements, the i-th of which is element(i), computed whenever it is read.
+template <class Element>
+auto sequence(std::size_t size, const Element& element) {
+  return internal::ComputedSequence<Element>(size, element);
+}
+
+// A sequence whose i-th element is the std::array of the n numbers that begin at begins[i].
+// `numbers` (an array or vector, of constants or of numbers that a derivative is taken by) must
+// outlive it, and so must `begins` unless it is a temporary. A scan that adds up reads and
+// differentiates such elements without looking at each of their numbers.
+// throws: kOutOfRange where a window is read that is not within the numbers.
+template <std::size_t n, class Numbers, class Begins>
+auto windows(Numbers&& numbers, Begins&& begins) {
+  static_assert(std::is_lvalue_reference_v<Numbers>,
+                "etude: windows keep a reference to their numbers; give them a variable, not a "
+                "temporary");
+  static_assert(n > 0, "etude: windows have one number at least");
+  static_assert(std::is_integral_v<std::remove_cvref_t<decltype(begins[0])>>,
+                "etude: windows begin at whole numbers; give a sequence of integers");
+  return internal::Windows<n, std::remove_cvref_t<Numbers>, Begins>(numbers,
+                                                                    std::forward<Begins>(begins));
+}
+
+}  // namespace etude
