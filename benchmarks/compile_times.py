@@ -5,7 +5,7 @@
 Compiles, with the flags of a usual program: the standard headers that diff.h includes, diff.h after
 them, 200 structs whose tangents are used, and 20 gradients of functions of different shape. Says
 how many seconds of user and system time each takes over the one before it, as medians of runs in
-turns. Compilers are g++ and clang++ unless named.
+turns. Compilers are g++ and clang++-22 unless named.
 """
 import argparse
 import json
@@ -175,7 +175,7 @@ def main():
         for name, text in texts().items():
             pathlib.Path(options.write, name.replace(" ", "_") + ".cc").write_text(text, encoding="utf-8")
         return
-    compilers = options.compilers or [name for name in ("g++", "clang++") if shutil.which(name)]
+    compilers = options.compilers or [name for name in ("g++", "clang++-22") if shutil.which(name)]
     rows = report(compilers, measure(compilers, version_folder(), options.runs))
     if options.json:
         print(json.dumps(rows, indent=1))

@@ -172,7 +172,8 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
                               plain_argument_t<S, element_t<X>>...>;
   if constexpr (Program::kTerms.is_sum) {
     // The sums take as much room as the tape has numbers.
-    if (tape.size() / 16 <= steps) return summed_scan<Program>(tape, steps, state, params, x...);
+    if (tape.size() <= 1024 || tape.size() / 16 <= steps)
+      return summed_scan<Program>(tape, steps, state, params, x...);
   }
   using Sequences = ScanSequences<T, X...>;
   using Call = ScanCall<T, Program, Sequences>;
