@@ -11,6 +11,8 @@ target_compile_options(
   etude_flags
   INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno -fvisibility=hidden
             $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
+            # clang tells of what libstdc++ 12 deprecates and uses itself, as in std::stable_sort.
+            $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>
             # File names in messages are relative to the root, also when ccache rewrites paths.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=)
 if(ETUDE_ASSERTIONS)

@@ -181,18 +181,19 @@ Tensor scalar_of(T value) {
 
 }  // namespace
 
-Tensor::Tensor(bool value) : Tensor(scalar_of(value)) {}
-Tensor::Tensor(int value) : Tensor(scalar_of<int32_t>(value)) {}
-Tensor::Tensor(int64_t value) {
+Tensor Tensor::of_number(bool value) { return scalar_of(value); }
+Tensor Tensor::of_number(int value) { return scalar_of<int32_t>(value); }
+Tensor Tensor::of_number(int64_t value) {
   const bool fits = value == static_cast<int32_t>(value);
-  *this = fits ? scalar_of(static_cast<int32_t>(value)) : scalar_of(value);
+  return fits ? scalar_of(static_cast<int32_t>(value)) : scalar_of(value);
 }
-Tensor::Tensor(float value) : Tensor(scalar_of(value)) {}
-Tensor::Tensor(double value) : Tensor(scalar_of(static_cast<float>(value))) {}
-Tensor::Tensor(std::complex<float> value) : Tensor(scalar_of(value)) {}
-Tensor::Tensor(std::complex<double> value)
-    : Tensor(scalar_of(std::complex<float>(static_cast<float>(value.real()),
-                                           static_cast<float>(value.imag())))) {}
+Tensor Tensor::of_number(float value) { return scalar_of(value); }
+Tensor Tensor::of_number(double value) { return scalar_of(static_cast<float>(value)); }
+Tensor Tensor::of_number(std::complex<float> value) { return scalar_of(value); }
+Tensor Tensor::of_number(std::complex<double> value) {
+  return scalar_of(
+      std::complex<float>(static_cast<float>(value.real()), static_cast<float>(value.imag())));
+}
 
 Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
                          CallSite where) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <complex>
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
@@ -55,6 +56,20 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
+// Numbers that are scalars of tensors: those that promote to one of these alone.
+void literal_number(bool);
+void literal_number(int);
+void literal_number(int64_t);
+void literal_number(float);
+void literal_number(double);
+void literal_number(std::complex<float>);
+void literal_number(std::complex<double>);
+template <class T>
+concept LiteralNumber = (std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<float>> ||
+                         std::is_same_v<T, std::complex<double>>)&&requires(T value) {
+  literal_number(value);
+};
+
 }  // namespace internal
 
 // threads: thread-compatible, like std::string; distinct variables may share storage across
@@ -66,13 +81,10 @@ class Tensor {
   // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
   Tensor() noexcept = default;
   // Scalars: int32 (int64 beyond its range), float32, bool, complex64.
-  Tensor(bool value);                  // NOLINT(google-explicit-constructor): numbers are tensors
-  Tensor(int value);                   // NOLINT(google-explicit-constructor)
-  Tensor(int64_t value);               // NOLINT(google-explicit-constructor)
-  Tensor(float value);                 // NOLINT(google-explicit-constructor)
-  Tensor(double value);                // NOLINT(google-explicit-constructor)
-  Tensor(std::complex<float> value);   // NOLINT(google-explicit-constructor)
-  Tensor(std::complex<double> value);  // NOLINT(google-explicit-constructor)
+  // A template, so that {0.5} is no number: the row Tensor({0.5}) is float32[1].
+  template <internal::LiteralNumber T>
+  Tensor(T value)  // NOLINT(google-explicit-constructor): numbers are tensors
+      : Tensor(of_number(value)) {}
   // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is float32[2, 2].
   // throws: kInvalidArgument for ragged nesting, naming the level.
   Tensor(std::initializer_list<Literal> rows, CallSite where = CallSite::here());
@@ -171,12 +183,20 @@ class Tensor {
 
  private:
   friend struct TensorAccess;
-  explicit Tensor(internal::TensorRep* rep) noexcept : rep_(rep) {}
+  template <std::same_as<internal::TensorRep> R>  // a template, so that {0} is no pointer
+  explicit Tensor(R* rep) noexcept : rep_(rep) {}
   const internal::TensorRep* checked() const {
     if (rep_ == nullptr) throw_absent();
     return rep_;
   }
   [[noreturn]] static void throw_absent();
+  static Tensor of_number(bool value);
+  static Tensor of_number(int value);
+  static Tensor of_number(int64_t value);
+  static Tensor of_number(float value);
+  static Tensor of_number(double value);
+  static Tensor of_number(std::complex<float> value);
+  static Tensor of_number(std::complex<double> value);
   static Tensor from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
                           CallSite where);
   const void* typed_data(DType dtype, CallSite where) const;

@@ -42,7 +42,6 @@ struct Line {
   double b;
   bool flag = false;
   NoDerivative<double> k{2};
-  friend bool operator==(const Line&, const Line&) = default;
 };
 struct Pair {
   double x, y;

@@ -137,17 +137,18 @@ void prepare_row_numbers(const PrepareCall& call) {
       [](const KernelCall& k) {
         const auto& q = *static_cast<const RowParams*>(k.params);
         visit_dtype(q.from, [&]<class From>() {
-          visit_dtype(q.to, [&]<class To>() {
-            if constexpr (std::is_integral_v<From> &&
-                          (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>)) {
-              const From* in = static_cast<const From*>(k.in[0]);
-              To* out = static_cast<To*>(k.out[0]);
-              for (int64_t i = 0; i < q.count; ++i) {
-                const auto index = static_cast<int64_t>(in[i]);
-                out[i] = static_cast<To>(index < 0 ? index + q.limit : index);
+          if constexpr (std::is_integral_v<From>) {
+            visit_dtype(q.to, [&]<class To>() {
+              if constexpr (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>) {
+                const From* in = static_cast<const From*>(k.in[0]);
+                To* out = static_cast<To*>(k.out[0]);
+                for (int64_t i = 0; i < q.count; ++i) {
+                  const auto index = static_cast<int64_t>(in[i]);
+                  out[i] = static_cast<To>(index < 0 ? index + q.limit : index);
+                }
               }
-            }
-          });
+            });
+          }
         });
         return true;
       },

@@ -69,6 +69,19 @@ TEST(Eager, LiteralsAndHostDataKeepTheirKinds) {
   EXPECT_EQ(Tensor({int64_t{1} << 33, int64_t{2}}).dtype(), kInt64);
   EXPECT_EQ(Tensor(std::vector<double>{1}).dtype(), kFloat64);
 }
+TEST(Eager, RowsOfOneNumberAreRows) {
+  for (const Tensor& row : {Tensor({1.5}), Tensor{1.5}, Tensor({1.5F})}) {
+    EXPECT_EQ(row.shape(), Shape({1}));
+    EXPECT_EQ(row.dtype(), kFloat32);
+  }
+  EXPECT_EQ(Tensor({7}).shape(), Shape({1}));
+  EXPECT_EQ(Tensor({0}).shape(), Shape({1}));
+  EXPECT_EQ(Tensor({7}).dtype(), kInt32);
+  EXPECT_EQ(Tensor({true}).dtype(), kBool);
+  EXPECT_EQ(Tensor({int64_t{1} << 33}).dtype(), kInt64);
+  EXPECT_EQ(Tensor({{1.5}}).shape(), Shape({1, 1}));
+  EXPECT_EQ(Tensor({1, 2.5}).dtype(), kFloat32);
+}
 
 // spec: IM-03
 TEST(Eager, MixedKindsAreRefusedAndNumbersAdapt) {
@@ -127,7 +140,7 @@ TEST(Eager, ComparisonIsByElementAndIdentityByRef) {
   static_assert(!std::is_default_constructible_v<std::hash<Tensor>>);
   expect_parts(error_of(ErrorCode::kInvalidArgument,
                         [&] {
-                          a == Tensor({1., 2., 3.});
+                          static_cast<void>(a == Tensor({1., 2., 3.}));
                         }),
                {"equal", "2", "3"});
 }

@@ -45,7 +45,7 @@ void for_each_image(const PoolPlan& p, F&& body) {
 // The first NaN is the largest value. Without branches, so that loops become vectors.
 template <class T>
 bool exceeds(T x, T best) {
-  return (x > best) | ((x != x) & (best == best));
+  return (int{x > best} | (int{x != x} & int{best == best})) != 0;
 }
 
 // to[i] = the larger of to[i] and from[i], whole rows at a time.
