@@ -66,11 +66,13 @@ struct Signatures<R (C::*)(A...) const noexcept> : Signatures<R (*)(const C&, A.
 
 // Declares that the derivative of f is defined elsewhere, as derivative_of<&f>::joint. At global
 // scope, before f is used by an operator.
+// NOLINTBEGIN(bugprone-macro-parentheses): &(S::f) is no pointer to a member
 #define ETUDE_DIFFERENTIABLE(f)                          \
   template <>                                            \
   struct etude::derivative_of<&f> {                      \
     static etude::Signatures<decltype(&f)>::Joint joint; \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace internal {
 

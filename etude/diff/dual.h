@@ -140,7 +140,7 @@ class Dual {
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T &a = at.value_, &b = with.value_;                                         \
     const T y = f(a, b);                                                              \
-    const T first = da, second = db;                                                  \
+    const T first = (da), second = (db);                                              \
     return along(y, [&](std::size_t i) {                                              \
       return times(at.derivatives_[i], first) + times(with.derivatives_[i], second);  \
     });                                                                               \

@@ -92,7 +92,7 @@ class Lanes {
 #undef ETUDE_ROUNDING
 
  private:
-  typedef T Vector __attribute__((vector_size(n * sizeof(T))));
+  using Vector __attribute__((vector_size(n * sizeof(T)))) = T;
   struct Raw {
     Vector at;
   };

@@ -115,6 +115,22 @@ class ScanSequences {
       read(i, tape, rows_[i], slots_.data() + (kVary ? i : 0), x...);
     }
   }
+  const Row& row(std::size_t step) const {
+    static constexpr Row none{};
+    if constexpr (kAll == 0) {
+      return none;
+    } else {
+      return rows_[step];
+    }
+  }
+  void add(std::size_t step, const Row& ct, std::vector<T>& cotangents) const {
+    if constexpr (kVary) {
+      pass(slots_[step], ct, cotangents.data());
+      cotangents[0] = T(0);
+    }
+  }
+
+ private:
   // The numbers of one step, and the slots of those that may vary.
   [[gnu::always_inline]] static void read(std::size_t step, const ScalarTape<T>& tape, Row& row,
                                           Slots* slots, const X&... x) {
@@ -139,22 +155,6 @@ class ScanSequences {
     (one(std::type_identity<X>()), ...);
   }
 
-  const Row& row(std::size_t step) const {
-    static constexpr Row none{};
-    if constexpr (kAll == 0) {
-      return none;
-    } else {
-      return rows_[step];
-    }
-  }
-  void add(std::size_t step, const Row& ct, std::vector<T>& cotangents) const {
-    if constexpr (kVary) {
-      pass(slots_[step], ct, cotangents.data());
-      cotangents[0] = T(0);
-    }
-  }
-
- private:
   KeptArray<Row> rows_;
   KeptArray<Slots> slots_;
 };

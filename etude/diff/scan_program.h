@@ -28,6 +28,7 @@ constexpr T select(bool condition, const T& a, const T& b) {
 namespace internal {
 
 // What a symbol stands for. The functions are those of math_rules.inc, by its names.
+// NOLINTBEGIN(readability-identifier-naming): named like the functions
 enum class ScanOp : std::uint8_t {
   input,
   constant,
@@ -47,6 +48,7 @@ enum class ScanOp : std::uint8_t {
 #undef ETUDE_BINARY
 #undef ETUDE_ROUNDING
 };
+// NOLINTEND(readability-identifier-naming)
 
 struct ScanNode {
   ScanOp op = ScanOp::constant;

@@ -71,7 +71,7 @@ auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& 
   std::size_t next = 0;
   auto input = [&](const T&) {
     slots[next] = tape.new_input();
-    const S made = S::input(values[next], tape, slots[next]);
+    S made = S::input(values[next], tape, slots[next]);
     ++next;
     return made;
   };

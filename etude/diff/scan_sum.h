@@ -113,6 +113,7 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   void read(std::size_t begin, std::size_t count, Rows rows) {
     Begin last = 0;
     for (std::size_t j = 0; j < count; ++j) {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): a negative one is beyond all limits
       begins_[j] = static_cast<Begin>(x_.begins()[begin + j]);
       last = std::max(last, begins_[j]);
     }

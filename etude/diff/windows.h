@@ -65,14 +65,14 @@ class Windows {
     return size < n ? 0 : size - n + 1;
   }
   void check(std::size_t i) const {
-    if (static_cast<std::size_t>(begins_[i]) >= limit()) {
+    if (place(i) >= limit()) {
       throw_window(i, std::to_string(begins_[i]), n, std::size(numbers_));
     }
   }
   // throws: kOutOfRange for a window that is not within the numbers.
   std::array<Number, n> operator[](std::size_t i) const {
     check(i);
-    const auto begin = static_cast<std::size_t>(begins_[i]);
+    const std::size_t begin = place(i);
     return [&]<std::size_t... k>(std::index_sequence<k...>) {
       return std::array<Number, n>{numbers_[begin + k]...};
     }
@@ -80,6 +80,11 @@ class Windows {
   }
 
  private:
+  std::size_t place(std::size_t i) const {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): a negative one is beyond all limits
+    return static_cast<std::size_t>(begins_[i]);
+  }
+
   const Numbers& numbers_;
   Begins begins_;
 };
