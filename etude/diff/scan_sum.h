@@ -55,6 +55,7 @@ class SumReader {
           slots_[column][j] = v.slot_on(*tape_);
           rows[column++][j] = v.value();
         } else {
+          if constexpr (kMayVary<X>) slots_[column][j] = 0;  // a constant beside numbers that vary
           rows[column++][j] = static_cast<T>(v);
         }
       };

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -103,6 +104,16 @@ TEST(ScanSums, SlopesOfConstantsAreNotTaken) {
     return scan(roots.size(), v[0], v[1], body, roots);
   };
   EXPECT_EQ(gradient(f, Doubles{1, 2, 0, 0, 0}), (Doubles{1, 5, 0, 0, 0}));
+}
+
+// Elements that hold numbers and constants.
+TEST(ScanSums, ConstantsBesideNumbers) {
+  const auto f = [](const auto& v) {
+    const auto element = [&](std::size_t i) { return std::pair(v[i], 2.0 + i); };
+    const auto body = [](auto s, const auto&, const auto& x) { return s + x.first * x.second; };
+    return scan(v.size(), 0.0, std::tuple(), body, sequence(v.size(), element));
+  };
+  EXPECT_EQ(gradient(f, Doubles{7, 6, 5, 4, 3, 2}), (Doubles{2, 3, 4, 5, 6, 7}));
 }
 
 template <class T>
