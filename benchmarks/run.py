@@ -5,7 +5,8 @@
 One process per system is held open; systems take turns, so that noise of the machine meets all alike; a
 workload is timed only after its result was checked. What a program costs before it computes follows: start,
 compile, compile_O2 and, only when named since it takes minutes, build_library. Writes results.json, README.md
-and a chart per workload into build/bench.
+and a chart per workload into build/bench. --store keeps results.json elsewhere as well; --compare holds the
+run against such a file (compare.py) and fails if a workload is slower by more than noise, beside its peers.
 """
 import argparse
 import json
@@ -16,6 +17,7 @@ import statistics
 import sys
 import time
 
+import compare
 import costs
 import peers
 import report
@@ -38,8 +40,9 @@ def measure(systems, name, rounds, budget_ms):
                 samples[system.name].append(system.ask(f"{name} mode=eager ms={budget_ms}"))
     for system, replies in samples.items():
         medians = [r["median"] for r in replies]
-        results[system] = {"median": statistics.median(medians), "p10": min(r["p10"] for r in replies),
-                           "p90": max(r["p90"] for r in replies), "checksum": replies[0]["checksum"]}
+        results[system] = {"median": statistics.median(medians), "rounds": medians,
+                           "p10": min(r["p10"] for r in replies), "p90": max(r["p90"] for r in replies),
+                           "checksum": replies[0]["checksum"]}
     for system in systems:
         system.ask(":drop")
     return results
@@ -85,6 +88,24 @@ def run_workloads(systems, chosen, args):
     return results, failed
 
 
+def read_stored(path):
+    """The run to compare with, before anything is timed."""
+    try:
+        return compare.load(path) if path else None
+    except compare.Incomparable as reason:
+        sys.exit(str(reason))
+
+
+def is_slower(stored, record, chosen):
+    """Prints what became of the rows of a stored run."""
+    try:
+        lines, bad = compare.compare(stored, record, chosen)
+    except compare.Incomparable as reason:
+        lines, bad = [str(reason)], True
+    print("\n".join(["", *lines]))
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="workloads, or beginnings of their names")
@@ -93,7 +114,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ms", type=int, default=60)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--store", metavar="FILE", help="writes the run there, for --compare")
+    parser.add_argument("--compare", metavar="FILE", help="says what is slower than in this stored run")
     args = parser.parse_args()
+    if args.compare and args.no_peers:
+        parser.error("--compare needs the peers: it holds ratios to them against the stored ones")
+    stored = read_stored(args.compare)
     systems, skipped = peers.start(args.program, args.threads, not args.no_peers)
     chosen = [n for n in systems[0].workloads if not args.names or any(n.startswith(p) for p in args.names)]
     probes = systems[0].ask(":probes")
@@ -115,6 +141,10 @@ def main():
     (out / "results.json").write_text(json.dumps(record, indent=1) + "\n")
     report.write(out, record)
     print(f"written: {out}/README.md")
+    if args.store:
+        pathlib.Path(args.store).write_text(json.dumps(record, indent=1) + "\n")
+    if stored:
+        failed = is_slower(stored, record, chosen if args.names else None) or failed
     sys.exit(1 if failed else 0)
 
 
