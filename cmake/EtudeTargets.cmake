@@ -37,10 +37,11 @@ endmacro()
 #   TESTS tensor_test          tensor_test.cc, part of the one executable core_test
 #   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
+#   TEST_ISAS                  core_test also runs on the lower instruction sets (see etude_test)
 #   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
 function(etude_library)
   etude_parse(
-    "" "NAME;TEST_SHARDS"
+    "TEST_ISAS" "NAME;TEST_SHARDS"
     "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
@@ -64,8 +65,12 @@ function(etude_library)
 
   if(arg_TESTS)
     list(TRANSFORM arg_TESTS APPEND .cc)
+    set(isas "")
+    if(arg_TEST_ISAS)
+      set(isas ISAS)
+    endif()
     etude_test(NAME ${arg_NAME} SRCS ${arg_TESTS} DEPS ${arg_PRIVATE_DEPS} LABELS unit
-               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS})
+               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS} ${isas})
   endif()
   if(arg_BENCHES)
     list(TRANSFORM arg_BENCHES APPEND .cc)
@@ -108,15 +113,19 @@ function(etude_link_libraries)
            FILES "${PROJECT_BINARY_DIR}/generated/etude/version.h")
 endfunction()
 
-# etude_test(NAME matrix SRCS matrix_test.cc [DEPS ..] [LABELS ..] [SHARDS n] [TIMEOUT seconds])
+# etude_test(NAME matrix SRCS matrix_test.cc [DEPS ..] [LABELS ..] [SHARDS n] [TIMEOUT seconds] [ISAS])
 #
-# One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS.
+# One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS. With
+# ISAS two more, NAME.avx2 and NAME.portable, run it on the instruction sets below the machine's own.
 function(etude_test)
   if(NOT ETUDE_BUILD_TESTS)
     return()
   endif()
-  etude_parse("" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
+  etude_parse("ISAS" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
   set(target ${arg_NAME}_test)
+  if(arg_ISAS)
+    list(APPEND arg_SRCS "${PROJECT_SOURCE_DIR}/tests/print_isa.cc")
+  endif()
   add_executable(${target} ${arg_SRCS})
   target_link_libraries(${target} PRIVATE etude_internal etude_flags GTest::gtest_main rapidcheck
                                           ${arg_DEPS})
@@ -142,6 +151,19 @@ function(etude_test)
       ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}"
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
+  if(arg_ISAS AND NOT ETUDE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    # What a run must not print: it would have been on another instruction set.
+    set(wrong_avx2 "set: avx512")
+    set(wrong_portable "set: avx")
+    foreach(isa IN ITEMS avx2 portable)
+      add_test(NAME ${arg_NAME}.${isa} COMMAND ${target} --gtest_brief=1
+               WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+      set_tests_properties(
+        ${arg_NAME}.${isa}
+        PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};isa" ENVIRONMENT "ETUDE_ISA=${isa}"
+                   FAIL_REGULAR_EXPRESSION "${wrong_${isa}}")
+    endforeach()
+  endif()
   foreach(label IN LISTS arg_NAME arg_LABELS)
     if(TARGET ${label}_tests)
       add_dependencies(${label}_tests ${target})

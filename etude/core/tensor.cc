@@ -276,6 +276,14 @@ Tensor make_slices(IndexedSlices slices) {
                     slices.indices.shape()[0] == slices.values.shape()[0],
                 "indices {} and values {} must have the same first size",
                 slices.indices.shape().to_string(), slices.values.shape().to_string());
+  const Shape &rows = slices.values.shape(), &dense = slices.dense_shape;
+  bool fits = rows.rank() == dense.rank();
+  for (int axis = 1; fits && axis < dense.rank(); ++axis) {
+    fits = rows[axis] == dense[axis] || dense[axis] == kAny;
+  }
+  ETUDE_REQUIRE(fits,
+                "values {} are no rows of dense_shape {}: all sizes but the first must be equal",
+                rows.to_string(), dense.to_string());
   const Type* type = intern_type(slices.values.dtype(), slices.dense_shape, slices.values.device());
   Tensor out = internal::make_ghost(type);
   TensorAccess::rep(out)->slices = new internal::SlicesRep{std::move(slices)};

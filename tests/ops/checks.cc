@@ -12,7 +12,7 @@
 namespace etude::matrix {
 namespace {
 
-std::atomic<int64_t> checks{0}, skips{0};
+std::atomic<int64_t> checks{0}, kinks{0};
 
 std::string grouped(int64_t n) {
   std::string text;
@@ -27,11 +27,11 @@ void expect(bool holds, const std::string& label, const std::function<std::strin
   if (!holds) ADD_FAILURE() << label << ": " << message();
 }
 
-void note_skip() { ++skips; }
+void note_kink() { ++kinks; }
 
 std::string summary(std::size_t ops) {
-  return fmt::format("matrix: {} ops, {} checks, {} combinations that a record refuses",
-                     grouped(static_cast<int64_t>(ops)), grouped(checks), grouped(skips));
+  return fmt::format("matrix: {} ops, {} checks, {} second derivatives next to a kink",
+                     grouped(static_cast<int64_t>(ops)), grouped(checks), grouped(kinks));
 }
 
 Tensor deep_copy(const Tensor& x) {

@@ -17,9 +17,9 @@ namespace etude::matrix {
 
 // Notes one check; if it does not hold, a failure "LABEL: MESSAGE" of the running test.
 void expect(bool holds, const std::string& label, const std::function<std::string()>& message);
-// The combinations that a record refuses by its type rule.
-void note_skip();
-// "matrix: 213 ops, 48,112 checks".
+// A second derivative next to a kink, which differences cannot check.
+void note_kink();
+// "matrix: 213 ops, 48,112 checks, ...".
 std::string summary(std::size_t ops);
 
 // ---- helpers on tensors, computed on the host
@@ -64,6 +64,10 @@ void check_batch(const Call& call);      // all operands or one with three examp
 // ---- records
 void check_error(const Op& op, std::size_t index);
 void check_samples(const Op& op);
+// Calls that throw are those of refusals.txt, for the reasons that stand there.
+void check_refusals(const Op& op);
+// Writes refusals.txt anew, from all records.
+void write_refusals();
 void check_undifferentiable(const Call& call);
 
 }  // namespace etude::matrix

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op matrix: every record of the registry by every mode, dtype and sample. Names no op: a new
 // record is tested by being there.
-#include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Matrix : public testing::TestWithParam<const Op*> {
   }
 
  private:
-  // A type rule may refuse some dtypes of a sample; check_samples counts that.
+  // A type rule may refuse some dtypes of a sample; check_refusals says which.
   static bool is_allowed(const Call& call) {
     try {
       run(call);
@@ -48,6 +48,7 @@ class Matrix : public testing::TestWithParam<const Op*> {
 bool has_derivative(DType dtype) { return is_differentiable(dtype); }
 
 TEST_P(Matrix, Samples) { check_samples(op()); }
+TEST_P(Matrix, Refusals) { check_refusals(op()); }
 TEST_P(Matrix, Eager) { each_call(check_eager); }
 TEST_P(Matrix, Guards) { each_call(check_guards); }
 TEST_P(Matrix, Reference) {
@@ -79,6 +80,9 @@ INSTANTIATE_TEST_SUITE_P(Ops, Matrix, testing::ValuesIn(Registry::global().ops()
 
 class Summary : public testing::Environment {
  public:
+  void SetUp() override {
+    if (std::getenv("ETUDE_UPDATE") != nullptr) write_refusals();
+  }
   void TearDown() override { fmt::print("{}\n", summary(Registry::global().ops().size())); }
 };
 const testing::Environment* const added = testing::AddGlobalTestEnvironment(new Summary);

@@ -9,10 +9,14 @@
 
 #include <cstddef>
 #include <span>
+#include <string_view>
 
 namespace etude::internal {
 
 enum class Isa { kPortable, kAvx2, kAvx512 };
+constexpr std::string_view name(Isa isa) {
+  return isa == Isa::kPortable ? "portable" : isa == Isa::kAvx2 ? "avx2" : "avx512";
+}
 
 // The best instruction set that machine and operating system support. The environment variable
 // ETUDE_ISA (portable, avx2 or avx512) may lower it; it is read once.
