@@ -33,21 +33,14 @@ template <class T>
 struct IsActive : std::false_type {};
 template <class T>
 struct IsActive<Active<T>> : std::true_type {};
-
-[[noreturn]] inline void throw_moved_from() {
-  throw Error(ErrorCode::kInvalidArgument,
-              "gradient: a number is used after std::move took it elsewhere, so its derivative is "
-              "lost. Copy it instead of moving it");
-}
-
 }  // namespace internal
 
 // A number of type T (float, double, or a scalar of this library: derivatives nest) with its place
 // on the tape of the derivative that is being taken. Without one, and after it, a plain number.
 // Comparisons look at values; conversions to integers end the dependence.
 //
-// The result of a call is held by nobody else until it is copied, and says so; the next call may
-// take its slot over. That is why operators have overloads for expiring numbers.
+// The result of a call owns its slot on the tape until it is copied, and the next call may take the
+// slot over (slots.h). That is why operators have overloads for expiring numbers.
 //
 // threads: records on the tape of the thread that takes the derivative; arithmetic with its numbers
 // on another one is an error. A number of a derivative that is being taken is used by one thread at
@@ -63,18 +56,10 @@ class Active {
 
   Active() = default;
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
-  Active(const Active& other) : value_(other.value_), place_(other.place_ & ~kIsSole) {
-    if (is_sole(other.place_)) other.share();
-  }
-  // What nobody else holds stays so when it is moved; the other number must not be used any more.
-  Active(Active&& other) noexcept : value_(std::move(other.value_)), place_(other.place_) {
-    if (is_sole(other.place_)) other.place_ = kMovedFrom;
-  }
+  Active(const Active& other) = default;
+  Active(Active&& other) noexcept = default;
   // By value: what is computed for the assignment is held by no one else, and stays so.
-  Active& operator=(Active other) {
-    take(other);
-    return *this;
-  }
+  Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
   template <class N>
   requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>)
@@ -87,24 +72,27 @@ class Active {
   }
 
   static Active input(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
-    return Active(value, tape.key() | slot);
+    return Active(value, HeldSlot::shared(tape.key(), slot, tape.writes(slot)));
   }
-  // The number of slot `slot`, which nobody else holds.
+  // The number of slot `slot`, which no other has.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
-    return Active(value, tape.key() | kIsSole | slot);
+    return written(value, &tape, tape.key() | internal::kOwnsSlot | slot);
   }
 
   const T& value() const { return value_; }
   // Its number on the tape; 0 if it does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on those of a tape around it.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
-    if (belongs_to(tape.key())) return slot_of(place_);
-    check_ended(&tape, place_);
+    if (on(place_.bits(), tape.key())) {
+      tape.check_read(place_);
+      return place_.slot();
+    }
+    check_ended(&tape, place_.bits());
     return 0;
   }
   // Whether it depends on an argument of a derivative around that of `tape`.
   bool varies_around(const internal::ScalarTape<T>& tape) const {
-    return tape.is_around(place_ >> kSlotBits << kSlotBits);
+    return tape.is_around(place_.key());
   }
   // Whether it depends on an argument of the derivative that this thread is taking.
   bool varies() const {
@@ -119,24 +107,30 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
+  // The place of an operand that stays is read before another one gives up its own: both may be of
+  // one number.
 #define ETUDE_OPERATOR(op, call)                                                       \
   [[gnu::always_inline]] friend Active operator op(const Active& a, const Active& b) { \
     return call(a.value_, lent(a), b.value_, lent(b));                                 \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {      \
-    return call(a.value_, lent(a), b.value_, given(b));                                \
+    const LentSlot at = lent(a);                                                       \
+    return call(a.value_, at, b.value_, given(b));                                     \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {      \
-    return call(a.value_, given(a), b.value_, lent(b));                                \
+    const LentSlot at = lent(b);                                                       \
+    return call(a.value_, given(a), b.value_, at);                                     \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {           \
+    if (&a == &b) return std::as_const(a) op std::as_const(b);                         \
     return call(a.value_, given(a), b.value_, given(b));                               \
   }                                                                                    \
   [[gnu::always_inline]] Active& operator op##=(const Active& b) {                     \
-    return take(call(value_, this == &b ? lent(*this) : place_, b.value_, lent(b)));   \
+    return take(call(value_, place_.to_replace(), b.value_, lent(b)));                 \
   }                                                                                    \
   [[gnu::always_inline]] Active& operator op##=(Active&& b) {                          \
-    return take(call(value_, place_, b.value_, given(b)));                             \
+    if (&b == this) return *this op## = std::as_const(b);                              \
+    return take(call(value_, place_.to_replace(), b.value_, given(b)));                \
   }
   ETUDE_OPERATOR(+, sum)
   ETUDE_OPERATOR(-, difference)
@@ -187,7 +181,7 @@ class Active {
     const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;         \
     return record(y, give(b), slope);                                        \
   }
-  ETUDE_WITH_PLAIN(const Active&, lent, shared)
+  ETUDE_WITH_PLAIN(const Active&, lent, copied)
   ETUDE_WITH_PLAIN(Active&&, given, given)
 #undef ETUDE_WITH_PLAIN
 
@@ -268,159 +262,164 @@ class Active {
   friend std::ostream& operator<<(std::ostream& out, const Active& x) { return out << x.value_; }
 
  private:
-  // place_ is the key of a tape and a slot, and this bit where nobody else holds the slot.
-  static constexpr std::uint64_t kIsSole = std::uint64_t{1} << 32;
-  static constexpr int kSlotBits = Tape::kSlotBits;
-  static constexpr std::uint64_t kMovedFrom = Tape::kMovedFrom;
+  using HeldSlot = internal::HeldSlot;
+  using LentSlot = internal::LentSlot;
 
-  Active(const T& value, std::uint64_t place) : value_(value), place_(place) {}
+  Active(const T& value, HeldSlot place) : value_(value), place_(std::move(place)) {}
 
-  static bool is_sole(std::uint64_t place) { return (place & kIsSole) != 0; }
-  static std::uint32_t slot_of(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
-  bool belongs_to(std::uint64_t key) const { return on(place_, key); }
   // Its dependence ends here; for the message if nothing else depends on the arguments.
   void note_end(const char* by) const {
     if (varies()) Tape::current()->note_end(by);
   }
-  // Another number has the same slot from now on.
-  void share() const { place_ &= ~kIsSole; }
-  Active& take(const Active& computed) {
-    value_ = computed.value_;
-    place_ = computed.place_;
+  [[gnu::always_inline]] Active& take(Active&& computed) {
+    value_ = std::move(computed.value_);
+    place_ = std::move(computed.place_);
     return *this;
   }
 
-  // The places of operands: of one that stays, which keeps its slot; of one that expires, which
-  // gives it up; of one whose slot another number is to have as well.
-  static std::uint64_t lent(const Active& a) { return a.place_ & ~kIsSole; }
-  static std::uint64_t given(const Active& a) {
-    return is_sole(a.place_) ? std::exchange(a.place_, kMovedFrom) : a.place_;
-  }
-  static std::uint64_t shared(const Active& a) {
-    if (is_sole(a.place_)) a.share();
-    return a.place_;
-  }
+  // The places of operands: of one that stays, and of one that expires.
+  static LentSlot lent(const Active& a) { return a.place_.lent(); }
+  static HeldSlot given(Active& a) { return std::move(a.place_); }
+  static HeldSlot copied(const Active& a) { return a.place_; }
 
   // Whether a, or both, depend on arguments of the derivative that is being taken.
   static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
-    return ((a ^ key) >> kSlotBits) == 0;
+    return ((a ^ key) >> internal::kSlotBits) == 0;
   }
   static bool both_on(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t key = Tape::current_key();
-    return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
+    return (((a ^ key) | (b ^ key)) >> internal::kSlotBits) == 0;
   }
+  // A place that owns a new slot, as bits.
   static std::uint64_t new_place(Tape* tape) {
-    const std::uint64_t place = Tape::current_key() | kIsSole | tape->new_slot();
-    return place;
+    return Tape::current_key() | internal::kOwnsSlot | tape->new_slot();
+  }
+  static std::uint32_t slot_of(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
+  // The result whose slot was written just now: a new one, or one that an operand gave.
+  static Active written(const T& value, const Tape* tape, std::uint64_t place) {
+    return Active(value, HeldSlot::owned(place, tape->writes(slot_of(place))));
   }
 
-  // The result of a call with one number that may vary. Numbers are given by their places.
-  [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da) {
-    if (!on(a)) [[unlikely]] {
-      check_ended(Tape::current(), a);
+  // The result of a call with one number that may vary. Operands are given by their places, A and B
+  // are HeldSlot or LentSlot.
+  template <class A>
+  [[gnu::always_inline]] static Active record(const T& value, A a, const T& da) {
+    if (!on(a.bits())) [[unlikely]] {
+      check_ended(Tape::current(), a.bits());
       return value;
     }
     Tape* tape = Tape::current();
-    if (is_sole(a) && tape->just_set(slot_of(a))) {
+    tape->check_read(a);
+    if (a.owns() && tape->just_set(a.slot())) {
       tape->scale_last(da);
-      return Active(value, a);
+      return written(value, tape, a.bits());
     }
-    const std::uint64_t place = is_sole(a) ? a : new_place(tape);
-    tape->set(slot_of(place), da, slot_of(a));
-    return Active(value, place);
+    const std::uint64_t place = a.owns() ? a.bits() : new_place(tape);
+    tape->set(slot_of(place), da, a.slot());
+    return written(value, tape, place);
   }
-  // value = a + a constant: it takes the slot of a.
-  [[gnu::always_inline]] static Active moved(const T& value, std::uint64_t a) {
-    if (on(a)) [[likely]] {
-      return Active(value, a);
+  // value = a + a constant: it takes the place of a.
+  [[gnu::always_inline]] static Active moved(const T& value, HeldSlot a) {
+    if (on(a.bits())) [[likely]] {
+      Tape::current()->check_read(a);
+      return Active(value, std::move(a));
     }
-    check_ended(Tape::current(), a);
+    check_ended(Tape::current(), a.bits());
     return value;
   }
+  static Active moved(const T& value, LentSlot a) { return record(value, a, T(1)); }
   // The result of a call with two numbers.
-  [[gnu::always_inline]] static Active record(const T& value, std::uint64_t a, const T& da,
-                                              std::uint64_t b, const T& db) {
-    if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, place_of_one(a, da, b, db));
+  template <class A, class B>
+  [[gnu::always_inline]] static Active record(const T& value, A a, const T& da, B b, const T& db) {
+    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
+      return Active(value, place_of_one(std::move(a), da, std::move(b), db));
     }
     Tape* tape = Tape::current();
-    const std::uint64_t place = is_sole(a) ? a : is_sole(b) ? b : new_place(tape);
-    tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
-    return Active(value, place);
+    tape->check_read(a);
+    tape->check_read(b);
+    const std::uint64_t place = a.owns() ? a.bits() : b.owns() ? b.bits() : new_place(tape);
+    tape->set(slot_of(place), da, a.slot(), db, b.slot());
+    return written(value, tape, place);
   }
-  [[gnu::always_inline]] static Active product(const T& a, std::uint64_t at_a, const T& b,
-                                               std::uint64_t at_b) {
-    return record(a * b, at_a, b, at_b, a);
+  template <class A, class B>
+  [[gnu::always_inline]] static Active product(const T& x, A a, const T& y, B b) {
+    return record(x * y, std::move(a), y, std::move(b), x);
   }
-  [[gnu::always_inline]] static Active quotient(const T& a, std::uint64_t at_a, const T& b,
-                                                std::uint64_t at_b) {
-    const T y = a / b;
-    return record(y, at_a, T(1) / b, at_b, -y / b);
+  template <class A, class B>
+  [[gnu::always_inline]] static Active quotient(const T& x, A a, const T& y, B b) {
+    const T value = x / y;
+    return record(value, std::move(a), T(1) / y, std::move(b), -value / y);
   }
-  [[gnu::always_inline]] static Active sum(const T& x, std::uint64_t a, const T& y,
-                                           std::uint64_t b) {
+  template <class A, class B>
+  [[gnu::always_inline]] static Active sum(const T& x, A a, const T& y, B b) {
     const T value = x + y;
-    if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, place_of_moved(a, b));
+    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
+      return Active(value, place_of_moved(std::move(a), std::move(b)));
     }
     Tape* tape = Tape::current();
-    if (is_sole(a)) {
-      if (is_sole(b) && tape->just_set(slot_of(b))) {
-        tape->add_last_to(slot_of(a));
+    tape->check_read(a);
+    tape->check_read(b);
+    if (a.owns()) {
+      if (b.owns() && tape->just_set(b.slot())) {
+        tape->add_last_to(a.slot());
       } else {
-        tape->add(slot_of(a), T(1), slot_of(b));
+        tape->add(a.slot(), T(1), b.slot());
       }
-      return Active(value, a);
+      return written(value, tape, a.bits());
     }
-    if (is_sole(b)) {
-      if (tape->just_set_from_one(slot_of(b))) {
-        tape->fill_last(T(1), slot_of(a));
+    if (b.owns()) {
+      if (tape->just_set_from_one(b.slot())) {
+        tape->fill_last(T(1), a.slot());
       } else {
-        tape->add(slot_of(b), T(1), slot_of(a));
+        tape->add(b.slot(), T(1), a.slot());
       }
-      return Active(value, b);
+      return written(value, tape, b.bits());
     }
     const std::uint64_t place = new_place(tape);
-    tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
-    return Active(value, place);
+    tape->set(slot_of(place), T(1), a.slot(), T(1), b.slot());
+    return written(value, tape, place);
   }
-  [[gnu::always_inline]] static Active difference(const T& x, std::uint64_t a, const T& y,
-                                                  std::uint64_t b) {
+  template <class A, class B>
+  [[gnu::always_inline]] static Active difference(const T& x, A a, const T& y, B b) {
     const T value = x - y;
-    if (!both_on(a, b)) [[unlikely]] {
-      return Active(value, on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b));
+    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
+      return Active(value, on(b.bits()) ? place_of_one(std::move(a), T(1), std::move(b), T(-1))
+                                        : place_of_moved(std::move(a), std::move(b)));
     }
     Tape* tape = Tape::current();
-    if (is_sole(a)) {
-      if (is_sole(b) && tape->just_set(slot_of(b))) {
+    tape->check_read(a);
+    tape->check_read(b);
+    if (a.owns()) {
+      if (b.owns() && tape->just_set(b.slot())) {
         tape->negate_last();
-        tape->add_last_to(slot_of(a));
+        tape->add_last_to(a.slot());
       } else {
-        tape->add(slot_of(a), T(-1), slot_of(b));
+        tape->add(a.slot(), T(-1), b.slot());
       }
-      return Active(value, a);
+      return written(value, tape, a.bits());
     }
-    if (is_sole(b) && tape->just_set_from_one(slot_of(b))) {
+    if (b.owns() && tape->just_set_from_one(b.slot())) {
       tape->negate_last();
-      tape->fill_last(T(1), slot_of(a));
-      return Active(value, b);
+      tape->fill_last(T(1), a.slot());
+      return written(value, tape, b.bits());
     }
-    const std::uint64_t place = is_sole(b) ? b : new_place(tape);
-    tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
-    return Active(value, place);
+    const std::uint64_t place = b.owns() ? b.bits() : new_place(tape);
+    tape->set(slot_of(place), T(1), a.slot(), T(-1), b.slot());
+    return written(value, tape, place);
   }
   // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
   // numbers need not be in memory for it.
-  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
-                                                      T db) {
-    const bool second = on(b);
-    check_ended(Tape::current(), second ? a : b);
-    return second ? record(T(0), b, db).place_ : record(T(0), a, da).place_;
+  template <class A, class B>
+  [[gnu::noinline]] static HeldSlot place_of_one(A a, T da, B b, T db) {
+    const bool second = on(b.bits());
+    check_ended(Tape::current(), second ? a.bits() : b.bits());
+    return second ? record(T(0), std::move(b), db).place_ : record(T(0), std::move(a), da).place_;
   }
-  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
-    const bool second = on(b);
-    check_ended(Tape::current(), second ? a : b);
-    return moved(T(0), second ? b : a).place_;
+  template <class A, class B>
+  [[gnu::noinline]] static HeldSlot place_of_moved(A a, B b) {
+    const bool second = on(b.bits());
+    check_ended(Tape::current(), second ? a.bits() : b.bits());
+    return second ? moved(T(0), std::move(b)).place_ : moved(T(0), std::move(a)).place_;
   }
   // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
   // of `tape`, or to that of another thread.
@@ -429,12 +428,15 @@ class Active {
       check_foreign(tape, place);
   }
   [[gnu::noinline]] static void check_foreign(const Tape* tape, std::uint64_t place) {
-    if (place != kMovedFrom) return Tape::require_ended(tape, place >> kSlotBits << kSlotBits);
-    if (tape != nullptr) internal::throw_moved_from();
+    if (place == internal::kMovedFrom) {
+      if (tape != nullptr) internal::throw_moved_from();
+    } else {
+      Tape::require_ended(tape, place >> internal::kSlotBits << internal::kSlotBits);
+    }
   }
 
   T value_{};
-  mutable std::uint64_t place_ = 0;
+  HeldSlot place_;
 };
 
 // A number that plain functions and structs use to be differentiable without templates.

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "etude/base/error.h"
 #include "etude/base/warning.h"
 #include "etude/diff/scalar_math.h"
+#include "etude/diff/slots.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -113,21 +115,16 @@ struct ScalarCall {
   std::uint32_t target, operands[2];
 };
 
-// The calls of a derivative in order. A slot is a number's place among the cotangents. A call takes
-// over the slot of an operand that nobody else holds (Active knows), so that there are about as
-// many slots as live numbers, and a sum changes the last call instead of adding one: s += x * y is
-// one. Storage is chunks that a thread keeps for its next tape, so that a long tape is never copied
-// and repeated gradients take no new memory.
+// The calls of a derivative in order. A slot is a number's place among the cotangents; slots.h says
+// who may write to one. A call takes over the slot of an operand that gives it up, so that there
+// are about as many slots as live numbers, and a sum changes the last call instead of adding one:
+// s += x * y is one. Storage is chunks that a thread keeps for its next tape, so that a long tape
+// is never copied and repeated gradients take no new memory.
 //
 // threads: recorded by one thread; reverse() const may run on several at once.
 template <class T>
 class ScalarTape {
  public:
-  static constexpr int kSlotBits = 33;
-  // No tape has these keys.
-  static constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
-  static constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
-
   // The innermost tape that this thread records on; null: none.
   static ScalarTape*& current() {
     thread_local constinit ScalarTape* tape = nullptr;
@@ -156,6 +153,7 @@ class ScalarTape {
   ScalarTape(ScalarTape&& other) noexcept
       : chunks_(std::exchange(other.chunks_, {})),
         notes_(std::exchange(other.notes_, {})),
+        writes_(std::move(other.writes_)),
         companion_(std::move(other.companion_)),
         next_(std::exchange(other.next_, &nothing_ + 1)),
         end_(std::exchange(other.end_, &nothing_ + 1)),
@@ -245,18 +243,32 @@ class ScalarTape {
     return (chunks_.size() - 1) * (kChunk - 1) + static_cast<std::size_t>(next_ - open_begin());
   }
 
-  // A slot of its own. throws: kResourceExhausted for more than 2^31 slots.
-  std::uint32_t new_input() {
-    if (size_ >= kMostSlots) [[unlikely]]
-      throw_full();
-    return size_++;
+  // How often a slot was written, where that is counted.
+  SlotWrites writes(std::uint32_t slot) const {
+    if constexpr (kChecksSlots) {
+      return SlotWrites{slot < writes_.elements().size() ? writes_.elements()[slot] : 0};
+    } else {
+      return SlotWrites{};
+    }
   }
-  // The first of `count` slots in a row.
+  // Where that is counted: throws kInternal if a slot was written since a number got it.
+  template <class SomePlace>
+  void check_read(const SomePlace& place) const {
+    if constexpr (kChecksSlots) {
+      if (place.slot() != 0 && place.writes() != writes(place.slot())) throw_written(place.slot());
+    }
+  }
+
+  // A slot that no call has written yet. throws: kResourceExhausted for more than 2^31 slots.
+  std::uint32_t new_input() { return new_inputs(1); }
+  // The first of `count` such slots in a row.
   std::uint32_t new_inputs(std::size_t count) {
-    if (count >= kMostSlots - size_) throw_full();
+    if (most_ > size_) size_ = most_;
+    if (count >= kMostSlots - size_) [[unlikely]]
+      throw_full();
     return std::exchange(size_, size_ + static_cast<std::uint32_t>(count));
   }
-  // The same for a call that follows, which throws.
+  // A slot for a call that follows, which throws; one that is free again may have been written.
   std::uint32_t new_slot() { return size_++; }
 
   // target = ... of one or two operands, which may be the target itself.
@@ -285,6 +297,7 @@ class ScalarTape {
   void fill_last(const T& p, std::uint32_t s) {
     next_[-1].partials[1] = p;
     next_[-1].operands[1] = s;
+    note_write(next_[-1].target);
   }
   // Multiplies what the last call set. No term meets an infinite partial where nothing passes.
   void scale_last(const T& by) {
@@ -293,10 +306,12 @@ class ScalarTape {
     Call& last = next_[-1];
     last.partials[0] = nothing ? T(0) : T(last.partials[0] * by);
     if (last.operands[1] != 0) last.partials[1] = nothing ? T(0) : T(last.partials[1] * by);
+    note_write(last.target);
   }
   void negate_last() {
     next_[-1].partials[0] = -next_[-1].partials[0];
     next_[-1].partials[1] = -next_[-1].partials[1];
+    note_write(next_[-1].target);
   }
   // What the last call set is added to another slot instead, and its own one is free.
   void add_last_to(std::uint32_t target) {
@@ -311,6 +326,7 @@ class ScalarTape {
       fill_last(last.partials[0], last.operands[0]);
     } else {
       last.target = target | kAdds;
+      note_write(target);
     }
   }
 
@@ -452,6 +468,15 @@ class ScalarTape {
     call.operands[0] = s0;
     call.operands[1] = s1;
     ++next_;
+    note_write(target);
+  }
+  void note_write(std::uint32_t target) {
+    if constexpr (kChecksSlots) {
+      const std::size_t slot = target & ~kAdds;
+      std::vector<std::uint32_t>& writes = writes_.elements();
+      if (slot >= writes.size()) writes.resize(slot + slot / 2 + 1);
+      ++writes[slot];
+    }
   }
   [[gnu::noinline]] void grow() {
     if (size_ >= kMostSlots) throw_full();
@@ -500,6 +525,10 @@ class ScalarTape {
 
   std::vector<Chunk> chunks_;
   std::vector<Note> notes_;
+  struct NoCounts {};
+  [[no_unique_address]] std::conditional_t<kChecksSlots, KeptVector<std::uint32_t, SlotWrites>,
+                                           NoCounts>
+      writes_;  // of each slot; of any number before
   std::unique_ptr<ScalarCompanion<T>> companion_;
   inline static Call nothing_{};  // stands for the chunk before the first
   Call* next_ = &nothing_ + 1;

@@ -338,22 +338,22 @@ template <class... X, class T, std::size_t kSize, class F>
 template <class Plain, class T>
 auto combined(ScalarTape<T>& tape, const Plain& like, const T& value,
               const std::vector<T>& by_slot) {
-  std::array<std::uint32_t, 1> result;
-  auto out = results_of(tape, like, std::array{value}, result);
+  const std::uint32_t target = tape.new_input();
   const auto size = static_cast<std::uint32_t>(by_slot.size());
   std::uint32_t slot = 1;
   while (slot < size && by_slot[slot] == T(0)) ++slot;
-  if (slot < size) tape.set(result[0], by_slot[slot], slot);
+  if (slot < size) tape.set(target, by_slot[slot], slot);
   while (++slot < size) {
     if (by_slot[slot] == T(0)) continue;
     if (slot + 1 < size && by_slot[slot + 1] != T(0)) {
-      tape.add(result[0], by_slot[slot], slot, by_slot[slot + 1], slot + 1);
+      tape.add(target, by_slot[slot], slot, by_slot[slot + 1], slot + 1);
       ++slot;
     } else {
-      tape.add(result[0], by_slot[slot], slot);
+      tape.add(target, by_slot[slot], slot);
     }
   }
-  return out;
+  auto number = [&](const T&) { return Active<T>::input(value, tape, target); };
+  return map_scalars<replace_scalar_t<Plain, T, Active<T>>>(like, number);
 }
 
 // The loop, recorded as its derivative by each number that it reads.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places of numbers on a tape: who holds a slot, who may write to it, and what a reader may assume.
+// What active.h keeps of a number beside its value. The calls themselves: scalar_tape.h.
+//
+// A tape is a list of calls in order. Each writes to a slot, `slot = p a + q b` or `slot += p a + q
+// b`, and reads slots as they are just before. Going back over it, a slot has the cotangent of what
+// it was at that point. At every point of a program:
+//
+//   1. A number owns its slot or shares it. The slot that a number owns is no other number's. A
+//      slot that is shared is never written again.
+//   2. The result of a call owns its slot. A move passes ownership on, and what was moved from may
+//      not be used. A copy ends it: both share the slot from then on, which is why a copy writes to
+//      the place that it is made of. Inputs share theirs with the tape.
+//   3. A call writes to a new slot, or to one that it is given: that of an operand that expires, or
+//      of the target of a compound assignment, if that owned it. The slot of an operand that stays
+//      is lent: it is read, not written, and no number can be made of it.
+//   4. So a reader may assume that the slot of a number stands for the value of that number.
+//
+// Types hold this: HeldSlot copies and moves as in (2), LentSlot is the operand that stays of (3).
+// Where ETUDE_ASSERTIONS is defined, each read checks (4): a tape counts the writes of each slot,
+// and a place remembers the count with which it got its slot.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "etude/base/error.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+#ifdef ETUDE_ASSERTIONS
+inline constexpr bool kChecksSlots = true;
+#else
+inline constexpr bool kChecksSlots = false;
+#endif
+
+// How often a slot was written; nothing, where slots are not checked.
+template <bool is_kept>
+struct WriteCount {
+  std::uint32_t writes = 0;
+  bool operator==(const WriteCount&) const = default;
+};
+template <>
+struct WriteCount<false> {
+  constexpr explicit WriteCount(std::uint32_t = 0) {}
+  bool operator==(const WriteCount&) const = default;
+};
+using SlotWrites = WriteCount<kChecksSlots>;
+
+// The key of a tape above kSlotBits, a slot below, and a bit between them.
+inline constexpr int kSlotBits = 33;
+inline constexpr std::uint64_t kOwnsSlot = std::uint64_t{1} << 32;
+// No tape has these keys.
+inline constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
+inline constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
+
+// The place of a number that stays, for the call that reads it.
+class LentSlot {
+ public:
+  LentSlot(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
+  static constexpr bool owns() { return false; }
+  std::uint64_t bits() const { return bits_; }
+  std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
+  SlotWrites writes() const { return writes_; }
+
+ private:
+  std::uint64_t bits_;
+  [[no_unique_address]] SlotWrites writes_;
+};
+
+// What a number holds; by default of no tape.
+//
+// threads: a copy of a place that owns its slot writes to it.
+class HeldSlot {
+ public:
+  HeldSlot() = default;
+  static HeldSlot shared(std::uint64_t key, std::uint32_t slot, SlotWrites writes) {
+    return {key | slot, writes};
+  }
+  // `bits`: a key, kOwnsSlot and a slot, that of a place which was given or a new one.
+  static HeldSlot owned(std::uint64_t bits, SlotWrites writes) { return {bits, writes}; }
+  HeldSlot(const HeldSlot& other) : bits_(other.bits_ & ~kOwnsSlot), writes_(other.writes_) {
+    if (other.owns()) other.bits_ = bits_;
+  }
+  HeldSlot(HeldSlot&& other) noexcept : bits_(other.bits_), writes_(other.writes_) {
+    if (owns()) other.bits_ = kMovedFrom;
+  }
+  HeldSlot& operator=(HeldSlot other) noexcept {
+    bits_ = other.bits_;
+    writes_ = other.writes_;
+    return *this;
+  }
+  ~HeldSlot() = default;
+
+  // For a compound assignment to the number: it keeps its place until the result replaces it, so
+  // that a call which throws changes nothing.
+  HeldSlot to_replace() const { return {bits_, writes_}; }
+  LentSlot lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
+  bool owns() const { return (bits_ & kOwnsSlot) != 0; }
+  std::uint64_t bits() const { return bits_; }
+  std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
+  std::uint64_t key() const { return bits_ >> kSlotBits << kSlotBits; }
+  SlotWrites writes() const { return writes_; }
+
+ private:
+  HeldSlot(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
+
+  mutable std::uint64_t bits_ = 0;
+  [[no_unique_address]] SlotWrites writes_;
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_moved_from() {
+  throw Error(ErrorCode::kInvalidArgument,
+              "gradient: a number is used after std::move took it elsewhere, so its derivative is "
+              "lost. Copy it instead of moving it");
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_written(std::uint32_t slot) {
+  throw Error(ErrorCode::kInternal,
+              "gradient: slot " + std::to_string(slot) +
+                  " of a tape was written while a number held it, so the derivative by that number "
+                  "would be wrong. This is a bug in Etude; please report the program");
+}
+
+}  // namespace internal
+}  // namespace etude
