@@ -206,6 +206,7 @@ TEST(Rows, CollatesStructsOfTensors) {
     EXPECT_NE(std::string(error.what()).find("sample 1 of a batch is float32[1]"),
               std::string::npos);
   }
+  EXPECT_THROW(collate(std::span<const Samples>()), Error);
 }
 
 // spec: E3

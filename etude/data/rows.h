@@ -79,8 +79,9 @@ S collate(std::span<const S> samples) {
       columns[i++].push_back(&x);
     });
   }
+  if (samples.empty()) static_cast<void>(stack_rows({}));  // throws: a batch needs a sample
   std::size_t i = 0;
-  S first = samples.empty() ? S{} : samples.front();
+  S first = samples.front();
   return map_leaves<Tensor, Marked::kWalk>(std::move(first),
                                            [&](const Tensor&) { return stack_rows(columns[i++]); });
 }

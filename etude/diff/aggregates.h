@@ -124,15 +124,17 @@ constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& 
   }
   (std::index_sequence_for<X...>());
 }
-// Sets the slots to tangents of the values, which are made within enter() and leave().
-template <class... U, class... X, class Fn>
-constexpr void build_of(const std::tuple<U&...>& slots, const std::tuple<X&...>& values, Fn& fn) {
+// A Made of the tangents of the values, which are made within enter() and leave().
+//
+// It is put together from its parts and never constructed by default: initialisers of a user's
+// struct, which may draw numbers or take long, run where the user makes one and nowhere else.
+template <class Made, class... X, class Fn>
+constexpr Made made_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.enter(); }) fn.enter();
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((std::get<I>(slots) = build_tangent(std::get<I>(values), fn)), ...);
-  }
-  (std::index_sequence_for<X...>());
+  Made made =
+      std::apply([&fn](const auto&... value) { return Made{build_tangent(value, fn)...}; }, values);
   if constexpr (requires { fn.leave(); }) fn.leave();
+  return made;
 }
 // Room for a T that never holds one: only addresses of its fields are formed.
 template <class T>
@@ -154,6 +156,17 @@ template <class T>
 struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   using Value = T;
   using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
+  using Base = typename internal::SlotsBase<T, internal::kHasListedFields<T>>::type;
+
+  // A tangent whose slots are those of the values, which are fields or slots.
+  template <class Values, class Fn>
+  static constexpr Tangent made_of(const Values& values, Fn& fn) {
+    if constexpr (internal::kHasListedFields<T>) {
+      return {internal::made_of<Base>(values, fn)};
+    } else {
+      return {Base{internal::made_of<Slots>(values, fn)}};
+    }
+  }
 
   // The slot of a field: grads[&Dense::weight]. cost: a comparison per field of that type.
   template <class V>
@@ -208,9 +221,7 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
   }
   template <class Fn>
   static constexpr T build(const T& x, Fn& fn) {
-    T out{};
-    internal::build_of(internal::fields(out), internal::fields(x), fn);
-    return out;
+    return internal::made_of<T>(internal::fields(x), fn);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
@@ -228,9 +239,7 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
   }
   template <class Fn>
   static constexpr Tangent build(const T& x, Fn& fn) {
-    Tangent out{};
-    internal::build_of(out.etude_fields(), internal::fields(x), fn);
-    return out;
+    return Tangent::made_of(internal::fields(x), fn);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
@@ -248,9 +257,7 @@ struct DifferentiableTraits<Tangent<T>>
   }
   template <class Fn>
   static constexpr Tangent build(const Tangent& x, Fn& fn) {
-    Tangent out{};
-    internal::build_of(out.etude_fields(), x.etude_fields(), fn);
-    return out;
+    return Tangent::made_of(x.etude_fields(), fn);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {

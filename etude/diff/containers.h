@@ -196,11 +196,7 @@ struct DifferentiableTraits<std::variant<T...>> {
   }
   template <class Fn>
   static constexpr Tangent build(const X& x, Fn& fn) {
-    Tangent out;
-    at_index(x, [&]<std::size_t i>() {
-      out.template emplace<i>(internal::build_tangent(std::get<i>(x), fn));
-    });
-    return out;
+    return build_at<0>(x, fn);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
@@ -217,6 +213,14 @@ struct DifferentiableTraits<std::variant<T...>> {
   }
 
  private:
+  // The alternative that x holds, which is not before i, made in place.
+  template <std::size_t i, class Fn>
+  static constexpr Tangent build_at(const X& x, Fn& fn) {
+    if constexpr (i + 1 < sizeof...(T)) {
+      if (x.index() != i) return build_at<i + 1>(x, fn);
+    }
+    return Tangent(std::in_place_index<i>, internal::build_tangent(std::get<i>(x), fn));
+  }
   template <class Fn>
   static constexpr void at_index(const X& x, Fn&& fn) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {

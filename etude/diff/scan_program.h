@@ -296,16 +296,33 @@ struct ScanNoted {
     // Whether a node is computed from parameters and constants alone: the same in all steps.
     std::array<bool, ScanNotes::kMost> is_fixed{};
   };
+  // An Out of new symbols, made of its parts: no Y is constructed, whose initialisers are the
+  // user's.
+  template <class Out>
+  static constexpr Out new_symbols(ScanNotes& notes) {
+    const auto parts = [&]<class... Part>(std::type_identity<std::tuple<Part...>>) {
+      return Out{new_symbols<std::remove_cvref_t<Part>>(notes)...};
+    };
+    if constexpr (std::is_same_v<Out, ScanSymbol>) {
+      return ScanSymbol(&notes, notes.add({ScanOp::input, 0, 0, 0, 0}));
+    } else if constexpr (std::is_empty_v<Out>) {
+      return Out{};
+    } else if constexpr (TupleLike<Out>) {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return parts(std::type_identity<std::tuple<std::tuple_element_t<I, Out>...>>());
+      }
+      (std::make_index_sequence<std::tuple_size_v<Out>>());
+    } else {
+      return parts(std::type_identity<FieldsOf<Out>>());
+    }
+  }
   template <class Y>
   static constexpr auto symbols(ScanNotes& notes) {
     using From = typename FirstScalar<Y>::type;
     if constexpr (std::is_void_v<From>) {
-      return Y{};
+      return new_symbols<Y>(notes);
     } else {
-      auto input = [&](const auto&) {
-        return ScanSymbol(&notes, notes.add({ScanOp::input, 0, 0, 0, 0}));
-      };
-      return map_scalars<replace_scalar_t<Y, From, ScanSymbol>>(Y{}, input);
+      return new_symbols<replace_scalar_t<Y, From, ScanSymbol>>(notes);
     }
   }
   static constexpr Noted note() {
