@@ -14,8 +14,29 @@ const ScalarDef& program_of(const Attrs& attrs) {
   return *std::get<const ScalarDef*>(attrs.value("program"));
 }
 
+// The kernels read as many operands and parameters as the program names, all values as one dtype.
+void require_program_fits(const TypeCall& call, const scalar::Program& program) {
+  const std::size_t given = call.types.size(), params = call.attrs.reals("params").size();
+  ETUDE_REQUIRE(given <= kernels::cpu::kMaxOperands,
+                "there are {} operands, but at most {} fit one pass. Split the program", given,
+                kernels::cpu::kMaxOperands);
+  ETUDE_REQUIRE(given >= 1 && given == static_cast<std::size_t>(program.operands),
+                "there are {} operands, but the program reads {}", given, program.operands);
+  ETUDE_REQUIRE(params >= static_cast<std::size_t>(program.params),
+                "params has {} numbers, but the program reads {}", params, program.params);
+  std::size_t first = given;  // operand with a value
+  for (std::size_t i = 0; i < given; ++i) {
+    const bool truth = ((program.truths >> i) & 1) != 0;
+    if (!truth && first == given) first = i;
+    ETUDE_REQUIRE(truth ? call.dtype(i) == kBool : call.dtype(i) == call.dtype(first),
+                  "element {} of 'xs' is {}, but must be {}", i, name(call.dtype(i)),
+                  name(truth ? kBool : call.dtype(first)));
+  }
+}
+
 Types fused_type(const TypeCall& call) {
   const scalar::Program& program = *program_of(call.attrs).program;
+  require_program_fits(call, program);
   Shape shape = call.shape(0);
   DType dtype = call.dtype(0);
   for (std::size_t i = 0; i < call.types.size(); ++i) {

@@ -15,7 +15,6 @@ namespace {
 
 constexpr int64_t kTile = 1024;      // elements expanded at a time; 4 KiB of float32 stays in L1
 constexpr int64_t kChunk = 1 << 15;  // elements per parallel chunk
-constexpr int64_t kTurnFrom = 4;     // chunks; fewer stay in the second cache anyway
 
 struct ElementwiseParams : KernelParams {
   ScalarDef def;
@@ -45,7 +44,6 @@ const char* offset(const void* p, int64_t bytes) { return static_cast<const char
 // Elements [begin, end) with operands that are broadcast expanded tile by tile.
 bool run_tiles(const ElementwiseParams& p, char* out, const void* const* in, int64_t begin,
                int64_t end) {
-  constexpr std::size_t kMaxOperands = 6;
   const std::size_t operands = p.plans.size();
   std::array<const void*, kMaxOperands> at{};
   alignas(64) std::byte storage[kMaxOperands][kTile * 16];
@@ -80,29 +78,19 @@ bool run_small(const KernelCall& call) {
   return true;
 }
 
-// A pass over arrays beyond the second cache begins where the one before it ended: that part is
-// still there.
-bool runs_backwards() {
-  thread_local bool turn = false;
-  turn = !turn;
-  return turn;
-}
-
 bool run_elementwise(const KernelCall& call) {
   const auto& p = *static_cast<const ElementwiseParams*>(call.params);
   char* out = static_cast<char*>(call.out[0]);
   const int64_t step = kChunk - kChunk % p.tile;
   const int64_t chunks = (p.count + step - 1) / step;
   std::atomic<bool> fine{true};
-  const bool backwards = chunks >= kTurnFrom && !p.may_fault && runs_backwards();
-  const auto run = [&](int64_t index) {
-    const int64_t chunk = backwards ? chunks - 1 - index : index;
+  const auto run = [&](int64_t chunk) {
     const int64_t begin = chunk * step, end = std::min(p.count, begin + step);
     if (p.broadcasts) {
       if (!run_tiles(p, out, call.in, begin, end)) fine = false;
       return;
     }
-    std::array<const void*, 6> at{};
+    std::array<const void*, kMaxOperands> at{};
     for (std::size_t i = 0; i < p.plans.size(); ++i)
       at[i] = offset(call.in[i], begin * p.in_bytes[i]);
     if (!run_dense(p, out + begin * p.out_bytes, at.data(), end - begin)) fine = false;
@@ -139,6 +127,8 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
 
 void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,
              bool round_nodes) {
+  ETUDE_CHECK(call.types.size() <= kMaxOperands, "{} operands, but kernels take {}",
+              call.types.size(), kMaxOperands);
   auto p = internal::make_ref<ElementwiseParams>();
   const Type* result = call.out.results[0];
   p->def = def;

@@ -9,9 +9,13 @@
 namespace ETUDE_API etude {
 namespace kernels::cpu {
 
+// Most operands of one scalar program: the kernels hold their pointers in arrays of this size.
+inline constexpr std::size_t kMaxOperands = 6;
+
 // The kernel of a call whose record has a scalar program; numeric attributes are its parameters.
 void prepare_elementwise(const PrepareCall& call);
-// The kernel of fused_elementwise: the program and its parameters are attributes.
+// The kernel of fused_elementwise: the program and its parameters are attributes. The type rule has
+// checked that operands, their dtypes and parameters are those of the program.
 void prepare_fused(const PrepareCall& call, const ScalarDef& def);
 
 // out[i] = program(in[0][i], ...), all dense and of `dtype` (or bool where the program says so).
