@@ -28,6 +28,12 @@ CallSite rule_call_site() noexcept { return inside_rule ? rule_site : CallSite{}
 
 namespace {
 
+// The same in an expression: "x", "xs[3]".
+std::string operand_expression(const Op& op, std::size_t i) {
+  const OperandDef& def = op.operand(i);
+  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - op.arity()) : std::string(def.name);
+}
+
 void update_mode() noexcept {
   mode_word = (mode_word & ~kModeContexts) | (top_context != nullptr ? kModeContexts : 0);
 }
@@ -47,9 +53,8 @@ void require_count(const Op& op, std::size_t given) {
 
 void require_dtype(const Op& op, std::size_t i, DType dtype) {
   const DTypeSet set = op.operand_dtypes(i);
-  ETUDE_REQUIRE(set.contains(dtype),
-                "operand '{}' is {}, but must be one of {}. Cast it with astype",
-                op.operand(i).name, name(dtype), describe(set));
+  ETUDE_REQUIRE(set.contains(dtype), "{} is {}, but must be one of {}. Cast it with astype",
+                operand_text(op, i), name(dtype), describe(set));
 }
 
 // The common case of the checks below: nothing to promote, to cast or to make dense.
@@ -74,9 +79,9 @@ class Checked {
       const OperandDef& def = op.operand(i);
       if (!in[i].has_value()) {
         ETUDE_REQUIRE(def.optional,
-                      "operand '{}' is absent. Was it moved from, or is it the gradient "
-                      "of something unconnected?",
-                      def.name);
+                      "{} is absent. Was it moved from, or is it the gradient of something "
+                      "unconnected?",
+                      operand_text(op, i));
         continue;
       }
       const bool casts = op.def().casts_integers && is_integer(in[i].dtype()) && def.dtypes.empty();
@@ -101,13 +106,12 @@ class Checked {
  private:
   static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
     const std::optional<DType> both = promote(mine, other);
-    ETUDE_REQUIRE(
-        both.has_value(),
-        "operand '{}' is {} and operand '{}' is {}; these do not promote to one dtype. Cast "
-        "one of them: astype({}, {})",
-        op.operand(i).name, name(mine), op.operand(j).name, name(other),
-        op.operand(is_integer(mine) || mine == kBool ? i : j).name,
-        name(is_integer(mine) || mine == kBool ? other : mine));
+    const bool casts_mine = is_integer(mine) || mine == kBool;
+    ETUDE_REQUIRE(both.has_value(),
+                  "{} is {} and {} is {}; these do not promote to one dtype. Cast one of them: "
+                  "astype({}, {})",
+                  operand_text(op, i), name(mine), operand_text(op, j), name(other),
+                  operand_expression(op, casts_mine ? i : j), name(casts_mine ? other : mine));
     return *both;
   }
 
@@ -130,6 +134,25 @@ class Checked {
 };
 
 }  // namespace
+
+std::string operand_text(const Op& op, std::size_t i) {
+  const OperandDef& def = op.operand(i);
+  if (!def.variadic) return fmt::format("operand '{}'", def.name);
+  return fmt::format("element {} of '{}'", i + 1 - op.arity(), def.name);
+}
+
+void place_error(Error& error, const Op& op, CallSite where) {
+  if (!is_inside_rule()) {
+    error.name_op(op.name());
+    error.locate(where);
+    return;
+  }
+  const bool is_fact = error.op().empty() && !error.is_located();
+  if (is_fact && dynamic_cast<StepError*>(&error) == nullptr) {
+    throw StepError(error.code(), op, error.what());
+  }
+}
+
 }  // namespace internal
 
 using internal::inside_rule;

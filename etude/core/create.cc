@@ -98,7 +98,9 @@ namespace internal {
 Tensor tensor_from_host(const void* values, DType from, int64_t count, const Shape& shape,
                         std::optional<DType> dtype, CallSite where) {
   return located(where, [&] {
-    ETUDE_REQUIRE(shape.is_known() && shape.count() == count,
+    ETUDE_REQUIRE(shape.is_known(), "shape [{}] has a negative size. Sizes are 0 or more",
+                  fmt::join(shape.sizes(), ","));
+    ETUDE_REQUIRE(shape.count() == count,
                   "shape {} needs {} elements, but {} were given. Pass another shape",
                   shape.to_string(), shape.count(), count);
     Tensor out = make_tensor(intern_type(dtype.value_or(from), shape));

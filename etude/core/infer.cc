@@ -3,6 +3,7 @@
 #include "etude/core/infer.h"
 
 #include "etude/base/check.h"
+#include "etude/core/located.h"
 
 namespace etude {
 namespace {
@@ -23,6 +24,34 @@ Types elementwise_types(const TypeCall& call) {
   const DType own = like != nullptr ? like->dtype() : call.dtype(0);
   const bool truth = call.op.def().result_dtype == ResultDType::kBool;
   return {call.make(truth ? kBool : own, shape)};
+}
+
+// "operand 'x' is float32[2,3] and element 0 of 'ys' is int32[]".
+std::string given_text(const Op& op, Operands operands) {
+  std::string text;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands.has(i)) continue;
+    if (!text.empty()) text += i + 1 == operands.size() ? " and " : ", ";
+    text += internal::operand_text(op, i) + " is " + operands[i].type()->to_string();
+  }
+  return text;
+}
+
+// The lowering of a call. What fails in a step of it is told beside the operands of the call, since
+// the names and shapes that the step speaks of are none that the caller knows.
+Values run_lowering(const Op& op, Operands operands, const Attrs& attrs) {
+  try {
+    return op.def().lower(operands, attrs);
+  } catch (const internal::StepError& error) {
+    const bool of_operands =
+        error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kOutOfRange;
+    const std::string given = of_operands ? given_text(op, operands) : "";
+    if (given.empty()) throw;
+    const bool is_public = error.step().def().space != "internal";
+    const std::string step =
+        is_public ? fmt::format("; in its call of {}", error.step().name()) : "";
+    throw internal::StepError(error, fmt::format("{}{}: {}", given, step, error.fact()));
+  }
 }
 
 }  // namespace
@@ -56,7 +85,7 @@ Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& conte
              CallSite where) {
   internal::check_types(op, operands, attrs);
   const ContextScope scope(context, where);
-  return op.def().lower(operands, attrs);
+  return run_lowering(op, operands, attrs);
 }
 
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs) {
@@ -69,7 +98,7 @@ Types infer_types(const Op& op, std::span<const Type* const> operands, const Att
   const Tensor absent;
   for (const Type* type : operands) ghosts.add(type == nullptr ? absent : type->ghost());
   Types out;
-  for (const Tensor& y : def.lower(ghosts.view(), attrs)) out.push_back(y.type());
+  for (const Tensor& y : run_lowering(op, ghosts.view(), attrs)) out.push_back(y.type());
   return out;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <new>
+#include <string>
+#include <utility>
 
 #include "etude/base/error.h"
 #include "etude/core/mode.h"
@@ -10,17 +12,40 @@
 
 namespace etude::internal {
 
-// Runs `f`. Its errors get the op's name and the user's line, unless a rule runs: then the op that
-// the rule belongs to is named. Inlined, since it stands on the path of every call.
+// What errors call operand i: "operand 'x'", or "element 3 of 'xs'" of a list.
+std::string operand_text(const Op& op, std::size_t i);
+
+// An error of a call that a rule made: what failed in which op, for the layer that runs the rule to
+// tell in terms of the operands that its caller gave.
+class StepError final : public Error {
+ public:
+  StepError(ErrorCode code, const Op& step, std::string fact) : StepError(code, step, fact, fact) {}
+  // The same with another text.
+  StepError(const StepError& error, std::string text)
+      : StepError(error.code(), *error.step_, error.fact_, std::move(text)) {}
+
+  const Op& step() const noexcept { return *step_; }
+  const std::string& fact() const noexcept { return fact_; }
+
+ private:
+  StepError(ErrorCode code, const Op& step, std::string fact, std::string text)
+      : Error(code, std::move(text)), step_(&step), fact_(std::move(fact)) {}
+
+  const Op* step_;
+  std::string fact_;
+};
+
+// Gives an error of a call of `op` the op's name and the user's line. Inside a rule the op that the
+// rule belongs to gets its name there, so that here `op` is but a step: throws a StepError.
+void place_error(Error& error, const Op& op, CallSite where);
+
+// Runs `f` and places its errors. Inlined, since it stands on the path of every call.
 template <class F>
 [[gnu::always_inline]] inline auto located(const Op& op, CallSite where, F&& f) {
   try {
     return f();
   } catch (Error& error) {
-    if (!is_inside_rule()) {
-      error.name_op(op.name());
-      error.locate(where);
-    }
+    place_error(error, op, where);
     throw;
   } catch (const std::bad_alloc&) {
     Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");

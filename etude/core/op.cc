@@ -55,6 +55,14 @@ bool kind_fits(const AttrDef& def, const AttrValue& value) {
   return value.index() == static_cast<std::size_t>(def.kind);
 }
 
+// An attribute is refused before there is a call: the op names itself.
+template <class... Args>
+[[noreturn]] void refuse_attr(const Op& op, fmt::format_string<Args...> text, Args&&... args) {
+  Error error(ErrorCode::kInvalidArgument, fmt::format(text, std::forward<Args>(args)...));
+  error.name_op(op.name());
+  throw error;
+}
+
 // Sets that this thread asked for lately, as they were given: before defaults and conversions.
 struct RecentAttrs {
   const Op* op = nullptr;
@@ -140,6 +148,10 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const AttrDef& def = def_.attrs[i];
     if (values[i].index() == 0 && !def.required) values[i] = def.default_value;
+    // In C++, {} in the place of a required list says that it is empty: zeros({}) is a scalar.
+    if (values[i].index() == 0 && def.kind == AttrKind::kInts && def.required) {
+      values[i] = std::vector<int64_t>();
+    }
     if (def.kind == AttrKind::kReal && std::holds_alternative<int64_t>(values[i])) {
       values[i] = static_cast<double>(std::get<int64_t>(values[i]));
     }
@@ -150,8 +162,9 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
     if (def.kind == AttrKind::kInts && std::holds_alternative<int64_t>(values[i])) {
       values[i] = std::vector<int64_t>{std::get<int64_t>(values[i])};
     }
-    ETUDE_REQUIRE(kind_fits(def, values[i]), "attribute '{}' cannot be {}", def.name,
-                  to_string(values[i]));
+    if (!kind_fits(def, values[i])) {
+      refuse_attr(*this, "attribute '{}' cannot be {}", def.name, to_string(values[i]));
+    }
   }
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
@@ -165,13 +178,15 @@ Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>
     const std::string_view key = entry.first;  // clang 14 captures no structured bindings
     const auto at = std::find_if(def_.attrs.begin(), def_.attrs.end(),
                                  [&](const AttrDef& def) { return def.name == key; });
-    ETUDE_REQUIRE(at != def_.attrs.end(), "there is no attribute '{}'. See `etude ops show {}`",
-                  key, name());
+    if (at == def_.attrs.end()) {
+      refuse_attr(*this, "there is no attribute '{}'. See `etude ops show {}`", key, name());
+    }
     values[static_cast<std::size_t>(at - def_.attrs.begin())] = entry.second;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    ETUDE_REQUIRE(values[i].index() != 0 || !def_.attrs[i].required, "attribute '{}' is missing",
-                  def_.attrs[i].name);
+    if (values[i].index() == 0 && def_.attrs[i].required) {
+      refuse_attr(*this, "attribute '{}' is missing", def_.attrs[i].name);
+    }
   }
   return attrs(values);
 }

@@ -15,6 +15,12 @@ namespace {
 constexpr int64_t kElideAbove = 1000;  // elements; NumPy's threshold
 constexpr int64_t kEdge = 3;           // items shown at each end of an elided axis
 
+// A number of float precision, or of double if `wide`. NaN has no sign that would mean anything.
+std::string number(double value, bool wide) {
+  if (std::isnan(value)) return "nan";
+  return wide ? fmt::format("{:.16g}", value) : fmt::format("{:.8g}", static_cast<float>(value));
+}
+
 template <class T>
 std::string element(const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -23,11 +29,10 @@ std::string element(const T& value) {
     return std::to_string(+value);
   } else if constexpr (std::is_same_v<T, std::complex<float>> ||
                        std::is_same_v<T, std::complex<double>>) {
-    return fmt::format("{:.8g}{:+.8g}j", value.real(), value.imag());
+    const std::string imag = number(value.imag(), false);
+    return number(value.real(), false) + (imag[0] == '-' ? "" : "+") + imag + "j";
   } else {
-    const auto number = static_cast<double>(value);
-    std::string text = fmt::format("{:.8g}", static_cast<float>(number));
-    if constexpr (std::is_same_v<T, double>) text = fmt::format("{:.16g}", number);
+    const std::string text = number(static_cast<double>(value), std::is_same_v<T, double>);
     const bool integral = text.find_first_of(".eni") == std::string::npos;  // also inf and nan
     return integral ? text + "." : text;
   }

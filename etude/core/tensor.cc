@@ -198,7 +198,9 @@ Tensor Tensor::of_number(std::complex<double> value) {
 Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
                          CallSite where) {
   try {
-    ETUDE_REQUIRE(shape.is_known() && shape.count() == count,
+    ETUDE_REQUIRE(shape.is_known(), "shape [{}] has a negative size. Sizes are 0 or more",
+                  fmt::join(shape.sizes(), ","));
+    ETUDE_REQUIRE(shape.count() == count,
                   "shape {} needs {} elements, but {} were given. Pass another shape",
                   shape.to_string(), shape.count(), count);
     Tensor out = internal::make_tensor(intern_type(dtype, shape));

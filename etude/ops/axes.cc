@@ -4,10 +4,19 @@
 #include <algorithm>
 #include <numeric>
 
+#include "etude/base/check.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 
 namespace etude::ops {
+
+Shape shape_of(const Attrs& attrs, std::string_view name) {
+  const std::vector<int64_t>& sizes = attrs.ints(name);
+  const bool fits = std::ranges::all_of(sizes, [](int64_t size) { return size >= 0; });
+  ETUDE_REQUIRE(fits, "{} [{}] has a negative size. Sizes are 0 or more", name,
+                fmt::join(sizes, ","));
+  return Shape(sizes);
+}
 
 std::vector<int> axes_of(const Attrs& attrs, int rank) {
   if (attrs.has("axis")) return normalize_axes(attrs.ints("axis"), rank);

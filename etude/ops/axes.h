@@ -2,6 +2,7 @@
 // Attributes "axis" and "keepdims" of op records, and what rules do with them.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "etude/core/attrs.h"
@@ -9,6 +10,9 @@
 #include "etude/core/tensor.h"
 
 namespace etude::ops {
+
+// The list attribute `name` as a shape. throws: kInvalidArgument for a negative size.
+Shape shape_of(const Attrs& attrs, std::string_view name);
 
 // The axes of the list attribute "axis", counted from the front; all of them if it is absent.
 // throws: kOutOfRange, and kInvalidArgument for an axis given twice.

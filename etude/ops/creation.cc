@@ -8,6 +8,7 @@
 #include "etude/core/convert.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/ops.h"
+#include "etude/ops/axes.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -62,13 +63,13 @@ OpDef constant(std::string_view name, std::string_view doc) {
       .attrs = {{"shape", AttrKind::kInts}, {"dtype", kFloat32}},
       .lower =
           [](Operands, const Attrs& attrs) {
-            const Shape shape(attrs.ints("shape"));
-            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
-                          shape.to_string());
+            const Shape shape = shape_of(attrs, "shape");
             return Values{internal::full(intern_type(attrs.dtype("dtype"), shape), kValue)};
           },
       .samples = {.calls = {{{}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
-      .errors = {{{}, "has a negative size", {{"shape", std::vector<int64_t>{-1}}}}},
+      .errors = {{{},
+                  "shape [2,-5] has a negative size",
+                  {{"shape", std::vector<int64_t>{2, -5}}}}},
   };
 }
 
@@ -145,10 +146,7 @@ void define_creation(Registry& r) {
           [](const TypeCall& call) {
             ETUDE_REQUIRE(call.rank(0) == 0, "operand 'value' has shape {}, but must be a scalar",
                           call.shape(0).to_string());
-            const Shape shape(call.attrs.ints("shape"));
-            ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
-                          shape.to_string());
-            return Types{call.make(call.dtype(0), shape)};
+            return Types{call.make(call.dtype(0), shape_of(call.attrs, "shape"))};
           },
       .kernel = prepare_full,
       .transpose = [](Operands, int, const Tensor& ct,
@@ -156,7 +154,7 @@ void define_creation(Registry& r) {
       .batch = full_batch,
       .samples = {.calls = {{{"[]"}, {{"shape", std::vector<int64_t>{2, 3}}}}}},
       .errors = {{{"float32[]"},
-                  "shape [?] has a negative size",
+                  "shape [-1] has a negative size",
                   {{"shape", std::vector<int64_t>{-1}}}}},
   });
   r.define({

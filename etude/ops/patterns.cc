@@ -11,6 +11,7 @@
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
+#include "etude/ops/axes.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -83,7 +84,7 @@ void prepare_arange(const PrepareCall& call) {
 
 Types weights_type(const TypeCall& call) {
   const int64_t num = call.attrs.integer("num");
-  ETUDE_REQUIRE(num >= 1, "num is {}. At least one element is needed", num);
+  ETUDE_REQUIRE(num >= 0, "num is {}. It is the number of elements, 0 or more", num);
   return {call.make(call.attrs.dtype("dtype"), Shape{num})};
 }
 
@@ -139,9 +140,7 @@ Types eye_type(const TypeCall& call) {
   const int64_t columns = call.attrs.has("cols") ? call.attrs.integer("cols") : rows;
   ETUDE_REQUIRE(rows >= 0 && columns >= 0, "a matrix cannot have {} rows and {} columns", rows,
                 columns);
-  Shape shape(call.attrs.ints("batch_shape"));
-  ETUDE_REQUIRE(shape.is_known(), "batch_shape {} has a negative size. Sizes are 0 or more",
-                shape.to_string());
+  Shape shape = shape_of(call.attrs, "batch_shape");
   shape.push_back(rows);
   shape.push_back(columns);
   return {call.make(call.attrs.dtype("dtype"), shape)};
@@ -334,7 +333,7 @@ void define_ranges(Registry& r) {
       .kernel = prepare_weights,
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"num", int64_t{5}}}}}},
-      .errors = {{{}, "num is 0", {{"num", int64_t{0}}}}},
+      .errors = {{{}, "num is -1", {{"num", int64_t{-1}}}}},
   });
   r.define({
       .name = "linspace",
@@ -348,8 +347,9 @@ void define_ranges(Registry& r) {
       .lower = lower_linspace,
       .samples = {.calls = {{{"[]", "[]"}, {{"num", int64_t{5}}}},
                             {{"[]", "[]"}, {{"num", int64_t{4}}, {"endpoint", false}}},
-                            {{"[]", "[]"}, {{"num", int64_t{1}}}}}},
-      .errors = {{{"float32[]", "float32[]"}, "num is 0", {{"num", int64_t{0}}}},
+                            {{"[]", "[]"}, {{"num", int64_t{1}}}},
+                            {{"[]", "[]"}, {{"num", int64_t{0}}}}}},
+      .errors = {{{"float32[]", "float32[]"}, "num is -1", {{"num", int64_t{-1}}}},
                  {{"float32[2]", "float32[]"}, "must be scalars", {{"num", int64_t{2}}}}},
   });
 }
@@ -374,7 +374,10 @@ void define_matrices(Registry& r) {
                               {"cols", int64_t{3}},
                               {"k", int64_t{1}},
                               {"batch_shape", Ints{2}}}}}},
-      .errors = {{{}, "cannot have -1 rows", {{"rows", int64_t{-1}}}}},
+      .errors = {{{}, "cannot have -1 rows", {{"rows", int64_t{-1}}}},
+                 {{},
+                  "batch_shape [-1] has a negative size",
+                  {{"rows", int64_t{2}}, {"batch_shape", Ints{-1}}}}},
   });
   r.define({
       .name = "one_hot",

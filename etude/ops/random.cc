@@ -29,10 +29,7 @@ Shape drawn_shape(const TypeCall& call) {
   ETUDE_REQUIRE(call.shape(0) == Shape({2}),
                 "operand 'key' has shape {}, but a key is uint64[2]. Use random::key(seed)",
                 call.shape(0).to_string());
-  const Shape shape(call.attrs.ints("shape"));
-  ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
-                shape.to_string());
-  return shape;
+  return shape_of(call.attrs, "shape");
 }
 
 Types float_type(const TypeCall& call) {
@@ -72,7 +69,7 @@ Samples float_samples() {
 std::vector<ErrorCase> float_errors() {
   return {
       {{"uint64[3]"}, "a key is uint64[2]", {{"shape", Ints{2}}, {"dtype", kFloat32}}},
-      {{"uint64[2]"}, "shape [?] has a negative size", {{"shape", Ints{-1}}, {"dtype", kFloat32}}},
+      {{"uint64[2]"}, "shape [-1] has a negative size", {{"shape", Ints{-1}}, {"dtype", kFloat32}}},
       {{"uint64[2]"},
        "dtype int32 is not a floating one",
        {{"shape", Ints{2}}, {"dtype", kInt32}}}};

@@ -9,6 +9,7 @@
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
+#include "etude/ops/axes.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -44,8 +45,8 @@ Types reshape_type(const TypeCall& call) {
     shape.set(static_cast<int>(open), count / known);
   ETUDE_REQUIRE(
       shape.is_known() && shape.count() == count,
-      "cannot view {} elements as {}: operand 'x' has shape {}. The sizes must multiply to {}",
-      count, shape.to_string(), call.shape(0).to_string(), count);
+      "cannot view {} elements as [{}]: operand 'x' has shape {}. The sizes must multiply to {}",
+      count, fmt::join(sizes, ","), call.shape(0).to_string(), count);
   return {call.make(call.dtype(0), shape)};
 }
 
@@ -162,9 +163,7 @@ void prepare_flip(const PrepareCall& call) {
 }
 
 Types broadcast_type(const TypeCall& call) {
-  const Shape shape(call.attrs.ints("shape"));
-  ETUDE_REQUIRE(shape.is_known(), "shape {} has a negative size. Sizes are 0 or more",
-                shape.to_string());
+  const Shape shape = shape_of(call.attrs, "shape");
   ETUDE_REQUIRE(
       broadcast(call.shape(0), shape) == shape,
       "operand 'x' of shape {} does not broadcast to {}. Axes of size 1 repeat and axes are "
@@ -461,7 +460,7 @@ void define_repeats(Registry& r) {
                             {{"[]"}, {{"shape", Ints{2}}}}}},
       .errors = {{{"float32[3]"}, "sizes 3 and 4 on axis -1", {{"shape", Ints{4}}}},
                  {{"float32[2,3]"}, "does not broadcast to [3]", {{"shape", Ints{3}}}},
-                 {{"float32[3]"}, "has a negative size", {{"shape", Ints{-1, 3}}}}},
+                 {{"float32[3]"}, "shape [-1,3] has a negative size", {{"shape", Ints{-1, 3}}}}},
   });
   r.define({
       .name = "broadcast_arrays",

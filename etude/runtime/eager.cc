@@ -172,12 +172,11 @@ class EagerContext final : public Context {
   }
 
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
-    ETUDE_THROW(
-        kFailedPrecondition,
-        "operand '{}' of type {} has no value here: it stands for a call that has not run, for an "
-        "example of a vmap that has ended, or for a value that the gradient rule did not ask to "
-        "keep",
-        op.operand(i).name, x.type()->to_string());
+    ETUDE_THROW(kFailedPrecondition,
+                "{} of type {} has no value here: it stands for a call that has not run, for an "
+                "example of a "
+                "vmap that has ended, or for a value that the gradient rule did not ask to keep",
+                operand_text(op, i), x.type()->to_string());
   }
 };
 
@@ -207,7 +206,7 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
   try {
     return adapt(arg, dtype);
   } catch (Error& error) {
-    ETUDE_THROW(kInvalidArgument, "operand '{}': {}", op.operand(i).name, error.what());
+    ETUDE_THROW(kInvalidArgument, "{}: {}", operand_text(op, i), error.what());
   }
 }
 
@@ -348,13 +347,14 @@ Values call(const Op& op, std::span<const Arg* const> args, std::initializer_lis
     list.add(tensor != nullptr ? *tensor : numbers[i]);
     if (tensor == nullptr || args[i]->is_expiring()) expiring |= uint64_t{1} << i;
   }
-  return execute(op, list.view(expiring), op.attrs(attrs), where);
+  return located(op, where,
+                 [&] { return execute(op, list.view(expiring), op.attrs(attrs), where); });
 }
 
 Values call_list(const Op& op, std::span<const Tensor> operands,
                  std::initializer_list<AttrView> attrs, CallSite where) {
   const OperandList list(operands);
-  return execute(op, list.view(), op.attrs(attrs), where);
+  return located(op, where, [&] { return execute(op, list.view(), op.attrs(attrs), where); });
 }
 
 }  // namespace internal

@@ -136,6 +136,18 @@ std::string MemoryLedger::largest_holders() {
 
 void MemoryLedger::throw_exhausted(int64_t bytes) {
   const int64_t limit = limit_bytes(), live = live_bytes();
+  if (limit > 0 && bytes > limit) {
+    ETUDE_THROW(
+        kResourceExhausted,
+        "{} were asked for, which is more than the limit of {} for all tensors together. Use "
+        "smaller sizes, or raise the limit with set_memory_limit",
+        readable(bytes), readable(limit));
+  }
+  if (bytes > host_bytes_) {
+    ETUDE_THROW(kResourceExhausted,
+                "{} were asked for, but the system has {} in all. Use smaller sizes",
+                readable(bytes), readable(host_bytes_));
+  }
   if (limit > 0 && bytes > limit - live) {
     ETUDE_THROW(
         kResourceExhausted,

@@ -47,6 +47,11 @@ TEST(MemoryLimit, NamesTheHoldersAndTheProgramGoesOn) {
   EXPECT_EQ(memory_stats().live_bytes, before.live_bytes);
   EXPECT_EQ(memory_stats().allocations, before.allocations);
   EXPECT_EQ(memory_stats().limit_bytes, live + 520 * kMiB);
+  const std::string alone = exhaustion([=] { free_buffer(allocate_buffer(live + 521 * kMiB)); });
+  EXPECT_TRUE(contains(alone,
+                       "521.0 MiB were asked for, which is more than the limit of 520.0 MiB "
+                       "for all tensors together. Use smaller sizes"))
+      << alone;
   free_buffer(allocate_buffer(5 * kMiB));  // exactly up to the limit
   exhaustion([] { free_buffer(allocate_buffer(5 * kMiB + 1)); });
   free_buffer(a);
@@ -80,7 +85,9 @@ TEST(AbsurdSizes, AreErrors) {
   const int64_t live = memory_stats().live_bytes;
   for (const int64_t bytes : {int64_t{1} << 46, int64_t{1} << 62, INT64_MAX}) {
     const std::string text = exhaustion([=] { allocate_buffer(bytes); });
-    EXPECT_TRUE(contains(text, "but the system has no more")) << text;
+    EXPECT_TRUE(contains(text, " were asked for, but the system has ")) << text;
+    EXPECT_TRUE(contains(text, " in all. Use smaller sizes")) << text;  // no value to free helps
+    EXPECT_FALSE(contains(text, "ree values")) << text;
   }
   EXPECT_TRUE(
       contains(exhaustion([] { allocate_buffer(int64_t{1} << 46); }), "64.0 TiB were asked"));
