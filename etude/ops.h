@@ -159,7 +159,7 @@ inline Tensor reciprocal(const Arg& x) {
 }
 
 // x1 to the power x2, element by element with broadcasting. Negative exponents of integers are an
-// error.
+// error. The gradient by x2 is 0 where x1 <= 0: no power near it is real, or moves with x2.
 inline Tensor pow(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("pow");
   return internal::call2(op, x1, x2);
@@ -1054,7 +1054,7 @@ inline Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions&
 struct TakeAlongAxisOptions {
   int64_t axis = -1;
 };
-// Element [.., indices[.., j, ..], ..] of x for each element of the indices; the other axes agree.
+// Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes broadcast.
 inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
   static const Op& op = internal::op("take_along_axis");
   const Arg* const args[] = {&x, &indices};
@@ -1256,7 +1256,7 @@ struct VarOptions {
   bool keepdims = false;
 };
 // Variance over the given axes, or over all: the sum of squared distances from the mean, divided by
-// their number less `correction`.
+// their number less `correction`; NaN if that is not positive.
 inline Tensor var(const Arg& x, const VarOptions& options = {}) {
   static const Op& op = internal::op("var");
   const Arg* const args[] = {&x};

@@ -114,13 +114,16 @@ void define_quotients(Registry& r) {
 }
 
 void define_powers(Registry& r) {
-  // For a base that is zero or negative the gradient of the exponent takes log(x1) as zero. Complex
-  // bases have no order: there the square root is always defined, and zero alone is left out.
+  // For a base that is zero or negative the gradient of the exponent takes log(x1) as zero: there
+  // is no real power beside a negative base, nor one that moves beside zero, and NaN would reach
+  // the gradient of x1, to which x2 may be a constant. Complex bases have no order: there the
+  // square root is always defined, and zero alone is left out.
   r.define({
       .name = "pow",
       .kind = Kind::kElementwise,
       .doc = "x1 to the power x2, element by element with broadcasting. Negative exponents of "
-             "integers are an error.",
+             "integers are an error. The gradient by x2 is 0 where x1 <= 0: no power near it is "
+             "real, or moves with x2.",
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::pow(x1, x2); }),

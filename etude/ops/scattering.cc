@@ -10,6 +10,8 @@
 #include "etude/core/call.h"
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/scratch.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_plan.h"
@@ -72,11 +74,12 @@ Values lower_gather_nd(Operands in, const Attrs& attrs) {
   return {index_get(x, arrays, region)};
 }
 
-// x as [outer, size, inner] and the indices as [outer, count, inner].
+// x as [outer, size, inner] and the indices as [outer, count, inner], once they are broadcast.
 struct AlongParams : KernelParams {
   int64_t outer = 1, size = 0, count = 0, inner = 1, bytes = 0;
   int axis = 0;
   DType dtype = DType::kFloat32, index_dtype = DType::kInt32;
+  kernels::cpu::BroadcastPlan x, indices;
 };
 
 bool read_indices(const AlongParams& p, const void* data, std::vector<int64_t>& out) {
@@ -107,12 +110,28 @@ void each_along(const AlongParams& p, bool shares_rows, const F& f) {
   });
 }
 
+// An operand of `count` elements behind its plan: itself, or its copies in `memory`.
+const void* broadcast_in(const kernels::cpu::BroadcastPlan& plan, const void* data, int64_t item,
+                         int64_t count, kernels::cpu::Scratch& memory) {
+  if (plan.is_dense || memory.data() == nullptr) return plan.is_dense ? data : nullptr;
+  kernels::cpu::expand_all(plan, memory.data(), data, item, count);
+  return memory.data();
+}
+
 bool run_take_along(const KernelCall& k) {
+  using kernels::cpu::Scratch;
   const auto& p = *static_cast<const AlongParams*>(k.params);
+  const int64_t x_count = p.outer * p.size * p.inner, count = p.outer * p.count * p.inner;
+  const int64_t x_item = itemsize(p.dtype), item = itemsize(p.index_dtype);
+  Scratch x_memory(p.x.is_dense ? 0 : x_count * x_item);
+  Scratch memory(p.indices.is_dense ? 0 : count * item);
+  const void* all_x = broadcast_in(p.x, k.in[0], x_item, x_count, x_memory);
+  const void* all_indices = broadcast_in(p.indices, k.in[1], item, count, memory);
+  if (all_x == nullptr || all_indices == nullptr) return Scratch::report();
   std::vector<int64_t> indices;
-  if (!read_indices(p, k.in[1], indices)) return false;
+  if (!read_indices(p, all_indices, indices)) return false;
   visit_dtype(p.dtype, [&]<class T>() {
-    const T* x = static_cast<const T*>(k.in[0]);
+    const T* x = static_cast<const T*>(all_x);
     T* y = static_cast<T*>(k.out[0]);
     each_along(p, false, [&](int64_t in, int64_t out, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
@@ -153,6 +172,23 @@ internal::RefPtr<AlongParams> plan_along(const Shape& x, const Type& indices, DT
   return p;
 }
 
+// The shape that x and the indices have in common, but for the size on `axis`: that of the indices.
+Shape along_shape(const Shape& x, const Shape& indices, int axis) {
+  Shape shape = indices;
+  for (int a = 0; a < x.rank(); ++a) {
+    if (a == axis) continue;
+    const int64_t mine = x[a], other = indices[a];
+    const bool fits = mine == other || mine == 1 || other == 1 || mine == kAny || other == kAny;
+    ETUDE_REQUIRE(
+        fits,
+        "operand 'x' has shape {} and the indices {}; they must broadcast on all axes but "
+        "{}",
+        x.to_string(), indices.to_string(), axis);
+    if (other == 1 || other == kAny) shape.set(a, mine == 1 ? other : mine);
+  }
+  return shape;
+}
+
 Types take_along_type(const TypeCall& call) {
   const Shape &x = call.shape(0), &indices = call.shape(1);
   ETUDE_REQUIRE(x.rank() == indices.rank() && x.rank() > 0,
@@ -160,12 +196,18 @@ Types take_along_type(const TypeCall& call) {
                 "axes, at least one",
                 x.to_string(), indices.to_string());
   const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
-  for (int a = 0; a < x.rank(); ++a) {
-    ETUDE_REQUIRE(a == axis || x[a] == indices[a] || x[a] == kAny || indices[a] == kAny,
-                  "operand 'x' has shape {} and the indices {}; they must agree on all axes but {}",
-                  x.to_string(), indices.to_string(), axis);
-  }
-  return {call.make(call.dtype(0), indices)};
+  return {call.make(call.dtype(0), along_shape(x, indices, axis))};
+}
+
+void prepare_take_along(const PrepareCall& call) {
+  const Shape &x = call.shape(0), &y = call.out.results[0]->shape();
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
+  Shape all_x = y;
+  all_x.set(axis, x[axis]);
+  auto p = plan_along(all_x, *intern_type(call.dtype(1), y), call.dtype(0), axis);
+  p->x = kernels::cpu::plan_broadcast(x, all_x);
+  p->indices = kernels::cpu::plan_broadcast(call.shape(1), y);
+  call.set(run_take_along, p);
 }
 
 Tensor along(std::string_view name, const Tensor& x, const Tensor& indices,
@@ -175,30 +217,34 @@ Tensor along(std::string_view name, const Tensor& x, const Tensor& indices,
   return internal::only(execute(op, in.view(), op.attrs(values), {}));
 }
 
+Tensor take_along_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
+  const Shape& x = in[0].shape();
+  const int axis = normalize_axis(attrs.integer("axis"), x.rank());
+  const Tensor indices =
+      in[1].shape() == ct.shape() ? in[1] : broadcast_to(in[1], ct.shape().to_vector());
+  return internal::sum_to(along("spread_along_axis", ct, indices, {int64_t{axis}, x[axis]}), x);
+}
+
 void define_along(Registry& r) {
   r.define({
       .name = "take_along_axis",
       .kind = Kind::kLinear,
-      .doc = "Element [.., indices[.., j, ..], ..] of x for each element of the indices; the other "
-             "axes agree.",
+      .doc =
+          "Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes "
+          "broadcast.",
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", -1}},
       .type = take_along_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            call.set(run_take_along, plan_along(call.shape(0), *call.types[1], call.dtype(0),
-                                                call.attrs.integer("axis")));
-          },
-      .transpose =
-          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            const int axis = normalize_axis(attrs.integer("axis"), in[0].rank());
-            return along("spread_along_axis", ct, in[1], {int64_t{axis}, in[0].shape()[axis]});
-          },
+      .kernel = prepare_take_along,
+      .transpose = take_along_back,
       .batch = batching::along_axis,
-      .samples = {.calls = {{{"[2,3]", "int32[2,4]"}, {}, {{-2, 2}, {-3, 2}}},
-                            {{"[3,2]", "int64[1,2]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {0, 2}}}}},
+      .samples =
+          {.calls = {{{"[2,3]", "int32[2,4]"}, {}, {{-2, 2}, {-3, 2}}},
+                     {{"[3,2]", "int64[1,2]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {0, 2}}},
+                     {{"[2,3,1]", "int32[1,4,5]"}, {{"axis", int64_t{1}}}, {{-2, 2}, {-3, 2}}},
+                     {{"[1,3]", "int32[2,0]"}, {}, {{-2, 2}, {0, 2}}}}},
       .errors = {{{"float32[2,3]", "int32[3]"}, "the same number of axes"},
-                 {{"float32[2,3]", "int32[3,1]"}, "they must agree on all axes but 1"}},
+                 {{"float32[2,3]", "int32[3,1]"}, "they must broadcast on all axes but 1"}},
   });
   r.define({
       .name = "spread_along_axis",

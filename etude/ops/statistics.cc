@@ -25,7 +25,10 @@ Spread spread_of(const Tensor& x, const std::vector<int>& axes, double correctio
   const Tensor center = mean(x, {.axis = wide(axes), .keepdims = true});
   const Tensor from = x - center;
   const Tensor squares = sum(from * from, {.axis = wide(axes), .keepdims = true});
-  return {center, squares / (static_cast<double>(reduced_count(x.shape(), axes)) - correction)};
+  const double divisor = static_cast<double>(reduced_count(x.shape(), axes)) - correction;
+  // No degree of freedom is left: NaN, whatever the elements are, and not what a division by zero
+  // or by a negative number would give.
+  return {center, squares / (divisor > 0 ? divisor : std::numeric_limits<double>::quiet_NaN())};
 }
 
 Tensor result(const Tensor& y, const Tensor& x, const std::vector<int>& axes, const Attrs& attrs) {
@@ -127,7 +130,7 @@ void define_spread(Registry& r) {
       .kind = Kind::kComposition,
       .doc = "Variance over the given axes, or over all: the sum of squared distances from the "
              "mean, divided by their "
-             "number less `correction`.",
+             "number less `correction`; NaN if that is not positive.",
       .operands = {"x"},
       .attrs = var_attrs(),
       .dtypes = kFloating,

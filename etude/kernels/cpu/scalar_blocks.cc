@@ -224,6 +224,7 @@ template <class T>
 std::complex<T> complex_expm1(std::complex<T> z) {
   const T x = z.real(), y = z.imag(), s = std::sin(y / 2);
   if (y == 0) return {std::expm1(x), y};
+  if (!std::isfinite(x) || !std::isfinite(y)) return std::exp(z) - T(1);  // infinities have signs
   return {std::expm1(x) * std::cos(y) - 2 * s * s, std::exp(x) * std::sin(y)};
 }
 template <class T>
