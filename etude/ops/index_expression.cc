@@ -9,6 +9,7 @@
 #include "etude/core/index.h"
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
+#include "etude/ops/masked_write.h"
 
 namespace etude {
 namespace {
@@ -128,13 +129,7 @@ class Parser {
     ETUDE_REQUIRE(mask.rank() > 0,
                   "a mask without axes chooses nothing or all. Use where, or a mask of shape {}",
                   shape_.to_string());
-    for (int a = 0; a < mask.rank(); ++a) {
-      ETUDE_REQUIRE(mask.shape()[a] == shape_[axis_ + a],
-                    "the mask has shape {}, but it indexes axes {} to {} of shape {}. A mask must "
-                    "have the sizes of the "
-                    "axes it indexes",
-                    mask.shape().to_string(), axis_, axis_ + mask.rank() - 1, shape_.to_string());
-    }
+    ops::require_mask_sizes(mask.shape(), shape_, axis_);
     for (const Tensor& indices : nonzero(mask)) add_array(indices);
   }
 
@@ -275,13 +270,14 @@ void require_inside(const Parsed& p, const Shape& x) {
 }
 
 void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode, CallSite where) {
+  Tensor value =
+      given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
+  require_dtype(x, value);
+  if (ops::write_masked(x, index, value, mode, where)) return;
   const Parsed p = Parser(x.shape(), index).parse();
   const Shape points = points_of(p);
   const Shape region = ops::region_shape(p.region, points);
   const Shape result = result_shape(p, region, points.rank());
-  Tensor value =
-      given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
-  require_dtype(x, value);
   value = without_leading_ones(value, result.rank());
   ETUDE_REQUIRE(
       broadcasts_to(value.shape(), result),

@@ -317,6 +317,20 @@ TEST(IndexProperty, TenThousandRandomExpressions) {
         << "case " << i << " of shape " << shape.to_string();
     ASSERT_EQ(counted.to_vector<int64_t>(), want_counted)
         << "case " << i << " of shape " << shape.to_string();
+    // A value that broadcasts, along one axis of the part or all of it.
+    Shape sizes = part.shape();
+    if (sizes.rank() > 0 && i % 3 != 0) sizes.set(i % sizes.rank(), 1);
+    const Tensor value = i % 3 == 0 ? iota({}, 1000) : iota(sizes, 1000);
+    if (value.size() == 0 && part.size() != 0) continue;
+    const Ints each = broadcast_to(value, part.shape()).to_vector<int64_t>();
+    Tensor filled = x;
+    set_index(filled, index, value, ScatterMode::kSet, {});
+    Ints want_filled = x.to_vector<int64_t>();
+    for (std::size_t k = 0; k < sources.size(); ++k) {
+      want_filled[static_cast<std::size_t>(sources[k])] = each[k];
+    }
+    ASSERT_EQ(filled.to_vector<int64_t>(), want_filled)
+        << "case " << i << " of shape " << shape.to_string();
   }
   EXPECT_GT(read, 5000);
   EXPECT_GT(refused, 100);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assignment through a mask: by NumPy's rules, and element by element wherever the value does not
+// depend on how many elements the mask chooses, so that it runs in a batch and under derivatives.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/ops.h"
+#include "etude/runtime/batch.h"
+#include "etude/runtime/operators.h"
+#include "etude/runtime/recording.h"
+#include "etude/runtime/variable.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using Floats = std::vector<float>;
+using testing::expect_error;
+
+Tensor iota(const Shape& shape) {
+  return reshape(arange(static_cast<double>(shape.count()), {.dtype = kFloat32}), shape);
+}
+Tensor mask_of(const std::vector<int>& truths, const Shape& shape) {
+  return reshape(astype(Tensor(truths), kBool), shape);
+}
+
+// spec: T5
+TEST(MaskedWrite, BroadcastsTheValueToTheChosenElements) {
+  const Tensor x = iota({2, 3}), mask = mask_of({1, 0, 1, 0, 0, 1}, {2, 3});
+  Tensor y = x;
+  y.at(mask) = -1.0;
+  EXPECT_EQ(y.to_vector<float>(), (Floats{-1, 1, -1, 3, 4, -1}));
+  EXPECT_EQ(x.to_vector<float>(), (Floats{0, 1, 2, 3, 4, 5}));
+  y = x;
+  y.at(mask) = Tensor(Floats{9});  // one element for all
+  EXPECT_EQ(y.to_vector<float>(), (Floats{9, 1, 9, 3, 4, 9}));
+  y = x;
+  y.at(mask) = Tensor({{{9.0F}}});  // axes of size 1 in front do not count
+  EXPECT_EQ(y.to_vector<float>(), (Floats{9, 1, 9, 3, 4, 9}));
+  y = x;
+  y.at(mask) = Tensor(Floats{7, 8, 9});  // one for each that is chosen
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 1, 8, 3, 4, 9}));
+  y = x;
+  y.at(mask_of({0, 1}, {2})) = Tensor(Floats{7, 8, 9});  // for the row that is chosen
+  EXPECT_EQ(y.to_vector<float>(), (Floats{0, 1, 2, 7, 8, 9}));
+  y = x;
+  y.at(kAll, mask_of({1, 0, 1}, {3})) = Tensor({{7.0F}, {8.0F}});  // for each row
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 1, 7, 8, 4, 8}));
+  y = x;
+  y.at(mask_of({1, 1}, {2}), slice(1, 3)) = Tensor(Floats{7, 8});
+  EXPECT_EQ(y.to_vector<float>(), (Floats{0, 7, 8, 3, 7, 8}));
+  y = x;
+  y.at(1, mask_of({1, 0, 1}, {3})) = 9.0;
+  EXPECT_EQ(y.to_vector<float>(), (Floats{0, 1, 2, 9, 4, 9}));
+  y = x;
+  y.at(kEllipsis, mask_of({1, 0, 1}, {3}), kNewAxis) = Tensor({{{7.0F}}, {{8.0F}}});
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 1, 7, 8, 4, 8}));
+  y = x;
+  y.at(Tensor(true)) = Tensor(Floats{7, 8, 9});
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 8, 9, 7, 8, 9}));
+  y.at(Tensor(false)) = 0.0;
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 8, 9, 7, 8, 9}));
+  y.at(mask_of({0, 0, 0, 0, 0, 0}, {2, 3})) = zeros({0});
+  EXPECT_EQ(y.to_vector<float>(), (Floats{7, 8, 9, 7, 8, 9}));
+}
+
+// spec: T5
+TEST(MaskedWrite, UpdatesTheChosenElements) {
+  const float inf = std::numeric_limits<float>::infinity();
+  Tensor x(Floats{1, 2, inf, -0.0F});
+  const Tensor mask = mask_of({1, 1, 0, 0}, {4});
+  x.at(mask) += 10.0;
+  x.at(mask) *= Tensor(Floats{2});
+  x.at(mask) -= 1.0;
+  EXPECT_EQ(x.to_vector<float>(), (Floats{21, 23, inf, 0}));
+  EXPECT_TRUE(std::signbit(x.to_vector<float>()[3]));  // left alone, to the bit
+  Tensor counts({1, 2, 3});
+  counts.at(counts > 1) *= 5;
+  EXPECT_EQ(counts.to_vector<int>(), (std::vector<int>{1, 10, 15}));
+  Variable v(Tensor(Floats{1, -2}));
+  v.at(v.read() < 0.0) = 0.5;
+  EXPECT_EQ(v.read().to_vector<float>(), (Floats{1, 0.5}));
+}
+
+// spec: T5, D38
+TEST(MaskedWrite, RunsInABatch) {
+  const Tensor x = iota({3, 4}) - 5.0;
+  const auto clipped = [](const Tensor& row) {
+    Tensor y = row;
+    y.at(y < 0.0) = 0.25;
+    y.at(y > 4.0) *= 2.0;
+    y.at(y > 3.0, kNewAxis) += reshape(sum(row), {1, 1});
+    return y;
+  };
+  RecordingContext context({&x, 1});
+  const Tensor got = vmap(clipped)(x);
+  EXPECT_LT(context.finish({&got, 1}).size(), 20u);  // one program for all examples
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(array_equal(got.at(i), clipped(x.at(i))).item<bool>()) << i;
+  }
+}
+
+// spec: T5
+TEST(MaskedWrite, HasDerivativesOfBothSides) {
+  const Tensor x(Floats{1, -2, 3, -4}), v(3.0F);
+  const auto f = [](const Tensor& a, const Tensor& b) {
+    Tensor y = a * a;
+    y.at(a < 0.0) = b;
+    y.at(a > 2.0) *= b;
+    y.at(a > 2.0) += b;
+    return sum(y);
+  };
+  const auto [dx, dv] = gradient(f, x, v);
+  EXPECT_EQ(dx.to_vector<float>(), (Floats{2, 0, 18, 0}));
+  EXPECT_EQ(dv.item<float>(), 2 + 9 + 1);
+  const Tensor slope = jvp(f, std::tuple{x, v}, std::tuple{ones({4}), Tensor(1.0F)}).second;
+  EXPECT_EQ(slope.item<float>(), 20 + 12);
+  // What the mask leaves alone may be infinite without touching the derivative of the value.
+  const Tensor far(Floats{std::numeric_limits<float>::infinity(), 2});
+  const auto scaled = [&](const Tensor& b) {
+    Tensor y = far;
+    y.at(mask_of({0, 1}, {2})) *= b;
+    return y.at(1).read();
+  };
+  EXPECT_EQ(gradient(scaled, v).item<float>(), 2);
+  const auto of_batch =
+      vmap([&](const Tensor& a) { return std::get<0>(gradient(f, a, v)); })(stack({x, -x}));
+  EXPECT_EQ(of_batch.at(1).to_vector<float>(), (Floats{0, 4, 0, 24}));
+}
+
+// spec: T5, V22
+TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
+  Tensor t = zeros({1024, 64});
+  const void* before = t.data<float>().data();
+  const Tensor mask = equal(full(1, {1024, 64}), 1), row = ones({64});
+  {
+    MemoryScope scope;
+    t.at(mask) = 1.0;
+    t.at(mask) += 1.0;
+    t.at(mask) *= 3.0;
+    t.at(equal(full(1, {1024}), 1)) += row;
+    EXPECT_LT(scope.stats().peak_bytes, 16 << 10);
+  }
+  EXPECT_EQ(t.data<float>().data(), before);
+  EXPECT_EQ(t.at(5, 5).item<float>(), 7);
+  Tensor x = iota({2, 3});
+  expect_error(
+      [&] {
+        x.at(mask_of({1, 0}, {2})) = Tensor(Floats{1, 2});
+      },
+      ErrorCode::kInvalidArgument,
+      {"at: the value has shape [2], which does not broadcast to the shape [?,3] of the "
+       "indexed part",
+       "masked_write_test.cc"});
+  expect_error(
+      [&] {
+        x.at(mask_of({1, 0, 1}, {3})) = 1.0;
+      },
+      ErrorCode::kInvalidArgument,
+      {"at: the mask has shape [3], but it indexes axes 0 to 0 of shape [2,3]"});
+  expect_error([&] { x.at(x > 1.0) = Tensor(1); }, ErrorCode::kInvalidArgument,
+               {"the value is int32, but the indexed tensor is float32"});
+  Tensor truths({true, false});
+  expect_error([&] { truths.at(truths) += true; }, ErrorCode::kInvalidArgument,
+               {"+= and *= need numbers, but the indexed tensor is bool"});
+  EXPECT_EQ(x.to_vector<float>(), (Floats{0, 1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace etude
