@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command-line program `etude`: looks at op records, runs ops by name and profiles programs.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -110,6 +111,7 @@ Json run_case(const Json& json, std::size_t index, const io::NamedTensors& input
 
 // {"inputs": "all.safetensors", "cases": [...]}. The report goes to standard output, and with a
 // folder as output, to results.json in it.
+// throws: kInvalidArgument, after all that, if a case failed.
 void run_cases(const RunOptions& options) {
   const Json file = parse_json(text_of(options.cases));
   ETUDE_REQUIRE(file.is_object() && file.contains("cases") && file["cases"].is_array(),
@@ -130,6 +132,9 @@ void run_cases(const RunOptions& options) {
     std::ofstream(fs::path(options.output) / "results.json") << text << "\n";
   else
     fmt::print("{}\n", text);
+  const auto failed =
+      std::ranges::count_if(report, [](const Json& entry) { return entry.contains("error"); });
+  ETUDE_REQUIRE(failed == 0, "{}: {} of {} cases failed", options.cases, failed, report.size());
 }
 
 // Becomes the program, which then profiles itself.
@@ -181,6 +186,25 @@ void add_ops_commands(CLI::App& app, RunOptions& options, bool& names_only,
   run->callback([&] { options.cases.empty() ? run_one(options) : run_cases(options); });
 }
 
+// What to write where a command is missing or unknown; "" if something else is wrong.
+std::string missing_command(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  std::string path = "etude";
+  int depth = 1;
+  for (; !at->get_subcommands().empty(); ++depth) {
+    at = at->get_subcommands()[0];
+    path += " " + at->get_name();
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* sub : at->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  if (names.empty()) return "";
+  const std::string given =
+      depth < argc ? fmt::format("'{}' is no command", argv[depth]) : "a command is missing";
+  return fmt::format("{}: {}. There are: {}", path, given, fmt::join(names, ", "));
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv) {
@@ -195,7 +219,11 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    const bool is_help = error.get_exit_code() == 0;
+    const std::string text = is_help ? "" : missing_command(app, argc, argv);
+    if (text.empty()) return app.exit(error);
+    fmt::print(stderr, "{}\n", text);
+    return error.get_exit_code();
   } catch (const std::exception& error) {
     fmt::print(stderr, "etude: {}\n", error.what());
     return 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_op.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 
+// The op's name goes in front in attrs_from_json().
 [[noreturn]] void refuse(const AttrDef& def, const Json& json, std::string_view wanted) {
   ETUDE_THROW(kInvalidArgument, "attribute '{}' is {}, but must be {}", def.name,
               json.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80), wanted);
@@ -91,6 +93,17 @@ class Operands {
 
   Tensor cotangent(const std::string& result) const { return find("ct/" + result); }
 
+  // A misspelt cotangent must not pass for one that is absent.
+  void refuse_other_cotangents(const std::vector<std::string>& results) const {
+    for (auto at = tensors_.lower_bound(run_.prefix + "ct/");
+         at != tensors_.end() && at->first.starts_with(run_.prefix + "ct/"); ++at) {
+      const std::string name = at->first.substr(run_.prefix.size() + 3);
+      ETUDE_REQUIRE(std::ranges::find(results, name) != results.end(),
+                    "{}: there is no result for the cotangent 'ct/{}'. Results are: {}", run_.op,
+                    name, fmt::join(results, ", "));
+    }
+  }
+
  private:
   Tensor find(const std::string& name) const {
     const auto found = tensors_.find(run_.prefix + name);
@@ -124,7 +137,8 @@ class Operands {
          at != tensors_.end() && at->first.starts_with(run_.prefix); ++at) {
       const std::string name = at->first.substr(run_.prefix.size());
       ETUDE_REQUIRE(known.contains(name) || name.starts_with("ct/"),
-                    "there is no operand '{}'. There are: {}", name, fmt::join(names, ", "));
+                    "{}: there is no operand '{}'. There are: {}", run_.op, name,
+                    fmt::join(names, ", "));
     }
   }
 
@@ -176,11 +190,18 @@ Json parse_json(std::string_view text) {
   try {
     return Json::parse(text, check);
   } catch (const Json::exception& error) {
-    ETUDE_THROW(kInvalidArgument, "this is no JSON: {}", error.what());
+    // The text is "[json.exception.parse_error.101] parse error at line 1, ...".
+    const std::string_view text_of_parser = error.what();
+    const std::size_t tag = text_of_parser.find("] ");
+    ETUDE_THROW(kInvalidArgument, "this is no JSON: {}",
+                text_of_parser.substr(tag == std::string_view::npos ? 0 : tag + 2));
   }
 }
 
-Attrs attrs_from_json(const Op& op, const Json& json) {
+namespace {
+
+std::vector<std::pair<std::string_view, AttrValue>> values_from_json(const Op& op,
+                                                                     const Json& json) {
   ETUDE_REQUIRE(json.is_object(), "attributes are an object like {{\"axis\": [0]}}");
   std::vector<std::pair<std::string_view, AttrValue>> values;
   for (const auto& [key, value] : json.items()) {
@@ -191,7 +212,18 @@ Attrs attrs_from_json(const Op& op, const Json& json) {
                   op.name());
     if (!value.is_null()) values.emplace_back(def->name, attr_from(*def, value));
   }
-  return op.attrs_by_name(values);
+  return values;
+}
+
+}  // namespace
+
+Attrs attrs_from_json(const Op& op, const Json& json) {
+  try {
+    return op.attrs_by_name(values_from_json(op, json));
+  } catch (Error& error) {
+    error.name_op(op.name());
+    throw;
+  }
 }
 
 io::NamedTensors run_op(const OpRun& run, const io::NamedTensors& tensors) {
@@ -210,6 +242,7 @@ io::NamedTensors run_op(const OpRun& run, const io::NamedTensors& tensors) {
   const Values y = execute(op, list.view(), attrs, {});
   context.reset();
   const std::vector<std::string> names = result_names(op, y.size());
+  operands.refuse_other_cotangents(names);
   io::NamedTensors out;
   for (std::size_t i = 0; i < y.size(); ++i) out.emplace(names[i], to_dense(y[i]));
   if (run.gradient) add_gradients(tape, y, names, operands, out);

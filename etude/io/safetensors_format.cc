@@ -220,6 +220,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     // quotes the file, which may be long and no UTF-8.
     constexpr std::size_t kMaxShown = 200;
     std::string text = printable(error.what());
+    if (const std::size_t tag = text.find("] "); tag != text.npos) text.erase(0, tag + 2);
     const std::size_t reason = text.find(": ");
     if (reason != text.npos) text.erase(0, reason + 2);
     fail(text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "...");

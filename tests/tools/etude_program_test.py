@@ -86,14 +86,17 @@ class EtudeTest(unittest.TestCase):
     def test_attributes_are_checked(self):
         write_file(self.path("in"), {"value": ("F64", [], [2.0])})
         deep = "[" * 5000 + "]" * 5000
-        for attrs, fragment in (('{"shape": "x"}', "a list of integers"), ('{"shap": [1]}', "no attribute 'shap'"),
+        for attrs, fragment in (('{"shape": "x"}', "full: attribute 'shape' is \"x\", but must be a list of integers"),
+                                ('{"shap": [1]}', "full: there is no attribute 'shap'"),
+                                ('{"shape": [2, -5]}', "full: shape [2,-5] has a negative size"),
                                 ("{", "no JSON"), ('{"shape": [1], "shape": [2]}', "twice"),
-                                ("{}", "'shape' is missing"), (deep, "nested deeper"),
+                                ("{}", "full: attribute 'shape' is missing"), (deep, "nested deeper"),
                                 ('{"shape": [1e999]}', "no JSON"), ('{"shape": [18446744073709551615]}', "64 bits")):
             done = self.run_etude("ops", "run", "full", "--inputs", self.path("in"), "--output", self.path("out"),
                                   "--attrs", attrs)
             self.assertEqual(done.returncode, 1, attrs[:40])
             self.assertIn(fragment, done.stderr, attrs[:40])
+            self.assertNotIn("json.exception", done.stderr)
             self.assertFalse(os.path.exists(self.path("out")))
 
     def test_operands_are_checked(self):
@@ -105,12 +108,38 @@ class EtudeTest(unittest.TestCase):
         done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output", self.path("out"))
         self.assertIn("no operand 'y2'", done.stderr)
 
+    def test_a_misspelt_cotangent_is_refused(self):
+        write_file(self.path("in"), {"x": ("F32", [2], [2.0, 3.0]), "ct/Y": ("F32", [2], [5.0, 7.0])})
+        for flags in (["--gradient"], []):
+            done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output",
+                                  self.path("out"), *flags)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("negative: there is no result for the cotangent 'ct/Y'. Results are: y", done.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_unknown_commands_name_the_known_ones(self):
+        for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, profile"),
+                            ([], "etude: a command is missing. There are: ops, profile"),
+                            (["ops", "bogus"], "etude ops: 'bogus' is no command. There are: list, show, run"),
+                            (["ops"], "etude ops: a command is missing. There are: list, show, run")):
+            done = self.run_etude(*words)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(want, done.stderr)
+        self.assertEqual(self.run_etude("--help").returncode, 0)
+        self.assertIn("--output", self.run_etude("ops", "run", "abs").stderr)
+
     def test_a_damaged_file_is_an_error(self):
         with open(self.path("in"), "wb") as file:
             file.write(b"\x10\0\0\0\0\0\0\0{\"x1\":")
         done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output", self.path("out"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("etude:", done.stderr)
+        header = b'{"x":{"dtype":"F32","shape":[1e999],"data_offsets":[0,4]}}'
+        with open(self.path("in"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + b"\0\0\0\0")
+        done = self.run_etude("ops", "run", "negative", "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertIn("number overflow", done.stderr)
+        self.assertNotIn("json.exception", done.stderr)
 
     def test_cases(self):
         write_file(self.path("all.safetensors"),
@@ -122,7 +151,8 @@ class EtudeTest(unittest.TestCase):
         with open(self.path("cases.json"), "w", encoding="utf-8") as file:
             json.dump(cases, file)
         done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder.name)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("4 of 6 cases failed", done.stderr)
         with open(self.path("results.json"), encoding="utf-8") as file:
             report = json.load(file)
         self.assertEqual([("error" in entry) for entry in report], [False, True, True, False, True, True])
@@ -132,6 +162,11 @@ class EtudeTest(unittest.TestCase):
         self.assertEqual(report[5]["error"]["code"], "not found")
         out = read_file(self.path("results.safetensors"))
         self.assertEqual(out, {"a/y": [10.0, 15.0], "a/grad/x1": [5.0, 5.0], "a/grad/x2": [5.0], "3/y": [-4.0]})
+        cases["cases"] = [cases["cases"][0]]
+        with open(self.path("cases.json"), "w", encoding="utf-8") as file:
+            json.dump(cases, file)
+        done = self.run_etude("ops", "run", "--cases", self.path("cases.json"), "--output", self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
