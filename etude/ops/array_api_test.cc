@@ -2,6 +2,7 @@
 // What the Python Array API standard (2025.12) states of functions that are not element-wise:
 // shapes and dtypes of results, empty and zero-dimensional arrays, sizes 0 and 1, keyword forms,
 // NaN. Each test is a section of the standard, in the order of its text.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -90,8 +91,20 @@ TEST(ArrayApiFunctions, DataTypes) {
                ErrorCode::kInvalidArgument, {"astype: complex values do not convert to float32"});
   EXPECT_TRUE(can_cast(kInt8, kInt16));
   EXPECT_FALSE(can_cast(kInt16, kInt8));
-  EXPECT_EQ(result_type(kInt8, kUInt8), kInt16);
-  EXPECT_EQ(result_type(kFloat32, kComplex64), kComplex64);
+  const DType i[] = {kInt8, kInt16, kInt32, kInt64}, u[] = {kUInt8, kUInt16, kUInt32, kUInt64};
+  const DType mixed[4][3] = {{kInt16, kInt32, kInt64},
+                             {kInt16, kInt32, kInt64},
+                             {kInt32, kInt32, kInt64},
+                             {kInt64, kInt64, kInt64}};
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 0; b < 4; ++b) {
+      EXPECT_EQ(result_type(i[a], i[b]), i[std::max(a, b)]);
+      EXPECT_EQ(result_type(u[a], u[b]), u[std::max(a, b)]);
+      if (b < 3) EXPECT_EQ(result_type(u[b], i[a]), mixed[a][b]);
+    }
+  }
+  EXPECT_EQ(result_type(kFloat32, kFloat64), kFloat64);
+  EXPECT_EQ(result_type(kComplex64, kComplex128), kComplex128);
 }
 
 // spec: T6
