@@ -132,10 +132,11 @@ void add_standard_calls(const Op& op, DType dtype, Draw& draw, std::vector<Call>
 }
 
 // An attribute that is a scalar program takes the programs of all records, each on operands that
-// fit.
-void add_program_calls(const Op& op, std::size_t attr, DType dtype, Draw& draw,
+// fit, drawn for this record alone: those of another change nothing here.
+void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
                        std::vector<Call>& out) {
   for (const Op* other : Registry::global().ops()) {
+    Draw draw(fmt::format("{} {} {}", op.name(), other->name(), seed));
     std::vector<const ScalarDef*> defs = {&other->def().scalar};
     for (const ScalarDef& partial : other->def().partials.by_operand) {
       if (is_differentiable(dtype)) defs.push_back(&partial);
@@ -238,7 +239,7 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed) {
   }
   if (op.def().kind == Kind::kElementwise) add_standard_calls(op, dtype, draw, out);
   for (std::size_t a = 0; a < op.def().attrs.size(); ++a) {
-    if (op.def().attrs[a].kind == AttrKind::kProgram) add_program_calls(op, a, dtype, draw, out);
+    if (op.def().attrs[a].kind == AttrKind::kProgram) add_program_calls(op, a, dtype, seed, out);
   }
   for (std::size_t i = 0; i < out.size(); ++i) out[i].sample = static_cast<int>(i);
   return out;
