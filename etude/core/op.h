@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "etude/base/error.h"
+#include "etude/base/scalar_program.h"
 #include "etude/core/attrs.h"
 #include "etude/core/rules.h"
-#include "etude/core/scalar.h"
 #include "etude/core/values.h"
 #include "etude/version.h"
 
@@ -48,10 +48,12 @@ using ProgramKernel = void (*)(void* out, const void* const* in, const double* p
                                std::size_t n);
 // A program and its float32 kernels by instruction set (portable, AVX2, AVX-512); a null kernel
 // sends float32 through the tile interpreter, as all other dtypes.
+struct PartialsDef;
 struct ScalarDef {
   const scalar::Program* program = nullptr;
   std::array<ProgramKernel, 3> kernels{};
-  PrepareRule prepare = nullptr;  // the eager kernel of a call: broadcasting, all dtypes
+  PrepareRule prepare = nullptr;         // the eager kernel of a call: broadcasting, all dtypes
+  const PartialsDef* derived = nullptr;  // what a record has for partials unless it writes them
 };
 // How a tangent t of each operand moves the result: programs on (operands..., result, t).
 struct PartialsDef {
@@ -96,7 +98,7 @@ struct OpDef {
   bool casts_integers = false;  // integer operands become float32 first, as in true division
   TypeRule type = nullptr;
   ScalarDef scalar = {};
-  PartialsDef partials = {};
+  PartialsDef partials = {};  // derived from `scalar` unless written here
   PrepareRule kernel = nullptr;
   DataRule data = nullptr;
   LowerRule lower = nullptr;

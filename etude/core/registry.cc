@@ -11,6 +11,15 @@
 namespace etude {
 namespace {
 
+bool has_partials(const OpDef& def) { return def.partials.by_operand[0].program != nullptr; }
+
+// What a record has for partials if it writes neither them nor another rule.
+void take_derived_partials(OpDef& def) {
+  const bool has_rule = has_partials(def) || def.vjp != nullptr || def.jvp != nullptr;
+  if (has_rule || def.scalar.derived == nullptr || !def.no_derivative.empty()) return;
+  if (!(def.dtypes & kFloatingComplex).empty()) def.partials = *def.scalar.derived;
+}
+
 void require_complete(const OpDef& def) {
   const auto need = [&](bool present, std::string_view field) {
     ETUDE_REQUIRE(present, "the record of op '{}' lacks '{}', which its kind requires", def.name,
@@ -21,8 +30,8 @@ void require_complete(const OpDef& def) {
   switch (def.kind) {
     case Kind::kElementwise:
       need(def.scalar.program != nullptr, "scalar");
-      need(def.partials.by_operand[0].program != nullptr || def.vjp != nullptr ||
-               !def.no_derivative.empty() || (def.dtypes & kFloatingComplex).empty(),
+      need(has_partials(def) || def.vjp != nullptr || !def.no_derivative.empty() ||
+               (def.dtypes & kFloatingComplex).empty(),
            "partials (or no_derivative with a reason)");
       break;
     case Kind::kLinear:
@@ -67,6 +76,7 @@ Registry& Registry::global() {
 }
 
 const Op& Registry::define(OpDef def) {
+  take_derived_partials(def);
   require_complete(def);
   std::unique_lock lock(mutex_);
   ETUDE_REQUIRE_CODE(kFailedPrecondition, by_name_.find(def.name) == by_name_.end(),

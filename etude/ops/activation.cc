@@ -36,7 +36,7 @@ constexpr S gelu_argument(S x) {
 }
 
 OpDef activation(std::string_view name, std::string_view doc, const ScalarDef& scalar,
-                 const PartialsDef& partials) {
+                 const PartialsDef& partials = {}) {
   return {
       .name = name,
       .space = "nn",
@@ -51,124 +51,139 @@ OpDef activation(std::string_view name, std::string_view doc, const ScalarDef& s
 }
 // The same for a function with a kink at each of `avoid`.
 OpDef activation(std::string_view name, std::string_view doc, std::vector<double> avoid,
-                 const ScalarDef& scalar, const PartialsDef& partials) {
+                 const ScalarDef& scalar, const PartialsDef& partials = {}) {
   OpDef def = activation(name, doc, scalar, partials);
   def.samples.avoid = std::move(avoid);
   return def;
 }
 
-void define_sigmoids(Registry& r) {
-  r.define(activation(
-      "sigmoid", "1 / (1 + exp(-x)).", scalar_of<1>([](auto x) { return math::sigmoid(x); }),
-      partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * (1.0 - y))); })));
+// Partials of their own: the formulas have kinks at 0 that cancel, but not in their derivatives.
+void define_soft_forms(Registry& r) {
   r.define(activation(
       "log_sigmoid", "log(sigmoid(x)), without overflow: about x for very negative x.",
-      scalar_of<1>([](auto x) { return -softplus(-x); }),
-      partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sigmoid(-x)); })));
-  r.define(activation(
-      "softplus", "log(1 + exp(x)), without overflow: about x for large x.",
-      scalar_of<1>([](auto x) { return softplus(x); }),
-      partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sigmoid(x)); })));
+      values_of<1>([](auto x) { return -softplus(-x); }), partials_of<1>([](auto x, auto, auto t) {
+        return math::list(math::strong_product(t, math::sigmoid(-x)));
+      })));
+  r.define(activation("softplus", "log(1 + exp(x)), without overflow: about x for large x.",
+                      values_of<1>([](auto x) { return softplus(x); }),
+                      partials_of<1>([](auto x, auto, auto t) {
+                        return math::list(math::strong_product(t, math::sigmoid(x)));
+                      })));
   r.define(activation("softsign", "x / (1 + |x|).",
-                      scalar_of<1>([](auto x) { return x / (1.0 + math::abs(x)); }),
+                      values_of<1>([](auto x) { return x / (1.0 + math::abs(x)); }),
                       partials_of<1>([](auto x, auto, auto t) {
                         const auto inverse = 1.0 / (1.0 + math::abs(x));
-                        return math::list(t * (inverse * inverse));
+                        return math::list(math::strong_product(t, inverse * inverse));
                       })));
-  OpDef silu = activation("silu", "x * sigmoid(x), also called swish.",
-                          scalar_of<1>([](auto x) { return x * math::sigmoid(x); }),
-                          partials_of<1>([](auto x, auto, auto t) {
-                            const auto s = math::sigmoid(x);
-                            return math::list(t * (s * (1.0 + x * (1.0 - s))));
-                          }));
-  silu.samples.ulp = 3;
-  r.define(std::move(silu));
   OpDef mish = activation("mish", "x * tanh(softplus(x)).",
-                          scalar_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
+                          values_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
                           partials_of<1>([](auto x, auto, auto t) {
                             const auto w = math::tanh(softplus(x));
                             const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
-                            return math::list(t * (w + bend));
+                            return math::list(math::strong_product(t, w + bend));
                           }));
   mish.samples.ulp = 4;
   r.define(std::move(mish));
 }
 
+void define_sigmoids(Registry& r) {
+  r.define(activation("sigmoid", "1 / (1 + exp(-x)).",
+                      scalar_of<1>([](auto x) { return math::sigmoid(x); })));
+  // Partials of its own: the derived sum of two terms rounds more often where they cancel.
+  OpDef silu = activation("silu", "x * sigmoid(x), also called swish.",
+                          values_of<1>([](auto x) { return x * math::sigmoid(x); }),
+                          partials_of<1>([](auto x, auto, auto t) {
+                            const auto s = math::sigmoid(x);
+                            return math::list(math::strong_product(t, s * (1.0 + x * (1.0 - s))));
+                          }));
+  silu.samples.ulp = 3;
+  r.define(std::move(silu));
+}
+
 void define_rectifiers(Registry& r) {
+  // Partials of their own: at a kink the gradient is 0, and not half; and they read the result
+  // alone.
   r.define(activation("relu", "The larger of x and 0. Its gradient at 0 is 0.", {0.0},
-                      scalar_of<1>([](auto x) { return math::maximum(x, 0.0); }),
+                      values_of<1>([](auto x) { return math::maximum(x, 0.0); }),
                       partials_of<1>([](auto, auto y, auto t) {
-                        return math::list(math::select(y > 0.0, t, 0.0));
+                        return math::list(math::where(y > 0.0, t, 0.0));
                       })));
   r.define(activation("relu6", "x between 0 and 6. Its gradient at both ends is 0.", {0.0, 6.0},
-                      scalar_of<1>([](auto x) { return relu6(x); }),
+                      values_of<1>([](auto x) { return relu6(x); }),
                       partials_of<1>([](auto, auto y, auto t) {
                         const auto inside = math::logical_and(y > 0.0, y < 6.0);
-                        return math::list(math::select(inside, t, 0.0));
+                        return math::list(math::where(inside, t, 0.0));
                       })));
   OpDef leaky = activation(
       "leaky_relu", "x where it is positive, else slope * x. The gradient at 0 is the slope.",
       {0.0},
-      scalar_of<1, 1>([](auto x, auto slope) { return math::select(x > 0.0, x, slope * x); }),
-      partials_of<1, 1>([](auto x, auto, auto t, auto slope) {
-        return math::list(math::select(x > 0.0, t, slope * t));
-      }));
+      scalar_of<1, 1>([](auto x, auto slope) { return math::where(x > 0.0, x, slope * x); }));
   leaky.attrs = {{"slope", 0.2}};
   r.define(std::move(leaky));
+}
+
+// Partials of their own: 1 + expm1(x) has lost the digits of exp(x) for negative x.
+void define_exponential_rectifiers(Registry& r) {
   OpDef elu = activation(
       "elu", "x where it is positive, else alpha * (exp(x) - 1).", {0.0},
-      scalar_of<1, 1>(
-          [](auto x, auto alpha) { return math::select(x > 0.0, x, alpha * math::expm1(x)); }),
+      values_of<1, 1>(
+          [](auto x, auto alpha) { return math::where(x > 0.0, x, alpha * math::expm1(x)); }),
       partials_of<1, 1>([](auto x, auto, auto t, auto alpha) {
-        return math::list(math::select(x > 0.0, t, t * (alpha * math::exp(math::minimum(x, 0.0)))));
+        return math::list(math::where(
+            x > 0.0, t, math::strong_product(t, alpha * math::exp(math::minimum(x, 0.0)))));
       }));
   elu.attrs = {{"alpha", 1.0}};
   r.define(std::move(elu));
   r.define(activation(
       "selu", "scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.", {0.0},
-      scalar_of<1>([](auto x) {
-        return math::select(x > 0.0, kSeluScale * x, (kSeluScale * kSeluAlpha) * math::expm1(x));
+      values_of<1>([](auto x) {
+        return math::where(x > 0.0, kSeluScale * x, (kSeluScale * kSeluAlpha) * math::expm1(x));
       }),
       partials_of<1>([](auto x, auto, auto t) {
         const auto left = (kSeluScale * kSeluAlpha) * math::exp(math::minimum(x, 0.0));
-        return math::list(math::select(x > 0.0, kSeluScale * t, t * left));
+        return math::list(math::where(x > 0.0, kSeluScale * t, math::strong_product(t, left)));
       })));
 }
 
+// Partials of their own: at a kink the gradient is that of one side, and not the mean.
 void define_hard_forms(Registry& r) {
   r.define(activation("hard_sigmoid", "relu6(x + 3) / 6.", {-3.0, 3.0},
-                      scalar_of<1>([](auto x) { return relu6(x + 3.0) / 6.0; }),
+                      values_of<1>([](auto x) { return relu6(x + 3.0) / 6.0; }),
                       partials_of<1>([](auto, auto y, auto t) {
                         const auto inside = math::logical_and(y > 0.0, y < 1.0);
-                        return math::list(math::select(inside, t / 6.0, 0.0));
+                        return math::list(math::where(inside, t / 6.0, 0.0));
                       })));
   r.define(activation("hard_swish", "x * relu6(x + 3) / 6.", {-3.0, 3.0},
-                      scalar_of<1>([](auto x) { return x * (relu6(x + 3.0) / 6.0); }),
+                      values_of<1>([](auto x) { return x * (relu6(x + 3.0) / 6.0); }),
                       partials_of<1>([](auto x, auto, auto t) {
-                        const auto bent = math::select(x >= 3.0, t, t * ((2.0 * x + 3.0) / 6.0));
-                        return math::list(math::select(x <= -3.0, 0.0, bent));
+                        const auto bent = math::where(
+                            x >= 3.0, t, math::strong_product(t, (2.0 * x + 3.0) / 6.0));
+                        return math::list(math::where(x <= -3.0, 0.0, bent));
                       })));
 }
 
 void define_gelu(Registry& r) {
-  OpDef exact =
-      activation("gelu_exact", "x * (1 + erf(x / sqrt(2))) / 2.",
-                 scalar_of<1>([](auto x) { return 0.5 * x * math::erfc(-M_SQRT1_2 * x); }),
-                 partials_of<1>([](auto x, auto, auto t) {
-                   const auto density = (0.5 * M_SQRT1_2 * M_2_SQRTPI) * math::exp(-0.5 * (x * x));
-                   return math::list(t * (0.5 * math::erfc(-M_SQRT1_2 * x) + x * density));
-                 }));
+  // Partials of their own: exp(-x^2 / 2) magnifies what is rounded before it, which is x^2 alone
+  // here.
+  OpDef exact = activation(
+      "gelu_exact", "x * (1 + erf(x / sqrt(2))) / 2.",
+      values_of<1>([](auto x) { return 0.5 * x * math::erfc(-M_SQRT1_2 * x); }),
+      partials_of<1>([](auto x, auto, auto t) {
+        const auto density = (0.5 * M_SQRT1_2 * M_2_SQRTPI) * math::exp(-0.5 * (x * x));
+        return math::list(math::strong_product(t, 0.5 * math::erfc(-M_SQRT1_2 * x) + x * density));
+      }));
   exact.space = "internal";
   exact.samples.ulp = kTailUlp;
   r.define(std::move(exact));
+  // The same: far out, x^2 times a slope of 0 would be NaN.
   OpDef tangent = activation(
       "gelu_tanh", "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.",
-      scalar_of<1>([](auto x) { return x * math::sigmoid(gelu_argument(x)); }),
+      values_of<1>([](auto x) { return x * math::sigmoid(gelu_argument(x)); }),
       partials_of<1>([](auto x, auto, auto t) {
         const auto s = math::sigmoid(gelu_argument(x));
         const auto z = math::minimum(math::maximum(x, -32.0), 32.0);  // beyond, s(1 - s) is 0
         const auto slope = (M_2_SQRTPI * M_SQRT2) * (1.0 + 3 * 0.044715 * (z * z));
-        return math::list(t * (s + z * (s * (1.0 - s)) * slope));
+        return math::list(math::strong_product(t, s + z * (s * (1.0 - s)) * slope));
       }));
   tangent.space = "internal";
   tangent.samples.ulp = kTailUlp;
@@ -204,7 +219,9 @@ void define_gelu(Registry& r) {
 
 void define_activation(Registry& r) {
   define_sigmoids(r);
+  define_soft_forms(r);
   define_rectifiers(r);
+  define_exponential_rectifiers(r);
   define_hard_forms(r);
   define_gelu(r);
 }

@@ -16,7 +16,6 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 + x2; }),
-      .partials = partials_of<2>([](auto, auto, auto, auto t) { return math::list(t, t); }),
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
                  {{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
@@ -29,7 +28,6 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 - x2; }),
-      .partials = partials_of<2>([](auto, auto, auto, auto t) { return math::list(t, -t); }),
   });
   r.define({
       .name = "multiply",
@@ -39,8 +37,6 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 * x2; }),
-      .partials =
-          partials_of<2>([](auto x1, auto x2, auto, auto t) { return math::list(t * x2, t * x1); }),
       .accepts_slices = 0b11,
   });
   r.define({
@@ -50,9 +46,6 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return (x1 - x2) * (x1 - x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        return math::list(t * (2.0 * (x1 - x2)), t * (2.0 * (x2 - x1)));
-      }),
   });
 }
 
@@ -66,8 +59,6 @@ void define_quotients(Registry& r) {
       .dtypes = kFloatingComplex,
       .casts_integers = true,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 / x2; }),
-      .partials = partials_of<2>(
-          [](auto, auto x2, auto y, auto t) { return math::list(t / x2, -(t * y) / x2); }),
       .accepts_slices = 0b01,
       .samples = {.ranges = {{-2, 2}, {0.5, 2}}},
       .errors = {{{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"}},
@@ -79,7 +70,7 @@ void define_quotients(Registry& r) {
              "A zero among integer divisors is an error.",
       .operands = {"x1", "x2"},
       .dtypes = kReal,
-      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::floor_divide(x1, x2); }),
+      .scalar = values_of<2>([](auto x1, auto x2) { return math::floor_divide(x1, x2); }),
       .vjp = zero_gradient,
       .samples = {.ranges = {{-8, 8}, {1, 3}},
                   .no_gradient_check = "the gradient is zero, the quotient jumps"},
@@ -94,9 +85,6 @@ void define_quotients(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::remainder(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        return math::list(t, -(t * math::floor_divide(x1, x2)));
-      }),
       .samples = {.ranges = {{0.25, 0.75}, {1, 2}}},
       .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
   });
@@ -108,16 +96,11 @@ void define_quotients(Registry& r) {
       .dtypes = kFloatingComplex,
       .casts_integers = true,
       .scalar = scalar_of<1>([](auto x) { return 1.0 / x; }),
-      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(-(t * y) * y); }),
       .samples = {.ranges = {{0.5, 2}}},
   });
 }
 
 void define_powers(Registry& r) {
-  // For a base that is zero or negative the gradient of the exponent takes log(x1) as zero: there
-  // is no real power beside a negative base, nor one that moves beside zero, and NaN would reach
-  // the gradient of x1, to which x2 may be a constant. Complex bases have no order: there the
-  // square root is always defined, and zero alone is left out.
   r.define({
       .name = "pow",
       .kind = Kind::kElementwise,
@@ -127,14 +110,6 @@ void define_powers(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::pow(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto y, auto t) {
-        const auto flat = math::logical_and(x1 == 0.0, x2 == 0.0);
-        const auto negative = math::logical_and(math::isnan(math::sqrt(x1)), x1 == x1);
-        const auto no_log = math::logical_or(x1 == 0.0, negative);
-        const auto base = math::select(no_log, 1.0, x1);
-        return math::list(t * (x2 * math::pow(x1, math::select(flat, 1.0, x2 - 1.0))),
-                          t * (y * math::log(base)));
-      }),
       .samples = {.ranges = {{0.5, 2}, {0, 3}}},
   });
   r.define({
@@ -144,7 +119,6 @@ void define_powers(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return x * x; }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t * (2.0 * x)); }),
   });
   r.define({
       .name = "hypot",
@@ -153,10 +127,6 @@ void define_powers(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::hypot(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto y, auto t) {
-        const auto length = math::select(y == 0.0, 1.0, y);
-        return math::list(t * (x1 / length), t * (x2 / length));
-      }),
       .samples = {.ranges = {{0.5, 2}, {-2, 2}}},
   });
 }
@@ -170,7 +140,6 @@ void define_signs(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return -x; }),
-      .partials = partials_of<1>([](auto, auto, auto t) { return math::list(-t); }),
       .accepts_slices = 1,
   });
   r.define({
@@ -181,7 +150,6 @@ void define_signs(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return x; }),
-      .partials = partials_of<1>([](auto, auto, auto t) { return math::list(t); }),
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .accepts_slices = 1,
   });
@@ -192,11 +160,6 @@ void define_signs(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::copysign(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        const auto flips = math::logical_xor(math::signbit(x1), math::signbit(x2));
-        const auto moved = math::select(flips, -t, t);
-        return math::list(math::select(x1 == 0.0, 0.0, moved), scalar::lift(t, 0.0));
-      }),
       .samples = {.avoid = {0.0}},
   });
   r.define({
@@ -205,7 +168,7 @@ void define_signs(Registry& r) {
       .doc = "The number next to x1 in the direction of x2.",
       .operands = {"x1", "x2"},
       .dtypes = DTypeSet(kFloat32) | kFloat64,
-      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::nextafter(x1, x2); }),
+      .scalar = values_of<2>([](auto x1, auto x2) { return math::nextafter(x1, x2); }),
       .no_derivative = "it steps from number to number",
       .samples = {.no_gradient_check = "differences see its many small steps as a slope of one"},
   });
@@ -221,10 +184,6 @@ void define_extremes(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::maximum(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        const auto shared = math::select(x1 == x2, 0.5 * t, 0.0);
-        return math::list(math::select(x1 > x2, t, shared), math::select(x2 > x1, t, shared));
-      }),
       .samples = {.calls = {{.operands = {"[3]", "[3]"}, .ranges = {{-2, -1}, {1, 2}}}}},
       .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
   });
@@ -235,10 +194,6 @@ void define_extremes(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kReal,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::minimum(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        const auto shared = math::select(x1 == x2, 0.5 * t, 0.0);
-        return math::list(math::select(x1 < x2, t, shared), math::select(x2 < x1, t, shared));
-      }),
       .samples = {.calls = {{.operands = {"[3]", "[3]"}, .ranges = {{-2, -1}, {1, 2}}}}},
       .errors = {{{"complex64[2]", "complex64[2]"}, "operand 'x1' is complex64, but must be"}},
   });

@@ -27,25 +27,25 @@ OpDef bitwise(std::string_view name, std::string_view symbol, DTypeSet dtypes,
 void define_bitwise(Registry& r) {
   r.define(bitwise("bitwise_and", "&", kIntegersBool, {"x1", "x2"},
                    "The bits that x1 and x2 share.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::bitwise_and(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::bitwise_and(x1, x2); })));
   r.define(bitwise("bitwise_or", "|", kIntegersBool, {"x1", "x2"}, "The bits of x1 and of x2.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::bitwise_or(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::bitwise_or(x1, x2); })));
   r.define(bitwise("bitwise_xor", "^", kIntegersBool, {"x1", "x2"},
                    "The bits in which x1 and x2 differ.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::bitwise_xor(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::bitwise_xor(x1, x2); })));
   r.define(bitwise("bitwise_invert", "~", kIntegersBool, {"x"}, "x with every bit turned over.",
-                   scalar_of<1>([](auto x) { return math::bitwise_invert(x); })));
+                   values_of<1>([](auto x) { return math::bitwise_invert(x); })));
   OpDef left = bitwise(
       "bitwise_left_shift", "<<", kIntegers, {"x1", "x2"},
       "The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.",
-      scalar_of<2>([](auto x1, auto x2) { return math::bitwise_left_shift(x1, x2); }));
+      values_of<2>([](auto x1, auto x2) { return math::bitwise_left_shift(x1, x2); }));
   left.samples.ranges = {{-8, 8}, {0, 6}};
   r.define(std::move(left));
   OpDef right = bitwise(
       "bitwise_right_shift", ">>", kIntegers, {"x1", "x2"},
       "The bits of x1 moved down by x2 places, keeping its sign; only the sign is left if x2 is "
       "negative or at least the number of bits.",
-      scalar_of<2>([](auto x1, auto x2) { return math::bitwise_right_shift(x1, x2); }));
+      values_of<2>([](auto x1, auto x2) { return math::bitwise_right_shift(x1, x2); }));
   right.samples.ranges = {{-8, 8}, {0, 6}};
   r.define(std::move(right));
 }

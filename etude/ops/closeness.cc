@@ -48,7 +48,7 @@ void define_isclose(Registry& r) {
                 {"equal_nan", AttrKind::kReal}},
       .dtypes = kFloating,
       .result_dtype = ResultDType::kBool,
-      .scalar = scalar_of<2, 3>([](auto x1, auto x2, auto rtol, auto atol, auto equal_nan) {
+      .scalar = values_of<2, 3>([](auto x1, auto x2, auto rtol, auto atol, auto equal_nan) {
         const auto near = math::abs(x1 - x2) <= atol + rtol * math::abs(x2);
         const auto finite = math::logical_and(math::isfinite(x1), math::isfinite(x2));
         const auto nans = math::logical_and(math::isnan(x1), math::isnan(x2));

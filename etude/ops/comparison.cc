@@ -53,33 +53,33 @@ void define_order(Registry& r) {
       comparison("equal", "==", kAnyDType,
                  "Whether x1 and x2 are equal, element by element with broadcasting; NaN equals "
                  "nothing.",
-                 scalar_of<2>([](auto x1, auto x2) { return x1 == x2; })));
+                 values_of<2>([](auto x1, auto x2) { return x1 == x2; })));
   r.define(comparison("not_equal", "!=", kAnyDType,
                       "Whether x1 and x2 differ, element by element with broadcasting; NaN differs "
                       "from all.",
-                      scalar_of<2>([](auto x1, auto x2) { return x1 != x2; })));
+                      values_of<2>([](auto x1, auto x2) { return x1 != x2; })));
   r.define(comparison("less", "<", kReal, "Whether x1 < x2, element by element with broadcasting.",
-                      scalar_of<2>([](auto x1, auto x2) { return x1 < x2; })));
+                      values_of<2>([](auto x1, auto x2) { return x1 < x2; })));
   r.define(comparison("less_equal", "<=", kReal,
                       "Whether x1 <= x2, element by element with broadcasting.",
-                      scalar_of<2>([](auto x1, auto x2) { return x1 <= x2; })));
+                      values_of<2>([](auto x1, auto x2) { return x1 <= x2; })));
   r.define(comparison("greater", ">", kReal,
                       "Whether x1 > x2, element by element with broadcasting.",
-                      scalar_of<2>([](auto x1, auto x2) { return x1 > x2; })));
+                      values_of<2>([](auto x1, auto x2) { return x1 > x2; })));
   r.define(comparison("greater_equal", ">=", kReal,
                       "Whether x1 >= x2, element by element with broadcasting.",
-                      scalar_of<2>([](auto x1, auto x2) { return x1 >= x2; })));
+                      values_of<2>([](auto x1, auto x2) { return x1 >= x2; })));
 }
 
 void define_logic(Registry& r) {
   r.define(logical("logical_and", {"x1", "x2"}, "Whether x1 and x2 both hold.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::logical_and(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::logical_and(x1, x2); })));
   r.define(logical("logical_or", {"x1", "x2"}, "Whether x1 or x2 holds, or both.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::logical_or(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::logical_or(x1, x2); })));
   r.define(logical("logical_xor", {"x1", "x2"}, "Whether exactly one of x1 and x2 holds.",
-                   scalar_of<2>([](auto x1, auto x2) { return math::logical_xor(x1, x2); })));
+                   values_of<2>([](auto x1, auto x2) { return math::logical_xor(x1, x2); })));
   r.define(logical("logical_not", {"x"}, "Whether x does not hold.",
-                   scalar_of<1>([](auto x) { return math::logical_not(x); })));
+                   values_of<1>([](auto x) { return math::logical_not(x); })));
 }
 
 }  // namespace
@@ -92,10 +92,7 @@ void define_comparison(Registry& r) {
       .kind = Kind::kElementwise,
       .doc = "x1 where the condition holds, else x2, with broadcasting.",
       .operands = {{"condition", kBool}, "x1", "x2"},
-      .scalar = scalar_of<3>([](auto c, auto x1, auto x2) { return math::select(c, x1, x2); }),
-      .partials = partials_of<3>([](auto c, auto, auto, auto, auto t) {
-        return math::list(scalar::lift(t, 0.0), math::select(c, t, 0.0), math::select(c, 0.0, t));
-      }),
+      .scalar = scalar_of<3>([](auto c, auto x1, auto x2) { return math::where(c, x1, x2); }),
       .errors = {{{"int32[2]", "float32[2]", "float32[2]"},
                   "operand 'condition' is int32, but must be one of bool"}},
   });

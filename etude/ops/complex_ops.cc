@@ -172,9 +172,7 @@ void define_polar(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
-      .scalar = scalar_of<1>([](auto x) { return math::abs(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sign(x)); }),
+      .scalar = values_of<1>([](auto x) { return math::abs(x); }),
       .kernel =
           [](const PrepareCall& call) {
             if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
@@ -190,7 +188,7 @@ void define_polar(Registry& r) {
       .doc = "-1, 0 or 1 by the sign of x; x / abs(x) of complex x.",
       .operands = {"x"},
       .dtypes = kNumeric,
-      .scalar = scalar_of<1>([](auto x) { return math::sign(x); }),
+      .scalar = values_of<1>([](auto x) { return math::sign(x); }),
       .vjp = sign_vjp,
       .samples = {.avoid = {0.0}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},

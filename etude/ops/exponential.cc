@@ -13,12 +13,6 @@ namespace {
 const std::vector<ErrorCase> kNoIntegers = {
     {{"int32[2]"}, "operand 'x' is int32, but must be one of"}};
 
-// y where dividing by it is safe: a root has an infinite slope at 0, but 0 times it is 0.
-template <class S>
-constexpr S slope_divisor(S y, S t) {
-  return math::select(math::logical_and(y == 0.0, t == 0.0), 1.0, y);
-}
-
 void define_exponentials(Registry& r) {
   r.define({
       .name = "exp",
@@ -27,7 +21,6 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp(x); }),
-      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * y); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -37,7 +30,6 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp2(x); }),
-      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * M_LN2)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -47,7 +39,6 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp10(x); }),
-      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y * M_LN10)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -57,7 +48,6 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::expm1(x); }),
-      .partials = partials_of<1>([](auto, auto y, auto t) { return math::list(t * (y + 1.0)); }),
       .errors = kNoIntegers,
   });
 }
@@ -70,7 +60,6 @@ void define_logarithms(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / x); }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -81,7 +70,6 @@ void define_logarithms(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log2(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (x * M_LN2)); }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -92,7 +80,6 @@ void define_logarithms(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log10(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (x * M_LN10)); }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -103,7 +90,6 @@ void define_logarithms(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log1p(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t / (1.0 + x)); }),
       .samples = {.ranges = {{-0.75, 3}}},
       .errors = kNoIntegers,
   });
@@ -117,11 +103,13 @@ void define_differences(Registry& r) {
       .doc = "log(1 - exp(x)) for negative x.",
       .operands = {"x"},
       .dtypes = kFloating,
-      .scalar = scalar_of<1>([](auto x) {
-        return math::select(x > -M_LN2, math::log(-math::expm1(x)), math::log1p(-math::exp(x)));
+      // The derived partial would cancel near 0.
+      .scalar = values_of<1>([](auto x) {
+        return math::where(x > -M_LN2, math::log(-math::expm1(x)), math::log1p(-math::exp(x)));
       }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(-t / math::expm1(-x)); }),
+      .partials = partials_of<1>([](auto x, auto, auto t) {
+        return math::list(math::strong_product(t, -1.0 / math::expm1(-x)));
+      }),
       .samples = {.ranges = {{-3, -0.25}}},
   });
   r.define({
@@ -149,11 +137,6 @@ void define_differences(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::logaddexp(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        const auto same = x1 == x2;  // also both infinite
-        return math::list(t * math::sigmoid(math::select(same, 0.0, x1 - x2)),
-                          t * math::sigmoid(math::select(same, 0.0, x2 - x1)));
-      }),
       .errors = {{{"int32[2]", "int32[2]"}, "operand 'x1' is int32, but must be one of"}},
   });
 }
@@ -166,8 +149,6 @@ void define_roots(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
-      .partials = partials_of<1>(
-          [](auto, auto y, auto t) { return math::list(0.5 * t / slope_divisor(y, t)); }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -178,8 +159,6 @@ void define_roots(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::rsqrt(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto y, auto t) { return math::list(-0.5 * t * y / x); }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -190,10 +169,6 @@ void define_roots(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cbrt(x); }),
-      .partials = partials_of<1>([](auto, auto y, auto t) {
-        const auto root = slope_divisor(y, t);
-        return math::list(t / (3.0 * root * root));
-      }),
       .samples = {.ranges = {{0.25, 4}}},
       .errors = kNoIntegers,
   });

@@ -5,6 +5,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -77,6 +78,18 @@ Values lower_fused(Operands in, const Attrs& attrs) {
 }  // namespace
 
 void define_internal_ops(Registry& r) {
+  r.define({
+      .name = "strong_product",
+      .space = "internal",
+      .kind = Kind::kElementwise,
+      .doc =
+          "x1 * x2 as the chain rule multiplies: 0 where one of them is 0, be the other infinite "
+          "or NaN.",
+      .operands = {"x1", "x2"},
+      .dtypes = kFloatingComplex,
+      .scalar = scalar_of<2>([](auto x1, auto x2) { return math::strong_product(x1, x2); }),
+      .accepts_slices = 0b11,
+  });
   r.define({
       .name = "fused_elementwise",
       .space = "internal",

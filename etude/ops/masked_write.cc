@@ -165,10 +165,7 @@ void define_masked_write(Registry& r) {
       .doc = "x + v where the mask holds, else x.",
       .operands = {{"mask", kBool}, "x", "v"},
       .dtypes = kNumeric,
-      .scalar = scalar_of<3>([](auto m, auto x, auto v) { return math::select(m, x + v, x); }),
-      .partials = partials_of<3>([](auto m, auto, auto, auto, auto t) {
-        return math::list(scalar::lift(t, 0.0), t, math::select(m, t, 0.0));
-      }),
+      .scalar = scalar_of<3>([](auto m, auto x, auto v) { return math::where(m, x + v, x); }),
   });
   r.define({
       .name = "masked_multiply",
@@ -177,11 +174,7 @@ void define_masked_write(Registry& r) {
       .doc = "x * v where the mask holds, else x.",
       .operands = {{"mask", kBool}, "x", "v"},
       .dtypes = kNumeric,
-      .scalar = scalar_of<3>([](auto m, auto x, auto v) { return math::select(m, x * v, x); }),
-      .partials = partials_of<3>([](auto m, auto x, auto v, auto, auto t) {
-        return math::list(scalar::lift(t, 0.0), math::select(m, t * v, t),
-                          math::select(m, t * x, 0.0));
-      }),
+      .scalar = scalar_of<3>([](auto m, auto x, auto v) { return math::where(m, x * v, x); }),
   });
 }
 

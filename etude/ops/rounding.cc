@@ -60,25 +60,26 @@ double largest(DType dtype) {
 
 void define_rounding_functions(Registry& r) {
   r.define(rounding("floor", "The largest integer not above x, in the dtype of x.",
-                    scalar_of<1>([](auto x) { return math::floor(x); })));
+                    values_of<1>([](auto x) { return math::floor(x); })));
   r.define(rounding("ceil", "The smallest integer not below x, in the dtype of x.",
-                    scalar_of<1>([](auto x) { return math::ceil(x); })));
+                    values_of<1>([](auto x) { return math::ceil(x); })));
   r.define(rounding("round",
                     "The integer nearest to x, in the dtype of x; halves go to the even one.",
-                    scalar_of<1>([](auto x) { return math::round(x); })));
+                    values_of<1>([](auto x) { return math::round(x); })));
   r.define(rounding("trunc", "x without its fraction, in the dtype of x.",
-                    scalar_of<1>([](auto x) { return math::trunc(x); })));
+                    values_of<1>([](auto x) { return math::trunc(x); })));
   r.define(classification("isfinite", kNumeric, "Whether x is neither infinite nor NaN.",
-                          scalar_of<1>([](auto x) { return math::isfinite(x); })));
+                          values_of<1>([](auto x) { return math::isfinite(x); })));
   r.define(classification("isinf", kNumeric, "Whether x is infinite.",
-                          scalar_of<1>([](auto x) { return math::isinf(x); })));
+                          values_of<1>([](auto x) { return math::isinf(x); })));
   r.define(classification("isnan", kNumeric, "Whether x is NaN.",
-                          scalar_of<1>([](auto x) { return math::isnan(x); })));
+                          values_of<1>([](auto x) { return math::isnan(x); })));
   r.define(classification("signbit", kReal, "Whether x is negative, -0 and NaN by their sign bit.",
-                          scalar_of<1>([](auto x) { return math::signbit(x); })));
+                          values_of<1>([](auto x) { return math::signbit(x); })));
 }
 
-// At a bound the gradient goes to x, and none of it to the bound.
+// At a bound the gradient goes to x, and none of it to the bound: the partials of maximum and
+// minimum, which share it, would not do.
 void define_clip_parts(Registry& r) {
   r.define({
       .name = "clip_low",
@@ -87,9 +88,9 @@ void define_clip_parts(Registry& r) {
       .doc = "The larger of x and min.",
       .operands = {"x", "min"},
       .dtypes = kReal,
-      .scalar = scalar_of<2>([](auto x, auto low) { return math::maximum(x, low); }),
+      .scalar = values_of<2>([](auto x, auto low) { return math::maximum(x, low); }),
       .partials = partials_of<2>([](auto x, auto low, auto, auto t) {
-        return math::list(math::select(x < low, 0.0, t), math::select(x < low, t, 0.0));
+        return math::list(math::where(x < low, 0.0, t), math::where(x < low, t, 0.0));
       }),
   });
   r.define({
@@ -99,9 +100,9 @@ void define_clip_parts(Registry& r) {
       .doc = "The smaller of x and max.",
       .operands = {"x", "max"},
       .dtypes = kReal,
-      .scalar = scalar_of<2>([](auto x, auto high) { return math::minimum(x, high); }),
+      .scalar = values_of<2>([](auto x, auto high) { return math::minimum(x, high); }),
       .partials = partials_of<2>([](auto x, auto high, auto, auto t) {
-        return math::list(math::select(x > high, 0.0, t), math::select(x > high, t, 0.0));
+        return math::list(math::where(x > high, 0.0, t), math::where(x > high, t, 0.0));
       }),
   });
   r.define({
@@ -111,15 +112,15 @@ void define_clip_parts(Registry& r) {
       .doc = "x between min and max; max where min is above max.",
       .operands = {"x", "min", "max"},
       .dtypes = kReal,
-      .scalar = scalar_of<3>(
+      .scalar = values_of<3>(
           [](auto x, auto low, auto high) { return math::minimum(math::maximum(x, low), high); }),
       .partials = partials_of<3>([](auto x, auto low, auto high, auto, auto t) {
         const auto below = x < low;
-        const auto inside = math::select(below, 0.0, t);
-        const auto at_low = math::select(below, t, 0.0);
+        const auto inside = math::where(below, 0.0, t);
+        const auto at_low = math::where(below, t, 0.0);
         const auto above = math::maximum(x, low) > high;
-        return math::list(math::select(above, 0.0, inside), math::select(above, 0.0, at_low),
-                          math::select(above, t, 0.0));
+        return math::list(math::where(above, 0.0, inside), math::where(above, 0.0, at_low),
+                          math::where(above, t, 0.0));
       }),
   });
 }
@@ -182,11 +183,8 @@ void define_nan_to_num(Registry& r) {
       .attrs = {{"nan", AttrKind::kReal}, {"posinf", AttrKind::kReal}, {"neginf", AttrKind::kReal}},
       .dtypes = kFloating,
       .scalar = scalar_of<1, 3>([](auto x, auto nan, auto high, auto low) {
-        const auto infinite = math::select(math::isinf(x), math::select(x > 0.0, high, low), x);
-        return math::select(math::isnan(x), nan, infinite);
-      }),
-      .partials = partials_of<1, 3>([](auto x, auto, auto t, auto, auto, auto) {
-        return math::list(math::select(math::isfinite(x), t, 0.0));
+        const auto infinite = math::where(math::isinf(x), math::where(x > 0.0, high, low), x);
+        return math::where(math::isnan(x), nan, infinite);
       }),
       .samples = {.calls = {{{"[2,3]"}, {{"nan", 0.0}, {"posinf", 1.0}, {"neginf", -1.0}}}}},
   });

@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Error functions and the gamma function.
-#include <cmath>
-
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
 namespace {
 
-constexpr double kTwoOverRootPi = M_2_SQRTPI;
 const std::vector<ErrorCase> kFloatsOnly = {
     {{"int32[2]"}, "operand 'x' is int32, but must be one of"},
     {{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}};
-
-// The derivative of digamma: for x above 0.5 the recurrence up to x + 5 and then the asymptotic
-// series; below, reflection, pi^2 / sin^2(pi x) less the value at 1 - x.
-template <class S>
-constexpr S trigamma(S x) {
-  const S reflected = math::select(x < 0.5, 1.0 - x, x);
-  S sum = 1.0 / (reflected * reflected);
-  for (int k = 1; k < 5; ++k) {
-    const S shifted = reflected + static_cast<double>(k);
-    sum = sum + 1.0 / (shifted * shifted);
-  }
-  const S inverse = 1.0 / (reflected + 5.0);
-  const S f = inverse * inverse;
-  const S tail = f * (1.0 / 42 - f * (1.0 / 30 - f * (5.0 / 66)));
-  const S series = inverse + f * (0.5 + inverse * (1.0 / 6 - f * (1.0 / 30 - tail)));
-  const S right = sum + series;
-  const S slope = M_PI / math::sin(M_PI * (x - math::floor(x)));
-  return math::select(x < 0.5, slope * slope - right, right);
-}
 
 }  // namespace
 
@@ -42,9 +20,6 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erf(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) {
-        return math::list(t * (kTwoOverRootPi * math::exp(-(x * x))));
-      }),
       .errors = kFloatsOnly,
   });
   r.define({
@@ -54,9 +29,6 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erfc(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) {
-        return math::list(-(t * (kTwoOverRootPi * math::exp(-(x * x)))));
-      }),
       .errors = kFloatsOnly,
   });
   r.define({
@@ -66,8 +38,6 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erfinv(x); }),
-      .partials = partials_of<1>(
-          [](auto, auto y, auto t) { return math::list(t * (math::exp(y * y) / kTwoOverRootPi)); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
       .errors = kFloatsOnly,
   });
@@ -78,8 +48,6 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::lgamma(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::digamma(x)); }),
       .samples = {.ranges = {{0.5, 4}}},
       .errors = kFloatsOnly,
   });
@@ -90,7 +58,6 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::digamma(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t * trigamma(x)); }),
       .samples = {.ranges = {{0.5, 4}}},
       .errors = kFloatsOnly,
   });

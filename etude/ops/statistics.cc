@@ -119,9 +119,10 @@ void define_spread(Registry& r) {
       .doc = "Square root of x whose derivative at 0 is 0.",
       .operands = {"x"},
       .dtypes = kFloating,
-      .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
+      // The derived partial would be infinite at 0.
+      .scalar = values_of<1>([](auto x) { return math::sqrt(x); }),
       .partials = partials_of<1>([](auto, auto y, auto t) {
-        return math::list(math::select(y > 0.0, t * 0.5 / math::select(y > 0.0, y, 1.0), 0.0));
+        return math::list(math::where(y > 0.0, t * 0.5 / math::where(y > 0.0, y, 1.0), 0.0));
       }),
       .samples = {.ranges = {{0.5, 2}}},
   });

@@ -17,7 +17,6 @@ void define_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sin(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::cos(x)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -27,8 +26,6 @@ void define_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cos(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(-(t * math::sin(x))); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -38,8 +35,6 @@ void define_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::tan(x); }),
-      .partials =
-          partials_of<1>([](auto, auto y, auto t) { return math::list(t * (1.0 + y * y)); }),
       .samples = {.ranges = {{-1, 1}}},
       .errors = kNoIntegers,
   });
@@ -53,8 +48,6 @@ void define_inverse_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::asin(x); }),
-      .partials = partials_of<1>(
-          [](auto x, auto, auto t) { return math::list(t / math::sqrt((1.0 - x) * (1.0 + x))); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
       .errors = kNoIntegers,
   });
@@ -65,8 +58,6 @@ void define_inverse_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::acos(x); }),
-      .partials = partials_of<1>(
-          [](auto x, auto, auto t) { return math::list(-t / math::sqrt((1.0 - x) * (1.0 + x))); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
       .errors = kNoIntegers,
   });
@@ -77,8 +68,6 @@ void define_inverse_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::atan(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(t / (1.0 + x * x)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -90,11 +79,6 @@ void define_inverse_circular(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kFloating,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return math::atan2(x1, x2); }),
-      .partials = partials_of<2>([](auto x1, auto x2, auto, auto t) {
-        const auto length = math::hypot(x1, x2);  // squares may overflow or vanish
-        const auto safe = math::select(length == 0.0, 1.0, length);
-        return math::list(t * (x2 / safe) / safe, -(t * (x1 / safe) / safe));
-      }),
       .samples = {.ranges = {{0.5, 2}, {-2, 2}}},
       .errors = {{{"int32[2]", "int32[2]"}, "operand 'x1' is int32, but must be one of"}},
   });
@@ -108,8 +92,6 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sinh(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::cosh(x)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -119,8 +101,6 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cosh(x); }),
-      .partials =
-          partials_of<1>([](auto x, auto, auto t) { return math::list(t * math::sinh(x)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -130,8 +110,6 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::tanh(x); }),
-      .partials =
-          partials_of<1>([](auto, auto y, auto t) { return math::list(t * (1.0 - y * y)); }),
       .errors = kNoIntegers,
   });
 }
@@ -144,8 +122,6 @@ void define_inverse_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::asinh(x); }),
-      .partials = partials_of<1>(
-          [](auto x, auto, auto t) { return math::list(t / math::sqrt(x * x + 1.0)); }),
       .errors = kNoIntegers,
   });
   r.define({
@@ -155,9 +131,6 @@ void define_inverse_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::acosh(x); }),
-      .partials = partials_of<1>([](auto x, auto, auto t) {
-        return math::list(t / (math::sqrt(x - 1.0) * math::sqrt(x + 1.0)));
-      }),
       .samples = {.ranges = {{1.25, 4}}},
       .errors = kNoIntegers,
   });
@@ -168,8 +141,6 @@ void define_inverse_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::atanh(x); }),
-      .partials = partials_of<1>(
-          [](auto x, auto, auto t) { return math::list(t / ((1.0 - x) * (1.0 + x))); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
       .errors = kNoIntegers,
   });

@@ -41,6 +41,10 @@ bool arithmetic_block(Fn fn, T* out, const T* a, const T* b, int64_t n) {
     case Fn::kMultiply:
       loop(out, a, b, n, [](T x, T y) { return math_multiply(x, y); });
       return true;
+    case Fn::kStrongProduct:
+      loop(out, a, b, n,
+           [](T x, T y) { return x == T(0) || y == T(0) ? T(0) : math_multiply(x, y); });
+      return true;
     case Fn::kNegative:
       loop(out, a, a, n, [](T x, T) { return math_negative(x); });
       return true;

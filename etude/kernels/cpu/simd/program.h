@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// scalar<N>(lambda) and partials<N>(lambda): what op records of element-wise ops are written with.
-// Heavy: include it in the files of element-wise records only.
+// scalar_of<N>(lambda), and values_of and partials_of where derivatives are not derived from it:
+// what records of element-wise ops are written with. Heavy: include it in the files of element-wise
+// records only.
 #pragma once
 
 #include <array>
 #include <utility>
 
-#include "etude/core/math.h"
+#include "etude/base/differentiate.h"
+#include "etude/base/expression_math.h"
+#include "etude/base/scalar_program.h"
 #include "etude/core/op.h"
 #include "etude/kernels/cpu/elementwise.h"
 #include "etude/version.h"
@@ -46,29 +49,30 @@ namespace internal {
 
 template <class F, int kOperands, int kParams>
 inline constexpr scalar::Program kScalarProgram = scalar::build<F, kOperands, kParams>();
+template <class F, int kOperands, int kParams, int kWrt>
+inline constexpr scalar::Program kDerivedProgram =
+    scalar::partial_of(kScalarProgram<F, kOperands, kParams>, kWrt);
 
 // The lambda gets the operands, the result, the tangent, then the numeric attributes.
 template <class F, int kOperands, int kParams, int kWrt>
 constexpr scalar::Program build_partial() {
-  scalar::Builder builder;
-  scalar::Sym args[kOperands + 2 + kParams]{};
-  for (int i = 0; i < kOperands + 2; ++i) {
-    args[i] = {&builder, builder.add({scalar::Fn::kOperand, {static_cast<uint8_t>(i)}, 0})};
-  }
-  for (int i = 0; i < kParams; ++i) {
-    args[kOperands + 2 + i] = {&builder,
-                               builder.add({scalar::Fn::kParam, {static_cast<uint8_t>(i)}, 0})};
-  }
+  std::array<scalar::Node, scalar::kMaxRawNodes> nodes;
+  scalar::Builder builder(nodes.data(), nodes.size());
+  scalar::Symbol args[kOperands + 2 + kParams];
+  for (int i = 0; i < kOperands + 2; ++i) args[i] = scalar::operand(builder, i);
+  for (int i = 0; i < kParams; ++i) args[kOperands + 2 + i] = scalar::param(builder, i);
   const auto run = [&]<std::size_t... I>(std::index_sequence<I...>) { return F{}(args[I]...); };
   const auto all = run(std::make_index_sequence<kOperands + 2 + kParams>{});
   static_assert(std::tuple_size_v<decltype(all)> == kOperands, "one partial per operand");
-  return scalar::finish(builder.program, all[kWrt].node, kOperands + 2, kParams, false);
+  return scalar::finish(builder, all[kWrt].node_in(builder), kOperands + 2, kParams, false);
 }
 template <class F, int kOperands, int kParams, int kWrt>
 inline constexpr scalar::Program kPartialProgram = build_partial<F, kOperands, kParams, kWrt>();
 
 template <const scalar::Program& kProgram>
-ScalarDef scalar_def() {
+constexpr ScalarDef scalar_def() {
+  static_assert(scalar::runs_on_tensors(kProgram),
+                "etude: an op is made of the functions of etude::math; another one is called");
   ScalarDef def;
   def.program = &kProgram;
   def.prepare = kernels::cpu::prepare_elementwise;
@@ -80,24 +84,49 @@ ScalarDef scalar_def() {
   return def;
 }
 
+template <class F, int kOperands, int kParams>
+constexpr PartialsDef derive() {
+  PartialsDef def;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((def.by_operand[I] =
+          scalar_def<kDerivedProgram<F, kOperands, kParams, static_cast<int>(I)>>()),
+     ...);
+  }
+  (std::make_index_sequence<kOperands>{});
+  return def;
+}
+template <class F, int kOperands, int kParams>
+inline constexpr PartialsDef kDerivedPartials = derive<F, kOperands, kParams>();
+
 }  // namespace internal
 
 namespace math {
 // The results of a partials lambda.
 template <class... S>
-constexpr std::array<scalar::Sym, sizeof...(S)> list(S... s) {
+constexpr std::array<scalar::Symbol, sizeof...(S)> list(const S&... s) {
   return {s...};
 }
 }  // namespace math
 
 // The program of a captureless lambda on kOperands operands and then kParams numeric attributes.
+// Its derivatives are derived from it.
 template <int kOperands, int kParams = 0, class F>
 ScalarDef scalar_of(F) {
+  ScalarDef def = internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
+  if constexpr (!internal::kScalarProgram<F, kOperands, kParams>.is_truth) {
+    def.derived = &internal::kDerivedPartials<F, kOperands, kParams>;
+  }
+  return def;
+}
+// The same for an op that has no derivative, or partials of its own.
+template <int kOperands, int kParams = 0, class F>
+ScalarDef values_of(F) {
   return internal::scalar_def<internal::kScalarProgram<F, kOperands, kParams>>();
 }
 
-// How a tangent of each operand moves the result: a lambda on (x..., y, t, params...) that returns
-// math::list of one expression per operand, linear in t. The cotangent rule is the same expression.
+// How a tangent of each operand moves the result, for a record whose derived partials lose digits:
+// a lambda on (x..., y, t, params...) that returns math::list of one expression per operand, linear
+// in t. The cotangent rule is the same expression.
 template <int kOperands, int kParams = 0, class F>
 PartialsDef partials_of(F) {
   PartialsDef def;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/core/scalar.h"
+#include "etude/base/scalar_program.h"
 
 #include <array>
 #include <string>

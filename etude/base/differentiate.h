@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of scalar programs, as programs: how a tangent of one operand moves the result. Made
+// at compile time from the table of derivatives (scalar_functions.inc); what element-wise ops have
+// for partials, unless their records write them. Heavy: for files of records.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+
+#include "etude/base/expression.h"
+#include "etude/base/expression_math.h"
+#include "etude/base/scalar_program.h"
+#include "etude/base/slopes.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal::slopes {
+
+constexpr scalar::Symbol sign_of(const scalar::Symbol& x) { return math::sign(x); }
+// By what complex numbers have, too: they have no hypot, and are in no order; of them only 0 has no
+// logarithm.
+constexpr scalar::Symbol root_of_one_and(const scalar::Symbol& x) { return sqrt(x * x + 1.0); }
+constexpr scalar::Symbol with_logarithm(const scalar::Symbol& a) {
+  const scalar::Symbol is_negative = math::logical_and(math::isnan(sqrt(a)), a == a);
+  return where(math::logical_or(a == 0.0, is_negative), 1.0, a);
+}
+
+}  // namespace internal::slopes
+
+namespace scalar {
+
+// The derivative of the call y = fn(a, b) by operand `which`.
+constexpr Symbol slope(Fn fn, int which, const Symbol& a, const Symbol& b, const Symbol& y) {
+  using namespace internal::slopes;  // NOLINT(google-build-using-namespace)
+  using math::digamma, math::floor_divide, math::sigmoid;
+  using T = Symbol;
+  const Symbol& x = a;
+  switch (fn) {
+#define ETUDE_UNARY(fn, f, dx) \
+  case Fn::fn:                 \
+    return dx;
+#define ETUDE_BINARY(fn, f, da, db) \
+  case Fn::fn:                      \
+    return which == 0 ? Symbol(da) : Symbol(db);
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0.0)
+#define ETUDE_OP_UNARY ETUDE_UNARY
+#define ETUDE_OP_BINARY ETUDE_BINARY
+#define ETUDE_OP_ROUNDING ETUDE_ROUNDING
+#define ETUDE_OP_TRUTH(fn, f, arity) ETUDE_UNARY(fn, f, 0.0)
+#include "etude/base/scalar_functions.inc"
+    default:
+      return 0.0;
+  }
+}
+
+// Carries the derivative by one operand from node to node of a program, and then a tangent with it.
+class Differentiator {
+ public:
+  // With `by_result`, slopes of the last call read the result and do not compute it again.
+  constexpr Differentiator(Builder& builder, const Program& program, int wrt, bool by_result)
+      : builder_(builder), program_(program), wrt_(wrt), by_result_(by_result) {}
+
+  // The tangent of the result: linear in `t`, that of the operand.
+  constexpr Symbol push(const Symbol& result, const Symbol& t) {
+    for (int i = 0; i < program_.size; ++i) {
+      const Node& node = program_.nodes[static_cast<std::size_t>(i)];
+      node_[i] = node.fn == Fn::kConstant ? Symbol(node.constant) : copy(node);
+      const bool last = i + 1 == program_.size;
+      slope_[i] = slope_of(node, last && by_result_ ? result : node_[i]);
+    }
+    return times(t, slope_[program_.size - 1]);
+  }
+
+ private:
+  constexpr const Symbol& at(const std::array<Symbol, kMaxNodes>& of, const Node& node,
+                             int arg) const {
+    return of[node.args[static_cast<std::size_t>(arg)]];
+  }
+  constexpr Symbol copy(Node node) {
+    const int arity = info(node.fn).arity;
+    for (int a = 0; a < arity; ++a) {
+      node.args[static_cast<std::size_t>(a)] = at(node_, node, a).node_in(builder_);
+    }
+    return {&builder_, builder_.add(node)};
+  }
+  constexpr Symbol slope_of(const Node& node, const Symbol& y) {
+    if (node.fn == Fn::kOperand) return node.args[0] == wrt_ ? 1.0 : 0.0;
+    if (node.fn == Fn::kWhere) {
+      return scalar::where(at(node_, node, 0), at(slope_, node, 1), at(slope_, node, 2));
+    }
+    Symbol sum = 0.0;
+    const int arity = info(node.fn).arity;
+    for (int a = 0; a < arity; ++a) {
+      const Symbol& inner = at(slope_, node, a);
+      if (inner.is_constant(0)) continue;  // nothing arrives, and meets no slope
+      const Symbol b = arity > 1 ? at(node_, node, 1) : Symbol(0.0);
+      const bool reciprocal = node.fn == Fn::kDivide && at(node_, node, 0).is_constant(1);
+      const Symbol outer =
+          reciprocal ? -(y * y) : slope(node.fn, a, at(node_, node, 0), b, y);  // no division
+      sum = plus(sum, times(inner, outer));
+    }
+    return sum;
+  }
+  static constexpr Symbol plus(const Symbol& a, const Symbol& b) {
+    if (a.is_constant(0)) return b;
+    if (b.is_constant(0)) return a;
+    return b.is_call(Fn::kNegative) ? a - b.arg(0) : a + b;
+  }
+
+  // What a tangent, or an inner derivative, becomes through a slope: a strong product. Of a choice
+  // of slopes with a number among them it is a choice of products, so that a slope 1 gives `by`.
+  static constexpr Symbol times(const Symbol& by, const Symbol& slope) {
+    if (slope.is_call(Fn::kNegative)) return -times(by, slope.arg(0));
+    if (slope.is_call(Fn::kWhere)) {
+      const Symbol a = slope.arg(1), b = slope.arg(2);
+      if (a.is_constant() || b.is_constant()) {
+        return scalar::where(slope.arg(0), times(by, a), times(by, b));
+      }
+    }
+    return strong_product(by, slope);
+  }
+
+  Builder& builder_;
+  const Program& program_;
+  int wrt_;
+  bool by_result_;
+  std::array<Symbol, kMaxNodes> node_, slope_;
+};
+
+// The partial by operand `wrt`: a program on those of (operands..., result, t) that it reads.
+constexpr Program partial_by(const Program& program, int wrt, bool by_result) {
+  std::array<Node, kMaxRawNodes> nodes;
+  Builder builder(nodes.data(), nodes.size());
+  const Symbol result = operand(builder, program.operands);
+  const Symbol t = operand(builder, program.operands + 1);
+  Differentiator differentiator(builder, program, wrt, by_result);
+  const uint16_t last = differentiator.push(result, t).node_in(builder);
+  return finish(builder, last, program.operands + 2, program.params, false);
+}
+
+// The same, with the result if that keeps no more values alive than without: a tape keeps what is
+// read.
+constexpr Program partial_of(const Program& program, int wrt) {
+  const Program with = partial_by(program, wrt, true);
+  bool reads_result = false;
+  for (int i = 0; i < with.operands; ++i) {
+    reads_result |= with.sources[static_cast<std::size_t>(i)] == program.operands;
+  }
+  if (!reads_result) return with;
+  const Program without = partial_by(program, wrt, false);
+  return without.operands < with.operands ? without : with;
+}
+
+}  // namespace scalar
+}  // namespace etude

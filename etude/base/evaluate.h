@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar programs on single numbers, in double. Used by schedules (optim/schedule.cc). Tensors have
+// kernels, bodies of scans are compiled.
+#pragma once
+
+#include <span>
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace scalar {
+
+struct Program;
+
+// The result of a program for values of its operands and of its numeric attributes, by the
+// functions of <cmath>; truths are 0 and 1.
+//
+// throws: kUnimplemented for a function that only tensors have.
+// cost: some nanoseconds a node.
+double evaluate(const Program& program, std::span<const double> operands,
+                std::span<const double> params);
+
+}  // namespace scalar
+}  // namespace etude

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one language of scalars: expressions as constant graphs in flat arrays. A generic lambda runs
+// once, at compile time, on symbols; equal sub-expressions are one node. Element-wise ops, their
+// derivatives (differentiate.h), bodies of scans and schedules are such graphs; kernels, the double
+// reference, printing and code generation walk the same array.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace scalar {
+
+enum class Fn : uint8_t {
+  kOperand,   // args[0]: number of the operand
+  kParam,     // args[0]: number of the numeric attribute
+  kConstant,  // the value
+  kWhere,     // args: a truth, the value where it holds, the value elsewhere
+#define ETUDE_UNARY(fn, f, dx) fn,
+#define ETUDE_BINARY(fn, f, da, db) fn,
+#define ETUDE_ROUNDING(fn, f) fn,
+#define ETUDE_OP_UNARY(fn, f, dx) fn,
+#define ETUDE_OP_BINARY(fn, f, da, db) fn,
+#define ETUDE_OP_ROUNDING(fn, f) fn,
+#define ETUDE_OP_TRUTH(fn, f, arity) fn,
+#include "etude/base/scalar_functions.inc"
+};
+
+struct FnInfo {
+  std::string_view op;  // the op of this name applies it to tensors
+  int arity;
+  bool is_truth;    // the result is true or false, whatever the dtype of the operands
+  bool on_tensors;  // there is such an op
+};
+constexpr FnInfo info(Fn fn) {
+  constexpr FnInfo kInfo[] = {
+      {"operand", 0, false, true},
+      {"param", 0, false, true},
+      {"constant", 0, false, true},
+      {"where", 3, false, true},
+#define ETUDE_UNARY(fn, f, dx) {#f, 1, false, true},
+#define ETUDE_BINARY(fn, f, da, db) {#f, 2, false, true},
+#define ETUDE_ROUNDING(fn, f) {#f, 1, false, true},
+#define ETUDE_NUMBER_UNARY(fn, f, dx) {#f, 1, false, false},
+#define ETUDE_NUMBER_BINARY(fn, f, da, db) {#f, 2, false, false},
+#define ETUDE_NUMBER_ROUNDING(fn, f) {#f, 1, false, false},
+#define ETUDE_OP_UNARY(fn, f, dx) {#f, 1, false, true},
+#define ETUDE_OP_BINARY(fn, f, da, db) {#f, 2, false, true},
+#define ETUDE_OP_ROUNDING(fn, f) {#f, 1, false, true},
+#define ETUDE_OP_TRUTH(fn, f, arity) {#f, arity, true, true},
+#include "etude/base/scalar_functions.inc"
+  };
+  return kInfo[static_cast<std::size_t>(fn)];
+}
+
+struct Node {
+  Fn fn = Fn::kConstant;
+  std::array<uint16_t, 3> args{};
+  double constant = 0;
+  friend constexpr bool operator==(const Node&, const Node&) = default;
+};
+
+// Appends nodes to an array of someone else, operands first; a node that is there already is used
+// again.
+class Builder {
+ public:
+  constexpr Builder(Node* nodes, std::size_t capacity) : nodes_(nodes), capacity_(capacity) {}
+
+  constexpr uint16_t add(const Node& node) {
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (nodes_[i] == node && is_same_zero(nodes_[i].constant, node.constant)) {
+        return static_cast<uint16_t>(i);
+      }
+    }
+    if (size_ == capacity_)
+      throw "etude: an expression has more operations than fit (base/expression.h)";
+    nodes_[size_] = node;
+    return static_cast<uint16_t>(size_++);
+  }
+  constexpr std::size_t size() const { return size_; }
+  constexpr const Node& operator[](std::size_t i) const { return nodes_[i]; }
+
+ private:
+  // 0 and -0 are equal, and yet two constants.
+  static constexpr bool is_same_zero(double a, double b) {
+    return a != 0 || __builtin_signbit(a) == __builtin_signbit(b);
+  }
+  Node* nodes_;
+  std::size_t capacity_;
+  std::size_t size_ = 0;
+};
+
+// A value, or a truth, in an expression under construction: a node, or a constant, which is no node
+// until something else needs it as one. Use operators, where, and the functions of <cmath>; op
+// records use those of etude::math (expression_math.h).
+class Symbol {
+ public:
+  constexpr Symbol() = default;
+  template <class N>
+  requires(std::is_arithmetic_v<N>)
+      // NOLINTNEXTLINE(google-explicit-constructor): a number is one
+      constexpr Symbol(N constant)
+      : constant_(static_cast<double>(constant)) {}
+  constexpr Symbol(Builder* builder, uint16_t node) : builder_(builder), node_(node) {}
+
+  constexpr bool is_constant() const { return builder_ == nullptr; }
+  constexpr bool is_constant(double value) const {
+    return is_constant() && constant_ == value &&
+           __builtin_signbit(constant_) == __builtin_signbit(value);
+  }
+  constexpr double constant() const { return constant_; }
+  constexpr Builder* builder() const { return builder_; }
+  constexpr uint16_t node_in(Builder& builder) const {
+    return is_constant() ? builder.add({Fn::kConstant, {}, constant_}) : node_;
+  }
+  constexpr const Node& node() const { return (*builder_)[node_]; }
+  // Operand `i` of the call that this symbol is; a constant again where it is one.
+  constexpr Symbol arg(std::size_t i) const { return of(*builder_, node().args[i]); }
+  static constexpr Symbol of(Builder& builder, uint16_t node) {
+    if (builder[node].fn == Fn::kConstant) return builder[node].constant;
+    return {&builder, node};
+  }
+  constexpr bool is_call(Fn fn) const { return !is_constant() && node().fn == fn; }
+  friend constexpr bool is_same(const Symbol& a, const Symbol& b) {
+    if (a.is_constant() || b.is_constant()) return a.is_constant() && b.is_constant(a.constant_);
+    return a.node_ == b.node_;
+  }
+
+ private:
+  Builder* builder_ = nullptr;
+  uint16_t node_ = 0;
+  double constant_ = 0;
+};
+
+// The call as a node, not simplified. At least one operand is no constant.
+template <class... S>
+constexpr Symbol note(Fn fn, const S&... args) {
+  Builder* builder = nullptr;
+  ((builder = builder == nullptr ? args.builder() : builder), ...);
+  if (builder == nullptr) throw "etude: a function of constants alone; write its value";
+  return {builder, builder->add({fn, {args.node_in(*builder)...}, 0})};
+}
+
+// Simplification. What is rewritten is exact for all values, zeros of both signs, infinities and
+// NaN included: arithmetic of two constants (in double, as constants are), x - 0, x + -0, x * 1,
+// x / 1, x * -1 and x / -1, -(-x), a choice between equals, and a choice by what is known. Neither
+// x + 0 (-0 + 0 is 0) nor x * 0 (NaN and infinities) is.
+constexpr Symbol operator-(const Symbol& a) {
+  if (a.is_constant()) return -a.constant();
+  if (a.is_call(Fn::kNegative)) return a.arg(0);
+  return note(Fn::kNegative, a);
+}
+constexpr Symbol operator+(const Symbol& a, const Symbol& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() + b.constant();
+  if (b.is_constant(-0.0)) return a;
+  if (a.is_constant(-0.0)) return b;
+  return note(Fn::kAdd, a, b);
+}
+constexpr Symbol operator-(const Symbol& a, const Symbol& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() - b.constant();
+  if (b.is_constant(0)) return a;
+  return note(Fn::kSubtract, a, b);
+}
+constexpr Symbol operator*(const Symbol& a, const Symbol& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() * b.constant();
+  if (b.is_constant(1)) return a;
+  if (a.is_constant(1)) return b;
+  if (b.is_constant(-1)) return -a;
+  if (a.is_constant(-1)) return -b;
+  return note(Fn::kMultiply, a, b);
+}
+constexpr Symbol operator/(const Symbol& a, const Symbol& b) {
+  if (a.is_constant() && b.is_constant() && b.constant() != 0) return a.constant() / b.constant();
+  if (b.is_constant(1)) return a;
+  if (b.is_constant(-1)) return -a;
+  return note(Fn::kDivide, a, b);
+}
+constexpr Symbol operator+(const Symbol& a) { return a; }
+constexpr Symbol& operator+=(Symbol& a, const Symbol& b) { return a = a + b; }
+constexpr Symbol& operator-=(Symbol& a, const Symbol& b) { return a = a - b; }
+constexpr Symbol& operator*=(Symbol& a, const Symbol& b) { return a = a * b; }
+constexpr Symbol& operator/=(Symbol& a, const Symbol& b) { return a = a / b; }
+
+// Truths: of two constants, or a node.
+#define ETUDE_SYMBOL_TRUTH(op, fn)                                                           \
+  constexpr Symbol operator op(const Symbol& a, const Symbol& b) {                           \
+    if (a.is_constant() && b.is_constant()) return a.constant() op b.constant() ? 1.0 : 0.0; \
+    return note(fn, a, b);                                                                   \
+  }
+ETUDE_SYMBOL_TRUTH(==, Fn::kEqual)
+ETUDE_SYMBOL_TRUTH(!=, Fn::kNotEqual)
+ETUDE_SYMBOL_TRUTH(<, Fn::kLess)
+ETUDE_SYMBOL_TRUTH(<=, Fn::kLessEqual)
+ETUDE_SYMBOL_TRUTH(>, Fn::kGreater)
+ETUDE_SYMBOL_TRUTH(>=, Fn::kGreaterEqual)
+#undef ETUDE_SYMBOL_TRUTH
+
+// `a` where the condition holds, else `b`; both are evaluated.
+constexpr Symbol where(const Symbol& condition, const Symbol& a, const Symbol& b) {
+  if (condition.is_constant()) return condition.constant() != 0 ? a : b;
+  if (is_same(a, b)) return a;
+  return note(Fn::kWhere, condition, a, b);
+}
+
+// a * b as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. By a
+// number, which is finite, as any product.
+constexpr Symbol strong_product(const Symbol& a, const Symbol& b) {
+  if (a.is_constant(0) || b.is_constant(0)) return 0.0;
+  if (a.is_constant() || b.is_constant()) return a * b;
+  return note(Fn::kStrongProduct, a, b);
+}
+
+// The functions of <cmath>. Those of ops are in etude::math.
+#define ETUDE_UNARY(fn, f, dx) \
+  constexpr Symbol f(const Symbol& x) { return note(Fn::fn, x); }
+#define ETUDE_BINARY(fn, f, da, db) \
+  constexpr Symbol f(const Symbol& a, const Symbol& b) { return note(Fn::fn, a, b); }
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
+
+}  // namespace scalar
+}  // namespace etude

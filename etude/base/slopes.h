@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the derivatives in scalar_functions.inc are written with besides functions: for numbers of
+// all kinds, and for symbols.
+#pragma once
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal::slopes {
+
+// A choice of numbers. Symbols have their own.
+template <class T>
+constexpr T where(bool condition, const T& a, const T& b) {
+  return condition ? a : b;
+}
+
+// The other component of a point over the square of its distance from the origin, which itself may
+// overflow or vanish: the slope of the angle. 0 at the origin.
+template <class T>
+constexpr T angle_slope(const T& other, const T& distance) {
+  return where(distance == T(0), T(0), other / distance / distance);
+}
+
+// How much of `chosen`, the smaller or larger of both, comes from a: half if they are equal.
+template <class T>
+constexpr T share_of(const T& chosen, const T& a, const T& b) {
+  return where(a == b, T(0.5), where(chosen == a, T(1), T(0)));
+}
+// The same of the larger, by comparing. None if one of them is NaN.
+template <class T>
+constexpr T share_above(const T& a, const T& b) {
+  return where(a == b, T(0.5), where(a > b, T(1), T(0)));
+}
+
+// a, or 1 where it has no logarithm.
+template <class T>
+constexpr T with_logarithm(const T& a) {
+  return where(a <= T(0), T(1), a);
+}
+
+// The derivative of digamma: for x above 0.5 the recurrence up to x + 5 and then the asymptotic
+// series; below, reflection, pi^2 / sin^2(pi x) less the value at 1 - x.
+// Source: Abramowitz and Stegun, 6.4.6, 6.4.7 and 6.4.12.
+template <class T>
+constexpr T trigamma(const T& x) {
+  const T reflected = where(x < T(0.5), T(1) - x, x);
+  T sum = T(1) / (reflected * reflected);
+  for (int k = 1; k < 5; ++k) {
+    const T shifted = reflected + T(k);
+    sum = sum + T(1) / (shifted * shifted);
+  }
+  const T inverse = T(1) / (reflected + T(5));
+  const T f = inverse * inverse;
+  const T tail = f * (T(1.0 / 42) - f * (T(1.0 / 30) - f * T(5.0 / 66)));
+  const T series = inverse + f * (T(0.5) + inverse * (T(1.0 / 6) - f * (T(1.0 / 30) - tail)));
+  const T right = sum + series;
+  constexpr double kPi = 3.14159265358979323846;
+  const T slope = T(kPi) / sin(T(kPi) * (x - floor(x)));
+  return where(x < T(0.5), slope * slope - right, right);
+}
+
+}  // namespace internal::slopes
+}  // namespace etude
