@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <tuple>
 
 #include "etude/base/check.h"
+#include "etude/base/evaluate.h"
+#include "etude/base/expression_math.h"
+#include "etude/base/scalar_program.h"
 
 namespace etude::optim {
 namespace {
@@ -14,12 +18,22 @@ void require_length(std::string_view schedule, std::int64_t T) {
   ETUDE_REQUIRE(T >= 1, "{}: {} updates are asked for, but at least 1 is needed", schedule, T);
 }
 
-// From `a` at part 0 to `b` at part 1, along half a wave.
-double half_wave(double a, double b, double part) {
-  return b + (a - b) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+double real(std::int64_t n) { return static_cast<double>(n); }
+
+// From `a` at part 0 to `b` at part 1, along half a wave; of numbers, or in a formula.
+template <class S>
+constexpr S half_wave(const S& a, const S& b, const S& part) {
+  using std::cos;
+  return b + (a - b) * 0.5 * (1.0 + cos(std::numbers::pi * part));
 }
 
-double real(std::int64_t n) { return static_cast<double>(n); }
+// The schedule of a formula: a lambda on the update and then kNumbers numbers.
+template <int kNumbers, class F>
+Schedule formula(F, const Schedule::Numbers& numbers) {
+  static_assert(kNumbers <= std::tuple_size_v<Schedule::Numbers>);
+  static constexpr scalar::Program program = scalar::build<F, 1, kNumbers>();
+  return {program, numbers};
+}
 
 void require_rising(std::string_view schedule, const std::vector<std::int64_t>& bounds,
                     std::size_t parts) {
@@ -37,6 +51,11 @@ std::size_t part_of(const std::vector<std::int64_t>& bounds, std::int64_t update
 
 }  // namespace
 
+double Schedule::evaluate(std::int64_t update) const {
+  const double t = real(update);
+  return scalar::evaluate(*formula_, {&t, 1}, numbers_);
+}
+
 Schedule constant(double value) { return {value}; }
 
 Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values) {
@@ -48,28 +67,36 @@ Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values)
 
 Schedule step(double base, double factor, std::int64_t every) {
   require_length("step", every);
-  return [=](std::int64_t t) { return base * std::pow(factor, real(t / every)); };
+  return formula<3>(
+      [](auto t, auto from, auto by, auto steps) { return from * pow(by, floor(t / steps)); },
+      {base, factor, real(every)});
 }
 
 Schedule exponential(double base, double rate) {
-  return [=](std::int64_t t) { return base * std::pow(rate, real(t)); };
+  return formula<2>([](auto t, auto from, auto by) { return from * pow(by, t); }, {base, rate});
 }
 
 Schedule inverse_time(double base, double rate) {
-  return [=](std::int64_t t) { return base / (1 + rate * real(t)); };
+  return formula<2>([](auto t, auto from, auto by) { return from / (1.0 + by * t); }, {base, rate});
 }
 
 Schedule polynomial(double base, double end, double power, std::int64_t T) {
   require_length("polynomial", T);
-  return [=](std::int64_t t) {
-    const double left = 1 - std::min(real(t) / real(T), 1.0);
-    return (base - end) * std::pow(left, power) + end;
-  };
+  return formula<4>(
+      [](auto t, auto from, auto to, auto exponent, auto length) {
+        const auto left = 1.0 - math::minimum(t / length, 1.0);
+        return (from - to) * pow(left, exponent) + to;
+      },
+      {base, end, power, real(T)});
 }
 
 Schedule cosine(double base, std::int64_t T, double end) {
   require_length("cosine", T);
-  return [=](std::int64_t t) { return t >= T ? end : half_wave(base, end, real(t) / real(T)); };
+  return formula<3>(
+      [](auto t, auto from, auto to, auto length) {
+        return where(t >= length, to, half_wave(from, to, t / length));
+      },
+      {base, end, real(T)});
 }
 
 Schedule cosine_restarts(double base, std::int64_t T, double mult, double end) {
@@ -85,26 +112,33 @@ Schedule cosine_restarts(double base, std::int64_t T, double mult, double end) {
 
 Schedule linear_warmup(double base, std::int64_t T) {
   require_length("linear_warmup", T);
-  return [=](std::int64_t t) { return base * std::min(real(t + 1) / real(T), 1.0); };
+  return formula<2>(
+      [](auto t, auto to, auto length) { return to * math::minimum((t + 1.0) / length, 1.0); },
+      {base, real(T)});
 }
 
 Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options) {
   require_length("one_cycle", T);
   const double start = max / options.div, end = start / options.final_div;
   const double top = options.rise * real(T) - 1, last = real(T - 1);
-  return [=](std::int64_t t) {
-    const double at = std::min(real(t), last);
-    if (at <= top) return top > 0 ? half_wave(start, max, at / top) : max;
-    return half_wave(max, end, last > top ? (at - top) / (last - top) : 1);
-  };
+  return formula<5>(
+      [](auto t, auto from, auto high, auto to, auto turn, auto length) {
+        const auto at = math::minimum(t, length);
+        const auto rising = where(turn > 0.0, half_wave(from, high, at / turn), high);
+        const auto part = where(length > turn, (at - turn) / (length - turn), 1.0);
+        return where(at <= turn, rising, half_wave(high, to, part));
+      },
+      {start, max, end, top, last});
 }
 
 Schedule inverse_sqrt(double base, std::int64_t warmup) {
   require_length("inverse_sqrt", warmup);
-  return [=](std::int64_t t) {
-    const double part = real(t + 1) / real(warmup);
-    return base * std::min(part, 1 / std::sqrt(part));
-  };
+  return formula<2>(
+      [](auto t, auto top, auto length) {
+        const auto part = (t + 1.0) / length;
+        return top * math::minimum(part, 1.0 / sqrt(part));
+      },
+      {base, real(warmup)});
 }
 
 Schedule chain(std::vector<Schedule> factors) {

@@ -3,6 +3,7 @@
 // Used as option values: Adam({.lr = cosine(3e-3, steps)}).
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,9 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+namespace scalar {
+struct Program;
+}  // namespace scalar
 namespace optim {
 
 // A value for every update, counted from 0. A plain value; thread-safe to read if its function is.
@@ -26,10 +30,21 @@ class Schedule {
           F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
       : function_(std::move(function)) {}
 
-  double operator()(std::int64_t update) const { return function_ ? function_(update) : constant_; }
+  // A formula of the update, with these numbers in it. The program lives for ever.
+  using Numbers = std::array<double, 6>;
+  Schedule(const scalar::Program& formula, const Numbers& numbers)
+      : formula_(&formula), numbers_(numbers) {}
+
+  double operator()(std::int64_t update) const {
+    return formula_ != nullptr ? evaluate(update) : function_ ? function_(update) : constant_;
+  }
 
  private:
+  double evaluate(std::int64_t update) const;
+
   double constant_ = 0;
+  const scalar::Program* formula_ = nullptr;
+  Numbers numbers_{};
   std::function<double(std::int64_t)> function_;
 };
 

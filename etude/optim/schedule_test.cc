@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/optim/schedule.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
@@ -48,6 +52,19 @@ TEST(Schedule, NumbersAndFunctionsAreSchedules) {
   const Schedule number = 3, function = [](std::int64_t t) { return 0.5 * static_cast<double>(t); };
   EXPECT_EQ(number(7), 3.0);
   EXPECT_EQ(function(7), 3.5);
+}
+
+// To the last bit.
+TEST(Schedule, FormulasAreThoseOfNumbers) {
+  const Schedule falls = exponential(.1, .93), bends = polynomial(.1, .01, 1.7, 40);
+  const Schedule wave = cosine(.3, 70, .02);
+  for (std::int64_t t = 0; t < 80; ++t) {
+    const auto at = static_cast<double>(t);
+    EXPECT_EQ(falls(t), .1 * std::pow(.93, at));
+    EXPECT_EQ(bends(t), (.1 - .01) * std::pow(1 - std::min(at / 40, 1.0), 1.7) + .01);
+    const double half = 1 + std::cos(std::numbers::pi * (at / 70));
+    EXPECT_EQ(wave(t), t >= 70 ? .02 : .02 + (.3 - .02) * 0.5 * half);
+  }
 }
 
 TEST(Schedule, ListsMustFit) {
