@@ -10,21 +10,35 @@
 namespace etude::nn {
 namespace {
 
+// An error of an op that a loss calls, told beside the operands that the loss was given.
+Error with_operands(const Error& error, const Tensor& predicted, const Tensor& expected) {
+  const bool tells = !error.op().empty() && error.code() == ErrorCode::kInvalidArgument &&
+                     predicted.has_value() && expected.has_value();
+  if (!tells) return error;
+  const std::string text = error.what();
+  return Error(
+      error.code(),
+      fmt::format("operand 'predicted' is {} and operand 'expected' is {}; in its call of {}",
+                  predicted.type()->to_string(), expected.type()->to_string(),
+                  text.substr(0, text.find("\n  at "))));
+}
+
 // Computes the terms and reduces them; errors get the name of the loss and the caller's line.
 template <class Terms>
 Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
                 const std::optional<Reduction>& reduction, const char* otherwise,
                 const Tensor& weights, const Terms& terms) {
+  Tensor p, e;
   try {
-    const Tensor p = etude::internal::materialize(predicted);
+    p = etude::internal::materialize(predicted);
     ETUDE_REQUIRE(is_floating(p.dtype()),
                   "operand 'predicted' is {}, but must be floating. Cast it with astype",
                   etude::name(p.dtype()));
-    const Tensor e = expected.tensor() != nullptr ? *expected.tensor()
-                                                  : etude::internal::adapt(expected, p.dtype());
+    e = expected.tensor() != nullptr ? *expected.tensor()
+                                     : etude::internal::adapt(expected, p.dtype());
     return (reduction ? *reduction : Reduction(otherwise))(terms(p, e), weights);
   } catch (const Error& error) {
-    throw detail::restated(error, name, predicted.where());
+    throw detail::restated(with_operands(error, p, e), name, predicted.where());
   }
 }
 
