@@ -26,6 +26,13 @@ if(ETUDE_SANITIZE)
   target_link_options(etude_flags INTERFACE ${sanitize})
   # Instrumented code is larger, and g++'s flow warnings misfire in it.
   target_compile_options(etude_flags INTERFACE -Wno-maybe-uninitialized)
+  # A third of the time of such a build went into element-wise programs, once per instruction set.
+  # Sanitizers look at plain reads and writes, which the portable code is made of: it alone is built.
+  target_compile_definitions(etude_flags INTERFACE ETUDE_PORTABLE_PROGRAMS=1)
+  if(ETUDE_SANITIZE MATCHES "undefined" AND ETUDE_SANITIZE MATCHES "address")
+    # What ends in the address sanitizer's report as well, and costs a ninth of the build.
+    target_compile_options(etude_flags INTERFACE -fno-sanitize=null,vptr,object-size)
+  endif()
   if(ETUDE_SANITIZE MATCHES "thread")
     target_compile_definitions(etude_flags INTERFACE ETUDE_TSAN=1)
     # The thread sanitizer of g++ 12 needs addresses that are not randomised further than 28 bits.

@@ -65,12 +65,15 @@ function(etude_library)
 
   if(arg_TESTS)
     list(TRANSFORM arg_TESTS APPEND .cc)
-    set(isas "")
+    set(flags "")
     if(arg_TEST_ISAS)
-      set(isas ISAS)
+      list(APPEND flags ISAS)
+    endif()
+    if(NOT arg_SRCS AND NOT arg_O3_SRCS OR arg_NAME STREQUAL "base")
+      list(APPEND flags BASE)
     endif()
     etude_test(NAME ${arg_NAME} SRCS ${arg_TESTS} DEPS ${arg_PRIVATE_DEPS} LABELS unit
-               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS} ${isas})
+               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS} ${flags})
   endif()
   if(arg_BENCHES)
     list(TRANSFORM arg_BENCHES APPEND .cc)
@@ -117,17 +120,22 @@ endfunction()
 #
 # One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS. With
 # ISAS two more, NAME.avx2 and NAME.portable, run it on the instruction sets below the machine's own.
+# With BASE it needs headers and etude/base alone, and is built without the library.
 function(etude_test)
   if(NOT ETUDE_BUILD_TESTS)
     return()
   endif()
-  etude_parse("ISAS" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
+  etude_parse("ISAS;BASE" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
   set(target ${arg_NAME}_test)
   if(arg_ISAS)
     list(APPEND arg_SRCS "${PROJECT_SOURCE_DIR}/tests/print_isa.cc")
   endif()
   add_executable(${target} ${arg_SRCS})
-  target_link_libraries(${target} PRIVATE etude_internal etude_flags GTest::gtest_main rapidcheck
+  set(library etude_internal)
+  if(arg_BASE)
+    set(library etude_base fmt::fmt)
+  endif()
+  target_link_libraries(${target} PRIVATE ${library} etude_flags GTest::gtest_main rapidcheck
                                           ${arg_DEPS})
   if(ETUDE_ASSERTIONS)
     # Tapes of numbers, which headers alone make, check who writes to their slots (diff/slots.h).

@@ -214,6 +214,7 @@ void expect_same_kernels(const ScalarDef& def, std::string_view what, std::mt199
     const std::size_t written = n * (def.program->is_truth ? 1 : 4);
     for (std::size_t i = written; i < want.size(); ++i) ASSERT_EQ(want[i], std::byte{0xA5}) << what;
     for (std::size_t isa = 1; isa <= best; ++isa) {
+      if (def.kernels[isa] == nullptr) continue;  // left out of sanitized builds
       ASSERT_TRUE(run_kernel(def, isa, operands, n) == want)
           << what << ", set " << isa << ", n " << n;
     }

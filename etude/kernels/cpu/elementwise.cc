@@ -125,6 +125,13 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
   return kTile;
 }
 
+// The one for the best instruction set that was compiled (simd/program.h).
+ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
+  auto isa = static_cast<std::size_t>(internal::best_isa());
+  while (isa > 0 && def.kernels[isa] == nullptr) --isa;
+  return def.kernels[isa];
+}
+
 void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,
              bool round_nodes) {
   ETUDE_CHECK(call.types.size() <= kMaxOperands, "{} operands, but kernels take {}",
@@ -151,8 +158,7 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;
   }
   const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
-  if (vector && p->dtype == kFloat32)
-    p->kernel = def.kernels[static_cast<std::size_t>(internal::best_isa())];
+  if (vector && p->dtype == kFloat32) p->kernel = kernel_for_this_machine(def);
   p->tile = tile_for(p->plans);
   const bool small = p->kernel != nullptr && !p->broadcasts && p->count <= kChunk;
   call.set(small ? run_small : run_elementwise, p);

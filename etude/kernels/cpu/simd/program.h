@@ -77,7 +77,7 @@ constexpr ScalarDef scalar_def() {
   def.program = &kProgram;
   def.prepare = kernels::cpu::prepare_elementwise;
   def.kernels[0] = portable::program_kernel<kProgram>;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(ETUDE_PORTABLE_PROGRAMS)
   def.kernels[1] = avx2::program_kernel<kProgram>;
   def.kernels[2] = avx512::program_kernel<kProgram>;
 #endif
