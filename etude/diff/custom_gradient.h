@@ -89,13 +89,19 @@ auto custom_gradient(F f, Rule rule) {
 
 // x, whose cotangent is replaced by hook(cotangent), of the tangent type of x, when it passes: to
 // print, clip, scale or count it. The hook runs once in a reverse pass: of pullback, of vjp, of a
-// gradient of more than four numbers or of tensors. In forward mode it must be linear.
+// gradient. A gradient of up to four numbers, which goes forward else, begins again on a tape when
+// it first comes here. In forward mode the hook must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook) {
-  static_assert(!internal::kIsGradientDual<internal::DeepestScalar<X>>,
-                "etude: with_derivative needs a reverse pass, and the gradient of up to four "
-                "numbers goes forward; use pullback(f, x...)(1.0)");
-  return custom_gradient([hook = std::move(hook)](const auto& v) { return std::pair{v, hook}; })(x);
+  using S = internal::DeepestScalar<X>;
+  if constexpr (internal::kIsGradientDual<S>) {
+    internal::require_tape<S>();
+    return x;
+  } else {
+    return custom_gradient([hook = std::move(hook)](const auto& v) {
+      return std::pair{v, hook};
+    })(x);
+  }
 }
 
 // A function like f that keeps nothing of its calls but its arguments: when a cotangent arrives, f

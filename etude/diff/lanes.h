@@ -13,13 +13,13 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-#if defined(__AVX__)
+// A constant, so that files compiled for several machines make one program; compilers take several
+// vectors of a machine for one where its own are shorter.
 inline constexpr std::size_t kLaneBytes = 32;
-#else
-inline constexpr std::size_t kLaneBytes = 16;
-#endif
+
 // Arithmetic is that of the machine's vectors; functions are called for each lane, so that they
-// give what they give elsewhere.
+// give what they give elsewhere. All functions are inlined: how a vector is passed to one that is
+// not depends on the machine.
 template <class T, std::size_t n>
 class Lanes {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
@@ -27,13 +27,13 @@ class Lanes {
  public:
   // Not initialised.
   Lanes() = default;
-  explicit Lanes(T all) : at_(all - Vector{}) {}  // + would turn -0 into 0
-  static Lanes load(const T* from) {
+  [[gnu::always_inline]] explicit Lanes(T all) : at_(all - Vector{}) {}  // + would turn -0 into 0
+  [[gnu::always_inline]] static Lanes load(const T* from) {
     Lanes out;
     __builtin_memcpy(&out.at_, from, sizeof out.at_);
     return out;
   }
-  void store(T* to) const { __builtin_memcpy(to, &at_, sizeof at_); }
+  [[gnu::always_inline]] void store(T* to) const { __builtin_memcpy(to, &at_, sizeof at_); }
   // The lanes f(0), f(1), ...
   template <class F>
   [[gnu::always_inline]] static Lanes of(const F& f) {
@@ -41,47 +41,66 @@ class Lanes {
     for (std::size_t l = 0; l < n; ++l) out.at_[l] = f(l);
     return out;
   }
-  T operator[](std::size_t lane) const { return at_[lane]; }
+  [[gnu::always_inline]] T operator[](std::size_t lane) const { return at_[lane]; }
 
-  friend Lanes operator+(const Lanes& a, const Lanes& b) { return Lanes(Raw{a.at_ + b.at_}); }
-  friend Lanes operator-(const Lanes& a, const Lanes& b) { return Lanes(Raw{a.at_ - b.at_}); }
-  friend Lanes operator*(const Lanes& a, const Lanes& b) { return Lanes(Raw{a.at_ * b.at_}); }
-  friend Lanes operator/(const Lanes& a, const Lanes& b) { return Lanes(Raw{a.at_ / b.at_}); }
-  friend Lanes operator-(const Lanes& a) { return Lanes(Raw{-a.at_}); }
-  Lanes& operator+=(const Lanes& b) { return *this = *this + b; }
+  [[gnu::always_inline]] friend Lanes operator+(const Lanes& a, const Lanes& b) {
+    return Lanes(Raw{a.at_ + b.at_});
+  }
+  [[gnu::always_inline]] friend Lanes operator-(const Lanes& a, const Lanes& b) {
+    return Lanes(Raw{a.at_ - b.at_});
+  }
+  [[gnu::always_inline]] friend Lanes operator*(const Lanes& a, const Lanes& b) {
+    return Lanes(Raw{a.at_ * b.at_});
+  }
+  [[gnu::always_inline]] friend Lanes operator/(const Lanes& a, const Lanes& b) {
+    return Lanes(Raw{a.at_ / b.at_});
+  }
+  [[gnu::always_inline]] friend Lanes operator-(const Lanes& a) { return Lanes(Raw{-a.at_}); }
+  [[gnu::always_inline]] Lanes& operator+=(const Lanes& b) { return *this = *this + b; }
 
   // Row r of the square becomes its column r; n is 2 or 4.
   [[gnu::always_inline]] static void transpose(Lanes (&square)[n]) {
     static_assert(n == 2 || n == 4);
-    const auto pick = [&square]<int... lane>(int a, int b, std::integer_sequence<int, lane...>) {
-      return __builtin_shufflevector(square[a].at_, square[b].at_, lane...);
-    };
+    const Vector a = square[0].at_, b = square[1].at_;
     if constexpr (n == 2) {
-      const Vector low = pick(0, 1, std::integer_sequence<int, 0, 2>());
-      square[1].at_ = pick(0, 1, std::integer_sequence<int, 1, 3>());
-      square[0].at_ = low;
+      square[0].at_ = __builtin_shufflevector(a, b, 0, 2);
+      square[1].at_ = __builtin_shufflevector(a, b, 1, 3);
     } else {
-      const std::integer_sequence<int, 0, 4, 2, 6> even;
-      const std::integer_sequence<int, 1, 5, 3, 7> odd;
-      const Lanes pairs[4] = {Lanes(Raw{pick(0, 1, even)}), Lanes(Raw{pick(0, 1, odd)}),
-                              Lanes(Raw{pick(2, 3, even)}), Lanes(Raw{pick(2, 3, odd)})};
-      for (int half = 0; half < 2; ++half) {
-        const Vector a = pairs[half].at_, b = pairs[half + 2].at_;
-        square[half].at_ = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-        square[half + 2].at_ = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-      }
+      const Vector c = square[2].at_, d = square[3].at_;
+      const Vector even_ab = __builtin_shufflevector(a, b, 0, 4, 2, 6),
+                   odd_ab = __builtin_shufflevector(a, b, 1, 5, 3, 7),
+                   even_cd = __builtin_shufflevector(c, d, 0, 4, 2, 6),
+                   odd_cd = __builtin_shufflevector(c, d, 1, 5, 3, 7);
+      square[0].at_ = __builtin_shufflevector(even_ab, even_cd, 0, 1, 4, 5);
+      square[1].at_ = __builtin_shufflevector(odd_ab, odd_cd, 0, 1, 4, 5);
+      square[2].at_ = __builtin_shufflevector(even_ab, even_cd, 2, 3, 6, 7);
+      square[3].at_ = __builtin_shufflevector(odd_ab, odd_cd, 2, 3, 6, 7);
     }
   }
   // In each lane `yes` unless the condition is 0 there, else `no`.
-  friend Lanes choose(const Lanes& condition, const Lanes& yes, const Lanes& no) {
+  [[gnu::always_inline]] friend Lanes choose(const Lanes& condition, const Lanes& yes,
+                                             const Lanes& no) {
     return Lanes(Raw{condition.at_ != Vector{} ? yes.at_ : no.at_});
   }
 
+  [[gnu::always_inline]] friend Lanes strong_product(const Lanes& a, const Lanes& b) {
+    return Lanes(Raw{(a.at_ != Vector{}) & (b.at_ != Vector{}) ? (a * b).at_ : Vector{}});
+  }
+  // Whether there may be a NaN: if the sum of all lanes is.
+  friend bool may_be_nan(const Lanes& x) {
+    T sum = x[0];
+    for (std::size_t l = 1; l < n; ++l) sum += x[l];
+    return sum != sum;
+  }
+
 #define ETUDE_UNARY(f, dx)                                             \
-  friend Lanes f(const Lanes& x) {                                     \
+  [[gnu::always_inline]] friend Lanes f(const Lanes& x) {              \
     return of([&](std::size_t l) { return T(scalar_math::f(x[l])); }); \
   }
-#define ETUDE_BINARY(f, da, db)
+#define ETUDE_BINARY(f, da, db)                                              \
+  [[gnu::always_inline]] friend Lanes f(const Lanes& a, const Lanes& b) {    \
+    return of([&](std::size_t l) { return T(scalar_math::f(a[l], b[l])); }); \
+  }
 #define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
 #include "etude/diff/math_rules.inc"
   // What slopes are written in besides.
@@ -96,7 +115,7 @@ class Lanes {
   struct Raw {
     Vector at;
   };
-  explicit Lanes(const Raw& raw) : at_(raw.at) {}
+  [[gnu::always_inline]] explicit Lanes(const Raw& raw) : at_(raw.at) {}
   Vector at_;
 };
 

@@ -3,7 +3,9 @@
 // runs of forward mode. Those of reverse mode are in scalar_reverse.h.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -82,14 +84,43 @@ inline constexpr std::size_t kForwardCount = 4;
 template <class... X>
 inline constexpr std::size_t kCount = scalar_count<std::tuple<std::remove_cvref_t<X>...>>();
 // Tells the numbers of a gradient that goes forward: the user asked for no forward mode.
-template <class F>
+template <class F, class... X>
 struct GradientTag {};
 template <class F, class... X>
-using GradientDual = Dual<CommonScalar<X...>, kCount<X...>, GradientTag<F>>;
+using GradientDual = Dual<CommonScalar<X...>, kCount<X...>, GradientTag<F, X...>>;
 template <class S>
 inline constexpr bool kIsGradientDual = false;
-template <class T, std::size_t n, class F>
-inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F>>> = true;
+template <class T, std::size_t n, class F, class... X>
+inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F, X...>>> = true;
+
+// What is thrown where such numbers meet a call that goes forward in no way, so that the gradient
+// begins again on a tape. It brings the run along: a program that never does this has none.
+template <class S>
+struct NeedsTape {
+  // f, a tuple of references to the arguments, and the optional result.
+  void (*run)(const void* f, const void* x, void* out);
+};
+template <class F, class... X>
+auto reverse_gradient(const F& f, const X&... x);
+template <class F, class... X>
+constexpr auto run_forward(const F& f, const X&... x);
+template <class S>
+struct RunOnTape;
+template <class T, std::size_t n, class F, class... X>
+struct RunOnTape<Dual<T, n, GradientTag<F, X...>>> {
+  static void run(const void* f, const void* x, void* out) {
+    using Result = decltype(run_forward(std::declval<const F&>(), std::declval<const X&>()...));
+    const auto take = [&](const X&... at) {
+      return reverse_gradient(*static_cast<const F*>(f), at...);
+    };
+    static_cast<std::optional<Result>*>(out)->emplace(
+        std::apply(take, *static_cast<const std::tuple<const X&...>*>(x)));
+  }
+};
+template <class S>
+[[noreturn, gnu::cold, gnu::noinline]] void require_tape() {
+  throw NeedsTape<S>{&RunOnTape<S>::run};
+}
 
 template <class F, class... X>
 constexpr bool goes_forward() {
@@ -137,13 +168,24 @@ constexpr void require_number() {
 }
 
 template <class F, class... X>
-constexpr auto forward_gradient(const F& f, const X&... x) {
+constexpr auto run_forward(const F& f, const X&... x) {
   using To = GradientDual<F, X...>;
   MakeUnits<To> units;
   auto lifted = lift_arguments<CommonScalar<X...>, To>(units, x...);
   const auto result = std::apply(f, lifted);
   require_number<std::remove_cvref_t<decltype(result)>, To>();
   return std::pair{result.value(), tangents_of(result.derivatives(), 0, x...)};
+}
+template <class F, class... X>
+constexpr auto forward_gradient(const F& f, const X&... x) {
+  try {
+    return run_forward(f, x...);
+  } catch (const NeedsTape<GradientDual<F, X...>>& needs) {
+    std::optional<decltype(run_forward(f, x...))> out;
+    const std::tuple<const X&...> arguments(x...);
+    needs.run(&f, &arguments, &out);
+    return *std::move(out);
+  }
 }
 
 // Whether f gives a number that is none of the derivative, such as a literal.

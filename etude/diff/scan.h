@@ -184,13 +184,39 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   const Sequences& rows = call->sequences();
   auto* states = call->states.data();
   states[0] = row_of<T>(state);
-  for (std::size_t i = 0; i < steps; ++i) {
-    const typename Program::template Sweep<T> sweep(states[i], call->fixed, rows.row(i));
-    states[i + 1] = sweep.results();
+  if constexpr (Program::kTerms.is_sum) {  // steps do not read the state
+    T sums[kScanSums] = {states[0][0]};
+    for (std::size_t i = 0; i < steps; ++i) {
+      const typename Program::template Sweep<T> sweep({sums[i % kScanSums]}, call->fixed,
+                                                      rows.row(i));
+      states[i] = {T(0)};
+      sums[i % kScanSums] = sweep.results()[0];
+    }
+    states[steps] = {sum_of(sums)};
+  } else {
+    for (std::size_t i = 0; i < steps; ++i) {
+      const typename Program::template Sweep<T> sweep(states[i], call->fixed, rows.row(i));
+      states[i + 1] = sweep.results();
+    }
   }
   auto out = results_of(tape, plain_argument<S>(state), states[steps], call->results);
   tape.append_note(std::move(call));
   return out;
+}
+
+// Whether a loop adds up one number, of whatever type.
+template <class X, class First = typename FirstScalar<X>::type>
+struct PlainNumbers : std::type_identity<replace_scalar_t<X, First, double>> {};
+template <class X>
+struct PlainNumbers<X, void> : std::type_identity<X> {};
+template <class Body, class State, class Params, class... X>
+constexpr bool adds_up() {
+  if constexpr (Scalar<State>) {
+    return PlainProgram<Body, double, typename PlainNumbers<Params>::type,
+                        typename PlainNumbers<X>::type...>::kTerms.is_sum;
+  } else {
+    return false;
+  }
 }
 
 // The same on plain numbers, if it adds up and all are of one type.
@@ -224,8 +250,8 @@ constexpr bool adds_plain_numbers() {
 // cost: a derivative keeps the states, and the elements of sequences, and goes back with one run of
 // the body and of its derivative for each step. What depends on parameters alone is computed once.
 // A loop that adds up one number, as a sum over data does, keeps nothing of its steps and takes
-// several at once. It adds to eight sums by turns, so that last digits differ from a loop's;
-// windows (windows.h) are what it reads fastest.
+// several at once. It adds to eight sums by turns, in all modes alike, so that last digits differ
+// from those of a loop; windows (windows.h) are what it reads fastest.
 template <class State, class Params, class Body, class... X>
 auto scan(std::size_t steps, const State& state, const Params& params, const Body& body,
           const X&... x) {
@@ -240,8 +266,17 @@ auto scan(std::size_t steps, const State& state, const Params& params, const Bod
   const auto by_steps = [&] {
     auto convert = [](const auto& v) { return S(v); };
     Moving at = internal::map_scalars<Moving>(state, convert);
-    for (std::size_t i = 0; i < steps; ++i) at = body(at, params, x[i]...);
-    return at;
+    if constexpr (internal::adds_up<Body, State, Params, internal::element_t<X>...>()) {
+      Moving sums[internal::kScanSums] = {at};
+      for (std::size_t i = 0; i < steps; ++i) {
+        Moving& sum = sums[i % internal::kScanSums];
+        sum = body(sum, params, x[i]...);
+      }
+      return internal::sum_of(sums);
+    } else {
+      for (std::size_t i = 0; i < steps; ++i) at = body(at, params, x[i]...);
+      return at;
+    }
   };
   if constexpr (internal::kDepth<S> == 1 && internal::IsActive<S>::value) {
     using T = typename S::Value;

@@ -201,6 +201,16 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   Begin begins_[kBlock];
 };
 
+// A loop that adds up adds the terms of step i to sum i % kScanSums, and these in this order at the
+// end: in all modes, whatever the machine, so that all give the same, and no step waits for the one
+// before it.
+inline constexpr std::size_t kScanSums = 8;
+template <class S>
+constexpr S sum_of(const S* s) {
+  static_assert(kScanSums == 8);
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
 // The numbers of a block of steps.
 template <class Program, class T>
 class SumBlock {
@@ -235,10 +245,7 @@ class SumBlock {
     });
   }
   // The sum so far.
-  T sum() const {
-    const T* s = sums_;
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-  }
+  T sum() const { return sum_of(sums_); }
 
   static Nodes in_lanes(const typename Program::template Nodes<T>& values) {
     Nodes out;
@@ -257,7 +264,7 @@ class SumBlock {
   }
 
  private:
-  static constexpr std::size_t kLanes = LanesOf<T>::kCount, kSums = 8;
+  static constexpr std::size_t kLanes = LanesOf<T>::kCount, kSums = kScanSums;
   static_assert(kSums % kLanes == 0 && kSize % kSums == 0);
   using Sweep = typename Program::template Sweep<Lane>;
 
@@ -290,21 +297,21 @@ class SumBlock {
     for (std::size_t c = 0; c < kX; ++c) x[c] = load(&rows_[c][j]);
     return Sweep({Lane(T(0))}, fixed, x);
   }
-  static T lane(const Lane& lanes, std::size_t l) {
+  [[gnu::always_inline]] static T lane(const Lane& lanes, std::size_t l) {
     if constexpr (kIsLanes<Lane>) {
       return lanes[l];
     } else {
       return lanes;
     }
   }
-  static Lane load(const T* from) {
+  [[gnu::always_inline]] static Lane load(const T* from) {
     if constexpr (kIsLanes<Lane>) {
       return Lane::load(from);
     } else {
       return *from;
     }
   }
-  static void store(const Lane& lanes, T* to) {
+  [[gnu::always_inline]] static void store(const Lane& lanes, T* to) {
     if constexpr (kIsLanes<Lane>) {
       lanes.store(to);
     } else {
@@ -312,8 +319,6 @@ class SumBlock {
     }
   }
 
-  // As many sums by turns, whatever the machine: so that all give the same, and no step waits for
-  // the one before it.
   alignas(64) T sums_[kSums] = {};
   alignas(64) T rows_[kX > 0 ? kX : 1][kSize];
 };

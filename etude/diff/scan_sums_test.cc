@@ -74,6 +74,38 @@ TEST(ScanSums, EqualTheirLoops) {
   }
 }
 
+// The order in which steps are added is one, so that a loss is the same to the last bit wherever it
+// is computed: plainly, forward, on a small tape, on a large one, and where derivatives nest.
+TEST(ScanSums, OneOrderInAllModes) {
+  const Doubles y = numbers<double>(37);
+  const auto loss = [&](const auto& a, const auto& b) {
+    const auto body = [](auto s, const auto& p, auto x) { return s + p[0] * sin(x) + p[1] / x; };
+    return scan(y.size(), a, std::array{a, b}, body, y);
+  };
+  double in_order = 0.3;
+  for (const double x : y) in_order = in_order + 0.3 * std::sin(x) + 1.7 / x;
+  const double want = loss(0.3, 1.7);
+  EXPECT_NE(want, in_order) << "the order does not show";
+  EXPECT_EQ(value_with_gradient(loss, 0.3, 1.7).first, want);
+  for (const std::size_t size : {5UL, 5000UL}) {
+    Doubles at(size);
+    at[0] = 0.3, at[1] = 1.7;
+    const auto of_many = [&](const auto& v) { return loss(v[0], v[1]); };
+    EXPECT_EQ(value_with_gradient(of_many, at).first, want) << size;
+    EXPECT_EQ(value_with_pullback(of_many, at).first, want) << size;
+    EXPECT_EQ(value_with_tangent(of_many, at, at).first, want) << size;
+  }
+  double inside = 0;
+  const auto nested = [&](const auto& v) {
+    const auto made = value_with_gradient(
+        [&](const auto& a) { return loss(a, std::decay_t<decltype(a)>(v[1])); }, v[0]);
+    inside = value_of(made.first);
+    return made.second;
+  };
+  static_cast<void>(gradient(nested, Doubles{0.3, 1.7, 0, 0, 0}));
+  EXPECT_EQ(inside, want);
+}
+
 // spec: D24
 TEST(ScanSums, ForwardAndSecondOrder) {
   const Doubles y = numbers<double>(9);

@@ -308,11 +308,13 @@ struct NumberCrossing<Dual<T, n, Tag>> {
   }
 
  private:
-  static constexpr void check() {
-    static_assert(n == 1 && !kIsGradientDual<S>,
-                  "etude: the gradient of up to four numbers goes forward, which does not follow "
-                  "tensors that are made of them; use pullback(f, x...)(1.0), or pass a tensor as "
-                  "an argument, too");
+  // Of tensors a tangent along one direction is followed.
+  static void check() {
+    if constexpr (kIsGradientDual<S>) {
+      require_tape<S>();
+    } else {
+      static_assert(n == 1, "etude: a number of several directions in a tensor");
+    }
   }
 };
 

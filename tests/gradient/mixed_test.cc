@@ -37,6 +37,19 @@ TEST(Mixed, TensorTimesNumber) {
   EXPECT_EQ(std::get<1>(grads), 14);
 }
 
+// The way that is taken does not change the language: few numbers go into tensors as many do.
+TEST(Mixed, TensorsMadeOfFewNumbers) {
+  const auto f = [](auto x) { return sum(kWeight * x * x).template item<decltype(x)>(); };
+  EXPECT_EQ(gradient(f, 2.0), 24);
+  EXPECT_EQ(value_with_gradient(f, 2.0), std::pair(24.0, 24.0));
+  const auto g = [](auto x, auto y) {
+    using T = decltype(x);
+    const Tensor rows = stack({Tensor(x * y), Tensor(y)});
+    return sum(rows * rows).template item<T>() + x;
+  };
+  EXPECT_EQ(gradient(g, 2.0, 3.0), std::tuple(37, 30));
+}
+
 // spec: D20 D3
 TEST(Mixed, StructOfTensorsAndNumbers) {
   const Scaled<double> at{kWeight, 0.5, {2.0, 3.0}};

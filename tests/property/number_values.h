@@ -224,11 +224,7 @@ class Values {
       case kCustom:
         return custom_gradient(CustomRule())(u(), v());
       case kHook:
-        if constexpr (internal::kIsGradientDual<T>) {  // has no reverse pass for the hook
-          return u() * v();
-        } else {
-          return with_derivative(u(), [](const auto& ct) { return ct; }) * v();
-        }
+        return with_derivative(u(), [](const auto& ct) { return ct; }) * v();
       case kRecompute:
         return recompute_grad(Recomputed())(u(), v());
       case kRule:
