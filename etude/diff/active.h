@@ -249,6 +249,10 @@ class Active {
     return isfinite(x.value_);
   }
 
+  friend Active strong_product(const Active& a, const Active& b) {
+    using internal::scalar_math::strong_product;
+    return record(strong_product(a.value_, b.value_), lent(a), b.value_, lent(b), a.value_);
+  }
   friend bool is_exact_zero(const Active& x) {
     using internal::scalar_math::is_exact_zero;
     return is_exact_zero(x.value_) && !x.varies();
@@ -442,14 +446,10 @@ class Active {
 // A number that plain functions and structs use to be differentiable without templates.
 using Real = Active<double>;
 
-// x without its dependence: a constant to the derivative that is being taken.
+// x without its dependence: a constant to this derivative and to all around it.
 template <class T>
 Active<T> stop_gradient(const Active<T>& x) {
-  return Active<T>(x.value());
-}
-template <std::floating_point T>
-constexpr T stop_gradient(T x) {
-  return x;
+  return Active<T>(stop_gradient(x.value()));
 }
 
 // The plain number behind a scalar.

@@ -242,8 +242,11 @@ struct AddProducts {
   Derivatives& sums;
   template <class Leaf, class D>
   void operator()(const Leaf& leaf, const D& partial) {
+    using scalar_math::strong_product;
     if constexpr (std::is_same_v<Leaf, S>) {
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += leaf.derivatives()[i] * partial;
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += strong_product(leaf.derivatives()[i], partial);
+      }
     }
   }
 };

@@ -159,7 +159,10 @@ struct VjpOfJoint {
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, slopes);
     return std::pair{value, [slopes = std::move(slopes)](const auto& dy) {
                        auto scale = slopes;
-                       auto each = [&](auto& leaf) { leaf = leaf * dy; };
+                       auto each = [&](auto& leaf) {
+                         using scalar_math::strong_product;
+                         leaf = strong_product(leaf, std::remove_reference_t<decltype(leaf)>(dy));
+                       };
                        each_leaf(scale, each);
                        return scale;
                      }};

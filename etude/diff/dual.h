@@ -22,7 +22,9 @@ namespace ETUDE_API etude {
 // taken inside of each other: numbers of two tags do not mix, but as values and derivatives of each
 // other.
 //
-// threads: thread-compatible. cost: derivatives are computed whether or not they are zero.
+// threads: thread-compatible. cost: derivatives are computed whether or not they are zero. Of each
+// call it is asked whether one is NaN, since a 0 meets an infinite slope as in reverse mode: it
+// wins.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -53,15 +55,12 @@ class Dual {
     return along(a.value_ - b.value_,
                  [&](std::size_t i) { return a.derivatives_[i] - b.derivatives_[i]; });
   }
-  friend constexpr Dual operator*(const Dual& a, const Dual& b) {
-    return along(a.value_ * b.value_, [&](std::size_t i) {
-      return a.derivatives_[i] * b.value_ + a.value_ * b.derivatives_[i];
-    });
+  [[gnu::always_inline]] friend constexpr Dual operator*(const Dual& a, const Dual& b) {
+    return of_two(a.value_ * b.value_, a, b.value_, b, a.value_);
   }
-  friend constexpr Dual operator/(const Dual& a, const Dual& b) {
+  [[gnu::always_inline]] friend constexpr Dual operator/(const Dual& a, const Dual& b) {
     const T y = a.value_ / b.value_;
-    return along(
-        y, [&](std::size_t i) { return (a.derivatives_[i] - y * b.derivatives_[i]) / b.value_; });
+    return of_two(y, a, T(1) / b.value_, b, -y / b.value_);
   }
   friend constexpr Dual operator-(const Dual& a) {
     return along(-a.value_, [&](std::size_t i) { return -a.derivatives_[i]; });
@@ -86,24 +85,23 @@ class Dual {
     return along(static_cast<T>(a) - b.value_, [&](std::size_t i) { return -b.derivatives_[i]; });
   }
   template <internal::PlainFor<T> N>
-  friend constexpr Dual operator*(const Dual& a, const N& b) {
+  [[gnu::always_inline]] friend constexpr Dual operator*(const Dual& a, const N& b) {
     const T by = static_cast<T>(b);
-    return along(a.value_ * by, [&](std::size_t i) { return a.derivatives_[i] * by; });
+    return of_one(a.value_ * by, a, by);
   }
   template <internal::PlainFor<T> N>
-  friend constexpr Dual operator*(const N& a, const Dual& b) {
+  [[gnu::always_inline]] friend constexpr Dual operator*(const N& a, const Dual& b) {
     return b * a;
   }
   template <internal::PlainFor<T> N>
-  friend constexpr Dual operator/(const Dual& a, const N& b) {
+  [[gnu::always_inline]] friend constexpr Dual operator/(const Dual& a, const N& b) {
     const T by = static_cast<T>(b);
-    return along(a.value_ / by, [&](std::size_t i) { return a.derivatives_[i] / by; });
+    return of_one(a.value_ / by, a, T(1) / by);
   }
   template <internal::PlainFor<T> N>
-  friend constexpr Dual operator/(const N& a, const Dual& b) {
+  [[gnu::always_inline]] friend constexpr Dual operator/(const N& a, const Dual& b) {
     const T y = static_cast<T>(a) / b.value_;
-    const T slope = -y / b.value_;
-    return along(y, [&](std::size_t i) { return slope * b.derivatives_[i]; });
+    return of_one(y, b, -y / b.value_);
   }
 
   constexpr Dual& operator+=(const Dual& b) { return *this = *this + b; }
@@ -124,26 +122,14 @@ class Dual {
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T& x = at.value_;                                                           \
     const T y = f(x);                                                                 \
-    const T slope = dx;                                                               \
-    return along(y, [&](std::size_t i) { return at.derivatives_[i] * slope; });       \
-  }
-#define ETUDE_SINGULAR(f, dx)                                                         \
-  friend Dual f(const Dual& at) {                                                     \
-    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
-    const T& x = at.value_;                                                           \
-    const T y = f(x);                                                                 \
-    const T slope = dx;                                                               \
-    return along(y, [&](std::size_t i) { return times(at.derivatives_[i], slope); }); \
+    return of_one(y, at, dx);                                                         \
   }
 #define ETUDE_BINARY(f, da, db)                                                       \
   friend Dual f(const Dual& at, const Dual& with) {                                   \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T &a = at.value_, &b = with.value_;                                         \
     const T y = f(a, b);                                                              \
-    const T first = (da), second = (db);                                              \
-    return along(y, [&](std::size_t i) {                                              \
-      return times(at.derivatives_[i], first) + times(with.derivatives_[i], second);  \
-    });                                                                               \
+    return of_two(y, at, (da), with, (db));                                           \
   }
 #define ETUDE_ROUNDING(f)                                                             \
   friend Dual f(const Dual& at) {                                                     \
@@ -176,6 +162,10 @@ class Dual {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     return isfinite(x.value_);
   }
+  friend constexpr Dual strong_product(const Dual& a, const Dual& b) {
+    using internal::scalar_math::strong_product;
+    return of_two(strong_product(a.value_, b.value_), a, b.value_, b, a.value_);
+  }
   friend constexpr bool is_exact_zero(const Dual& x) {
     using internal::scalar_math::is_exact_zero;
     for (const T& d : x.derivatives_) {
@@ -204,20 +194,51 @@ class Dual {
     }
     (std::make_index_sequence<n>());
   }
-  // No direction meets no slope, be it infinite.
-  static constexpr T times(const T& direction, const T& slope) {
-    using internal::scalar_math::is_exact_zero;
-    return is_exact_zero(direction) ? T(0) : direction * slope;
+  // The result of a call with one number, or two, that has these slopes.
+  [[gnu::always_inline]] static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
+    return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
+  }
+  [[gnu::always_inline]] static constexpr Dual of_two(const T& value, const Dual& a, const T& da,
+                                                      const Dual& b, const T& db) {
+    return along(value, [&](std::size_t i) {
+      return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
+    });
+  }
+  // Strong products. Of numbers, plain ones that are looked at: a NaN may be one that a 0 made.
+  [[gnu::always_inline]] static constexpr T product(const T& d, const T& slope) {
+    using internal::scalar_math::strong_product;
+    if constexpr (std::is_floating_point_v<T>) {
+      const T y = d * slope;
+      if (is_known(d) || is_known(slope) || !is_nan(y)) return y;
+    }
+    return strong_product(d, slope);
+  }
+  [[gnu::always_inline]] static constexpr T sum_of_products(const T& a, const T& da, const T& b,
+                                                            const T& db) {
+    using internal::scalar_math::strong_product;
+    if constexpr (std::is_floating_point_v<T>) {
+      const T y = a * da + b * db;
+      const bool plain = (is_known(a) || is_known(da)) && (is_known(b) || is_known(db));
+      if (plain || !is_nan(y)) return y;
+    }
+    return strong_product(a, da) + strong_product(b, db);
+  }
+  [[gnu::always_inline]] static constexpr bool is_nan(const T& x) {
+    return __builtin_expect_with_probability(x != x, 0, 1.0) != 0;
+  }
+  // Whether x is known, when this is compiled, to make no NaN of a number.
+  [[gnu::always_inline]] static constexpr bool is_known(const T& x) {
+    return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }
 
   T value_{};
   std::array<T, n> derivatives_{};
 };
 
-// x without its derivative.
+// x without its derivatives, of this and of all around it.
 template <class T, std::size_t n, class Tag>
 Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
-  return Dual<T, n, Tag>(x.value());
+  return Dual<T, n, Tag>(stop_gradient(x.value()));
 }
 template <class T, std::size_t n, class Tag>
 auto value_of(const Dual<T, n, Tag>& x) {

@@ -3,8 +3,10 @@
 // dual numbers are found beside their types.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 #include <type_traits>
@@ -12,6 +14,21 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+// a where the condition holds, else b, both of which are computed: a choice that the body of a scan
+// may make, and that rules make.
+template <class T>
+constexpr T select(bool condition, const T& a, const T& b) {
+  return condition ? a : b;
+}
+
+// x without its dependence: a constant to all derivatives that are being taken. Active scalars and
+// dual numbers have their own.
+template <std::floating_point T>
+constexpr T stop_gradient(T x) {
+  return x;
+}
+
 namespace internal::scalar_math {
 
 using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2, std::log10,
@@ -20,6 +37,28 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
     std::lgamma, std::tgamma, std::pow, std::atan2, std::hypot, std::fmod, std::remainder, std::fma,
     std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round,
     std::trunc, std::rint, std::nearbyint, std::isnan, std::isfinite;
+
+// x * y as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. What
+// nothing arrives at, or nothing goes through, adds nothing to a derivative, in all modes alike
+// (docs/differentiable.md, "Singular points").
+template <std::floating_point T>
+constexpr T strong_product(const T& x, const T& y) {
+  const T product = x * y;
+  if (product == product) [[likely]]
+    return product;
+  return x == 0 || y == 0 ? T(0) : product;
+}
+// Whether no product with x needs that care: it is finite and not 0.
+template <std::floating_point T>
+constexpr bool is_plain_factor(const T& x) {
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
+    using Bits = std::conditional_t<std::is_same_v<T, double>, std::uint64_t, std::uint32_t>;
+    constexpr Bits infinite = std::bit_cast<Bits>(std::numeric_limits<T>::infinity()) << 1;
+    return static_cast<Bits>((std::bit_cast<Bits>(x) << 1) - 1) < infinite - 1;  // one comparison
+  } else {
+    return x != 0 && x - x == 0;
+  }
+}
 
 // Whether x is 0 and, were it an active scalar or dual number, does not vary either.
 template <std::floating_point T>
@@ -43,25 +82,33 @@ concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
 
 namespace internal::scalar_math {
 
-// -1, 0 or 1; the slope of |x|.
+// -1, 0 or 1; the slope of |x|. NaN of NaN.
 template <class T>
 T sign_of(const T& x) {
-  return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0);
+  const T none = select(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));
+  return select(x > T(0), T(1), select(x < T(0), T(-1), none));
 }
 
 // How much of `chosen`, the smaller or larger of both, comes from a: half if they are equal.
 template <class T>
 T share_of(const T& chosen, const T& a, const T& b) {
-  if (a == b) return T(0.5);
-  return chosen == a ? T(1) : T(0);
+  return select(a == b, T(0.5), select(chosen == a, T(1), T(0)));
 }
 
-// The derivative of lgamma. NaN at 0 and below at whole numbers.
+// The other component of a point over the square of its distance from the origin, which itself may
+// overflow or vanish: the slope of the angle. 0 at the origin.
+template <class T>
+T angle_slope(const T& other, const T& distance) {
+  return select(distance == T(0), T(0), other / distance / distance);
+}
+
+// The derivative of lgamma. At 0 infinite, against its sign; NaN below at whole numbers.
 // Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
 template <class T>
 T digamma(T x) {
   T y(0);
-  if (x <= T(0)) {
+  if (x == T(0)) return T(-1) / x;
+  if (x < T(0)) {
     if (floor(x) == x) return T(std::numeric_limits<double>::quiet_NaN());
     y = T(-std::numbers::pi) / tan(T(std::numbers::pi) * x);
     x = T(1) - x;

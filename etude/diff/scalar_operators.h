@@ -5,7 +5,8 @@
 //   derivative([](auto x) { return sin(x); }, 0.0);                    // 1
 //
 // The function is generic (auto parameters, a template, structs templated on their scalar) or takes
-// Real, and is called once with active scalars (reverse mode) or dual numbers (forward mode);
+// Real, and is called once with active scalars (reverse mode) or dual numbers (forward mode; a
+// gradient that meets with_derivative, or a tensor made of its numbers, begins again in reverse);
 // whatever it does with them counts: branches, loops, recursion, early returns, mutation,
 // exceptions, standard algorithms. It calls functions of <cmath> without std::.
 //

@@ -299,13 +299,12 @@ class ScalarTape {
     next_[-1].operands[1] = s;
     note_write(next_[-1].target);
   }
-  // Multiplies what the last call set. No term meets an infinite partial where nothing passes.
+  // Multiplies what the last call set.
   void scale_last(const T& by) {
-    using scalar_math::is_exact_zero;
-    const bool nothing = is_exact_zero(by);
+    using scalar_math::strong_product;
     Call& last = next_[-1];
-    last.partials[0] = nothing ? T(0) : T(last.partials[0] * by);
-    if (last.operands[1] != 0) last.partials[1] = nothing ? T(0) : T(last.partials[1] * by);
+    last.partials[0] = strong_product(last.partials[0], by);
+    if (last.operands[1] != 0) last.partials[1] = strong_product(last.partials[1], by);
     note_write(last.target);
   }
   void negate_last() {
@@ -353,7 +352,7 @@ class ScalarTape {
   }
 
   // Turns the cotangents of results, by slot, into those of the inputs. What nothing arrives at is
-  // passed over, so that no infinite partial meets a zero.
+  // passed over, and a partial that is 0 lets nothing through, infinite as it may be.
   void reverse(std::vector<T>& cotangents) const {
     if (companion_ != nullptr) {
       companion_->reverse(*this, cotangents);
@@ -508,15 +507,25 @@ class ScalarTape {
     reverse_chunk(begin, at, cotangents.data());
   }
   static void reverse_chunk(const Call* begin, const Call* at, T* cotangents) {
-    using scalar_math::is_exact_zero;
+    using scalar_math::is_exact_zero, scalar_math::strong_product;
     while (at != begin) {
       --at;
       T& target = cotangents[at->target & ~kAdds];
       const T arrived = target;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (scalar_math::is_plain_factor(arrived)) {
+          if ((at->target & kAdds) == 0) target = T(0);
+          cotangents[at->operands[0]] += at->partials[0] * arrived;
+          if (at->operands[1] != 0) cotangents[at->operands[1]] += at->partials[1] * arrived;
+          continue;
+        }
+      }
       if (is_exact_zero(arrived)) continue;
       if ((at->target & kAdds) == 0) target = T(0);
-      cotangents[at->operands[0]] += at->partials[0] * arrived;
-      if (at->operands[1] != 0) cotangents[at->operands[1]] += at->partials[1] * arrived;
+      cotangents[at->operands[0]] += strong_product(at->partials[0], arrived);
+      if (at->operands[1] != 0) {
+        cotangents[at->operands[1]] += strong_product(at->partials[1], arrived);
+      }
     }
     // g++ 12 at -O2 takes this function for one without effects where T is a class, and drops the
     // call; a barrier is an effect.

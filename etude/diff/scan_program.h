@@ -12,43 +12,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/diff/lanes.h"
 #include "etude/diff/replace_scalars.h"
-#include "etude/diff/scalar_math.h"
+#include "etude/diff/scan_calls.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
-// a where the condition holds, else b: a choice that the body of a scan may make.
-template <class T>
-constexpr T select(bool condition, const T& a, const T& b) {
-  return condition ? a : b;
-}
-
 namespace internal {
-
-// What a symbol stands for. The functions are those of math_rules.inc, by its names.
-// NOLINTBEGIN(readability-identifier-naming): named like the functions
-enum class ScanOp : std::uint8_t {
-  input,
-  constant,
-  add,
-  subtract,
-  multiply,
-  divide,
-  negate,
-  less,
-  less_equal,
-  select,
-#define ETUDE_UNARY(f, dx) f,
-#define ETUDE_BINARY(f, da, db) f,
-#define ETUDE_ROUNDING(f) f,
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-};
-// NOLINTEND(readability-identifier-naming)
 
 struct ScanNode {
   ScanOp op = ScanOp::constant;
@@ -166,115 +136,6 @@ class ScanSymbol {
 };
 template <>
 inline constexpr bool kIsScalar<ScanSymbol> = true;
-
-// Whether a node is computed from others, and from how many numbers.
-constexpr int operands_of(ScanOp op) {
-  switch (op) {
-    case ScanOp::input:
-    case ScanOp::constant:
-      return 0;
-    case ScanOp::add:
-    case ScanOp::subtract:
-    case ScanOp::multiply:
-    case ScanOp::divide:
-    case ScanOp::less:
-    case ScanOp::less_equal:
-    case ScanOp::select:
-      return 2;
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db) case ScanOp::f:
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-      return 2;
-    default:
-      return 1;
-  }
-}
-// Whether a derivative passes through a call.
-constexpr bool passes_derivative(ScanOp op) {
-  switch (op) {
-    case ScanOp::less:
-    case ScanOp::less_equal:
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db)
-#define ETUDE_ROUNDING(f) case ScanOp::f:
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-      return false;
-    default:
-      return operands_of(op) > 0;
-  }
-}
-
-// Whether lanes are computed one by one: comparisons, and functions of two numbers.
-template <ScanOp op, class T>
-inline constexpr bool kLaneByLane = kIsLanes<T>&& operands_of(op) == 2 && op > ScanOp::divide;
-
-// The value of a call on numbers, or on lanes where they go together.
-template <ScanOp op, class T>
-inline T value_of_call(const T& a, const T& b) {
-  using namespace scalar_math;  // NOLINT(google-build-using-namespace)
-  if constexpr (op == ScanOp::add) return a + b;
-  if constexpr (op == ScanOp::subtract) return a - b;
-  if constexpr (op == ScanOp::multiply) return a * b;
-  if constexpr (op == ScanOp::divide) return a / b;
-  if constexpr (op == ScanOp::negate) return -a;
-  if constexpr (op == ScanOp::less) return a < b ? T(1) : T(0);
-  if constexpr (op == ScanOp::less_equal) return a <= b ? T(1) : T(0);
-#define ETUDE_UNARY(f, dx) \
-  if constexpr (op == ScanOp::f) return f(a);
-#define ETUDE_BINARY(f, da, db) \
-  if constexpr (op == ScanOp::f) return f(a, b);
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-}
-// Its derivative by operand `which`, for the value y.
-template <ScanOp op, int which, class T>
-inline T slope_of_call(const T& a, const T& b, const T& y) {
-  using namespace scalar_math;  // NOLINT(google-build-using-namespace)
-  [[maybe_unused]] const T& x = a;
-  if constexpr (op == ScanOp::multiply) return which == 0 ? b : a;
-  if constexpr (op == ScanOp::divide) return which == 0 ? T(1) / b : -y / b;
-#define ETUDE_UNARY(f, dx) \
-  if constexpr (op == ScanOp::f) return dx;
-#define ETUDE_BINARY(f, da, db) \
-  if constexpr (op == ScanOp::f) return which == 0 ? T(da) : T(db);
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-}
-
-// Both for numbers and lanes.
-template <ScanOp op, class T>
-[[gnu::always_inline]] inline T scan_value(const T& a, const T& b) {
-  if constexpr (kLaneByLane<op, T>) {
-    return T::of([&](std::size_t l) { return value_of_call<op>(a[l], b[l]); });
-  } else {
-    return value_of_call<op>(a, b);
-  }
-}
-template <ScanOp op, int which, class T>
-[[gnu::always_inline]] inline T scan_slope(const T& a, const T& b, const T& y) {
-  if constexpr (kLaneByLane<op, T>) {
-    return T::of([&](std::size_t l) { return slope_of_call<op, which>(a[l], b[l], y[l]); });
-  } else {
-    return slope_of_call<op, which>(a, b, y);
-  }
-}
-template <class T>
-inline T choose(const T& condition, const T& yes, const T& no) {
-  return condition != T(0) ? yes : no;
-}
 
 // What may vary besides the state: the parameters, and each of the sequences.
 template <bool params, bool... x>
@@ -399,8 +260,9 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   struct Arrivals {
     // Whether a node depends on what may vary: a derivative goes nowhere else.
     std::array<bool, ScanNotes::kMost> varies{};
-    // Whether a cotangent arrives at a node, and for each operand, whether it is the first there.
-    std::array<bool, ScanNotes::kMost> arrives{}, first_a{}, first_b{};
+    // Whether a cotangent arrives at a node, be it in a step or from what is fixed; in a step; and
+    // for each operand, whether it is the first there in a step.
+    std::array<bool, ScanNotes::kMost> arrives{}, in_step{}, first_a{}, first_b{};
   };
   static constexpr Arrivals note_arrivals() {
     Arrivals found;
@@ -418,18 +280,26 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       varies[i] = passes_derivative(node.op) &&
                   (varies[node.a] || (operands_of(node.op) == 2 && varies[node.b]));
     }
-    for (const std::uint16_t r : noted.results) found.arrives[r] = varies[r];
+    for (const std::uint16_t r : noted.results) found.arrives[r] = found.in_step[r] = varies[r];
     for (std::size_t i = kCount; i-- > 0;) {
       const ScanNode& node = noted.notes.nodes[i];
       if (!found.arrives[i] || !passes_derivative(node.op)) continue;
-      if (varies[node.a]) found.first_a[i] = !std::exchange(found.arrives[node.a], true);
-      if (operands_of(node.op) == 2 && varies[node.b]) {
-        found.first_b[i] = !std::exchange(found.arrives[node.b], true);
-      }
+      const auto arrive = [&](std::size_t operand) {
+        if (!varies[operand]) return false;
+        found.arrives[operand] = true;
+        return !noted.is_fixed[i] && !std::exchange(found.in_step[operand], true);
+      };
+      found.first_a[i] = arrive(node.a);
+      if (operands_of(node.op) == 2) found.first_b[i] = arrive(node.b);
     }
     return found;
   }
   static constexpr Arrivals arrivals = note_arrivals();
+  static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
+  // Whether what arrives at a node in a step goes no further there: at an input, or what is fixed.
+  static constexpr bool ends_at(std::size_t node) {
+    return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
+  }
   // Whether number c of the elements may vary.
   static constexpr bool x_varies(std::size_t c) { return arrivals.varies[kState + kParams + c]; }
 
@@ -451,7 +321,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   template <class T>
   static void reverse_fixed(const Nodes<T>& values, Nodes<T>& totals) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (go_back<kCount - 1 - I, true>(values, totals, totals), ...);
+      (go_back<kCount - 1 - I, true, true>(values, totals), ...);
     }
     (kCalls);
   }
@@ -483,20 +353,60 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       return values_[kTerms.nodes[k]];
     }
     // `ct` becomes that of the state before; those of what is the same in all steps are added.
+    //
+    // Products are plain ones, and if one of them was of a 0 and what is not finite, a NaN arrives
+    // somewhere: then the step is gone back over again, with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];
-      seed(at, totals, ct, std::make_index_sequence<kState>());
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (go_back<kCount - 1 - I, false>(values_, at, totals), ...);
+      go_back_over<false>(values_, at, ct);
+      if (may_be_nan(sum_of_arrived(at))) [[unlikely]] {
+        Copies copies;  // so that only they are in memory
+        each_node([&]<std::size_t i>() { copies.values[i] = values_[i]; });
+        copies.ct = ct;
+        go_back_with_care(copies);
+        each_node([&]<std::size_t i>() { at[i] = copies.at[i]; });
       }
-      (kCalls);
+      each_node([&]<std::size_t i>() {
+        if constexpr (ends_at(i) && is_fixed(i)) totals[i] += at[i];
+      });
       for (std::size_t i = 0; i < kState; ++i) ct[i] = arrived(at, i);
       for (std::size_t i = 0; i < kX; ++i) of_x[i] = arrived(at, kState + kParams + i);
     }
 
    private:
-    static T arrived(const T* at, std::size_t i) { return arrivals.arrives[i] ? at[i] : T(0); }
+    struct Copies {
+      T values[kCount], at[kCount];
+      std::array<T, kState> ct;
+    };
+    template <class Fn>
+    [[gnu::always_inline]] static void each_node(const Fn& fn) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) { (fn.template operator()<I>(), ...); }
+      (std::make_index_sequence<kCount>());
+    }
+    template <bool careful>
+    [[gnu::always_inline]] static void go_back_over(const T* values, T* at,
+                                                    const std::array<T, kState>& ct) {
+      seed(at, ct, std::make_index_sequence<kState>());
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (go_back<kCount - 1 - I, false, careful>(values, at), ...);
+      }
+      (kCalls);
+    }
+    [[gnu::noinline, gnu::cold]] static void go_back_with_care(Copies& copies) {
+      each_node([&]<std::size_t i>() { copies.at[i] = T(0); });
+      go_back_over<true>(copies.values, copies.at, copies.ct);
+    }
+    [[gnu::always_inline]] static T sum_of_arrived(const T* at) {
+      T sum(0);
+      each_node([&]<std::size_t i>() {
+        if constexpr (ends_at(i)) sum += at[i];
+      });
+      return sum;
+    }
+    [[gnu::always_inline]] static T arrived(const T* at, std::size_t i) {
+      return arrivals.in_step[i] ? at[i] : T(0);
+    }
     template <std::size_t i>
     [[gnu::always_inline]] void take(const Nodes<T>& fixed) {
       if constexpr (kNode<i>.op == ScanOp::constant) {
@@ -506,8 +416,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       }
     }
     template <std::size_t... I>
-    [[gnu::always_inline]] static void seed(T* at, Nodes<T>& totals,
-                                            const std::array<T, kState>& ct,
+    [[gnu::always_inline]] static void seed(T* at, const std::array<T, kState>& ct,
                                             std::index_sequence<I...>) {
       const auto one = [&]<std::size_t i>() {
         constexpr std::uint16_t r = noted.results[i];
@@ -517,7 +426,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
           }
           return true;
         }();
-        arrive<r, first>(at, totals, ct[i]);
+        arrive<r, first>(at, ct[i]);
       };
       (one.template operator()<I>(), ...);
     }
@@ -542,48 +451,50 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   // A cotangent arrives at node i, if it may vary, for the first time in this step or not.
   template <std::size_t i, bool first, class At, class T>
-  [[gnu::always_inline]] static void arrive(At& at, Nodes<T>& totals, const T& ct) {
+  [[gnu::always_inline]] static void arrive(At& at, const T& ct) {
     if constexpr (!arrivals.varies[i]) {
-    } else if constexpr (noted.is_fixed[i]) {
-      totals[i] += ct;
     } else if constexpr (first) {
       at[i] = ct;
     } else {
       at[i] += ct;
     }
   }
-  template <std::size_t i, bool of_fixed, class Values, class At, class T>
-  [[gnu::always_inline]] static void go_back(const Values& values, At& at, Nodes<T>& totals) {
+  template <std::size_t i, bool of_fixed, bool careful, class Values, class At>
+  [[gnu::always_inline]] static void go_back(const Values& values, At& at) {
     constexpr ScanNode node = kNode<i>;
     if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] &&
                   passes_derivative(node.op)) {
+      using T = std::remove_cvref_t<decltype(at[0])>;
       constexpr bool first_a = arrivals.first_a[i], first_b = arrivals.first_b[i];
       const T ct = at[i];
       const T &a = values[node.a], &b = values[node.b];
       if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
-        arrive<node.a, first_a>(at, totals, ct);
-        arrive<node.b, first_b>(at, totals, node.op == ScanOp::add ? ct : -ct);
+        arrive<node.a, first_a>(at, ct);
+        arrive<node.b, first_b>(at, node.op == ScanOp::add ? ct : -ct);
       } else if constexpr (node.op == ScanOp::negate) {
-        arrive<node.a, first_a>(at, totals, -ct);
+        arrive<node.a, first_a>(at, -ct);
       } else if constexpr (node.op == ScanOp::select) {
-        arrive<node.a, first_a>(at, totals, choose(values[node.c], ct, T(0)));
-        arrive<node.b, first_b>(at, totals, choose(values[node.c], T(0), ct));
+        arrive<node.a, first_a>(at, choose(values[node.c], ct, T(0)));
+        arrive<node.b, first_b>(at, choose(values[node.c], T(0), ct));
       } else {
-        constexpr bool finite = node.op == ScanOp::multiply;
         const T& y = values[i];
         if constexpr (arrivals.varies[node.a]) {
-          arrive<node.a, first_a>(at, totals, times<finite>(ct, scan_slope<node.op, 0>(a, b, y)));
+          arrive<node.a, first_a>(at, times<careful>(ct, scan_slope<node.op, 0>(a, b, y)));
         }
         if constexpr (operands_of(node.op) == 2 && arrivals.varies[node.b]) {
-          arrive<node.b, first_b>(at, totals, times<finite>(ct, scan_slope<node.op, 1>(a, b, y)));
+          arrive<node.b, first_b>(at, times<careful>(ct, scan_slope<node.op, 1>(a, b, y)));
         }
       }
     }
   }
-  // Where nothing arrives it meets no slope, be it infinite.
-  template <bool finite, class T>
-  static T times(const T& ct, const T& slope) {
-    return finite ? ct * slope : choose(ct, ct * slope, T(0));
+  template <bool careful, class T>
+  [[gnu::always_inline]] static T times(const T& ct, const T& slope) {
+    using scalar_math::strong_product;
+    if constexpr (careful) {
+      return strong_product(ct, slope);
+    } else {
+      return ct * slope;
+    }
   }
 };
 

@@ -4,7 +4,8 @@
 
 Of each pair etude_NAME and hand_NAME the instructions are counted in the disassembly. One more in ten is the aim. What
 takes more has a bound of its own: by hand one simplifies the algebra, leaves out products by 0 and 1, which IEEE
-arithmetic keeps, and forgets the infinite slopes of sqrt and log.
+arithmetic keeps, and forgets infinite slopes: ours ask of each call whether a derivative is NaN, and hold what is then
+done, which hardly ever runs.
 """
 import pathlib
 import re
@@ -13,18 +14,19 @@ import sys
 import tempfile
 
 ALLOWED = 1.1
-BOUND = {"cube": 1.75, "decay": 1.4, "logistic": 1.7, "ratio": 1.7, "logarithm": 2.5, "root": 2.7, "polynomial": 1.75,
-         "mixed": 1.25, "two_product": 2.4, "two_wave": 1.5}
+BOUND = {"cube": 4.0, "wave": 2.2, "decay": 1.8, "logistic": 2.4, "ratio": 1.7, "logarithm": 2.3, "root": 2.5,
+         "polynomial": 4.0, "mixed": 5.4, "two_product": 8.5, "two_wave": 4.0}
 
 
 def counts(listing):
-    """{function: instructions}, without padding."""
+    """{function: instructions}, without padding; with those of a lambda in it that was not inlined."""
     found, name = {}, None
     for line in listing.splitlines():
-        head = re.match(r"[0-9a-f]+ <(\w+)>:", line)
+        head = re.match(r"[0-9a-f]+ <([\w.]+)>:", line)
         if head:
-            name = head[1]
-            found[name] = 0
+            inside = re.match(r"_ZZ\d+((?:etude|hand)_\w+?)ENK", head[1])
+            name = inside[1] if inside and not head[1].endswith(".cold") else head[1]
+            found.setdefault(name, 0)
         elif name and re.match(r" +[0-9a-f]+:\t", line) and not re.search(r"\t(nop|xchg +%ax,%ax|data16|cs nop)", line):
             found[name] += 1
     return found
@@ -38,7 +40,7 @@ def main():
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", binary], capture_output=True, text=True,
                                  check=True).stdout
     found = counts(listing)
-    names = [name.removeprefix("etude_") for name in found if name.startswith("etude_")]
+    names = [name.removeprefix("etude_") for name in found if re.fullmatch(r"etude_\w+", name)]
     wrong = 0 if names else "no function was found"
     for name in names:
         ours, hand = found["etude_" + name], found["hand_" + name]
