@@ -106,8 +106,9 @@ Values sign_vjp(const VjpCall& call) {
 Values abs_vjp(const VjpCall& call) {
   const DType dtype = call.in[0].dtype();
   const Tensor direction = sign(call.in[0]);
-  if (!is_complex(dtype)) return {multiply(call.ct(), direction)};
-  return {multiply(widen(call.ct(), dtype), direction)};
+  static const Op& product = internal::op("strong_product");  // as of partials: 0 times NaN is 0
+  const Tensor ct = is_complex(dtype) ? widen(call.ct(), dtype) : call.ct();
+  return execute(product, OperandList({&ct, &direction}).view(), product.default_attrs(), {});
 }
 
 void define_parts(Registry& r) {

@@ -81,7 +81,7 @@ double inverse_erf(double x) {
 double digamma(double x) {
   if (x == 0) return std::copysign(INFINITY, -x);
   if (x < 0 && x == std::floor(x)) return NAN;
-  if (x < 0.5) return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::floor(x)));
+  if (x < 0.5) return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::nearbyint(x)));
   double shift = 0;
   for (; x < 10; x += 1) shift -= 1 / x;
   const double f = 1 / (x * x);
