@@ -36,6 +36,9 @@ enum class Marked { kSkip, kWalk };
 
 namespace internal {
 
+// Stands for a leaf where every struct is asked for: for_each_struct.
+struct EveryStruct;
+
 template <class T, class... Types>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 
@@ -114,6 +117,8 @@ constexpr bool finds_leaf_in(TypeList<Types...>) {
 template <class Leaf, Marked marked, class T, class... Open>
 constexpr bool finds_leaf() {
   if constexpr (std::is_same_v<T, Leaf>) {
+    return true;
+  } else if constexpr (std::is_same_v<Leaf, EveryStruct> && Reflectable<T>) {
     return true;
   } else if constexpr (kIsOneOf<T, Open...>) {
     return false;

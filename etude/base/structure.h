@@ -72,6 +72,7 @@ class Walker {
         fn_(path_.text(), x);
       }
     } else if constexpr (HasLeaf<T, Leaf, marked>::value) {
+      if constexpr (std::is_same_v<Leaf, EveryStruct> && Reflectable<T>) fn_(path_.text(), x);
       look_into(x, static_cast<T*>(nullptr));
     }
   }
@@ -180,6 +181,13 @@ constexpr void for_each_leaf(X& x, Fn&& fn) {
                   "etude: the function must take (const std::string& path, Leaf&) or (Leaf&)");
     internal::Walker<Leaf, marked, internal::NoPath, Fn>(fn).walk(x);
   }
+}
+
+// Calls `fn(path, part)` for x and each struct within it, wherever a walk of leaves would look,
+// also for those without leaves; a struct comes before its fields. `fn` takes any type.
+template <class X, class Fn>
+constexpr void for_each_struct(X& x, Fn&& fn) {
+  internal::Walker<internal::EveryStruct, Marked::kWalk, internal::PathBuffer, Fn>(fn).walk(x);
 }
 
 // A structure like x in which each leaf is `fn(path, leaf)` or `fn(leaf)`, and the rest as in x.

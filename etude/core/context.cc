@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
 #include "etude/core/slices.h"
@@ -22,6 +23,18 @@ namespace {
 }  // namespace
 
 thread_local constinit uint32_t mode_word = 0;
+thread_local constinit CallSite user_call;
+
+void explain(Error& error, std::string_view name, CallSite where) {
+  if (!name.empty()) error.name_op(name);
+  error.locate(user_line(where));
+}
+
+void throw_no_memory(std::string_view name, CallSite where) {
+  Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+  explain(error, name, where);
+  throw error;
+}
 
 bool is_inside_rule() noexcept { return inside_rule; }
 CallSite rule_call_site() noexcept { return inside_rule ? rule_site : CallSite{}; }
@@ -143,8 +156,7 @@ std::string operand_text(const Op& op, std::size_t i) {
 
 void place_error(Error& error, const Op& op, CallSite where) {
   if (!is_inside_rule()) {
-    error.name_op(op.name());
-    error.locate(where);
+    explain(error, op.name(), where);
     return;
   }
   const bool is_fact = error.op().empty() && !error.is_located();
@@ -217,6 +229,7 @@ Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite whe
   return internal::located(op, where, [&] {
     Values out;
     if (internal::mode_word == 0 && internal::run_cached(op, operands, attrs, out)) return out;
+    where = internal::user_line(where);
     if (!internal::is_plain(op, operands)) return execute_checked(op, operands, attrs, where);
     return ContextStack::top().execute(op, operands, attrs, where);
   });

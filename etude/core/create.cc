@@ -4,6 +4,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 
 namespace etude {
@@ -49,21 +50,10 @@ class LiteralReader {
   std::vector<const Literal*> leaves;
 };
 
-template <class F>
-Tensor located(CallSite where, const F& make) {
-  try {
-    return make();
-  } catch (Error& error) {
-    error.name_op("tensor");
-    error.locate(where);
-    throw;
-  }
-}
-
 }  // namespace
 
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options, CallSite where) {
-  return located(where, [&] {
+  return internal::located("tensor", where, [&] {
     LiteralReader reader;
     reader.read({rows.begin(), rows.size()}, 0);
     const DType dtype = options.dtype.value_or(reader.dtype());
@@ -85,7 +75,7 @@ Tensor::Tensor(std::initializer_list<Literal> rows, CallSite where)
     : Tensor(etude::tensor(rows, {}, where)) {}
 
 Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options, CallSite where) {
-  return located(where, [&] {
+  return internal::located("tensor", where, [&] {
     ETUDE_REQUIRE(!parts.empty(), "the list of tensors is empty, so that its shape is not known");
     static const Op& stack = internal::op("stack");
     Tensor out = internal::only(internal::call_list(stack, parts, {int64_t{0}}, where));
@@ -97,7 +87,7 @@ namespace internal {
 
 Tensor tensor_from_host(const void* values, DType from, int64_t count, const Shape& shape,
                         std::optional<DType> dtype, CallSite where) {
-  return located(where, [&] {
+  return internal::located("tensor", where, [&] {
     ETUDE_REQUIRE(shape.is_known(), "shape [{}] has a negative size. Sizes are 0 or more",
                   fmt::join(shape.sizes(), ","));
     ETUDE_REQUIRE(shape.count() == count,

@@ -32,22 +32,32 @@ inline constexpr NewAxis kNewAxis;
 inline constexpr Ellipsis kEllipsis;
 inline constexpr Slice kAll;
 
-// One item of an index expression.
+// One item of an index expression, and the line where it is written.
 class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
   template <std::integral T>
-  IndexItem(T index)
-      : value_(static_cast<int64_t>(index)) {}  // NOLINT(google-explicit-constructor)
-  IndexItem(Slice s) : value_(s) {}             // NOLINT(google-explicit-constructor)
-  IndexItem(NewAxis a) : value_(a) {}           // NOLINT(google-explicit-constructor)
-  IndexItem(Ellipsis e) : value_(e) {}          // NOLINT(google-explicit-constructor)
-  IndexItem(const Tensor& t) : value_(t) {}     // NOLINT(google-explicit-constructor)
+  IndexItem(T index, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(static_cast<int64_t>(index)), where_(where) {}
+  IndexItem(Slice s, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(s), where_(where) {}
+  IndexItem(NewAxis a, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(a), where_(where) {}
+  IndexItem(Ellipsis e, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(e), where_(where) {}
+  IndexItem(const Tensor& t,
+            CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(t), where_(where) {}
+  template <ReadableAsTensor T>
+  IndexItem(const T& t, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : value_(Tensor(t.read())), where_(where) {}
 
   const Value& value() const { return value_; }
+  CallSite where() const { return where_; }
 
  private:
   Value value_;
+  CallSite where_;
 };
 using Index = std::vector<IndexItem>;
 
@@ -65,7 +75,10 @@ class TensorSlice {
   TensorSlice(Tensor& target, Index index) : target_(target), index_(std::move(index)) {}
   TensorSlice(const TensorSlice&) = delete;
 
-  Tensor read(CallSite where = CallSite::here()) const { return get_index(target_, index_, where); }
+  // An operand that is converted has no line of its own: that of the index is taken.
+  Tensor read(CallSite where = CallSite::here()) const {
+    return get_index(target_, index_, where.known() ? where : index_[0].where());
+  }
   operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): it is a tensor
   const TensorSlice& operator=(const Arg& value) const {
     set_index(target_, index_, value, ScatterMode::kSet, value.where());
@@ -93,16 +106,16 @@ class TensorSlice {
 };
 
 template <class... I>
-TensorSlice Tensor::at(const I&... index) & {
-  return TensorSlice(*this, Index{IndexItem(index)...});
+TensorSlice Tensor::at(const IndexItem& first, const I&... more) & {
+  return TensorSlice(*this, Index{first, IndexItem(more)...});
 }
 template <class... I>
-Tensor Tensor::at(const I&... index) const& {
-  return get_index(*this, Index{IndexItem(index)...}, CallSite{});
+Tensor Tensor::at(const IndexItem& first, const I&... more) const& {
+  return get_index(*this, Index{first, IndexItem(more)...}, first.where());
 }
 template <class... I>
-Tensor Tensor::at(const I&... index) && {
-  return get_index(*this, Index{IndexItem(index)...}, CallSite{});
+Tensor Tensor::at(const IndexItem& first, const I&... more) && {
+  return get_index(*this, Index{first, IndexItem(more)...}, first.where());
 }
 
 }  // namespace etude

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every way into an op does with an error that comes out of it.
+// located() for ops: what every way into an op does with an error that comes out of it.
 #pragma once
 
 #include <new>
 #include <string>
 #include <utility>
 
-#include "etude/base/error.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/mode.h"
 #include "etude/core/op.h"
 
@@ -39,7 +39,8 @@ class StepError final : public Error {
 // rule belongs to gets its name there, so that here `op` is but a step: throws a StepError.
 void place_error(Error& error, const Op& op, CallSite where);
 
-// Runs `f` and places its errors. Inlined, since it stands on the path of every call.
+// Runs `f` and places its errors. Inlined, since it stands on the path of every call; it opens no
+// scope, since what an op runs has the line of its ContextScope.
 template <class F>
 [[gnu::always_inline]] inline auto located(const Op& op, CallSite where, F&& f) {
   try {
@@ -48,10 +49,7 @@ template <class F>
     place_error(error, op, where);
     throw;
   } catch (const std::bad_alloc&) {
-    Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
-    error.name_op(op.name());
-    error.locate(where);
-    throw error;
+    throw_no_memory(op.name(), where);
   }
 }
 

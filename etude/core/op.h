@@ -114,19 +114,6 @@ struct OpDef {
   std::vector<ErrorCase> errors = {};
 };
 
-namespace internal {
-
-// Which values a reverse rule reads, per wanted operand; found by running the rule on symbols.
-struct Needs {
-  struct Row {
-    uint64_t operands = 0;
-    uint64_t results = 0;
-  };
-  std::vector<Row> by_operand;
-};
-
-}  // namespace internal
-
 // A registered record. Lives for ever; compare addresses. thread-safe.
 class Op {
  public:

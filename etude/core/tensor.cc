@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/core/copies.h"
 #include "etude/core/value_observer.h"
@@ -197,7 +198,7 @@ Tensor Tensor::of_number(std::complex<double> value) {
 
 Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, int64_t count,
                          CallSite where) {
-  try {
+  return internal::located("tensor", where, [&] {
     ETUDE_REQUIRE(shape.is_known(), "shape [{}] has a negative size. Sizes are 0 or more",
                   fmt::join(shape.sizes(), ","));
     ETUDE_REQUIRE(shape.count() == count,
@@ -206,11 +207,7 @@ Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, in
     Tensor out = internal::make_tensor(intern_type(dtype, shape));
     if (count > 0) std::memcpy(out.rep_->data, values, static_cast<std::size_t>(out.nbytes()));
     return out;
-  } catch (Error& error) {
-    error.name_op("tensor");
-    error.locate(where);
-    throw;
-  }
+  });
 }
 
 namespace {
@@ -229,36 +226,34 @@ Tensor readable(const Tensor& x) {
 
 }  // namespace
 
-const void* Tensor::typed_data(DType wanted, CallSite where) const try {
-  ETUDE_REQUIRE(dtype() == wanted, "data() asks for {} of a tensor of {}. Use astype or to_vector",
-                name(wanted), name(dtype()));
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr,
-                     "data() of a value that is sparse or known by its type only. Use to_vector");
-  return rep_->data;
-} catch (Error& error) {
-  error.locate(where);
-  throw;
+const void* Tensor::typed_data(DType wanted, CallSite where) const {
+  return internal::located("", where, [&]() -> const void* {
+    ETUDE_REQUIRE(dtype() == wanted,
+                  "data() asks for {} of a tensor of {}. Use astype or to_vector", name(wanted),
+                  name(dtype()));
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr,
+                       "data() of a value that is sparse or known by its type only. Use to_vector");
+    return rep_->data;
+  });
 }
 
-void Tensor::convert_to(DType wanted, void* out, CallSite where) const try {
-  const Tensor dense = readable(*this);
-  ETUDE_REQUIRE(!is_complex(dtype()) || is_complex(wanted),
-                "complex elements do not convert to {}. Use real() or abs() first", name(wanted));
-  internal::convert_elements(out, wanted, dense.rep_->data, dtype(), size());
-} catch (Error& error) {
-  error.locate(where);
-  throw;
+void Tensor::convert_to(DType wanted, void* out, CallSite where) const {
+  internal::located("", where, [&] {
+    const Tensor dense = readable(*this);
+    ETUDE_REQUIRE(!is_complex(dtype()) || is_complex(wanted),
+                  "complex elements do not convert to {}. Use real() or abs() first", name(wanted));
+    internal::convert_elements(out, wanted, dense.rep_->data, dtype(), size());
+  });
 }
 
-void Tensor::item_into(DType wanted, void* out, CallSite where) const try {
-  ETUDE_REQUIRE(size() == 1,
-                "item() needs exactly one element, but the shape is {}. Index it, or "
-                "use to_vector()",
-                shape().to_string());
-  convert_to(wanted, out, where);
-} catch (Error& error) {
-  error.locate(where);
-  throw;
+void Tensor::item_into(DType wanted, void* out, CallSite where) const {
+  internal::located("", where, [&] {
+    ETUDE_REQUIRE(size() == 1,
+                  "item() needs exactly one element, but the shape is {}. Index it, or "
+                  "use to_vector()",
+                  shape().to_string());
+    convert_to(wanted, out, where);
+  });
 }
 
 Tensor::operator bool() const {

@@ -26,6 +26,7 @@ namespace ETUDE_API etude {
 
 class Tensor;
 class TensorSlice;
+class IndexItem;
 struct IndexedSlices;
 
 namespace internal {
@@ -159,11 +160,11 @@ class Tensor {
   // tensors. Reading gives a value; on a non-const tensor the result can be assigned to:
   // x.at(0) = v, x.at(slice(1, 3)) += w. throws: kOutOfRange, naming index, axis and size.
   template <class... I>
-  TensorSlice at(const I&... index) &;
+  TensorSlice at(const IndexItem& first, const I&... more) &;
   template <class... I>
-  Tensor at(const I&... index) const&;
+  Tensor at(const IndexItem& first, const I&... more) const&;
   template <class... I>
-  Tensor at(const I&... index) &&;
+  Tensor at(const IndexItem& first, const I&... more) &&;
 
   // Element-wise updates, in place when unshared; the right side is broadcast to this shape.
   // throws: kInvalidArgument if the result would need a larger shape or another dtype.

@@ -6,6 +6,7 @@
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
 
@@ -16,7 +17,7 @@ namespace {
 void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
   if (arg.tensor() == nullptr || !arg.tensor()->has_value()) return;
   const Tensor& y = *arg.tensor();
-  try {
+  internal::located(name, arg.where(), [&] {
     ETUDE_REQUIRE(
         y.dtype() == x.dtype(),
         "the right side is {}, but the updated tensor is {} and keeps its dtype. Cast the "
@@ -26,11 +27,7 @@ void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
                   "the right side has shape {}, which does not broadcast to the shape {} of the "
                   "updated tensor. Write x = {}(x, y) to get a larger one",
                   y.shape().to_string(), x.shape().to_string(), name);
-  } catch (Error& error) {
-    error.name_op(name);
-    error.locate(arg.where());
-    throw;
-  }
+  });
 }
 
 Tensor& update(const Op& op, Tensor& x, const Arg& y) {

@@ -56,6 +56,12 @@ class Type {
   Shape shape_;
 };
 
+// What is known of a tensor before there is one: nn::summary takes it for its input.
+struct TensorSpec {
+  Shape shape;  // sizes may be kAny where the user of the spec says so
+  DType dtype = kFloat32;
+};
+
 // The one Type object of these properties. thread-safe.
 // throws: kInvalidArgument if the element count is beyond kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});

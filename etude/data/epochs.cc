@@ -25,8 +25,6 @@ void shuffle(std::vector<std::int64_t>& order, std::uint64_t seed, std::int64_t 
 
 EpochOrder::EpochOrder(std::int64_t samples, const EpochsOptions& options)
     : samples_(samples), steps_(0), options_(options) {
-  ETUDE_REQUIRE(options.batch >= 1, "batch is {}, but must be at least 1", options.batch);
-  ETUDE_REQUIRE(options.prefetch >= 0, "prefetch is {}, but must be at least 0", options.prefetch);
   steps_ = samples / options.batch;
   if (options.keep_remainder && samples % options.batch != 0) ++steps_;
   ETUDE_REQUIRE(steps_ > 0,

@@ -7,8 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "etude/core/call_scope.h"
+#include "etude/core/option_ranges.h"
 #include "etude/data/prefetch.h"
 #include "etude/data/rows.h"
 #include "etude/version.h"
@@ -22,6 +26,11 @@ struct EpochsOptions {
   bool shuffle = true;
   bool keep_remainder = false;  // a last, smaller batch where the size does not divide
   int prefetch = 2;             // batches made ahead; 0: made when asked for, in the same thread
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"batch", &EpochsOptions::batch, at_least(1)},
+                      OptionRange{"prefetch", &EpochsOptions::prefetch, at_least(0)}};
+  }
 };
 
 // Where a series of batches stands: `step` batches of epoch `epoch` are done.
@@ -31,13 +40,20 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
+// The number of epochs that a run is for: fit notes it, checkpoints keep it, so that another one is
+// noticed when a run goes on.
+struct EpochsPlan {
+  std::int64_t epochs = 0;      // 0: nobody said
+  std::string checkpoint = {};  // the file that this is from, until fit has compared it
+};
+
 namespace internal {
 
 // Which samples make up batch `step` of epoch `epoch`.
 class EpochOrder {
  public:
   EpochOrder() = default;
-  // throws: kInvalidArgument for a batch below 1 or no samples to fill one.
+  // throws: kInvalidArgument for too few samples to fill a batch.
   EpochOrder(std::int64_t samples, const EpochsOptions& options);
 
   std::int64_t steps_per_epoch() const { return steps_; }
@@ -70,17 +86,21 @@ class Epochs {
 
   // throws: kInvalidArgument for tensors that disagree in their number of samples, a batch below 1,
   //         or fewer samples than one batch unless the remainder is kept.
-  explicit Epochs(S samples, EpochsOptions options = {})
-      : samples_(std::move(samples)),
-        options_(options),
-        order_(sample_count(samples_), options),
-        made_(order_) {}
+  explicit Epochs(S samples, EpochsOptions options = {}, CallSite where = CallSite::here())
+      : samples_(std::move(samples)), options_(options) {
+    etude::internal::located("Epochs", where, [&] {
+      etude::internal::check_options("Epochs", options, where);
+      order_ = internal::EpochOrder(sample_count(samples_), options);
+    });
+    made_ = order_;
+  }
   Epochs(const Epochs& other)
       : samples_(other.samples_),
         options_(other.options_),
         order_(other.order_),
         made_(other.order_),
-        position_(other.position_) {}
+        position_(other.position_),
+        plan_(other.plan_) {}
   Epochs& operator=(const Epochs& other) {
     if (this != &other) *this = Epochs(other);
     return *this;
@@ -94,20 +114,25 @@ class Epochs {
   ~Epochs() = default;
 
   // The next batch; the position moves behind it. throws: kResourceExhausted.
-  S next() {
-    S batch = options_.prefetch > 0 ? taken() : take_samples(samples_, order_.rows(position_));
-    position_ = order_.after(position_);
-    return batch;
+  S next(CallSite where = CallSite::here()) {
+    return etude::internal::located("Epochs::next", where, [&] {
+      S batch = options_.prefetch > 0 ? taken() : take_samples(samples_, order_.rows(position_));
+      position_ = order_.after(position_);
+      return batch;
+    });
   }
 
   std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
   std::int64_t samples() const { return sample_count(samples_); }
   const EpochsOptions& options() const { return options_; }
   Position position() const { return position_; }
+  const EpochsPlan& plan() const { return plan_; }
+  void set_plan(EpochsPlan plan) { plan_ = std::move(plan); }
   // Goes on behind `step` batches of `epoch`, as if they had been taken.
   // throws: kOutOfRange for a step beyond the epoch.
-  void seek(Position position) {
-    static_cast<void>(order_.rows(position));
+  void seek(Position position, CallSite where = CallSite::here()) {
+    etude::internal::located("Epochs::seek", where,
+                             [&] { static_cast<void>(order_.rows(position)); });
     position_ = position;
     ahead_.reset();
   }
@@ -135,6 +160,7 @@ class Epochs {
     order_ = std::move(other.order_);
     made_ = std::move(other.made_);
     position_ = other.position_;
+    plan_ = std::move(other.plan_);
   }
 
   S samples_;
@@ -142,6 +168,7 @@ class Epochs {
   internal::EpochOrder order_;
   internal::EpochOrder made_;  // belongs to the background thread
   Position position_;
+  EpochsPlan plan_;
   std::unique_ptr<internal::Prefetcher<S>> ahead_;  // last: ends before what it reads
 };
 
@@ -150,8 +177,10 @@ class Epochs {
 template <class S>
 class Batches {
  public:
-  Batches(const S& samples, std::int64_t n)
-      : samples_(&samples), n_(n), size_(sample_count(samples)) {}
+  Batches(const S& samples, std::int64_t n, CallSite where)
+      : samples_(&samples),
+        n_(n),
+        size_(etude::internal::located("batches", where, [&] { return sample_count(samples); })) {}
 
   class Iterator {
    public:
@@ -178,8 +207,8 @@ class Batches {
 };
 
 template <class S>
-Batches<S> batches(const S& samples, std::int64_t n) {
-  return Batches<S>(samples, n < 1 ? 1 : n);
+Batches<S> batches(const S& samples, std::int64_t n, CallSite where = CallSite::here()) {
+  return Batches<S>(samples, n < 1 ? 1 : n, where);
 }
 
 }  // namespace data

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 #include "etude/data/idx.h"
 
 namespace etude::data {
@@ -69,10 +70,12 @@ Samples read_samples(const fs::path& folder, const std::string& part, bool stand
 
 }  // namespace
 
-FashionMnist fashion_mnist(const FashionMnistOptions& options) {
-  const fs::path folder = folder_of(options);
-  return {.train = read_samples(folder, "train", options.standardize),
-          .test = read_samples(folder, "t10k", options.standardize)};
+FashionMnist fashion_mnist(const FashionMnistOptions& options, CallSite where) {
+  return etude::internal::located("", where, [&]() -> FashionMnist {
+    const fs::path folder = folder_of(options);
+    return {.train = read_samples(folder, "train", options.standardize),
+            .test = read_samples(folder, "t10k", options.standardize)};
+  });
 }
 
 }  // namespace etude::data

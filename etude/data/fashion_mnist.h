@@ -32,7 +32,8 @@ inline constexpr std::array<std::string_view, 10> kFashionMnistClasses = {
 // throws: kNotFound when a file is missing, with the package to install; kDataLoss when one is
 //         damaged or holds something else.
 // cost:   about half a second and 220 MB.
-FashionMnist fashion_mnist(const FashionMnistOptions& options = {});
+FashionMnist fashion_mnist(const FashionMnistOptions& options = {},
+                           CallSite where = CallSite::here());
 
 }  // namespace data
 }  // namespace etude

@@ -14,6 +14,7 @@
 #include <zlib.h>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 
 namespace etude::data {
 namespace {
@@ -252,15 +253,19 @@ std::vector<std::uint8_t> read_file(const std::string& name) {
 
 }  // namespace
 
-IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name) {
-  if (file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
-    GzipSource source(file, name);
+IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
+  return etude::internal::located("", where, [&] {
+    if (file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b) {
+      GzipSource source(file, name);
+      return parse(source, name);
+    }
+    PlainSource source(file);
     return parse(source, name);
-  }
-  PlainSource source(file);
-  return parse(source, name);
+  });
 }
 
-IdxArray read_idx(const std::string& path) { return parse_idx(read_file(path), path); }
+IdxArray read_idx(const std::string& path, CallSite where) {
+  return etude::internal::located("", where, [&] { return parse_idx(read_file(path), path); });
+}
 
 }  // namespace etude::data

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -28,13 +29,14 @@ struct IdxArray {
 // throws: kNotFound when there is no file; kInvalidArgument when it is no regular file, cannot be
 //         opened or is no IDX file; kDataLoss when it is torn, altered, has bytes behind its end or
 //         declares more than 4 GiB.
-IdxArray read_idx(const std::string& path);
+IdxArray read_idx(const std::string& path, CallSite where = CallSite::here());
 
 // The array in `file`, the content of a file with that `name`.
 //
 // throws: as read_idx.
 // cost:   memory within a small factor of what the data really holds.
-IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name);
+IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name,
+                   CallSite where = CallSite::here());
 
 }  // namespace data
 }  // namespace etude

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 
 namespace etude::data {
 namespace {
@@ -22,46 +23,54 @@ std::int64_t row_bytes(const Tensor& x) {
 
 }  // namespace
 
-Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows) {
-  const std::int64_t count = internal::count_rows(x, -1, "");
-  Tensor out = make_rows(x, static_cast<std::int64_t>(rows.size()));
-  const auto bytes = static_cast<std::size_t>(row_bytes(x));
-  char* to = static_cast<char*>(TensorAccess::writable(out));
-  for (const std::int64_t row : rows) {
-    ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
-                       "sample {} is asked for, but there are {}: 0 to {}", row, count, count - 1);
-    if (bytes > 0) std::memcpy(to, bytes_of(x) + static_cast<std::size_t>(row) * bytes, bytes);
-    to += bytes;
-  }
-  return out;
+Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows, CallSite where) {
+  return etude::internal::located("take_rows", where, [&] {
+    const std::int64_t count = internal::count_rows(x, -1, "");
+    Tensor out = make_rows(x, static_cast<std::int64_t>(rows.size()));
+    const auto bytes = static_cast<std::size_t>(row_bytes(x));
+    char* to = static_cast<char*>(TensorAccess::writable(out));
+    for (const std::int64_t row : rows) {
+      ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
+                         "sample {} is asked for, but there are {}: 0 to {}", row, count,
+                         count - 1);
+      if (bytes > 0) std::memcpy(to, bytes_of(x) + static_cast<std::size_t>(row) * bytes, bytes);
+      to += bytes;
+    }
+    return out;
+  });
 }
 
-Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end) {
-  const std::int64_t count = internal::count_rows(x, -1, "");
-  ETUDE_REQUIRE_CODE(kOutOfRange, 0 <= begin && begin <= end && end <= count,
-                     "samples [{}, {}) are asked for, but there are {}", begin, end, count);
-  Shape shape = x.shape();
-  shape.set(0, end - begin);
-  return etude::internal::with_type(x, intern_type(x.dtype(), shape, x.device()),
-                                    begin * row_bytes(x));
+Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end, CallSite where) {
+  return etude::internal::located("slice_rows", where, [&] {
+    const std::int64_t count = internal::count_rows(x, -1, "");
+    ETUDE_REQUIRE_CODE(kOutOfRange, 0 <= begin && begin <= end && end <= count,
+                       "samples [{}, {}) are asked for, but there are {}", begin, end, count);
+    Shape shape = x.shape();
+    shape.set(0, end - begin);
+    return etude::internal::with_type(x, intern_type(x.dtype(), shape, x.device()),
+                                      begin * row_bytes(x));
+  });
 }
 
-Tensor stack_rows(std::span<const Tensor* const> rows) {
-  ETUDE_REQUIRE(!rows.empty(), "a batch needs at least one sample");
-  const Type* type = rows[0]->type();
-  Shape shape{static_cast<std::int64_t>(rows.size())};
-  for (const std::int64_t size : type->shape().sizes()) shape.push_back(size);
-  Tensor out = etude::internal::make_tensor(intern_type(type->dtype(), shape, type->device()));
-  const auto bytes = static_cast<std::size_t>(type->bytes());
-  char* to = static_cast<char*>(TensorAccess::writable(out));
-  for (std::size_t i = 0; i < rows.size(); ++i, to += bytes) {
-    ETUDE_REQUIRE(rows[i]->type() == type,
-                  "sample {} of a batch is {}, but sample 0 is {}. Samples of one batch need equal "
-                  "shapes and dtypes; pad or resize them first",
-                  i, rows[i]->type()->to_string(), type->to_string());
-    if (bytes > 0) std::memcpy(to, bytes_of(*rows[i]), bytes);
-  }
-  return out;
+Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where) {
+  return etude::internal::located("stack_rows", where, [&] {
+    ETUDE_REQUIRE(!rows.empty(), "a batch needs at least one sample");
+    const Type* type = rows[0]->type();
+    Shape shape{static_cast<std::int64_t>(rows.size())};
+    for (const std::int64_t size : type->shape().sizes()) shape.push_back(size);
+    Tensor out = etude::internal::make_tensor(intern_type(type->dtype(), shape, type->device()));
+    const auto bytes = static_cast<std::size_t>(type->bytes());
+    char* to = static_cast<char*>(TensorAccess::writable(out));
+    for (std::size_t i = 0; i < rows.size(); ++i, to += bytes) {
+      ETUDE_REQUIRE(
+          rows[i]->type() == type,
+          "sample {} of a batch is {}, but sample 0 is {}. Samples of one batch need equal "
+          "shapes and dtypes; pad or resize them first",
+          i, rows[i]->type()->to_string(), type->to_string());
+      if (bytes > 0) std::memcpy(to, bytes_of(*rows[i]), bytes);
+    }
+    return out;
+  });
 }
 
 namespace internal {

@@ -25,13 +25,15 @@ struct Samples {
 //
 // throws: kInvalidArgument for a scalar; kOutOfRange for a row outside.
 // cost:   one copy of the rows.
-Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows);
+Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows,
+                 CallSite where = CallSite::here());
 // Rows [begin, end) of x. throws and cost: as above.
-Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end);
+Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
+                  CallSite where = CallSite::here());
 // Tensors of one type, one behind the other along a new first axis.
 //
 // throws: kInvalidArgument for an empty list or differing types, with the index of the first one.
-Tensor stack_rows(std::span<const Tensor* const> rows);
+Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
 namespace internal {
 // Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/io/checkpoint.h"
 
+#include <array>
+#include <cstdlib>
+
 #include "etude/base/check.h"
 #include "etude/core/ambient.h"
 
@@ -35,6 +38,41 @@ Run take_run(NamedTensors& all, std::string_view file) {
   ambient().generator = generator;
   const auto at = position.data<std::int64_t>();
   return {at[0], at[1]};
+}
+
+namespace {
+
+struct Setting {
+  const char* key;
+  std::int64_t RunSettings::*value;
+  const char* name;
+};
+constexpr std::array kSettings = {
+    Setting{"etude.seed", &RunSettings::seed, "the seed of the data"},
+    Setting{"etude.batch", &RunSettings::batch, "the batch"},
+    Setting{"etude.samples", &RunSettings::samples, "the number of samples"},
+    Setting{"etude.shuffle", &RunSettings::shuffle, "shuffle"},
+    Setting{"etude.keep_remainder", &RunSettings::keep_remainder, "keep_remainder"}};
+constexpr const char* kEpochs = "etude.epochs";
+
+}  // namespace
+
+void add_settings(Metadata& metadata, const RunSettings& settings) {
+  for (const Setting& s : kSettings) metadata[s.key] = std::to_string(settings.*s.value);
+  metadata[kEpochs] = std::to_string(settings.epochs);
+}
+
+std::int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
+                            std::string_view file) {
+  for (const Setting& s : kSettings) {
+    const auto kept = metadata.find(s.key);
+    const std::string now = std::to_string(settings.*s.value);
+    ETUDE_REQUIRE(kept == metadata.end() || kept->second == now,
+                  "{}: the checkpoint was made with {}, but here {} is {}. Go on with {}", file,
+                  kept->second, s.name, now, kept->second);
+  }
+  const auto kept = metadata.find(kEpochs);
+  return kept == metadata.end() ? 0 : std::strtoll(kept->second.c_str(), nullptr, 10);
 }
 
 NamedTensors take_below(NamedTensors& all, const std::string& prefix) {

@@ -21,6 +21,25 @@ struct Run {
 };
 // Takes them out and restores the generator. throws: kDataLoss if they are missing or unfit.
 Run take_run(NamedTensors& all, std::string_view file);
+// What decides the order of samples, and how long the run is; kept as metadata.
+struct RunSettings {
+  std::int64_t seed, batch, samples, shuffle, keep_remainder, epochs;
+};
+void add_settings(Metadata& metadata, const RunSettings& settings);
+// The number of epochs that was kept, 0 if there is none.
+// throws: kInvalidArgument, naming both values, for data with other settings.
+std::int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
+                            std::string_view file);
+template <class Data>
+RunSettings settings_of(const Data& data) {
+  const auto& options = data.options();
+  return {static_cast<std::int64_t>(options.seed),
+          options.batch,
+          data.samples(),
+          options.shuffle,
+          options.keep_remainder,
+          data.plan().epochs};
+}
 // Moves the entries below "prefix/" out, without the prefix.
 NamedTensors take_below(NamedTensors& all, const std::string& prefix);
 void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors& part);
@@ -29,26 +48,38 @@ void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors&
 // `metadata` is kept beside the tensors. throws: as save_safetensors.
 template <class Model, class Optimizer, class Data>
 void save_checkpoint(const std::string& path, const Model& model, const Optimizer& optimizer,
-                     const Data& data, Metadata metadata = {}) {
+                     const Data& data, Metadata metadata = {}, CallSite where = CallSite::here()) {
   NamedTensors all;
   internal::add_below(all, "model", named_tensors(model));
   internal::add_below(all, "optimizer", optimizer.state());
   internal::add_run(all, data.position().epoch, data.position().step);
   metadata["etude.checkpoint"] = "1";
-  save_safetensors(path, all, metadata);
+  if constexpr (requires { data.plan(); }) {
+    internal::add_settings(metadata, internal::settings_of(data));
+  }
+  save_safetensors(path, all, metadata, where);
 }
 
 // Restores all of it. The model, the optimiser's options and the data must be made as for the run
-// that was saved.
+// that was saved; fit compares the number of epochs.
 //
-// throws: kNotFound, kDataLoss with the file's name; kInvalidArgument with paths for another model.
+// throws: kNotFound, kDataLoss with the file's name; kInvalidArgument with paths for another model,
+//         and with both values for data of another seed, batch, order or number of samples.
 template <class Model, class Optimizer, class Data>
-void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data) {
-  NamedTensors all = load_safetensors(path).tensors;
-  assign_tensors(model, internal::take_below(all, "model"), {}, path);
-  optimizer.restore(internal::take_below(all, "optimizer"));
-  const internal::Run run = internal::take_run(all, path);
-  data.seek({run.epoch, run.step});
+void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data,
+                     CallSite where = CallSite::here()) {
+  etude::internal::located("", where, [&] {
+    auto [all, metadata] = load_safetensors(path);
+    std::int64_t epochs = 0;
+    if constexpr (requires { data.plan(); }) {
+      epochs = internal::check_settings(metadata, internal::settings_of(data), path);
+    }
+    assign_tensors(model, internal::take_below(all, "model"), {}, path);
+    optimizer.restore(internal::take_below(all, "optimizer"));
+    const internal::Run run = internal::take_run(all, path);
+    data.seek({run.epoch, run.step});
+    if constexpr (requires { data.plan(); }) data.set_plan({.epochs = epochs, .checkpoint = path});
+  });
 }
 
 }  // namespace io

@@ -51,12 +51,7 @@ std::vector<Saved> saved_in(const fs::path& folder) {
 class Checkpoints {
  public:
   Checkpoints(fs::path folder, const CheckpointOptions& options, internal::CheckpointRun run)
-      : folder_(std::move(folder)), options_(options), run_(std::move(run)) {
-    ETUDE_REQUIRE(options_.every_steps >= 0 && options_.every_epochs >= 0 && options_.keep >= 0,
-                  "checkpoints: every_steps is {}, every_epochs is {} and keep is {}; none may be "
-                  "negative",
-                  options_.every_steps, options_.every_epochs, options_.keep);
-  }
+      : folder_(std::move(folder)), options_(options), run_(std::move(run)) {}
 
   void operator()(nn::Event event, const nn::FitState& state) {
     if (event == nn::Event::kFitStart) {

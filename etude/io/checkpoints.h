@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "etude/core/option_ranges.h"
 #include "etude/io/checkpoint.h"
 #include "etude/nn/fit.h"
 #include "etude/version.h"
@@ -23,6 +24,12 @@ struct CheckpointOptions {
   std::int64_t every_epochs = 1;  // 0: not by epochs
   std::int64_t keep = 1;          // newest files that stay; 0: all of them
   Best best = Best::kNone;        // of equally good epochs the first one
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"every_steps", &CheckpointOptions::every_steps, at_least(0)},
+                      OptionRange{"every_epochs", &CheckpointOptions::every_epochs, at_least(0)},
+                      OptionRange{"keep", &CheckpointOptions::keep, at_least(0)}};
+  }
 };
 
 namespace internal {
@@ -52,7 +59,9 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 //         validation that fit was not given.
 template <class Model, class Optimizer, class Data>
 nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
-                         const Data& data, const CheckpointOptions& options = {}) {
+                         const Data& data, const CheckpointOptions& options = {},
+                         CallSite where = CallSite::here()) {
+  etude::internal::check_options("checkpoints", options, where);
   return internal::checkpoint_callback(
       folder, options,
       {.save =

@@ -8,22 +8,12 @@
 #include <dlpack/dlpack.h>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 
 namespace etude {
 namespace {
 
 constexpr uint8_t kDlBool = 6;  // since DLPack 0.8
-
-template <class F>
-auto named(const char* name, CallSite where, F&& f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    error.name_op(name);
-    error.locate(where);
-    throw;
-  }
-}
 
 std::pair<uint8_t, uint8_t> code_and_bits(DType dtype) {
   const auto bits = static_cast<uint8_t>(itemsize(dtype) * 8);
@@ -112,7 +102,7 @@ void give_back(DLManagedTensor* managed) {
 }  // namespace
 
 Tensor from_dlpack(DLManagedTensor* managed, DlpackOptions options, CallSite where) {
-  return named("from_dlpack", where, [&] {
+  return internal::located("from_dlpack", where, [&] {
     ETUDE_REQUIRE(managed != nullptr, "there is no DLManagedTensor: the pointer is null");
     const DLTensor& t = managed->dl_tensor;
     const Type* type = type_of(t);
@@ -146,7 +136,7 @@ Tensor from_dlpack(DLManagedTensor* managed, DlpackOptions options, CallSite whe
 }
 
 DLManagedTensor* to_dlpack(const Tensor& x, DlpackOptions options, CallSite where) {
-  return named("to_dlpack", where, [&] {
+  return internal::located("to_dlpack", where, [&] {
     ETUDE_REQUIRE(x.has_value(), "the tensor is absent: it was moved from, or never given a value");
     auto made = std::make_unique<Exported>();
     made->held = to_dense(x);

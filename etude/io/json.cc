@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/dtype.h"
 
 namespace etude::io {
@@ -57,8 +58,7 @@ T from_bits(const std::string& text) {
   const char *begin = text.data() + 2, *end = text.data() + text.size();
   const bool fits = text.size() == 2 + 2 * sizeof(T) && text.starts_with("0x") &&
                     std::from_chars(begin, end, bits, 16).ptr == end;
-  ETUDE_REQUIRE_CODE(kDataLoss, fits,
-                     "from_json: the element \"{}\" is not \"0x\" and {} hex digits",
+  ETUDE_REQUIRE_CODE(kDataLoss, fits, "the element \"{}\" is not \"0x\" and {} hex digits",
                      text.substr(0, 40), 2 * sizeof(T));
   return std::bit_cast<T>(bits);
 }
@@ -74,7 +74,7 @@ T integer_of(const json& element) {
                    : element.get<std::int64_t>() >= static_cast<std::int64_t>(low) &&
                          (std::is_signed_v<T> &&
                           element.get<std::int64_t>() <= static_cast<std::int64_t>(high)));
-  ETUDE_REQUIRE_CODE(kDataLoss, fits, "from_json: the element {} is no integer from {} to {}",
+  ETUDE_REQUIRE_CODE(kDataLoss, fits, "the element {} is no integer from {} to {}",
                      element.dump().substr(0, 40), low, high);
   return is_unsigned ? static_cast<T>(element.get<std::uint64_t>())
                      : static_cast<T>(element.get<std::int64_t>());
@@ -84,18 +84,16 @@ template <class T>
 T value_of(const json& element) {
   if constexpr (kIsComplex<T>) {
     ETUDE_REQUIRE_CODE(kDataLoss, element.is_array() && element.size() == 2,
-                       "from_json: the element {} is no pair of numbers",
-                       element.dump().substr(0, 40));
+                       "the element {} is no pair of numbers", element.dump().substr(0, 40));
     using Part = typename T::value_type;
     return {value_of<Part>(element[0]), value_of<Part>(element[1])};
   } else if constexpr (std::is_same_v<T, bool>) {
-    ETUDE_REQUIRE_CODE(kDataLoss, element.is_boolean(),
-                       "from_json: the element {} is neither true nor false",
+    ETUDE_REQUIRE_CODE(kDataLoss, element.is_boolean(), "the element {} is neither true nor false",
                        element.dump().substr(0, 40));
     return element.get<bool>();
   } else if constexpr (kIsFloat<T>) {
     if (element.is_string()) return from_bits<T>(element.get_ref<const std::string&>());
-    ETUDE_REQUIRE_CODE(kDataLoss, element.is_number(), "from_json: the element {} is no number",
+    ETUDE_REQUIRE_CODE(kDataLoss, element.is_number(), "the element {} is no number",
                        element.dump().substr(0, 40));
     // Numbers up to half a step beyond the largest one round to it; its own digits may stand for
     // one.
@@ -105,8 +103,7 @@ T value_of(const json& element) {
     const bool fits = std::abs(v) <= kLimit;
     const T out = T(static_cast<Wide<T>>(fits ? std::clamp(v, -kLargest, kLargest) : 0));
     ETUDE_REQUIRE_CODE(kDataLoss, fits && std::isfinite(static_cast<Wide<T>>(out)),
-                       "from_json: the element {} is too large for its dtype",
-                       element.dump().substr(0, 40));
+                       "the element {} is too large for its dtype", element.dump().substr(0, 40));
     return out;
   } else {
     return integer_of<T>(element);
@@ -115,11 +112,11 @@ T value_of(const json& element) {
 
 Shape shape_of(const json& sizes) {
   ETUDE_REQUIRE_CODE(kDataLoss, sizes.is_array() && sizes.size() <= kMaxRank,
-                     "from_json: \"shape\" is no list of at most {} sizes", kMaxRank);
+                     "\"shape\" is no list of at most {} sizes", kMaxRank);
   std::vector<std::int64_t> out;
   for (const json& size : sizes) {
     const bool fits = size.is_number_unsigned() && size.get<std::uint64_t>() < (1ull << 40);
-    ETUDE_REQUIRE_CODE(kDataLoss, fits, "from_json: {} is no size", size.dump().substr(0, 40));
+    ETUDE_REQUIRE_CODE(kDataLoss, fits, "{} is no size", size.dump().substr(0, 40));
     out.push_back(size.get<std::int64_t>());
   }
   return Shape(out);
@@ -139,74 +136,80 @@ bool has_count(const Shape& shape, std::size_t count) {
 const json& member(const json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   ETUDE_REQUIRE_CODE(kDataLoss, object.is_object() && found != object.end(),
-                     "from_json: \"{}\" is missing; a tensor is {{\"dtype\", \"shape\", \"data\"}}",
-                     name);
+                     "\"{}\" is missing; a tensor is {{\"dtype\", \"shape\", \"data\"}}", name);
   return *found;
 }
 
 }  // namespace
 
-std::string to_json(const Tensor& x) {
-  ETUDE_REQUIRE(x.has_value(), "to_json: the tensor is absent");
-  std::string out = fmt::format("{{\"dtype\":\"{}\",\"shape\":[{}],\"data\":[", name(x.dtype()),
-                                fmt::join(x.shape().to_vector(), ","));
-  visit_dtype(x.dtype(), [&]<class T>() {
-    const auto data = x.data<T>();
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      if (i > 0) out += ',';
-      out += text_of<T>(data[i]);
-    }
+std::string to_json(const Tensor& x, CallSite where) {
+  return etude::internal::located("to_json", where, [&] {
+    ETUDE_REQUIRE(x.has_value(), "the tensor is absent");
+    std::string out = fmt::format("{{\"dtype\":\"{}\",\"shape\":[{}],\"data\":[", name(x.dtype()),
+                                  fmt::join(x.shape().to_vector(), ","));
+    visit_dtype(x.dtype(), [&]<class T>() {
+      const auto data = x.data<T>();
+      for (std::size_t i = 0; i < data.size(); ++i) {
+        if (i > 0) out += ',';
+        out += text_of<T>(data[i]);
+      }
+    });
+    return out + "]}";
   });
-  return out + "]}";
 }
 
-Tensor from_json(std::string_view text) {
-  const json object = json::parse(text, nullptr, false);
-  ETUDE_REQUIRE_CODE(kDataLoss, !object.is_discarded(), "from_json: this is not JSON: {}",
-                     text.substr(0, 40));
-  const json& dtype_name = member(object, "dtype");
-  const auto dtype =
-      dtype_name.is_string() ? dtype_named(dtype_name.get<std::string>()) : std::nullopt;
-  ETUDE_REQUIRE_CODE(kDataLoss, dtype.has_value(), "from_json: {} is no dtype",
-                     dtype_name.dump().substr(0, 40));
-  const Shape shape = shape_of(member(object, "shape"));
-  const json& data = member(object, "data");
-  ETUDE_REQUIRE_CODE(kDataLoss, data.is_array() && has_count(shape, data.size()),
-                     "from_json: \"data\" has {} elements, which are not those of shape {}",
-                     data.is_array() ? data.size() : 0, shape.to_string());
-  Tensor out = etude::internal::make_tensor(intern_type(*dtype, shape));
-  visit_dtype(*dtype, [&]<class T>() {
-    auto* to = static_cast<T*>(TensorAccess::writable(out));
-    for (const json& element : data) *to++ = value_of<T>(element);
+Tensor from_json(std::string_view text, CallSite where) {
+  return etude::internal::located("from_json", where, [&] {
+    const json object = json::parse(text, nullptr, false);
+    ETUDE_REQUIRE_CODE(kDataLoss, !object.is_discarded(), "this is not JSON: {}",
+                       text.substr(0, 40));
+    const json& dtype_name = member(object, "dtype");
+    const auto dtype =
+        dtype_name.is_string() ? dtype_named(dtype_name.get<std::string>()) : std::nullopt;
+    ETUDE_REQUIRE_CODE(kDataLoss, dtype.has_value(), "{} is no dtype",
+                       dtype_name.dump().substr(0, 40));
+    const Shape shape = shape_of(member(object, "shape"));
+    const json& data = member(object, "data");
+    ETUDE_REQUIRE_CODE(kDataLoss, data.is_array() && has_count(shape, data.size()),
+                       "\"data\" has {} elements, which are not those of shape {}",
+                       data.is_array() ? data.size() : 0, shape.to_string());
+    Tensor out = etude::internal::make_tensor(intern_type(*dtype, shape));
+    visit_dtype(*dtype, [&]<class T>() {
+      auto* to = static_cast<T*>(TensorAccess::writable(out));
+      for (const json& element : data) *to++ = value_of<T>(element);
+    });
+    return out;
   });
-  return out;
 }
 
-std::string describe(const Tensor& x) {
-  ETUDE_REQUIRE(x.has_value(), "describe: the tensor is absent");
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double low = kInfinity, high = -kInfinity, mean = 0, squares = 0;
-  std::int64_t finite = 0;
-  visit_dtype(x.dtype(), [&]<class T>() {
-    for (const T& element : x.data<T>()) {
-      double v = 0;
-      if constexpr (kIsComplex<T>)
-        v = std::abs(std::complex<double>(element));
-      else
-        v = static_cast<double>(static_cast<std::conditional_t<kIsFloat<T>, Wide<T>, T>>(element));
-      if (!std::isfinite(v)) continue;
-      low = std::min(low, v);
-      high = std::max(high, v);
-      const double away = v - mean;
-      mean += away / static_cast<double>(++finite);
-      squares += away * (v - mean);
-    }
+std::string describe(const Tensor& x, CallSite where) {
+  return etude::internal::located("describe", where, [&] {
+    ETUDE_REQUIRE(x.has_value(), "the tensor is absent");
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    double low = kInfinity, high = -kInfinity, mean = 0, squares = 0;
+    std::int64_t finite = 0;
+    visit_dtype(x.dtype(), [&]<class T>() {
+      for (const T& element : x.data<T>()) {
+        double v = 0;
+        if constexpr (kIsComplex<T>)
+          v = std::abs(std::complex<double>(element));
+        else
+          v = static_cast<double>(
+              static_cast<std::conditional_t<kIsFloat<T>, Wide<T>, T>>(element));
+        if (!std::isfinite(v)) continue;
+        low = std::min(low, v);
+        high = std::max(high, v);
+        const double away = v - mean;
+        mean += away / static_cast<double>(++finite);
+        squares += away * (v - mean);
+      }
+    });
+    const std::string type = x.type()->to_string();
+    if (finite == 0) return fmt::format("{}: no finite element of {}", type, x.size());
+    return fmt::format(
+        "{}: min {:.7g}, max {:.7g}, mean {:.7g}, deviation {:.7g}, {} of {} not finite", type, low,
+        high, mean, std::sqrt(squares / static_cast<double>(finite)), x.size() - finite, x.size());
   });
-  const std::string type = x.type()->to_string();
-  if (finite == 0) return fmt::format("{}: no finite element of {}", type, x.size());
-  return fmt::format(
-      "{}: min {:.7g}, max {:.7g}, mean {:.7g}, deviation {:.7g}, {} of {} not finite", type, low,
-      high, mean, std::sqrt(squares / static_cast<double>(finite)), x.size() - finite, x.size());
 }
 
 }  // namespace etude::io

@@ -100,41 +100,46 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
 }  // namespace
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata) {
-  std::vector<SafetensorsEntry> entries;
-  Metadata all = metadata;
-  for (const auto& [name, tensor] : tensors) {
-    entries.push_back(entry_of(name, tensor));
-    if (tensor.dtype() == kComplex128) {
-      all[std::string(kComplexMark) + name] = "the last axis is the real and the imaginary part";
+                      const Metadata& metadata, CallSite where) {
+  etude::internal::located("", where, [&] {
+    std::vector<SafetensorsEntry> entries;
+    Metadata all = metadata;
+    for (const auto& [name, tensor] : tensors) {
+      entries.push_back(entry_of(name, tensor));
+      if (tensor.dtype() == kComplex128) {
+        all[std::string(kComplexMark) + name] = "the last axis is the real and the imaginary part";
+      }
     }
-  }
-  const std::string header = etude::internal::make_safetensors_header(entries, all);
-  etude::internal::AtomicFile file(path);
-  file.write(header);
-  for (const SafetensorsEntry& entry : entries) {
-    const auto bytes = bytes_of(tensors.at(entry.name));
-    if (!bytes.empty()) file.write(bytes);
-  }
-  file.commit();
+    const std::string header = etude::internal::make_safetensors_header(entries, all);
+    etude::internal::AtomicFile file(path);
+    file.write(header);
+    for (const SafetensorsEntry& entry : entries) {
+      const auto bytes = bytes_of(tensors.at(entry.name));
+      if (!bytes.empty()) file.write(bytes);
+    }
+    file.commit();
+  });
 }
 
-SafetensorsFile load_safetensors(const std::string& path) {
-  const etude::internal::MappedFile file(path);
-  SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path);
-  SafetensorsFile out;
-  for (const SafetensorsEntry& entry : header.entries) {
-    const bool marked = header.metadata.erase(std::string(kComplexMark) + entry.name) > 0;
-    Tensor x = etude::internal::make_tensor(type_of(entry, marked, path));
-    const std::uint64_t offset = header.data_offset + entry.begin;
-    if (entry.end > entry.begin) {
-      std::memcpy(TensorAccess::writable(x), file.bytes().data() + offset, entry.end - entry.begin);
+SafetensorsFile load_safetensors(const std::string& path, CallSite where) {
+  return etude::internal::located("", where, [&] {
+    const etude::internal::MappedFile file(path);
+    SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path);
+    SafetensorsFile out;
+    for (const SafetensorsEntry& entry : header.entries) {
+      const bool marked = header.metadata.erase(std::string(kComplexMark) + entry.name) > 0;
+      Tensor x = etude::internal::make_tensor(type_of(entry, marked, path));
+      const std::uint64_t offset = header.data_offset + entry.begin;
+      if (entry.end > entry.begin) {
+        std::memcpy(TensorAccess::writable(x), file.bytes().data() + offset,
+                    entry.end - entry.begin);
+      }
+      if (x.dtype() == kBool) require_bools(x, entry, offset, path);
+      out.tensors.emplace(entry.name, std::move(x));
     }
-    if (x.dtype() == kBool) require_bools(x, entry, offset, path);
-    out.tensors.emplace(entry.name, std::move(x));
-  }
-  out.metadata = std::move(header.metadata);
-  return out;
+    out.metadata = std::move(header.metadata);
+    return out;
+  });
 }
 
 std::string LoadReport::to_string() const {

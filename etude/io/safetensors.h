@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "etude/base/structure.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
@@ -31,13 +32,13 @@ struct SafetensorsFile {
 //         AtomicFile throws.
 // cost:   writes straight from the tensors; no copy.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata = {});
+                      const Metadata& metadata = {}, CallSite where = CallSite::here());
 
 // Reads it back, bit for bit.
 //
 // throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is torn or no
 //         safetensors file; kUnimplemented for a dtype that Etude has not.
-SafetensorsFile load_safetensors(const std::string& path);
+SafetensorsFile load_safetensors(const std::string& path, CallSite where = CallSite::here());
 
 struct LoadOptions {
   bool strict = true;                    // missing, superfluous or unfit tensors are an error
@@ -84,25 +85,30 @@ NamedTensors named_tensors(const S& structure) {
 //         structure is then as it was.
 template <class S>
 LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions& options = {},
-                          std::string_view source = "the tensors") {
+                          std::string_view source = "the tensors",
+                          CallSite where = CallSite::here()) {
   std::vector<internal::Place> places;
   for_each_leaf<Tensor, Marked::kWalk>(structure, [&](const std::string& path, Tensor& x) {
     places.push_back({path, &x});
   });
-  return internal::fill_places(places, std::move(tensors), options, source);
+  return etude::internal::located("", where, [&] {
+    return internal::fill_places(places, std::move(tensors), options, source);
+  });
 }
 
 // Saves the tensors of a model, or of any structure. throws and cost: as save_safetensors.
 template <class S>
-void save(const S& model, const std::string& path, const Metadata& metadata = {}) {
-  save_safetensors(path, named_tensors(model), metadata);
+void save(const S& model, const std::string& path, const Metadata& metadata = {},
+          CallSite where = CallSite::here()) {
+  save_safetensors(path, named_tensors(model), metadata, where);
 }
 
 // Loads what `save` wrote into a model of the same structure. throws: as load_safetensors, and as
 // assign_tensors.
 template <class S>
-LoadReport load(S& model, const std::string& path, const LoadOptions& options = {}) {
-  return assign_tensors(model, load_safetensors(path).tensors, options, path);
+LoadReport load(S& model, const std::string& path, const LoadOptions& options = {},
+                CallSite where = CallSite::here()) {
+  return assign_tensors(model, load_safetensors(path, where).tensors, options, path, where);
 }
 
 }  // namespace io

@@ -10,33 +10,34 @@ namespace etude::nn {
 namespace {
 
 // One number per axis from one or two.
-std::vector<std::int64_t> pair_of(const IntList& list, std::string_view layer) {
+std::vector<std::int64_t> pair_of(const IntList& list) {
   std::vector<std::int64_t> sizes = list.values();
   if (sizes.size() == 1) sizes.push_back(sizes[0]);
   ETUDE_REQUIRE(sizes.size() == 2 && std::min(sizes[0], sizes[1]) >= 1,
-                "{}: the window needs one or two sizes of at least 1", layer);
+                "the window needs one or two sizes of at least 1");
   return sizes;
 }
 
 }  // namespace
 
 Conv2D::Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
-               const Conv2DOptions& options)
+               const Conv2DOptions& options, CallSite where)
     : strides_(options.strides),
       explicit_padding_(options.explicit_padding),
       dilations_(options.dilations),
       padding_(options.padding),
       groups_(options.groups),
       activation_(options.activation) {
-  ETUDE_REQUIRE(in >= 1 && out >= 1,
-                "Conv2D: {} input and {} output channels; both must be at "
-                "least 1",
-                in, out);
-  ETUDE_REQUIRE(groups_ >= 1 && in % groups_ == 0 && out % groups_ == 0,
-                "Conv2D: {} groups must divide {} input and {} output channels", groups_, in, out);
-  const std::vector<std::int64_t> size = pair_of(window, "Conv2D");
-  filter = options.filter_init({size[0], size[1], in / groups_, out});
-  if (options.bias) bias = options.bias_init({out});
+  etude::internal::check_options("Conv2D", options, where);
+  etude::internal::located("Conv2D", where, [&] {
+    ETUDE_REQUIRE(in >= 1 && out >= 1, "{} input and {} output channels; both must be at least 1",
+                  in, out);
+    ETUDE_REQUIRE(in % groups_ == 0 && out % groups_ == 0,
+                  "{} groups must divide {} input and {} output channels", groups_, in, out);
+    const std::vector<std::int64_t> size = pair_of(window);
+    filter = options.filter_init({size[0], size[1], in / groups_, out});
+    if (options.bias) bias = options.bias_init({out});
+  });
 }
 
 Tensor Conv2D::operator()(const Tensor& x, CallSite where) const {
@@ -53,8 +54,11 @@ Tensor Conv2D::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-MaxPool2D::MaxPool2D(IntList window, PoolOptions options)
-    : window_(pair_of(window, "MaxPool2D")), options_(std::move(options)) {}
+MaxPool2D::MaxPool2D(IntList window, PoolOptions options, CallSite where)
+    : window_(etude::internal::located("MaxPool2D", where, [&] { return pair_of(window); })),
+      options_(std::move(options)) {
+  etude::internal::check_options("MaxPool2D", options_, where);
+}
 Tensor MaxPool2D::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "MaxPool2D", where, 0, [&] {
     detail::require_input(x, 4, -1, {}, "");
@@ -63,8 +67,11 @@ Tensor MaxPool2D::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-AvgPool2D::AvgPool2D(IntList window, PoolOptions options)
-    : window_(pair_of(window, "AvgPool2D")), options_(std::move(options)) {}
+AvgPool2D::AvgPool2D(IntList window, PoolOptions options, CallSite where)
+    : window_(etude::internal::located("AvgPool2D", where, [&] { return pair_of(window); })),
+      options_(std::move(options)) {
+  etude::internal::check_options("AvgPool2D", options_, where);
+}
 Tensor AvgPool2D::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "AvgPool2D", where, 0, [&] {
     detail::require_input(x, 4, -1, {}, "");

@@ -6,6 +6,7 @@
 
 #include "etude/base/fields.h"
 #include "etude/core/attrs.h"
+#include "etude/core/option_ranges.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"
@@ -23,6 +24,14 @@ struct Conv2DOptions {
   bool bias = true;
   Initializer filter_init = glorot_uniform;
   Initializer bias_init = zeros;
+
+  static constexpr auto ranges() {
+    return std::tuple{
+        OptionRange{"strides", &Conv2DOptions::strides, at_least(1)},
+        OptionRange{"explicit_padding", &Conv2DOptions::explicit_padding, at_least(0)},
+        OptionRange{"dilations", &Conv2DOptions::dilations, at_least(1)},
+        OptionRange{"groups", &Conv2DOptions::groups, at_least(1)}};
+  }
 };
 
 // activation(conv2d(x, filter) + bias). shapes: x [n, h, w, in], filter [window.., in/groups, out],
@@ -35,7 +44,7 @@ struct Conv2DOptions {
 class Conv2D {
  public:
   Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
-         const Conv2DOptions& options = {});
+         const Conv2DOptions& options = {}, CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -53,12 +62,16 @@ class Conv2D {
 struct PoolOptions {
   IntList strides = {};  // default: the window
   std::string padding = "valid";
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"strides", &PoolOptions::strides, at_least(1)}};
+  }
 };
 
 // The largest element of each window. throws (call): kInvalidArgument unless x has 4 axes.
 class MaxPool2D {
  public:
-  explicit MaxPool2D(IntList window, PoolOptions options = {});
+  explicit MaxPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(MaxPool2D);
 
@@ -70,7 +83,7 @@ class MaxPool2D {
 // The mean of each window, over the elements inside the image. throws: as MaxPool2D.
 class AvgPool2D {
  public:
-  explicit AvgPool2D(IntList window, PoolOptions options = {});
+  explicit AvgPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(AvgPool2D);
 

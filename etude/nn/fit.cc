@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "etude/base/check.h"
+
 namespace etude::nn::detail {
 namespace {
 
@@ -11,6 +13,17 @@ double now_seconds() {
 }
 
 }  // namespace
+
+void require_same_epochs(const FitOptions& options, std::int64_t epochs,
+                         const std::string& checkpoint, CallSite where) {
+  if (checkpoint.empty() || epochs == 0 || epochs == options.epochs || options.prolong) return;
+  etude::internal::located("fit", where, [&] {
+    ETUDE_THROW(kInvalidArgument,
+                "epochs is {}, but the checkpoint '{}' was made in a run of {}. Pass .epochs = {}, "
+                "or .prolong = true with schedules that know of it",
+                options.epochs, checkpoint, epochs, epochs);
+  });
+}
 
 bool has_classes(const Tensor& predicted, const Tensor& labels) {
   return predicted.rank() == 2 && predicted.shape()[1] > 1 &&

@@ -19,6 +19,8 @@
 
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/metrics.h"
 #include "etude/nn/parts.h"
@@ -82,9 +84,16 @@ struct Evaluation {
 
 struct FitOptions {
   std::int64_t epochs = 1;
+  // Go on from a checkpoint of a run of another number of epochs: schedules that were made for that
+  // number must know of it.
+  bool prolong = false;
   // Called after each epoch, in the inference phase; see validate().
   std::function<Evaluation()> validation = {};
   std::vector<Callback> callbacks = {};
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"epochs", &FitOptions::epochs, at_least(0)}};
+  }
 };
 
 namespace detail {
@@ -108,6 +117,11 @@ class FitRun {
   FitState state_;
   double started_ = 0;
 };
+
+// throws: kInvalidArgument, naming both, if a checkpoint was made in a run of another number of
+//         epochs, unless the options prolong it.
+void require_same_epochs(const FitOptions& options, std::int64_t epochs,
+                         const std::string& checkpoint, CallSite where);
 
 bool has_classes(const Tensor& predicted, const Tensor& labels);
 
@@ -156,11 +170,19 @@ bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& bat
 // nn::softmax_cross_entropy, {.epochs = 10}). After a callback has called off the run, everything
 // is as after the last finished batch: saved then, it can be resumed bit for bit.
 //
-// throws: what model, loss, optimiser, data and callbacks throw; errors of layers name their path
+// throws: kInvalidArgument for data that comes from a checkpoint of a run of another number of
+// epochs;
+//         what model, loss, optimiser, data and callbacks throw; errors of layers name their path
 //         in the model.
 template <class Model, class Optimizer, class Data, class Loss>
 History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
             const FitOptions& options = {}, CallSite where = CallSite::here()) {
+  const CallScope scope(where);
+  etude::internal::check_options("fit", options, where);
+  if constexpr (requires { data.plan(); }) {
+    detail::require_same_epochs(options, data.plan().epochs, data.plan().checkpoint, where);
+    data.set_plan({.epochs = options.epochs});
+  }
   detail::FitRun run(options, data.steps_per_epoch());
   run.emit(Event::kFitStart, Cancel::kFit);
   while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
@@ -189,6 +211,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
 template <class Model, class Batches, class Loss>
 Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss,
                     CallSite where = CallSite::here()) {
+  const CallScope scope(where);
   const PhaseScope inference(Phase::kInference);
   Evaluation out;
   Mean mean;

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
 #include "etude/ops/random.h"
 
 namespace etude::nn {
@@ -127,18 +128,17 @@ Tensor glorot_normal(const Shape& shape) {
 Tensor he_normal(const Shape& shape) { return normal_of(shape, 2 / fans_of(shape).in); }
 Tensor lecun_normal(const Shape& shape) { return normal_of(shape, 1 / fans_of(shape).in); }
 
-Initializer variance_scaling(VarianceScalingOptions options) {
-  const auto& [scale, mode, distribution] = options;
-  ETUDE_REQUIRE(scale > 0, "variance_scaling: scale is {}, but must be above 0", scale);
-  ETUDE_REQUIRE(mode == "fan_in" || mode == "fan_out" || mode == "fan_avg",
-                "variance_scaling: mode is \"{}\", but must be \"fan_in\", \"fan_out\" or "
-                "\"fan_avg\"",
-                mode);
-  ETUDE_REQUIRE(
-      distribution == "truncated_normal" || distribution == "normal" || distribution == "uniform",
-      "variance_scaling: distribution is \"{}\", but must be \"truncated_normal\", "
-      "\"normal\" or \"uniform\"",
-      distribution);
+Initializer variance_scaling(VarianceScalingOptions options, CallSite where) {
+  etude::internal::check_options("variance_scaling", options, where);
+  etude::internal::located("variance_scaling", where, [&] {
+    const auto& [scale, mode, distribution] = options;
+    ETUDE_REQUIRE(mode == "fan_in" || mode == "fan_out" || mode == "fan_avg",
+                  "mode is \"{}\", but must be \"fan_in\", \"fan_out\" or \"fan_avg\"", mode);
+    ETUDE_REQUIRE(
+        distribution == "truncated_normal" || distribution == "normal" || distribution == "uniform",
+        "distribution is \"{}\", but must be \"truncated_normal\", \"normal\" or \"uniform\"",
+        distribution);
+  });
   return [options = std::move(options)](const Shape& shape) {
     const Fans fans = fans_of(shape);
     const double fan = options.mode == "fan_in"    ? fans.in

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "etude/core/option_ranges.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
@@ -39,11 +40,16 @@ struct VarianceScalingOptions {
   double scale = 1;
   std::string mode = "fan_in";  // or "fan_out", "fan_avg": what the variance is divided by
   std::string distribution = "truncated_normal";  // or "normal", "uniform"
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"scale", &VarianceScalingOptions::scale, above(0)}};
+  }
 };
 // Mean 0 and variance scale / fan: what all of the above are cases of.
 //
 // throws: kInvalidArgument for another word or a scale that is not positive.
-Initializer variance_scaling(VarianceScalingOptions options = {});
+Initializer variance_scaling(VarianceScalingOptions options = {},
+                             CallSite where = CallSite::here());
 
 // A random orthogonal matrix times gain: of [.., out] seen as a matrix the columns are orthonormal,
 // or the rows if there are fewer of them. throws (call): kInvalidArgument for a rank below 2.

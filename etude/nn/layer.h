@@ -17,6 +17,7 @@
 #include "etude/base/call_site.h"
 #include "etude/base/error.h"
 #include "etude/core/arg.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
@@ -88,6 +89,7 @@ LayerObserver*& layer_observer();
 template <class Fn>
 Tensor run_layer(const void* layer, const char* kind, CallSite where, std::int64_t flops,
                  const Fn& fn) {
+  const CallScope scope(where);
   try {
     Tensor result = fn();
     if (LayerObserver* observer = layer_observer()) {
@@ -97,7 +99,7 @@ Tensor run_layer(const void* layer, const char* kind, CallSite where, std::int64
   } catch (const LayerError&) {
     throw;
   } catch (const Error& error) {
-    throw LayerError(layer, kind, error, where);
+    throw LayerError(layer, kind, error, etude::internal::user_line(where));
   }
 }
 

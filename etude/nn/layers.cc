@@ -3,17 +3,21 @@
 
 #include "etude/base/check.h"
 #include "etude/core/ambient.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/option_ranges.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
 namespace etude::nn {
 
-Dense::Dense(std::int64_t in, std::int64_t out, const DenseOptions& options)
+Dense::Dense(std::int64_t in, std::int64_t out, const DenseOptions& options, CallSite where)
     : activation_(options.activation) {
-  ETUDE_REQUIRE(in >= 1 && out >= 1, "Dense: {} inputs and {} outputs; both must be at least 1", in,
-                out);
-  weight = options.weight_init({in, out});
-  if (options.bias) bias = options.bias_init({out});
+  etude::internal::located("Dense", where, [&] {
+    ETUDE_REQUIRE(in >= 1 && out >= 1, "{} inputs and {} outputs; both must be at least 1", in,
+                  out);
+    weight = options.weight_init({in, out});
+    if (options.bias) bias = options.bias_init({out});
+  });
 }
 
 Tensor Dense::operator()(const Tensor& x, CallSite where) const {
@@ -29,8 +33,9 @@ Tensor Dense::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-Function::Function(Activation function) : function_(std::move(function)) {
-  ETUDE_REQUIRE(!function_.is_empty(), "Function: the function is empty");
+Function::Function(Activation function, CallSite where) : function_(std::move(function)) {
+  etude::internal::located("Function", where,
+                           [&] { ETUDE_REQUIRE(!function_.is_empty(), "the function is empty"); });
 }
 Tensor Function::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "Function", where, 0, [&] { return function_(x); });
@@ -54,8 +59,8 @@ Tensor Reshape::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-Dropout::Dropout(double p) : p_(p) {
-  ETUDE_REQUIRE(p >= 0 && p < 1, "Dropout: p is {}, but must be in [0, 1)", p);
+Dropout::Dropout(double p, CallSite where) : p_(p) {
+  etude::internal::check_range("Dropout", "p", p, up_to(0, 1), where);
 }
 
 Tensor Dropout::operator()(const Tensor& x, CallSite where) const {

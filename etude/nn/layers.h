@@ -25,7 +25,8 @@ struct DenseOptions {
 // an input of another size.
 class Dense {
  public:
-  Dense(std::int64_t in, std::int64_t out, const DenseOptions& options = {});
+  Dense(std::int64_t in, std::int64_t out, const DenseOptions& options = {},
+        CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
@@ -40,7 +41,8 @@ class Dense {
 // Any callable from tensor to tensor as a layer: Function(nn::relu).
 class Function {
  public:
-  explicit Function(Activation function);  // throws: kInvalidArgument for an empty function
+  // throws: kInvalidArgument for an empty function.
+  explicit Function(Activation function, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Function);
 
@@ -72,7 +74,7 @@ class Reshape {
 // throws (construction): kInvalidArgument for p outside [0, 1).
 class Dropout {
  public:
-  explicit Dropout(double p);
+  explicit Dropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Dropout);
 

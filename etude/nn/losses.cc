@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 #include "etude/nn/layer.h"
 #include "etude/ops.h"
 
@@ -28,6 +29,7 @@ template <class Terms>
 Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
                 const std::optional<Reduction>& reduction, const char* otherwise,
                 const Tensor& weights, const Terms& terms) {
+  const CallScope scope(predicted.where());
   Tensor p, e;
   try {
     p = etude::internal::materialize(predicted);
@@ -38,7 +40,8 @@ Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
                                      : etude::internal::adapt(expected, p.dtype());
     return (reduction ? *reduction : Reduction(otherwise))(terms(p, e), weights);
   } catch (const Error& error) {
-    throw detail::restated(with_operands(error, p, e), name, predicted.where());
+    throw detail::restated(with_operands(error, p, e), name,
+                           etude::internal::user_line(predicted.where()));
   }
 }
 
@@ -105,7 +108,7 @@ Tensor log_cosh_loss(const Arg& predicted, const Arg& expected, const LossOption
 }
 
 Tensor huber_loss(const Arg& predicted, const Arg& expected, const HuberLossOptions& options) {
-  ETUDE_REQUIRE(options.delta > 0, "huber_loss: delta is {}, but must be above 0", options.delta);
+  etude::internal::check_options("huber_loss", options, predicted.where());
   return run_loss("huber_loss", predicted, expected, options.reduction, "sum", options.weights,
                   [&](const Tensor& p, const Tensor& e) {
                     const Tensor d = abs(p - e), bent = minimum(d, options.delta);
@@ -164,12 +167,14 @@ Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptio
 // Both terms apart: (1 - e) z + softplus(-z) would lose small results to cancellation.
 Tensor sigmoid_cross_entropy(const Arg& logits, const Arg& expected,
                              const SigmoidCrossEntropyOptions& options) {
+  etude::internal::check_options("sigmoid_cross_entropy", options, logits.where());
   return run_loss("sigmoid_cross_entropy", logits, expected, options.reduction, "mean",
                   options.weights, [&](const Tensor& z, const Tensor& e) {
                     return options.pos_weight * e * softplus(-z) + (1.0 - e) * softplus(z);
                   });
 }
 Tensor focal_loss(const Arg& logits, const Arg& expected, const FocalLossOptions& options) {
+  etude::internal::check_options("focal_loss", options, logits.where());
   return run_loss("focal_loss", logits, expected, options.reduction, "mean", options.weights,
                   [&](const Tensor& z, const Tensor& e) {
                     const Tensor yes = e * pow(sigmoid(-z), options.gamma) * softplus(-z);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "etude/core/arg.h"
+#include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
@@ -68,6 +69,10 @@ struct HuberLossOptions {
   std::optional<Reduction> reduction = {};
   Tensor weights = {};
   double delta = 1;
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"delta", &HuberLossOptions::delta, above(0)}};
+  }
 };
 // The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
 Tensor huber_loss(const Arg& predicted, const Arg& expected, const HuberLossOptions& options = {});
@@ -97,6 +102,11 @@ struct SigmoidCrossEntropyOptions {
   std::optional<Reduction> reduction = {};
   Tensor weights = {};
   double pos_weight = 1;  // of the terms where 1 is expected
+
+  static constexpr auto ranges() {
+    return std::tuple{
+        OptionRange{"pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0)}};
+  }
 };
 // binary_cross_entropy of sigmoid(logits), without overflow or cancellation.
 Tensor sigmoid_cross_entropy(const Arg& logits, const Arg& expected,
@@ -107,6 +117,11 @@ struct FocalLossOptions {
   Tensor weights = {};
   double gamma = 2;
   double alpha = 0.25;  // weight of the terms where 1 is expected; the others have 1 - alpha
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"gamma", &FocalLossOptions::gamma, at_least(0)},
+                      OptionRange{"alpha", &FocalLossOptions::alpha, within(0, 1)}};
+  }
 };
 // sigmoid_cross_entropy with terms times (1 - q)^gamma, q the probability of what is expected.
 Tensor focal_loss(const Arg& logits, const Arg& expected, const FocalLossOptions& options = {});

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 
 namespace etude::nn {
 namespace {
@@ -16,8 +17,7 @@ struct Choices {
 // The column of the highest score per row; the first one among equal ones.
 Choices highest(const Tensor& scores) {
   const std::int64_t rows = scores.shape()[0], classes = scores.shape()[1];
-  ETUDE_REQUIRE(classes > 0, "Confusion: scores of shape {} have no classes",
-                scores.shape().to_string());
+  ETUDE_REQUIRE(classes > 0, "scores of shape {} have no classes", scores.shape().to_string());
   const std::vector<double> values = scores.to_vector<double>();
   Choices out{classes, {}};
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -29,7 +29,7 @@ Choices highest(const Tensor& scores) {
 
 Choices choices_of(const Tensor& predicted) {
   ETUDE_REQUIRE(predicted.rank() == 1 || predicted.rank() == 2,
-                "Confusion: predictions have shape {}, but need [n, classes] or [n]",
+                "predictions have shape {}, but need [n, classes] or [n]",
                 predicted.shape().to_string());
   if (predicted.rank() == 2 && predicted.shape()[1] > 1) return highest(predicted);
   Choices out{2, {}};
@@ -40,7 +40,7 @@ Choices choices_of(const Tensor& predicted) {
 
 std::vector<std::int64_t> labels_of(const Tensor& labels, std::int64_t classes) {
   if (labels.rank() == 2 && labels.shape()[1] == classes) return highest(labels).of_row;
-  ETUDE_REQUIRE(labels.rank() == 1, "Confusion: labels have shape {}, but need [n] or [n, {}]",
+  ETUDE_REQUIRE(labels.rank() == 1, "labels have shape {}, but need [n] or [n, {}]",
                 labels.shape().to_string(), classes);
   return labels.to_vector<std::int64_t>();
 }
@@ -56,22 +56,24 @@ void Confusion::require_classes(std::int64_t classes) {
     classes_ = classes;
     counts_.assign(static_cast<std::size_t>(classes * classes), 0);
   }
-  ETUDE_REQUIRE(classes == classes_, "Confusion: {} classes, but {} before", classes, classes_);
+  ETUDE_REQUIRE(classes == classes_, "{} classes, but {} before", classes, classes_);
 }
 
-void Confusion::update(const Tensor& predicted, const Tensor& labels) {
-  const Choices choices = choices_of(predicted);
-  const std::vector<std::int64_t> expected = labels_of(labels, choices.classes);
-  ETUDE_REQUIRE(choices.of_row.size() == expected.size(),
-                "Confusion: {} predictions, but {} labels", choices.of_row.size(), expected.size());
-  require_classes(choices.classes);
-  for (const std::int64_t label : expected) {
-    ETUDE_REQUIRE_CODE(kOutOfRange, label >= 0 && label < classes_,
-                       "Confusion: label {} is outside [0, {})", label, classes_);
-  }
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    ++counts_[static_cast<std::size_t>(expected[i] * classes_ + choices.of_row[i])];
-  }
+void Confusion::update(const Tensor& predicted, const Tensor& labels, CallSite where) {
+  etude::internal::located("Confusion", where, [&] {
+    const Choices choices = choices_of(predicted);
+    const std::vector<std::int64_t> expected = labels_of(labels, choices.classes);
+    ETUDE_REQUIRE(choices.of_row.size() == expected.size(), "{} predictions, but {} labels",
+                  choices.of_row.size(), expected.size());
+    require_classes(choices.classes);
+    for (const std::int64_t label : expected) {
+      ETUDE_REQUIRE_CODE(kOutOfRange, label >= 0 && label < classes_, "label {} is outside [0, {})",
+                         label, classes_);
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ++counts_[static_cast<std::size_t>(expected[i] * classes_ + choices.of_row[i])];
+    }
+  });
 }
 
 std::int64_t Confusion::count(std::int64_t label, std::int64_t predicted) const {
@@ -134,9 +136,9 @@ std::string Confusion::to_string(std::span<const std::string_view> names) const 
   return text;
 }
 
-double accuracy(const Tensor& predicted, const Tensor& labels) {
+double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where) {
   Confusion confusion;
-  confusion.update(predicted, labels);
+  confusion.update(predicted, labels, where);
   return confusion.accuracy();
 }
 

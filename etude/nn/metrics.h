@@ -39,7 +39,7 @@ class Confusion {
   // class 1; labels integers [n], or one-hot [n, classes].
   //
   // throws: kInvalidArgument for shapes that do not fit; kOutOfRange for a label outside.
-  void update(const Tensor& predicted, const Tensor& labels);
+  void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;
   std::int64_t samples() const;
@@ -68,7 +68,7 @@ class Confusion {
 
 // The part of rows whose highest score is that of the label. shapes and throws: as
 // Confusion::update.
-double accuracy(const Tensor& predicted, const Tensor& labels);
+double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
 }  // namespace nn
 }  // namespace etude

@@ -9,11 +9,15 @@
 
 namespace etude::nn {
 
-BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options) : options_(options) {
-  ETUDE_REQUIRE(features >= 1, "BatchNorm: {} features; at least 1 is needed", features);
-  scale = ones({features});
-  offset = zeros({features});
-  running.value = {.mean = zeros({features}), .variance = ones({features})};
+BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options, CallSite where)
+    : options_(options) {
+  etude::internal::check_options("BatchNorm", options, where);
+  etude::internal::located("BatchNorm", where, [&] {
+    ETUDE_REQUIRE(features >= 1, "{} features; at least 1 is needed", features);
+    scale = ones({features});
+    offset = zeros({features});
+    running.value = {.mean = zeros({features}), .variance = ones({features})};
+  });
 }
 
 void BatchNorm::require_features(const Tensor& x) const {

@@ -4,6 +4,7 @@
 
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
+#include "etude/core/option_ranges.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"
 
@@ -20,6 +21,11 @@ struct BatchNormOptions {
   std::int64_t axis = -1;
   double momentum = 0.99;  // of the running statistics
   double epsilon = 0.001;
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"momentum", &BatchNormOptions::momentum, within(0, 1)},
+                      OptionRange{"epsilon", &BatchNormOptions::epsilon, at_least(0)}};
+  }
 };
 
 // (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference takes the running
@@ -31,7 +37,8 @@ struct BatchNormOptions {
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {
  public:
-  explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {});
+  explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {},
+                     CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   // As in the training phase; then statistics += (batch - statistics) * (1 - momentum). No

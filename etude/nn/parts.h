@@ -3,15 +3,14 @@
 // layer in which an error arose. Not for parameters alone: for_each_leaf of base/structure.h.
 #pragma once
 
-#include <array>
-#include <optional>
+#include <algorithm>
+#include <cstdint>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"
@@ -37,60 +36,23 @@ void count_parameters(const T& x, std::int64_t& parameters, std::int64_t& bytes)
   }
 }
 
-// Looks into structs, tuples, vectors, arrays and optionals; a part precedes what it consists of.
-class PartFinder {
- public:
-  template <class T>
-  void find(const std::string& path, const T& x) {
-    if constexpr (etude::internal::Reflectable<T>) {
-      Part part{path, &x, 0, 0};
-      count_parameters(x, part.parameters, part.bytes);
-      parts.push_back(part);
-      find_fields(path, x, std::make_index_sequence<etude::internal::field_count<T>()>());
-    }
-  }
-  template <class T>
-  void find(const std::string& path, const std::vector<T>& x) {
-    find_range(path, x);
-  }
-  template <class T, std::size_t n>
-  void find(const std::string& path, const std::array<T, n>& x) {
-    find_range(path, x);
-  }
-  template <class T>
-  void find(const std::string& path, const std::optional<T>& x) {
-    if (x) find(path, *x);
-  }
-  template <class... T>
-  void find(const std::string& path, const std::tuple<T...>& x) {
-    std::size_t i = 0;
-    std::apply([&](const T&... part) { (find(join(path, std::to_string(i++)), part), ...); }, x);
-  }
-
-  // Of parts at one address the innermost one, which comes last. Null if there is none.
-  const Part* at(const void* address) const {
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-      if (part->address == address) return &*part;
-    }
-    return nullptr;
-  }
-
+// The structs of a model, each before what it consists of.
+template <class Model>
+std::vector<Part> find_parts(const Model& model) {
   std::vector<Part> parts;
+  for_each_struct(model, [&](const std::string& path, const auto& x) {
+    Part& part = parts.emplace_back(Part{path, &x, 0, 0});
+    count_parameters(x, part.parameters, part.bytes);
+  });
+  return parts;
+}
 
- private:
-  static std::string join(const std::string& path, const std::string& name) {
-    return path.empty() ? name : path + "/" + name;
-  }
-  template <class Range>
-  void find_range(const std::string& path, const Range& x) {
-    for (std::size_t i = 0; i < x.size(); ++i) find(join(path, std::to_string(i)), x[i]);
-  }
-  template <class T, std::size_t... I>
-  void find_fields(const std::string& path, const T& x, std::index_sequence<I...>) {
-    [[maybe_unused]] auto all = etude::internal::fields(x);
-    (find(join(path, std::string(etude::internal::field_name<T, I>)), std::get<I>(all)), ...);
-  }
-};
+// Of parts at one address the innermost one, which comes last. Null if there is none.
+inline const Part* part_at(const std::vector<Part>& parts, const void* address) {
+  const auto found = std::find_if(parts.rbegin(), parts.rend(),
+                                  [&](const Part& part) { return part.address == address; });
+  return found == parts.rend() ? nullptr : &*found;
+}
 
 // model(x), called at `where`. throws: errors of layers with their path in `model`.
 template <class Model>
@@ -98,9 +60,8 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   try {
     return call_layer(model, x, where);
   } catch (const LayerError& error) {
-    PartFinder finder;
-    finder.find("", model);
-    const Part* part = finder.at(error.layer());
+    const std::vector<Part> parts = find_parts(model);
+    const Part* part = part_at(parts, error.layer());
     if (part == nullptr || part->path.empty()) throw;
     throw error.with_path(part->path);
   }
@@ -114,6 +75,7 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
 template <class Model>
 Tensor infer(const Model& model, const Tensor& x, CallSite where = CallSite::here()) {
   const PhaseScope inference(Phase::kInference);
+  const CallScope scope(where);
   return detail::call_model(model, x, where);
 }
 

@@ -56,33 +56,37 @@ struct SummaryScope::State final : LayerObserver {
 
   std::vector<Call> calls;
   LayerObserver* outer = layer_observer();
+  // On the stack, as contexts of users are: so its errors get op and line.
   etude::internal::TypeContext types;
-  std::unique_ptr<ContextScope> scope = std::make_unique<ContextScope>(types, CallSite{});
 };
 
 SummaryScope::SummaryScope() : state_(std::make_unique<State>()) {
   layer_observer() = state_.get();
+  ContextStack::push(state_->types);
 }
-SummaryScope::~SummaryScope() { layer_observer() = state_->outer; }
-
-Tensor SummaryScope::input(const Shape& shape) const {
-  ETUDE_REQUIRE(shape.is_known(), "summary: the input shape {} has an unknown size",
-                shape.to_string());
-  return etude::internal::make_ghost(intern_type(kFloat32, shape));
+SummaryScope::~SummaryScope() {
+  ContextStack::remove(state_->types);
+  layer_observer() = state_->outer;
 }
 
-Summary SummaryScope::finish(const PartFinder& found, const Tensor& result) const {
+Tensor SummaryScope::input(const TensorSpec& spec) const {
+  ETUDE_REQUIRE(spec.shape.is_known(), "summary: the input shape {} has an unknown size",
+                spec.shape.to_string());
+  return etude::internal::make_ghost(intern_type(spec.dtype, spec.shape));
+}
+
+Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& result) const {
   Summary out;
   out.result = result.shape();
-  if (!found.parts.empty()) {
-    out.parameters = found.parts.front().parameters;
-    out.bytes = found.parts.front().bytes;
+  if (!parts.empty()) {
+    out.parameters = parts.front().parameters;
+    out.bytes = parts.front().bytes;
   }
   for (const State::Call& call : state_->calls) {
     LayerSummary layer{.path = "?", .kind = call.kind, .result = call.result};
     layer.flops = call.flops;
     out.flops += call.flops;
-    if (const Part* part = found.at(call.layer)) {
+    if (const Part* part = part_at(parts, call.layer)) {
       layer.path = part->path;
       layer.parameters = part->parameters;
       layer.bytes = part->bytes;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "etude/core/call_scope.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/parts.h"
 #include "etude/version.h"
@@ -46,8 +47,8 @@ class SummaryScope {
   SummaryScope& operator=(const SummaryScope&) = delete;
   ~SummaryScope();
   // throws: kInvalidArgument for a shape with an unknown size.
-  Tensor input(const Shape& shape) const;
-  Summary finish(const PartFinder& parts, const Tensor& result) const;
+  Tensor input(const TensorSpec& spec) const;
+  Summary finish(const std::vector<Part>& parts, const Tensor& result) const;
 
  private:
   struct State;
@@ -56,15 +57,22 @@ class SummaryScope {
 
 }  // namespace detail
 
-// The layers that model(x) calls for an x of `input_shape`, batch axis included.
+// The layers that model(x) calls for an x of that shape, batch axis included, and dtype:
+// summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
 //
-// throws: what the model throws for an input of that shape; errors of layers name their path.
+// throws: what the model throws for such an input; errors of layers name their path, all have the
+//         op and the user's line.
+template <class Model>
+Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {
+  return etude::internal::located("", where, [&] {
+    const detail::SummaryScope scope;
+    return scope.finish(detail::find_parts(model),
+                        detail::call_model(model, scope.input(input), where));
+  });
+}
 template <class Model>
 Summary summary(const Model& model, const Shape& input_shape, CallSite where = CallSite::here()) {
-  detail::PartFinder finder;
-  finder.find("", model);
-  const detail::SummaryScope scope;
-  return scope.finish(finder, detail::call_model(model, scope.input(input_shape), where));
+  return summary(model, TensorSpec{input_shape}, where);
 }
 
 }  // namespace nn

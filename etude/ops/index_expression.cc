@@ -4,6 +4,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
@@ -295,21 +296,10 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode,
   x = internal::only(execute(op, list.view(1), op.attrs(attrs), {}));
 }
 
-template <class F>
-auto with_name(CallSite where, F&& f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    error.name_op("at");
-    error.locate(where);
-    throw;
-  }
-}
-
 }  // namespace
 
 Tensor get_index(const Tensor& x, const Index& index, CallSite where) {
-  return with_name(where, [&] {
+  return internal::located("at", where, [&] {
     const Tensor dense = to_dense(x);
     int64_t axis = 0;
     const Tensor* array = single_array(index, axis);
@@ -320,7 +310,7 @@ Tensor get_index(const Tensor& x, const Index& index, CallSite where) {
 }
 
 void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where) {
-  with_name(where, [&] { set_part(x, index, value, mode, where); });
+  internal::located("at", where, [&] { set_part(x, index, value, mode, where); });
 }
 
 }  // namespace etude

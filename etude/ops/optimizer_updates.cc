@@ -33,7 +33,7 @@ constexpr DTypeSet kUpdated = DTypeSet(kFloat32) | kFloat64;
 constexpr std::size_t kFirstState = 3;
 
 // Results have the types of the parameter and of the state; the gradient has that of the parameter.
-Types update_type(const TypeCall& call, std::size_t rates) {
+Types update_type(const TypeCall& call) {
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     if (i == 2 || !call.has(i)) continue;
     ETUDE_REQUIRE(call.shape(i) == call.shape(0),
@@ -41,7 +41,7 @@ Types update_type(const TypeCall& call, std::size_t rates) {
                   "equal",
                   call.op.operand(i).name, call.shape(i).to_string(), call.shape(0).to_string());
   }
-  const Shape expected{static_cast<int64_t>(rates)};
+  const Shape expected{static_cast<int64_t>(optimizer::kRates)};
   ETUDE_REQUIRE(call.shape(2) == expected, "operand 'rates' has shape {}, but needs {}",
                 call.shape(2).to_string(), expected.to_string());
   Types out{call.types[0]};
@@ -51,84 +51,47 @@ Types update_type(const TypeCall& call, std::size_t rates) {
   return out;
 }
 
-template <std::size_t n>
-std::array<Tensor, n> rates_of(Operands in) {
-  std::array<Tensor, n> out;
-  for (std::size_t i = 0; i < n; ++i) {
+std::array<Tensor, optimizer::kRates> rates_of(Operands in) {
+  std::array<Tensor, optimizer::kRates> out;
+  for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = internal::cast(get_index(in[2], {static_cast<int64_t>(i)}, {}), in[0].dtype());
   }
   return out;
 }
 
-Values lower_sgd(Operands in, const Attrs& attrs) {
-  const auto rates = rates_of<optimizer::kSgdRates>(in);
-  Tensor w = in[0];
-  if (!in.has(3)) {
-    optimizer::sgd(w, in[1], rates.data());
-    return {w};
-  }
-  Tensor v = in[3];
-  if (attrs.flag("nesterov")) {
-    optimizer::momentum<true>(w, in[1], v, rates.data());
-  } else {
-    optimizer::momentum<false>(w, in[1], v, rates.data());
-  }
-  return {w, v};
-}
-
-template <bool decoupled>
-Values lower_adam_as(Operands in) {
-  const auto rates = rates_of<optimizer::kAdamRates>(in);
-  Tensor w = in[0], m = in[3], v = in[4];
-  if (!in.has(5)) {
-    optimizer::adam<decoupled, false, Tensor>(w, in[1], m, v, nullptr, rates.data());
-    return {w, m, v};
-  }
-  Tensor highest = in[5];
-  optimizer::adam<decoupled, true, Tensor>(w, in[1], m, v, &highest, rates.data());
-  return {w, m, v, highest};
-}
-
-Values lower_adam(Operands in, const Attrs& attrs) {
-  return attrs.flag("decoupled") ? lower_adam_as<true>(in) : lower_adam_as<false>(in);
-}
-
 Types rule_type(const TypeCall& call) {
   const std::string& name = call.attrs.text("rule");
   std::size_t states = 0;
-  const bool is_known =
-      optimizer::with_rule(name, [&](auto rule) { states = decltype(rule)::kStates; });
+  const bool is_known = optimizer::with_rule(name, [&](auto rule) { states = rule.kState.size(); });
   ETUDE_REQUIRE(is_known, "there is no rule '{}'", name);
-  Types out = update_type(call, optimizer::kRuleRates);
+  Types out = update_type(call);
   ETUDE_REQUIRE(out.size() == states + 1, "the rule '{}' has {} states, but {} are given", name,
                 states, out.size() - 1);
   return out;
 }
 
 Values lower_rule(Operands in, const Attrs& attrs) {
-  const auto rates = rates_of<optimizer::kRuleRates>(in);
+  const auto rates = rates_of(in);
   Values out{in[0]};
   optimizer::with_rule(attrs.text("rule"), [&](auto rule) {
-    std::array<Tensor, decltype(rule)::kStates> states;
+    std::array<Tensor, rule.kState.size()> states;
     for (std::size_t k = 0; k < states.size(); ++k) states[k] = in[kFirstState + k];
-    decltype(rule)::step(out[0], in[1], states.data(), rates.data());
+    rule.step(out[0], in[1], states.data(), rates.data());
     for (Tensor& state : states) out.push_back(std::move(state));
   });
   return out;
 }
 
+// A sample of every rule, on vectors and on matrices in turn.
 std::vector<Sample> rule_samples() {
   std::vector<Sample> out;
-  for (const char* name : {"rmsprop", "adagrad", "lion"}) {
-    out.push_back({{"[5]", "[5]", "float64[10]", "[5]"}, {{"rule", std::string(name)}}});
-  }
-  for (const char* name :
-       {"rmsprop_centered", "rmsprop_momentum", "adadelta", "adamax", "radam", "nadam"}) {
-    out.push_back(
-        {{"[2,3]", "[2,3]", "float64[10]", "[2,3]", "[2,3]"}, {{"rule", std::string(name)}}});
-  }
-  out.push_back({{"[4]", "[4]", "float64[10]", "[4]", "[4]", "[4]"},
-                 {{"rule", std::string("rmsprop_centered_momentum")}}});
+  const auto add = [&](auto rule) {
+    const std::string_view shape = out.size() % 2 == 0 ? "[5]" : "[2,3]";
+    std::vector<std::string_view> types = {shape, shape, "float64[10]"};
+    types.resize(types.size() + rule.kState.size(), shape);
+    out.push_back({types, {{"rule", std::string(rule.kName)}}});
+  };
+  std::apply([&](auto... rule) { (add(rule), ...); }, optimizer::Rules{});
   return out;
 }
 
@@ -136,49 +99,11 @@ std::vector<Sample> rule_samples() {
 
 void define_optimizer_updates(Registry& r) {
   r.define({
-      .name = "sgd_update",
-      .space = "internal",
-      .kind = Kind::kComposition,
-      .doc = "A parameter after a step of gradient descent, and its velocity if it has one.",
-      .operands = {"parameter", "gradient", {"rates", kFloat64}, "velocity?"},
-      .attrs = {{"nesterov", false}},
-      .results = {"ys..."},
-      .dtypes = kUpdated,
-      .type = [](const TypeCall& call) { return update_type(call, optimizer::kSgdRates); },
-      .kernel = kernels::cpu::prepare_sgd_update,
-      .lower = lower_sgd,
-      .samples = {.calls = {{{"[5]", "[5]", "float64[4]"}},
-                            {{"[2,3]", "[2,3]", "float64[4]", "[2,3]"}},
-                            {{"[3]", "[3]", "float64[4]", "[3]"}, {{"nesterov", true}}}},
-                  .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {-2, 2}}},
-      .errors = {{{"float32[2]", "float32[3]", "float64[4]"}, "operand 'gradient' has shape [3]"},
-                 {{"float32[2]", "float32[2]", "float64[3]"}, "operand 'rates' has shape [3]"}},
-  });
-  r.define({
-      .name = "adam_update",
-      .space = "internal",
-      .kind = Kind::kComposition,
-      .doc = "A parameter after a step of Adam, with its running mean and variance.",
-      .operands = {"parameter", "gradient", {"rates", kFloat64}, "mean", "variance", "highest?"},
-      .attrs = {{"decoupled", false}},
-      .results = {"ys..."},
-      .dtypes = kUpdated,
-      .type = [](const TypeCall& call) { return update_type(call, optimizer::kAdamRates); },
-      .kernel = kernels::cpu::prepare_adam_update,
-      .lower = lower_adam,
-      .samples = {.calls = {{{"[5]", "[5]", "float64[9]", "[5]", "[5]"}},
-                            {{"[2,3]", "[2,3]", "float64[9]", "[2,3]", "[2,3]", "[2,3]"},
-                             {{"decoupled", true}}}},
-                  .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {-2, 2}, {0.1, 2}, {3, 4}}},
-      .errors = {{{"float32[2]", "float32[2]", "float64[9]", "float32[2]", "float32[3]"},
-                  "operand 'variance' has shape [3]"}},
-  });
-  r.define({
       .name = "rule_update",
       .space = "internal",
       .kind = Kind::kComposition,
       .doc = "A parameter after a step of the rule of that name, and its state.",
-      .operands = {"parameter", "gradient", {"rates", kFloat64}, "state1", "state2?", "state3?"},
+      .operands = {"parameter", "gradient", {"rates", kFloat64}, "state1?", "state2?", "state3?"},
       .attrs = {{"rule", AttrKind::kText}},
       .results = {"ys..."},
       .dtypes = kUpdated,
@@ -188,8 +113,17 @@ void define_optimizer_updates(Registry& r) {
       .samples = {.calls = rule_samples(),
                   .ranges = {{-2, 2}, {-2, 2}, {0.1, 0.9}, {0.1, 0.6}, {3, 4}, {-2, 2}}},
       .errors = {{{"float32[2]", "float32[2]", "float64[10]", "float32[2]"},
-                  "there is no rule 'sgd'",
+                  "there is no rule 'none'",
+                  {{"rule", std::string("none")}}},
+                 {{"float32[2]", "float32[3]", "float64[10]"},
+                  "operand 'gradient' has shape [3]",
                   {{"rule", std::string("sgd")}}},
+                 {{"float32[2]", "float32[2]", "float64[3]"},
+                  "operand 'rates' has shape [3]",
+                  {{"rule", std::string("sgd")}}},
+                 {{"float32[2]", "float32[2]", "float64[10]", "float32[2]", "float32[3]"},
+                  "operand 'state2' has shape [3]",
+                  {{"rule", std::string("adam")}}},
                  {{"float32[2]", "float32[2]", "float64[10]", "float32[2]"},
                   "the rule 'adamax' has 2 states, but 1 are given",
                   {{"rule", std::string("adamax")}}}},

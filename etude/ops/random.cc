@@ -12,6 +12,7 @@
 #include "etude/base/philox.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/random.h"
 #include "etude/ops.h"
@@ -163,18 +164,6 @@ Tensor draw(const char* name, const Tensor& key, std::vector<AttrValue> attrs, C
   return internal::only(execute(op, in.view(), op.attrs(attrs), where));
 }
 
-// Names the public function and the user's line in errors of what it calls.
-template <class F>
-Tensor as(const char* name, CallSite where, const F& body) {
-  try {
-    return body();
-  } catch (Error& error) {
-    error.name_op(name);
-    error.locate(where);
-    throw;
-  }
-}
-
 // The values of an option, where they can be looked at: while recording, a tensor may have none.
 std::vector<double> known_values(const Tensor& x) {
   if (!x.has_value() || TensorAccess::data(x) == nullptr) return {};
@@ -198,7 +187,7 @@ Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const
 
 Tensor normal_from(const char* name, const char* op, const IntList& shape,
                    const NormalOptions& options, CallSite where) {
-  return as(name, where, [&] {
+  return internal::located(name, where, [&] {
     for (const double s : known_values(options.stddev)) {
       ETUDE_REQUIRE(s >= 0, "stddev is {}, but must be 0 or more", s);
     }
@@ -215,28 +204,33 @@ Tensor key(uint64_t seed) {
   return Tensor(std::span<const uint64_t>(words), {2});
 }
 
-Tensor fold_in(const Tensor& key, uint64_t number) {
-  const std::vector<uint64_t> words = key.to_vector<uint64_t>();
-  ETUDE_REQUIRE(words.size() == 2,
-                "key has {} numbers, but a key is uint64[2]. Use random::key(seed)", words.size());
-  Generator generator(words[0], words[1]);
-  generator.position = number;
-  return generator.next_key();
+Tensor fold_in(const Tensor& key, uint64_t number, CallSite where) {
+  return etude::internal::located("random.fold_in", where, [&] {
+    const std::vector<uint64_t> words = key.to_vector<uint64_t>();
+    ETUDE_REQUIRE(words.size() == 2,
+                  "key has {} numbers, but a key is uint64[2]. Use random::key(seed)",
+                  words.size());
+    Generator generator(words[0], words[1]);
+    generator.position = number;
+    return generator.next_key();
+  });
 }
 
-Tensor split(const Tensor& key, int64_t n) {
-  ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
-  std::vector<uint64_t> out;
-  for (int64_t i = 0; i < n; ++i) {
-    const std::vector<uint64_t> words =
-        fold_in(key, static_cast<uint64_t>(i)).to_vector<uint64_t>();
-    out.insert(out.end(), words.begin(), words.end());
-  }
-  return Tensor(out, {n, 2});
+Tensor split(const Tensor& key, int64_t n, CallSite where) {
+  return etude::internal::located("random.split", where, [&] {
+    ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+    std::vector<uint64_t> out;
+    for (int64_t i = 0; i < n; ++i) {
+      const std::vector<uint64_t> words =
+          fold_in(key, static_cast<uint64_t>(i)).to_vector<uint64_t>();
+      out.insert(out.end(), words.begin(), words.end());
+    }
+    return Tensor(out, {n, 2});
+  });
 }
 
 Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite where) {
-  return as("random.uniform", where, [&] {
+  return internal::located("random.uniform", where, [&] {
     const Tensor low =
         options.low.has_value() || !options.high.has_value() ? options.low : Tensor(0.0);
     const Tensor high =
@@ -267,7 +261,7 @@ Tensor truncated_normal(const IntList& shape, const NormalOptions& options, Call
 
 Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options,
                CallSite where) {
-  return as("random.randint", where, [&] {
+  return internal::located("random.randint", where, [&] {
     return draw("random_integers", key_or_next(options.key),
                 {shape.values(), low, high, options.dtype.value_or(kInt32)}, where);
   });
@@ -275,7 +269,7 @@ Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOption
 
 Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& options,
                  CallSite where) {
-  return as("random.bernoulli", where, [&] {
+  return internal::located("random.bernoulli", where, [&] {
     for (const double value : known_values(p)) {
       ETUDE_REQUIRE(value >= 0 && value <= 1, "p is {}, but a probability lies in [0, 1]", value);
     }
@@ -291,7 +285,7 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
 }
 
 Tensor permutation(int64_t n, const DrawOptions& options, CallSite where) {
-  return as("random.permutation", where, [&] {
+  return internal::located("random.permutation", where, [&] {
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
     const Tensor order =
         draw("random_permutation", key_or_next(options.key), {std::vector<int64_t>{n}}, where);

@@ -18,9 +18,9 @@ namespace random {
 // A key, uint64[2], from a number.
 Tensor key(uint64_t seed);
 // n new keys from one; the old one should not be used again. shapes: uint64[n, 2].
-Tensor split(const Tensor& key, int64_t n = 2);
+Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
 // A new key from a key and a number, such as that of a step.
-Tensor fold_in(const Tensor& key, uint64_t number);
+Tensor fold_in(const Tensor& key, uint64_t number, CallSite where = CallSite::here());
 
 // Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`.
 struct UniformOptions {

@@ -4,25 +4,13 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
 namespace etude::random {
 namespace {
-
-// Names the public function and the user's line in errors of what it calls.
-template <class F>
-Tensor as(const char* name, CallSite where, const F& body) {
-  try {
-    const ContextScope scope(ContextStack::top(), where);
-    return body();
-  } catch (Error& error) {
-    error.name_op(name);
-    error.locate(where);
-    throw;
-  }
-}
 
 // Gumbel noise. A uniform number of 0 gives -inf, which no maximum takes.
 Tensor gumbel(const std::vector<int64_t>& shape, DType dtype, const Tensor& key) {
@@ -46,7 +34,8 @@ void require_probabilities(const Tensor& p, int64_t parts, int64_t draws) {
 
 Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions& options,
                    CallSite where) {
-  return as("random.categorical", where, [&] {
+  return internal::located("random.categorical", where, [&] {
+    const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(logits.rank() >= 1 && logits.shape()[logits.rank() - 1] > 0,
                   "logits of shape {} have no classes along a last axis",
                   logits.shape().to_string());
@@ -63,7 +52,8 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
 }
 
 Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
-  return as("random.shuffle", where, [&] {
+  return internal::located("random.shuffle", where, [&] {
+    const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0, "x is a scalar and has no axis to shuffle along");
     const int64_t axis = options.axis < 0 ? options.axis + x.rank() : options.axis;
     ETUDE_REQUIRE_CODE(kOutOfRange, axis >= 0 && axis < x.rank(),
@@ -75,7 +65,8 @@ Tensor shuffle(const Tensor& x, const ShuffleOptions& options, CallSite where) {
 }
 
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options, CallSite where) {
-  return as("random.choice", where, [&] {
+  return internal::located("random.choice", where, [&] {
+    const ContextScope scope(ContextStack::top(), where);
     ETUDE_REQUIRE(x.rank() > 0 && x.shape()[0] > 0,
                   "x of shape {} has no parts along a first axis to choose from",
                   x.shape().to_string());

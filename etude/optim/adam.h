@@ -3,11 +3,28 @@
 #pragma once
 
 #include "etude/optim/optimizer.h"
-#include "etude/optim/schedule.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace optim {
+
+namespace internal {
+
+// The table of Adam and its relatives: O has at least these options.
+template <class O>
+constexpr auto adam_ranges() {
+  return std::tuple{
+      OptionRange{"lr", &O::lr, at_least(0)}, OptionRange{"beta1", &O::beta1, up_to(0, 1)},
+      OptionRange{"beta2", &O::beta2, up_to(0, 1)}, OptionRange{"eps", &O::eps, at_least(0)}};
+}
+template <class O>
+constexpr auto decaying_adam_ranges() {
+  return std::tuple_cat(adam_ranges<O>(),
+                        std::tuple{OptionRange{"decay", &O::decay, at_least(0)},
+                                   OptionRange{"weight_decay", &O::weight_decay, at_least(0)}});
+}
+
+}  // namespace internal
 
 struct AdamOptions {
   Schedule lr = 1e-3;
@@ -17,48 +34,31 @@ struct AdamOptions {
   double decay = 0;         // lr / (1 + decay * updates done)
   double weight_decay = 0;  // added to the gradient, times the parameter
   bool amsgrad = false;     // divide by the highest variance so far
+
+  static constexpr auto ranges() { return internal::decaying_adam_ranges<AdamOptions>(); }
 };
 
 // m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
 // w -= lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
-//
-// A value: a copy goes on by itself. threads: thread-compatible.
-class Adam {
+class Adam : public internal::OptimizerWith<AdamOptions> {
  public:
-  explicit Adam(AdamOptions options = {}) : Adam(std::move(options), false) {}
+  // throws: kInvalidArgument for an option out of its range.
+  explicit Adam(AdamOptions options = {}, CallSite where = CallSite::here())
+      : Adam("Adam", std::move(options), false, where) {}
 
-  // Moves every tensor of `model` by its gradient, in place. `gradients` is the tangent of the
-  // model; where it is absent the tensor stays.
-  //
-  // throws: kInvalidArgument, with the path, for gradients that do not fit the model.
-  // cost:   one pass over each parameter; after the first update nothing of their size is
-  // allocated.
-  template <class Model, class Gradients>
-  void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
-    update_all(internal::pair_up(model, gradients, updates() == 0 || restored_), where);
-  }
-
-  const AdamOptions& options() const { return options_; }
+  using OptimizerWith::options;
+  // To change numbers between updates; amsgrad stays as it is.
   AdamOptions& options() { return options_; }
-  std::int64_t updates() const { return slots_.updates(); }
   // The rate of the next update.
-  double rate() const;
-
-  State state() const { return slots_.state(); }
-  // throws: kInvalidArgument for the state of another kind of optimiser.
-  void restore(State state);
+  double rate() const { return rate_of(options_.lr, options_.decay, updates() + 1); }
 
  protected:
-  Adam(AdamOptions options, bool decoupled);
+  Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where);
 
  private:
-  void update_all(const std::vector<internal::Parameter>& parameters, CallSite where);
-  Tensor rates(double lr) const;
+  std::vector<double> rates(std::int64_t t) const override;
 
-  AdamOptions options_;
   bool decoupled_;
-  internal::Slots slots_;
-  bool restored_ = false;
 };
 
 struct AdamWOptions {
@@ -69,20 +69,23 @@ struct AdamWOptions {
   double decay = 0;
   double weight_decay = 0.01;  // w -= lr weight_decay w, before the step of Adam
   bool amsgrad = false;
+
+  static constexpr auto ranges() { return internal::decaying_adam_ranges<AdamWOptions>(); }
 };
 
 // Adam with weight decay beside the gradient.
 class AdamW : public Adam {
  public:
-  explicit AdamW(AdamWOptions options = {})
-      : Adam({.lr = std::move(options.lr),
+  explicit AdamW(AdamWOptions options = {}, CallSite where = CallSite::here())
+      : Adam("AdamW",
+             {.lr = std::move(options.lr),
               .beta1 = options.beta1,
               .beta2 = options.beta2,
               .eps = options.eps,
               .decay = options.decay,
               .weight_decay = options.weight_decay,
               .amsgrad = options.amsgrad},
-             true) {}
+             true, where) {}
 };
 
 }  // namespace optim

@@ -3,16 +3,29 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
+#include "etude/kernels/cpu/optimizer_steps.h"
 
 namespace etude::optim::internal {
 namespace {
+
+using etude::internal::located;
 
 constexpr const char* kUpdates = "updates";
 
 // A path for messages when updates after the first no longer carry paths.
 std::string name_of(const std::string& path, std::size_t index) {
   return path.empty() ? fmt::format("number {}", index) : "'" + path + "'";
+}
+
+std::vector<std::string> state_names(std::string_view rule) {
+  std::vector<std::string> names;
+  const bool is_known =
+      optimizer::with_rule(rule, [&](auto r) { names.assign(r.kState.begin(), r.kState.end()); });
+  ETUDE_CHECK(is_known, "there is no rule '{}'", rule);
+  return names;
 }
 
 }  // namespace
@@ -105,6 +118,46 @@ void Slots::restore(State state) {
   updates_ = count;
   slots_.clear();
   pending_ = std::move(state);
+}
+
+RuleOptimizer::RuleOptimizer(std::string_view optimizer, std::string_view rule)
+    : optimizer_(optimizer),
+      update_(fmt::format("{}::update", optimizer)),
+      rule_(rule),
+      slots_(state_names(rule)) {}
+
+void RuleOptimizer::restore(State state, CallSite where) {
+  located(optimizer_, where, [&] { slots_.restore(std::move(state)); });
+  restored_ = true;
+}
+
+double RuleOptimizer::rate_of(const Schedule& lr, double decay, std::int64_t t) const {
+  const double rate = lr(t - 1);
+  etude::internal::check_range(optimizer_, "lr", rate, at_least(0), {});
+  return rate / (1 + decay * static_cast<double>(t - 1));
+}
+
+void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSite where) {
+  static const Op& op = etude::internal::op("rule_update");
+  located(update_, where, [&] {
+    std::vector<double> numbers = this->rates(updates() + 1);
+    slots_.begin_update(parameters);
+    restored_ = false;
+    numbers.resize(optimizer::kRates, 0);
+    const Tensor rates(numbers);
+    const Attrs attrs = op.attrs({rule_});
+    constexpr std::uint64_t kParameterAndState = 0b111001;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto& [value, gradient, path] = parameters[i];
+      if (!gradient->has_value()) continue;
+      slots_.note_copies(i, *value, update_, where);
+      OperandList list({value, gradient, &rates});
+      for (std::size_t k = 0; k < slots_.names().size(); ++k) list.add(slots_[i][k]);
+      Values out = execute(op, list.view(kParameterAndState), attrs, where);
+      *value = std::move(out[0]);
+      for (std::size_t k = 1; k < out.size(); ++k) slots_[i][k - 1] = std::move(out[k]);
+    }
+  });
 }
 
 }  // namespace etude::optim::internal

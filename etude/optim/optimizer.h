@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all optimisers share: pairing the tensors of a model with their gradients, and the state
-// that belongs to each of them. Used by adam.h and sgd.h; users call update() of those.
+// What all optimisers share: the update of a model by a formula per element, with its state. Used
+// by adam.h, sgd.h and rules.h; users call update() of those.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
 #include "etude/base/structure.h"
+#include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/optim/schedule.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -85,6 +89,66 @@ std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool wi
   if (i != out.size()) throw_unpaired(out.size(), i);
   return out;
 }
+
+// A rule of kernels/cpu/optimizer_steps.h with the numbers of each update. A value: a copy goes on
+// by itself. threads: thread-compatible.
+class RuleOptimizer {
+ public:
+  virtual ~RuleOptimizer() = default;
+
+  // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
+  // model; where it is absent the tensor stays.
+  //
+  // throws: kInvalidArgument, with the path, for gradients that do not fit the model, and for an
+  //         option or a rate of the schedule that is out of its range.
+  // cost:   one pass over each parameter; after the first update nothing of their size is
+  // allocated.
+  template <class Model, class Gradients>
+  void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
+    update_all(pair_up(model, gradients, updates() == 0 || restored_), where);
+  }
+
+  std::int64_t updates() const { return slots_.updates(); }
+  State state() const { return slots_.state(); }
+  // throws: kInvalidArgument for the state of another kind of optimiser.
+  void restore(State state, CallSite where = CallSite::here());
+
+ protected:
+  // `optimizer` is the class, for messages; `rule` names the formula and so the state.
+  RuleOptimizer(std::string_view optimizer, std::string_view rule);
+  RuleOptimizer(const RuleOptimizer&) = default;
+  RuleOptimizer& operator=(const RuleOptimizer&) = default;
+
+  // The rate of update t, counted from 1: lr / (1 + decay (t - 1)). throws: kInvalidArgument for a
+  // negative one.
+  double rate_of(const Schedule& lr, double decay, std::int64_t t) const;
+
+ private:
+  // The numbers of update t in the order of the formula.
+  virtual std::vector<double> rates(std::int64_t t) const = 0;
+  void update_all(const std::vector<Parameter>& parameters, CallSite where);
+
+  std::string_view optimizer_;  // a literal: "Lion"
+  std::string update_;          // "Lion::update"
+  std::string rule_;
+  Slots slots_;
+  bool restored_ = false;
+};
+
+// A RuleOptimizer with options of a type, which are checked against its table of ranges.
+template <class Options>
+class OptimizerWith : public RuleOptimizer {
+ public:
+  const Options& options() const { return options_; }
+
+ protected:
+  OptimizerWith(std::string_view optimizer, std::string_view rule, Options options, CallSite where)
+      : RuleOptimizer(optimizer, rule), options_(std::move(options)) {
+    etude::internal::check_options(optimizer, options_, where);
+  }
+
+  Options options_;
+};
 
 }  // namespace internal
 }  // namespace optim

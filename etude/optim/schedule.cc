@@ -10,12 +10,15 @@
 #include "etude/base/evaluate.h"
 #include "etude/base/expression_math.h"
 #include "etude/base/scalar_program.h"
+#include "etude/core/call_scope.h"
 
 namespace etude::optim {
 namespace {
 
-void require_length(std::string_view schedule, std::int64_t T) {
-  ETUDE_REQUIRE(T >= 1, "{}: {} updates are asked for, but at least 1 is needed", schedule, T);
+void require_length(std::string_view schedule, std::int64_t T, CallSite site) {
+  etude::internal::located(schedule, site, [&] {
+    ETUDE_REQUIRE(T >= 1, "{} updates are asked for, but at least 1 is needed", T);
+  });
 }
 
 double real(std::int64_t n) { return static_cast<double>(n); }
@@ -36,11 +39,12 @@ Schedule formula(F, const Schedule::Numbers& numbers) {
 }
 
 void require_rising(std::string_view schedule, const std::vector<std::int64_t>& bounds,
-                    std::size_t parts) {
-  ETUDE_REQUIRE(parts == bounds.size() + 1, "{}: {} bounds separate {} parts, but {} are given",
-                schedule, bounds.size(), bounds.size() + 1, parts);
-  ETUDE_REQUIRE(std::is_sorted(bounds.begin(), bounds.end()), "{}: the bounds do not rise",
-                schedule);
+                    std::size_t parts, CallSite site) {
+  etude::internal::located(schedule, site, [&] {
+    ETUDE_REQUIRE(parts == bounds.size() + 1, "{} bounds separate {} parts, but {} are given",
+                  bounds.size(), bounds.size() + 1, parts);
+    ETUDE_REQUIRE(std::is_sorted(bounds.begin(), bounds.end()), "the bounds do not rise");
+  });
 }
 
 // The part that `update` falls into.
@@ -58,15 +62,15 @@ double Schedule::evaluate(std::int64_t update) const {
 
 Schedule constant(double value) { return {value}; }
 
-Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values) {
-  require_rising("piecewise", bounds, values.size());
+Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values, CallSite site) {
+  require_rising("piecewise", bounds, values.size(), site);
   return [bounds = std::move(bounds), values = std::move(values)](std::int64_t t) {
     return values[part_of(bounds, t)];
   };
 }
 
-Schedule step(double base, double factor, std::int64_t every) {
-  require_length("step", every);
+Schedule step(double base, double factor, std::int64_t every, CallSite site) {
+  require_length("step", every, site);
   return formula<3>(
       [](auto t, auto from, auto by, auto steps) { return from * pow(by, floor(t / steps)); },
       {base, factor, real(every)});
@@ -80,8 +84,8 @@ Schedule inverse_time(double base, double rate) {
   return formula<2>([](auto t, auto from, auto by) { return from / (1.0 + by * t); }, {base, rate});
 }
 
-Schedule polynomial(double base, double end, double power, std::int64_t T) {
-  require_length("polynomial", T);
+Schedule polynomial(double base, double end, double power, std::int64_t T, CallSite site) {
+  require_length("polynomial", T, site);
   return formula<4>(
       [](auto t, auto from, auto to, auto exponent, auto length) {
         const auto left = 1.0 - math::minimum(t / length, 1.0);
@@ -90,8 +94,8 @@ Schedule polynomial(double base, double end, double power, std::int64_t T) {
       {base, end, power, real(T)});
 }
 
-Schedule cosine(double base, std::int64_t T, double end) {
-  require_length("cosine", T);
+Schedule cosine(double base, std::int64_t T, double end, CallSite site) {
+  require_length("cosine", T, site);
   return formula<3>(
       [](auto t, auto from, auto to, auto length) {
         return where(t >= length, to, half_wave(from, to, t / length));
@@ -99,9 +103,11 @@ Schedule cosine(double base, std::int64_t T, double end) {
       {base, end, real(T)});
 }
 
-Schedule cosine_restarts(double base, std::int64_t T, double mult, double end) {
-  require_length("cosine_restarts", T);
-  ETUDE_REQUIRE(mult >= 1, "cosine_restarts: mult is {}, but must be at least 1", mult);
+Schedule cosine_restarts(double base, std::int64_t T, double mult, double end, CallSite site) {
+  require_length("cosine_restarts", T, site);
+  etude::internal::located("cosine_restarts", site, [&] {
+    ETUDE_REQUIRE(mult >= 1, "mult is {}, but must be at least 1", mult);
+  });
   return [=](std::int64_t t) {
     double length = real(T), at = real(t);
     if (mult == 1) return half_wave(base, end, std::fmod(at, length) / length);
@@ -110,15 +116,16 @@ Schedule cosine_restarts(double base, std::int64_t T, double mult, double end) {
   };
 }
 
-Schedule linear_warmup(double base, std::int64_t T) {
-  require_length("linear_warmup", T);
+Schedule linear_warmup(double base, std::int64_t T, CallSite site) {
+  require_length("linear_warmup", T, site);
   return formula<2>(
       [](auto t, auto to, auto length) { return to * math::minimum((t + 1.0) / length, 1.0); },
       {base, real(T)});
 }
 
-Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options) {
-  require_length("one_cycle", T);
+Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options, CallSite site) {
+  require_length("one_cycle", T, site);
+  etude::internal::check_options("one_cycle", options, site);
   const double start = max / options.div, end = start / options.final_div;
   const double top = options.rise * real(T) - 1, last = real(T - 1);
   return formula<5>(
@@ -131,8 +138,8 @@ Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options) {
       {start, max, end, top, last});
 }
 
-Schedule inverse_sqrt(double base, std::int64_t warmup) {
-  require_length("inverse_sqrt", warmup);
+Schedule inverse_sqrt(double base, std::int64_t warmup, CallSite site) {
+  require_length("inverse_sqrt", warmup, site);
   return formula<2>(
       [](auto t, auto top, auto length) {
         const auto part = (t + 1.0) / length;
@@ -149,18 +156,18 @@ Schedule chain(std::vector<Schedule> factors) {
   };
 }
 
-Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds) {
-  require_rising("join", bounds, parts.size());
+Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds, CallSite site) {
+  require_rising("join", bounds, parts.size(), site);
   return [parts = std::move(parts), bounds = std::move(bounds)](std::int64_t t) {
     const std::size_t part = part_of(bounds, t);
     return parts[part](part == 0 ? t : t - bounds[part - 1]);
   };
 }
 
-Schedule warmup(std::int64_t T, Schedule then) {
-  require_length("warmup", T);
+Schedule warmup(std::int64_t T, Schedule then, CallSite site) {
+  require_length("warmup", T, site);
   const double base = then(0);
-  return join({linear_warmup(base, T), std::move(then)}, {T});
+  return join({linear_warmup(base, T, site), std::move(then)}, {T}, site);
 }
 
 }  // namespace etude::optim

@@ -7,8 +7,11 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "etude/base/call_site.h"
+#include "etude/core/option_ranges.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -38,6 +41,10 @@ class Schedule {
   double operator()(std::int64_t update) const {
     return formula_ != nullptr ? evaluate(update) : function_ ? function_(update) : constant_;
   }
+  // The number, if it is one.
+  std::optional<double> fixed() const {
+    return formula_ != nullptr || function_ ? std::nullopt : std::optional<double>(constant_);
+  }
 
  private:
   double evaluate(std::int64_t update) const;
@@ -53,38 +60,49 @@ class Schedule {
 
 Schedule constant(double value);
 // values[0] before bounds[0], values[1] before bounds[1], ..., the last value from then on.
-Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values);
+Schedule piecewise(std::vector<std::int64_t> bounds, std::vector<double> values,
+                   CallSite where = CallSite::here());
 // base times factor^floor(t / every).
-Schedule step(double base, double factor, std::int64_t every);
+Schedule step(double base, double factor, std::int64_t every, CallSite where = CallSite::here());
 // base times rate^t.
 Schedule exponential(double base, double rate);
 // base / (1 + rate t).
 Schedule inverse_time(double base, double rate);
 // From base to `end` in T updates, along a power of what is left.
-Schedule polynomial(double base, double end, double power, std::int64_t T);
+Schedule polynomial(double base, double end, double power, std::int64_t T,
+                    CallSite where = CallSite::here());
 // Half a wave from base to `end` in T updates, `end` afterwards.
-Schedule cosine(double base, std::int64_t T, double end = 0);
+Schedule cosine(double base, std::int64_t T, double end = 0, CallSite where = CallSite::here());
 // The same again and again; each time `mult` times as long.
-Schedule cosine_restarts(double base, std::int64_t T, double mult = 1, double end = 0);
+Schedule cosine_restarts(double base, std::int64_t T, double mult = 1, double end = 0,
+                         CallSite where = CallSite::here());
 // Rises in equal steps, base at the update T - 1 and afterwards.
-Schedule linear_warmup(double base, std::int64_t T);
+Schedule linear_warmup(double base, std::int64_t T, CallSite where = CallSite::here());
 
 struct OneCycleOptions {
   double rise = 0.3;       // part of T in which the value grows
   double div = 25;         // starts at max / div
   double final_div = 1e4;  // ends at max / div / final_div
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"rise", &OneCycleOptions::rise, within(0, 1)},
+                      OptionRange{"div", &OneCycleOptions::div, above(0)},
+                      OptionRange{"final_div", &OneCycleOptions::final_div, above(0)}};
+  }
 };
 // Up to `max` and down again in T updates, along half waves.
-Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options = {});
+Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options = {},
+                   CallSite where = CallSite::here());
 // Rises like linear_warmup, then falls with the root of the update number.
-Schedule inverse_sqrt(double base, std::int64_t warmup);
+Schedule inverse_sqrt(double base, std::int64_t warmup, CallSite where = CallSite::here());
 
 // The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
 Schedule chain(std::vector<Schedule> factors);
 // One after the other: schedule i runs, from its own update 0, until bounds[i].
-Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds);
+Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds,
+              CallSite where = CallSite::here());
 // `then` from its update 0 after T updates that rise linearly to its first value.
-Schedule warmup(std::int64_t T, Schedule then);
+Schedule warmup(std::int64_t T, Schedule then, CallSite where = CallSite::here());
 
 }  // namespace optim
 }  // namespace etude

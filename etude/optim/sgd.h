@@ -3,7 +3,6 @@
 #pragma once
 
 #include "etude/optim/optimizer.h"
-#include "etude/optim/schedule.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -16,43 +15,31 @@ struct SGDOptions {
   bool nesterov = false;
   double weight_decay = 0;  // added to the gradient, times the parameter
   double dampening = 0;     // of the gradient in the velocity, but for the first update
+
+  static constexpr auto ranges() {
+    return std::tuple{OptionRange{"lr", &SGDOptions::lr, at_least(0)},
+                      OptionRange{"momentum", &SGDOptions::momentum, up_to(0, 1)},
+                      OptionRange{"decay", &SGDOptions::decay, at_least(0)},
+                      OptionRange{"weight_decay", &SGDOptions::weight_decay, at_least(0)},
+                      OptionRange{"dampening", &SGDOptions::dampening, within(0, 1)}};
+  }
 };
 
 // g += weight_decay w;  v = momentum v + (1 - dampening) g  (v = g at first);
 // w -= lr v, or with nesterov w -= lr (g + momentum v).
-//
-// A value: a copy goes on by itself. threads: thread-compatible.
-class SGD {
+class SGD : public internal::OptimizerWith<SGDOptions> {
  public:
-  explicit SGD(SGDOptions options = {});
+  // throws: kInvalidArgument for an option out of its range, and for nesterov without momentum.
+  explicit SGD(SGDOptions options = {}, CallSite where = CallSite::here());
 
-  // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
-  // model; where it is absent the tensor stays.
-  //
-  // throws: kInvalidArgument, with the path, for gradients that do not fit the model.
-  // cost:   one pass over each parameter; after the first update nothing of their size is
-  // allocated.
-  template <class Model, class Gradients>
-  void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
-    update_all(internal::pair_up(model, gradients, updates() == 0 || restored_), where);
-  }
-
-  const SGDOptions& options() const { return options_; }
+  using OptimizerWith::options;
+  // To change numbers between updates; momentum stays on or off, and nesterov as it is.
   SGDOptions& options() { return options_; }
-  std::int64_t updates() const { return slots_.updates(); }
   // The rate of the next update.
-  double rate() const;
-
-  State state() const { return slots_.state(); }
-  // throws: kInvalidArgument for the state of another kind of optimiser.
-  void restore(State state);
+  double rate() const { return rate_of(options_.lr, options_.decay, updates() + 1); }
 
  private:
-  void update_all(const std::vector<internal::Parameter>& parameters, CallSite where);
-
-  SGDOptions options_;
-  internal::Slots slots_;
-  bool restored_ = false;
+  std::vector<double> rates(std::int64_t t) const override;
 };
 
 }  // namespace optim

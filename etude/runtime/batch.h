@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
 #include "etude/diff/function_values.h"
@@ -77,6 +78,7 @@ template <class... X>
 struct BatchedCall<true, X...> {
   template <class F>
   static auto run(const F& f, CallSite where, X... x) {
+    const CallScope scope(where);
     CountExamples count{where};
     (each_leaf(std::as_const(x), count), ...);
     BatchContext context(count.size);

@@ -304,17 +304,13 @@ template <std::size_t N>
 InlineVector<Tensor, 4> adapt_numbers(const Op& op, std::span<const Arg* const> args,
                                       CallSite where) {
   InlineVector<Tensor, 4> numbers;
-  try {
+  located(op, where, [&] {
     const DType dtype = dtype_for_numbers(op, args);
     for (std::size_t i = 0; i < args.size(); ++i) {
       numbers.push_back(args[i]->tensor() == nullptr ? adapt_for(op, i, *args[i], dtype)
                                                      : Tensor());
     }
-  } catch (Error& error) {
-    error.name_op(op.name());
-    error.locate(where);
-    throw;
-  }
+  });
   return numbers;
 }
 

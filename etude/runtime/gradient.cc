@@ -4,6 +4,7 @@
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 
 namespace etude::internal {
@@ -27,7 +28,7 @@ void LetGo::operator()(Tensor& leaf) const {
 }
 
 void require_scalar_result(const Tensor& value, CallSite where) {
-  try {
+  located("gradient", where, [&] {
     ETUDE_REQUIRE(value.has_value(), "the function returned nothing. Does it return its value?");
     ETUDE_REQUIRE(value.size() == 1,
                   "gradient needs a scalar result, this one has shape {}; use pullback or jacobian",
@@ -35,11 +36,7 @@ void require_scalar_result(const Tensor& value, CallSite where) {
     ETUDE_REQUIRE(is_differentiable(value.dtype()),
                   "gradient needs a floating result, this one is {}. Cast it with astype",
                   name(value.dtype()));
-  } catch (Error& error) {
-    error.name_op("gradient");
-    error.locate(where);
-    throw;
-  }
+  });
 }
 
 void warn_independent(CallSite where, std::size_t argument, std::string_view type,
@@ -62,8 +59,7 @@ void warn_independent(CallSite where, std::size_t argument, std::string_view typ
 
 void throw_of(std::string_view op, ErrorCode code, const std::string& text, CallSite where) {
   Error error(code, text);
-  error.name_op(op);
-  error.locate(where);
+  explain(error, op, where);
   throw error;
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "etude/base/type_name.h"
+#include "etude/core/call_scope.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/runtime/gradient_tape.h"
@@ -176,6 +177,7 @@ class ScalarFunction {
 template <class... X>
 auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, const X&... x) {
   internal::require_arguments<X...>();
+  const CallScope scope(f.where());
   std::tuple<X...> fresh(x...);
   GradientTape tape({.watch_variables = false}, {});
   internal::FreshLeaves watch(tape);

@@ -10,6 +10,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/gradient.h"
@@ -19,19 +20,9 @@ namespace etude {
 
 using internal::LeafList;
 using internal::LeafRef;
+using internal::located;
 
 namespace {
-
-template <class F>
-auto located(std::string_view name, CallSite where, F&& f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    error.name_op(name);
-    error.locate(where);
-    throw;
-  }
-}
 
 DType dtype_of_leaf(const LeafRef& leaf) {
   return leaf.tensor != nullptr ? leaf.tensor->dtype() : leaf.variable->dtype();

@@ -4,6 +4,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/runtime/jvp.h"
 
@@ -38,14 +39,11 @@ JvpContext& ForwardRun::context() { return *context_.operator->(); }
 
 void ForwardRun::operator()(Tensor& leaf, const Tensor& t) {
   if (!leaf.has_value() || !t.has_value()) return;
-  try {
-    ETUDE_REQUIRE(t.type() == leaf.type(),
-                  "a tangent of type {} does not fit an argument of type {}", t.type()->to_string(),
-                  leaf.type()->to_string());
-  } catch (Error& error) {
-    error.name_op("jvp");
-    error.locate(where_);
-    throw;
+  if (t.type() != leaf.type()) {
+    throw_of("jvp", ErrorCode::kInvalidArgument,
+             fmt::format("a tangent of type {} does not fit an argument of type {}",
+                         t.type()->to_string(), leaf.type()->to_string()),
+             where_);
   }
   static const Op& identity = op("identity");
   leaf = to_dense(leaf);
@@ -102,7 +100,7 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
 }  // namespace internal
 
 Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {
-  try {
+  return internal::located("jacobian", where, [&] {
     const auto [y, pull] = value_with_pullback(f, x);
     ETUDE_REQUIRE(y.has_value(), "the function returned nothing. Does it return its value?");
     std::vector<Tensor> parts;
@@ -114,11 +112,7 @@ Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, 
     }
     for (int64_t i = 0; i < y.size(); ++i) parts.push_back(to_dense(pull(one_hot(y, i), where)));
     return join(parts, 0, y.shape(), x.shape());
-  } catch (Error& error) {
-    error.name_op("jacobian");
-    error.locate(where);
-    throw;
-  }
+  });
 }
 
 Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/base/in_place.h"
+#include "etude/core/call_scope.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -79,6 +80,7 @@ class PullbackOf {
 
   // throws: kInvalidArgument for a cotangent of another shape than the result's.
   auto operator()(const tangent_t<R>& ct, CallSite where = CallSite::here()) const {
+    const CallScope scope(where);
     internal::Seeds seeds(where);
     internal::zip_leaves(std::as_const(*run_->value), ct, seeds);
     internal::LeafGradients found(
@@ -137,6 +139,7 @@ auto pullback(const F& f, const X&... x) {
 // The value at the arguments, and the cotangents of the arguments; a tuple stands for several.
 template <class F, class X, class Ct>
 auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
+  const CallScope scope(where);
   auto both =
       internal::spread(primals, [&](const auto&... x) { return value_with_pullback(f, x...); });
   auto moved = both.second(cotangent, where);
@@ -149,6 +152,7 @@ template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
   internal::require_arguments<X>();
+  const CallScope scope(where);
   X fresh = primals;
   internal::ForwardRun run(where);
   internal::zip_leaves(fresh, tangents, run);
@@ -203,6 +207,7 @@ auto transpose(const F& f, const X&... like) {
   internal::require_arguments<X...>();
   return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
                                                           CallSite where = CallSite::here()) {
+    const CallScope scope(where);
     auto run = internal::pulled_run(f, like...);
     internal::require_linear(run->tape, where);
     const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);

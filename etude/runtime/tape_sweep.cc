@@ -15,15 +15,16 @@ using internal::InlineVector;
 
 namespace {
 
-Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b) {
+Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b, CallSite where) {
   static const Op& concat = Registry::global().at("concat");
   const auto both = [&](const Tensor& x, const Tensor& y) {
     const OperandList in({&x, &y});
-    return std::move(execute(concat, in.view(), concat.attrs({std::vector<int64_t>{0}}), {})[0]);
+    return std::move(execute(concat, in.view(), concat.attrs({std::vector<int64_t>{0}}), where)[0]);
   };
   const DType wide = a.indices.dtype() == b.indices.dtype() ? a.indices.dtype() : kInt64;
-  return make_slices({both(internal::cast(a.indices, wide), internal::cast(b.indices, wide)),
-                      both(a.values, b.values), a.dense_shape, a.from});
+  return make_slices(
+      {both(internal::cast(a.indices, wide, where), internal::cast(b.indices, wide, where)),
+       both(a.values, b.values), a.dense_shape, a.from});
 }
 
 Tensor rows_of(const Tensor& x, const Tensor& indices) {
@@ -33,15 +34,15 @@ Tensor rows_of(const Tensor& x, const Tensor& indices) {
 }
 
 // The first contribution is taken as it is, later ones are added in place.
-void add_to(Tensor& slot, Tensor&& g) {
+void add_to(Tensor& slot, Tensor&& g, CallSite where) {
   if (!slot.has_value()) {
     slot = std::move(g);
   } else if (TensorAccess::is_sparse(slot) && TensorAccess::is_sparse(g)) {
-    slot = join_rows(*slot.slices(), *g.slices());
+    slot = join_rows(*slot.slices(), *g.slices(), where);
   } else if (TensorAccess::is_sparse(slot)) {
-    slot = internal::add(to_dense(slot), g);
+    slot = internal::add(to_dense(slot), g, where);
   } else {
-    slot = internal::add(std::move(slot), g);
+    slot = internal::add(std::move(slot), g, where);
   }
 }
 
@@ -161,9 +162,11 @@ void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
         !seeded || seeds[i].shape() == y.shape(),
         "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal", i,
         seeds[i].shape().to_string(), i, y.shape().to_string());
-    add_to(slots[known->slot], !seeded ? internal::full(target.type(), 1)
-                               : rows  ? rows_of(seeds[i], rows->indices)
-                                       : Tensor(seeds[i]));
+    add_to(slots[known->slot],
+           !seeded ? internal::full(target.type(), 1)
+           : rows  ? rows_of(seeds[i], rows->indices)
+                   : Tensor(seeds[i]),
+           {});
   }
 }
 
@@ -191,7 +194,7 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
       for (std::size_t i = 0; i < back.size(); ++i) {
         if (!back[i].has_value() || inputs[i].id == 0) continue;
         try {
-          add_to(slots[inputs[i].slot], std::move(back[i]));
+          add_to(slots[inputs[i].slot], std::move(back[i]), records_[k].where);
         } catch (Error& error) {
           error.name_op(
               fmt::format("sum of gradients for operand {} of {}", i,

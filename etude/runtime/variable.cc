@@ -7,6 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 
 namespace etude {
@@ -126,17 +127,7 @@ void announce_read(const Variable& variable, const Tensor& snapshot) {
 
 namespace {
 
-// Adds what was called, and where, to errors from below.
-template <class F>
-auto named(std::string_view op, CallSite where, F&& f) {
-  try {
-    return f();
-  } catch (Error& error) {
-    error.name_op(op);
-    error.locate(where);
-    throw;
-  }
-}
+using internal::located;
 
 // The tensor of an operand; a number takes the dtype of the Variable.
 Tensor operand(const Arg& x, std::optional<DType> dtype) {
@@ -156,7 +147,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
   cell_->dtype = options.dtype;
   cell_->shape = options.shape;
   cell_->where = where;
-  named("Variable", where, [&] {
+  located("Variable", where, [&] {
     ETUDE_REQUIRE(initial.has_value() || (options.dtype && options.shape),
                   "a Variable without an initial value needs a dtype and a shape: "
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
@@ -184,14 +175,15 @@ internal::VariableCell& Variable::cell() const {
 
 Tensor Variable::read(CallSite where) const {
   const Tensor* replayed = internal::find_replayed(*this);
-  Tensor snapshot =
-      replayed != nullptr ? *replayed : named("read", where, [&] { return internal::peek(*this); });
+  Tensor snapshot = replayed != nullptr
+                        ? *replayed
+                        : located("read", where, [&] { return internal::peek(*this); });
   internal::announce_read(*this, snapshot);
   return snapshot;
 }
 
 Tensor Variable::assign(const Arg& x) const {
-  return named("assign", x.where(), [&] {
+  return located("assign", x.where(), [&] {
     internal::VariableCell& c = cell();
     const std::lock_guard lock(c.mutex);
     const ContextScope scope(eager_context(), x.where());
@@ -206,7 +198,7 @@ Tensor Variable::assign(const Arg& x) const {
 }
 
 Tensor Variable::assign_add(const Arg& x) const {
-  return named("assign_add", x.where(), [&] {
+  return located("assign_add", x.where(), [&] {
     internal::VariableCell& c = cell();
     const std::lock_guard lock(c.mutex);
     const ContextScope scope(eager_context(), x.where());
@@ -217,7 +209,7 @@ Tensor Variable::assign_add(const Arg& x) const {
 }
 
 Tensor Variable::assign_sub(const Arg& x) const {
-  return named("assign_sub", x.where(), [&] {
+  return located("assign_sub", x.where(), [&] {
     internal::VariableCell& c = cell();
     const std::lock_guard lock(c.mutex);
     const ContextScope scope(eager_context(), x.where());
@@ -269,7 +261,7 @@ std::ostream& operator<<(std::ostream& out, const Variable& value) {
 }
 
 Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
-  return named(name, x.where(), [&] {
+  return located(name, x.where(), [&] {
     internal::VariableCell& c = variable_.cell();
     const std::lock_guard lock(c.mutex);
     const ContextScope scope(eager_context(), x.where());

@@ -70,7 +70,7 @@ class Variable {
   Tensor assign_sub(const Arg& x) const;
   // A part of the value, by the rules of Tensor::at; it can be assigned to.
   template <class... I>
-  VariableSlice at(const I&... index) const;
+  VariableSlice at(const IndexItem& first, const I&... more) const;
 
   const std::string& name() const;
   bool trainable() const;
@@ -106,6 +106,7 @@ class VariableSlice {
   VariableSlice(const VariableSlice&) = delete;
 
   Tensor read(CallSite where = CallSite::here()) const {
+    if (!where.known()) where = index_[0].where();
     return get_index(variable_.read(where), index_, where);
   }
   operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
@@ -129,8 +130,8 @@ class VariableSlice {
 };
 
 template <class... I>
-VariableSlice Variable::at(const I&... index) const {
-  return VariableSlice(*this, Index{IndexItem(index)...});
+VariableSlice Variable::at(const IndexItem& first, const I&... more) const {
+  return VariableSlice(*this, Index{first, IndexItem(more)...});
 }
 
 // The tangent of a Variable is a tensor; moving is one assign_add.

@@ -107,6 +107,26 @@ class ExamplesTest(unittest.TestCase):
             resumed, _, _ = self.train("rest", "--epochs", "2", "--resume", self.path("part"))
             self.assertEqual(whole, resumed, steps)
 
+    def test_going_on_otherwise_is_refused(self):
+        self.train("begun", "--epochs", "2", "--steps", "3")
+        for args, text in ((("--epochs", "3"), "epochs is 3, but the checkpoint '%s' was made in a run of 2"),
+                           (("--epochs", "2", "--seed", "7"), "%s: the checkpoint was made with 1, but here the seed "
+                                                              "of the data is 7")):
+            code, _, err = self.run_program(LENET, "--resume", self.path("begun"), "--save", self.path("on"), *args)
+            self.assertEqual(code, 1, err)
+            self.assertIn(text % self.path("begun"), err)
+            self.assertRegex(err, r"\n  at examples/lenet\.cc:\d+")
+            self.assertFalse(os.path.exists(self.path("on")))
+
+    def test_a_profile_of_training_shows_lines_of_the_program(self):
+        self.environment = dict(self.environment, ETUDE_PROFILE=self.path("trace"))
+        self.train("profiled", "--epochs", "1")
+        with open(self.path("trace")) as file:
+            events = json.load(file)["traceEvents"]
+        lines = {event["args"]["line"] for event in events}
+        self.assertGreaterEqual(len(lines), 4, lines)  # of the model made and called, of fit and evaluate
+        self.assertEqual([line for line in lines if not re.fullmatch(r"examples/lenet\.cc:\d+", line)], [])
+
     def test_threads_do_not_matter_and_seeds_do(self):
         one, _, _ = self.train("one", "--epochs", "1", "--threads", "1")
         three, _, _ = self.train("three", "--epochs", "1", "--threads", "3")

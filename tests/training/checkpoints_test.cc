@@ -68,6 +68,7 @@ class Checkpoints : public testing::Test {
     std::size_t epoch = 0;
     nn::FitOptions fit{
         .epochs = epochs,
+        .prolong = true,
         .callbacks = {io::checkpoints(folder_, run.model, run.optimizer, run.data, options)}};
     if (!validation.empty()) {
       fit.validation = [&] {

@@ -194,6 +194,52 @@ TEST(Fit, UpdatesAfterAGradientAreInPlace) {
   EXPECT_EQ(run.model.hidden.weight.data<float>().data(), before);
 }
 
+template <class Fn>
+void expect_text(Fn fn, const std::string& text) {
+  try {
+    fn();
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    EXPECT_STREQ(error.where().file, __FILE__) << error.what();
+  }
+}
+
+// What a run goes on with must be what it was begun with. spec: K3
+TEST(Checkpoint, AnotherSeedOrNumberOfEpochsIsNamed) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("etude_settings_" + std::to_string(::getpid()) + ".safetensors");
+  const auto go_on = [&](data::EpochsOptions options, nn::FitOptions fit) {
+    Training run = fresh();
+    data::Epochs<data::Samples> data(run.data.next(), options);
+    io::load_checkpoint(path, run.model, run.optimizer, data);
+    nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, fit);
+    return data.position().epoch;
+  };
+  Training run = fresh();
+  const data::EpochsOptions options{.batch = 2, .seed = 5};
+  data::Epochs<data::Samples> data(run.data.next(), options);
+  const nn::Callback stop = [](nn::Event event, nn::FitState& state) {
+    if (event == nn::Event::kBatchEnd) state.cancel = nn::Cancel::kFit;
+  };
+  nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy,
+          {.epochs = 3, .callbacks = {stop}});
+  io::save_checkpoint(path, run.model, run.optimizer, data);
+
+  EXPECT_EQ(go_on(options, {.epochs = 3}), 3);
+  expect_text([&] { go_on({.batch = 2, .seed = 6}, {.epochs = 3}); },
+              "made with 5, but here the seed of the data is 6");
+  expect_text([&] { go_on({.batch = 1, .seed = 5}, {.epochs = 3}); },
+              "made with 2, but here the batch is 1");
+  expect_text([&] { go_on({.batch = 2, .seed = 5, .shuffle = false}, {.epochs = 3}); },
+              "made with 1, but here shuffle is 0");
+  expect_text([&] { go_on(options, {.epochs = 4}); }, "fit: epochs is 4, but the checkpoint '");
+  expect_text([&] { go_on(options, {.epochs = 2}); },
+              "was made in a run of 3. Pass .epochs = 3, or .prolong = true");
+  EXPECT_EQ(go_on(options, {.epochs = 4, .prolong = true}), 4);
+  std::filesystem::remove(path);
+}
+
 // spec: K3
 TEST(Checkpoint, AnotherFileOrModelIsNamed) {
   const auto path = std::filesystem::temp_directory_path() /

@@ -16,7 +16,6 @@ constexpr int64_t kChunk = 1 << 14;  // elements per parallel chunk
 
 struct UpdateParams : KernelParams {
   int64_t count = 0;
-  std::size_t rates = 0;
 };
 
 // Runs step(block, g, n, rates) over blocks of the state arrays, which are copied in and out: the
@@ -26,8 +25,8 @@ template <class T, std::size_t n_state, class Step>
 void update(const UpdateParams& p, const std::array<const void*, n_state>& in,
             const std::array<void*, n_state>& out, const void* gradient, const void* rates,
             const Step& step) {
-  std::array<T, 16> rate{};
-  for (std::size_t i = 0; i < p.rates; ++i) {
+  std::array<T, optimizer::kRates> rate{};
+  for (std::size_t i = 0; i < rate.size(); ++i) {
     rate[i] = static_cast<T>(static_cast<const double*>(rates)[i]);
   }
   const auto* g = static_cast<const T*>(gradient);
@@ -54,118 +53,47 @@ const UpdateParams& params_of(const KernelCall& call) {
   return *static_cast<const UpdateParams*>(call.params);
 }
 
-template <class T>
-bool run_sgd(const KernelCall& call) {
-  update<T, 1>(params_of(call), {call.in[0]}, {call.out[0]}, call.in[1], call.in[2],
-               [](auto& block, const T* g, int64_t n, const T* rate) {
-                 for (int64_t i = 0; i < n; ++i) optimizer::sgd(block[0][i], g[i], rate);
-               });
-  return true;
-}
-
-template <class T, bool nesterov>
-bool run_momentum(const KernelCall& call) {
-  update<T, 2>(params_of(call), {call.in[0], call.in[3]}, {call.out[0], call.out[1]}, call.in[1],
-               call.in[2], [](auto& block, const T* g, int64_t n, const T* rate) {
-                 for (int64_t i = 0; i < n; ++i) {
-                   optimizer::momentum<nesterov>(block[0][i], g[i], block[1][i], rate);
-                 }
-               });
-  return true;
-}
-
-template <class T, bool decoupled, bool amsgrad>
-bool run_adam(const KernelCall& call) {
-  const auto step = [](auto& block, const T* g, int64_t n, const T* rate) {
-    for (int64_t i = 0; i < n; ++i) {
-      T* highest = nullptr;
-      if constexpr (amsgrad) highest = &block[3][i];
-      optimizer::adam<decoupled, amsgrad>(block[0][i], g[i], block[1][i], block[2][i], highest,
-                                          rate);
-    }
-  };
-  if constexpr (amsgrad) {
-    update<T, 4>(params_of(call), {call.in[0], call.in[3], call.in[4], call.in[5]},
-                 {call.out[0], call.out[1], call.out[2], call.out[3]}, call.in[1], call.in[2],
-                 step);
-  } else {
-    update<T, 3>(params_of(call), {call.in[0], call.in[3], call.in[4]},
-                 {call.out[0], call.out[1], call.out[2]}, call.in[1], call.in[2], step);
-  }
-  return true;
-}
-
-template <class T>
-KernelFn adam_kernel(bool decoupled, bool amsgrad) {
-  if (decoupled) return amsgrad ? run_adam<T, true, true> : run_adam<T, true, false>;
-  return amsgrad ? run_adam<T, false, true> : run_adam<T, false, false>;
-}
-
+// In the rule's arrays, first the parameter, then the states, which the results follow.
 template <class T, class Rule>
 bool run_rule(const KernelCall& call) {
-  constexpr std::size_t n_state = Rule::kStates + 1;
-  std::array<const void*, n_state> in{call.in[0]};
-  std::array<void*, n_state> out{call.out[0]};
-  for (std::size_t k = 1; k < n_state; ++k) {
+  constexpr std::size_t states = Rule::kState.size();
+  std::array<const void*, states + 1> in{call.in[0]};
+  std::array<void*, states + 1> out{call.out[0]};
+  for (std::size_t k = 1; k <= states; ++k) {
     in[k] = call.in[2 + k];
     out[k] = call.out[k];
   }
-  update<T, n_state>(params_of(call), in, out, call.in[1], call.in[2],
-                     [](auto& block, const T* g, int64_t n, const T* rate) {
-                       for (int64_t i = 0; i < n; ++i) {
-                         T state[Rule::kStates];
-                         for (std::size_t k = 1; k < n_state; ++k) state[k - 1] = block[k][i];
-                         Rule::step(block[0][i], g[i], state, rate);
-                         for (std::size_t k = 1; k < n_state; ++k) block[k][i] = state[k - 1];
-                       }
-                     });
+  update<T, states + 1>(params_of(call), in, out, call.in[1], call.in[2],
+                        [](auto& block, const T* g, int64_t n, const T* rate) {
+                          for (int64_t i = 0; i < n; ++i) {
+                            std::array<T, states> s;
+                            for (std::size_t k = 0; k != states; ++k) s[k] = block[k + 1][i];
+                            Rule::step(block[0][i], g[i], s.data(), rate);
+                            for (std::size_t k = 0; k != states; ++k) block[k + 1][i] = s[k];
+                          }
+                        });
   return true;
-}
-
-// Parameter and state may be overwritten; `first_state` is the first operand that is state.
-void prepare(const PrepareCall& call, KernelFn run, std::size_t rates) {
-  constexpr int8_t kFirstState = 3;
-  auto p = internal::make_ref<UpdateParams>();
-  p->count = call.shape(0).count();
-  p->rates = rates;
-  call.out.in_place = call.out.results.size() == 1 ? 1 : 0;
-  call.out.results_over.push_back(0);
-  for (std::size_t r = 1; r < call.out.results.size(); ++r) {
-    call.out.results_over.push_back(static_cast<int8_t>(kFirstState + static_cast<int8_t>(r) - 1));
-  }
-  call.set(run, p);
 }
 
 }  // namespace
 
-void prepare_sgd_update(const PrepareCall& call) {
-  const bool doubles = call.dtype(0) == kFloat64;
-  KernelFn run = doubles ? run_sgd<double> : run_sgd<float>;
-  if (call.has(3)) {
-    const bool nesterov = call.attrs.flag("nesterov");
-    if (doubles) {
-      run = nesterov ? run_momentum<double, true> : run_momentum<double, false>;
-    } else {
-      run = nesterov ? run_momentum<float, true> : run_momentum<float, false>;
-    }
-  }
-  prepare(call, run, optimizer::kSgdRates);
-}
-
-void prepare_adam_update(const PrepareCall& call) {
-  const bool decoupled = call.attrs.flag("decoupled"), amsgrad = call.has(5);
-  const KernelFn run = call.dtype(0) == kFloat64 ? adam_kernel<double>(decoupled, amsgrad)
-                                                 : adam_kernel<float>(decoupled, amsgrad);
-  prepare(call, run, optimizer::kAdamRates);
-}
-
 void prepare_rule_update(const PrepareCall& call) {
+  constexpr int8_t kFirstState = 3;
   KernelFn run = nullptr;
   optimizer::with_rule(call.attrs.text("rule"), [&](auto rule) {
     run = call.dtype(0) == kFloat64 ? run_rule<double, decltype(rule)>
                                     : run_rule<float, decltype(rule)>;
   });
-  prepare(call, run, optimizer::kRuleRates);
+  auto p = internal::make_ref<UpdateParams>();
+  p->count = call.shape(0).count();
+  // Parameter and state may be overwritten.
+  const std::size_t results = call.out.results.size();
+  call.out.in_place = results == 1 ? 1 : 0;
+  call.out.results_over.push_back(0);
+  for (std::size_t r = 1; r < results; ++r) {
+    call.out.results_over.push_back(static_cast<int8_t>(kFirstState + static_cast<int8_t>(r) - 1));
+  }
+  call.set(run, p);
 }
 
 }  // namespace etude::kernels::cpu

@@ -7,11 +7,6 @@
 
 namespace etude::kernels::cpu {
 
-// Operands parameter, gradient, rates and perhaps velocity; results parameter and velocity.
-void prepare_sgd_update(const PrepareCall& call);
-// Operands parameter, gradient, rates, mean, variance and perhaps highest; results all but the
-// gradient and rates.
-void prepare_adam_update(const PrepareCall& call);
 // Operands parameter, gradient, rates and the states of the attribute `rule`; results parameter and
 // states.
 void prepare_rule_update(const PrepareCall& call);

@@ -3,10 +3,12 @@
 // lowering of the ops. So both give the same bits.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 
 namespace etude::optimizer {
 
@@ -17,65 +19,76 @@ inline double larger(double a, double b) { return a > b || a != a ? a : b; }
 inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN stays
 inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
 
-// Hyperparameters of one update, in the order of the operand `rates`.
-enum SgdRate : std::size_t { kSgdLr, kSgdDecay, kSgdMomentum, kSgdKeep, kSgdRates };
-enum AdamRate : std::size_t {
-  kAdamLr,
-  kAdamDecay,
-  kAdamBeta1,
-  kAdamRest1,  // 1 - beta1
-  kAdamBeta2,
-  kAdamRest2,
-  kAdamScale1,  // 1 / (1 - beta1^t)
-  kAdamScale2,
-  kAdamEpsilon,
-  kAdamRates
+// A rule is the formula of an update, for w, the gradient and the states s of one element. kState
+// names the states, by which checkpoints know them; rate[i] is a number of the update, in the order
+// of rates() in etude/optim.
+constexpr std::size_t kRates = 10;
+
+struct Sgd {
+  static constexpr std::string_view kName = "sgd";
+  static constexpr std::array<const char*, 0> kState{};
+  template <class T>
+  static void step(T& w, const T& g, T*, const T* rate) {
+    w = w - rate[0] * (g + rate[1] * w);
+  }
 };
 
-template <class T>
-void sgd(T& w, const T& g, const T* rate) {
-  w = w - rate[kSgdLr] * (g + rate[kSgdDecay] * w);
+template <bool nesterov>
+struct Momentum {
+  static constexpr std::string_view kName = nesterov ? "nesterov" : "momentum";
+  static constexpr std::array kState{"velocity"};
+  template <class T>
+  static void step(T& w, const T& g, T* s, const T* rate) {
+    const T slope = g + rate[1] * w;
+    s[0] = rate[2] * s[0] + rate[3] * slope;
+    if constexpr (nesterov) {
+      w = w - rate[0] * (slope + rate[2] * s[0]);
+    } else {
+      w = w - rate[0] * s[0];
+    }
+  }
+};
+
+// Names of states that only some variants have.
+template <bool first, bool last, std::size_t n>
+constexpr auto some(const std::array<const char*, n>& all) {
+  std::array<const char*, n - (first ? 0 : 1) - (last ? 0 : 1)> out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i + (first ? 0 : 1)];
+  return out;
 }
 
-template <bool nesterov, class T>
-void momentum(T& w, const T& g, T& v, const T* rate) {
-  const T slope = g + rate[kSgdDecay] * w;
-  v = rate[kSgdMomentum] * v + rate[kSgdKeep] * slope;
-  if constexpr (nesterov) {
-    w = w - rate[kSgdLr] * (slope + rate[kSgdMomentum] * v);
-  } else {
-    w = w - rate[kSgdLr] * v;
+template <bool decoupled, bool amsgrad>
+struct Adam {
+  static constexpr std::string_view kName =
+      decoupled ? (amsgrad ? "adamw_amsgrad" : "adamw") : (amsgrad ? "adam_amsgrad" : "adam");
+  static constexpr auto kState = some<true, amsgrad>(std::array{"mean", "variance", "highest"});
+  template <class T>
+  static void step(T& w, const T& g, T* s, const T* rate) {
+    T slope = g;
+    if constexpr (decoupled) {
+      w = w - rate[1] * w;
+    } else {
+      slope = g + rate[1] * w;
+    }
+    s[0] = rate[2] * s[0] + rate[3] * slope;
+    s[1] = rate[4] * s[1] + rate[5] * (slope * slope);
+    T variance = s[1];
+    if constexpr (amsgrad) {
+      s[2] = larger(s[2], s[1]);
+      variance = s[2];
+    }
+    const T scale = square_root(variance * rate[7]) + rate[8];
+    w = w - rate[0] * (s[0] * rate[6]) / scale;
   }
-}
+};
 
-// `highest` is null without AMSGrad.
-template <bool decoupled, bool amsgrad, class T>
-void adam(T& w, const T& g, T& m, T& v, T* highest, const T* rate) {
-  T slope = g;
-  if constexpr (decoupled) {
-    w = w - rate[kAdamDecay] * w;
-  } else {
-    slope = g + rate[kAdamDecay] * w;
-  }
-  m = rate[kAdamBeta1] * m + rate[kAdamRest1] * slope;
-  v = rate[kAdamBeta2] * v + rate[kAdamRest2] * (slope * slope);
-  T variance = v;
-  if constexpr (amsgrad) {
-    *highest = larger(*highest, v);
-    variance = *highest;
-  }
-  const T scale = square_root(variance * rate[kAdamScale2]) + rate[kAdamEpsilon];
-  w = w - rate[kAdamLr] * (m * rate[kAdamScale1]) / scale;
-}
-
-// Rules: w, gradient and states s[0..kStates) of one element. Where a rate is `rate[i]`, its order
-// is that of rates() in optim/rules.cc.
-constexpr std::size_t kRuleRates = 10;
-
-// States: [mean,] variance [, velocity].
 template <bool centered, bool with_momentum>
 struct RmsProp {
-  static constexpr std::size_t kStates = 1 + (centered ? 1 : 0) + (with_momentum ? 1 : 0);
+  static constexpr std::string_view kName =
+      centered ? (with_momentum ? "rmsprop_centered_momentum" : "rmsprop_centered")
+               : (with_momentum ? "rmsprop_momentum" : "rmsprop");
+  static constexpr auto kState =
+      some<centered, with_momentum>(std::array{"mean", "variance", "velocity"});
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     T& v = s[centered ? 1 : 0];
@@ -87,15 +100,16 @@ struct RmsProp {
     }
     T quotient = g / (square_root(spread) + rate[3]);
     if constexpr (with_momentum) {
-      s[kStates - 1] = rate[4] * s[kStates - 1] + quotient;
-      quotient = s[kStates - 1];
+      s[kState.size() - 1] = rate[4] * s[kState.size() - 1] + quotient;
+      quotient = s[kState.size() - 1];
     }
     w = w - rate[0] * quotient;
   }
 };
 
 struct AdaGrad {
-  static constexpr std::size_t kStates = 1;
+  static constexpr std::string_view kName = "adagrad";
+  static constexpr std::array kState{"squares"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     s[0] = s[0] + g * g;
@@ -104,7 +118,8 @@ struct AdaGrad {
 };
 
 struct AdaDelta {
-  static constexpr std::size_t kStates = 2;  // squares of steps, variance
+  static constexpr std::string_view kName = "adadelta";
+  static constexpr std::array kState{"steps", "variance"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     s[1] = rate[1] * s[1] + rate[2] * (g * g);
@@ -115,7 +130,8 @@ struct AdaDelta {
 };
 
 struct AdaMax {
-  static constexpr std::size_t kStates = 2;  // mean, highest
+  static constexpr std::string_view kName = "adamax";
+  static constexpr std::array kState{"mean", "highest"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     s[0] = rate[1] * s[0] + rate[2] * g;
@@ -125,7 +141,8 @@ struct AdaMax {
 };
 
 struct RAdam {
-  static constexpr std::size_t kStates = 2;  // mean, variance
+  static constexpr std::string_view kName = "radam";
+  static constexpr std::array kState{"mean", "variance"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     const T slope = g + rate[2] * w;
@@ -136,7 +153,8 @@ struct RAdam {
 };
 
 struct NAdam {
-  static constexpr std::size_t kStates = 2;  // mean, variance
+  static constexpr std::string_view kName = "nadam";
+  static constexpr std::array kState{"mean", "variance"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     const T slope = g + rate[3] * w;
@@ -148,7 +166,8 @@ struct NAdam {
 };
 
 struct Lion {
-  static constexpr std::size_t kStates = 1;  // mean
+  static constexpr std::string_view kName = "lion";
+  static constexpr std::array kState{"mean"};
   template <class T>
   static void step(T& w, const T& g, T* s, const T* rate) {
     w = w - rate[0] * (sign_of(rate[2] * s[0] + rate[3] * g) + rate[1] * w);
@@ -156,20 +175,16 @@ struct Lion {
   }
 };
 
+using Rules = std::tuple<Sgd, Momentum<false>, Momentum<true>, Adam<false, false>,
+                         Adam<false, true>, Adam<true, false>, Adam<true, true>,
+                         RmsProp<false, false>, RmsProp<true, false>, RmsProp<false, true>,
+                         RmsProp<true, true>, AdaGrad, AdaDelta, AdaMax, RAdam, NAdam, Lion>;
+
 // Calls fn(Rule{}) for the rule of that name; false if there is none.
 template <class Fn>
 bool with_rule(std::string_view name, const Fn& fn) {
-  if (name == "rmsprop") return fn(RmsProp<false, false>{}), true;
-  if (name == "rmsprop_centered") return fn(RmsProp<true, false>{}), true;
-  if (name == "rmsprop_momentum") return fn(RmsProp<false, true>{}), true;
-  if (name == "rmsprop_centered_momentum") return fn(RmsProp<true, true>{}), true;
-  if (name == "adagrad") return fn(AdaGrad{}), true;
-  if (name == "adadelta") return fn(AdaDelta{}), true;
-  if (name == "adamax") return fn(AdaMax{}), true;
-  if (name == "radam") return fn(RAdam{}), true;
-  if (name == "nadam") return fn(NAdam{}), true;
-  if (name == "lion") return fn(Lion{}), true;
-  return false;
+  return std::apply([&](auto... rule) { return ((rule.kName == name && (fn(rule), true)) || ...); },
+                    Rules{});
 }
 
 }  // namespace etude::optimizer

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What options may be: a table beside each struct of options, and the one check that walks it where
+// the options are given. A test drives every row, and finds numbers that have none.
+//
+//   struct HuberLossOptions {
+//     double delta = 1;
+//     static constexpr auto ranges() {
+//       return std::tuple{OptionRange{"delta", &HuberLossOptions::delta, above(0)}};
+//     }
+//   };
+//   internal::check_options("huber_loss", options, where);
+#pragma once
+
+#include <concepts>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "etude/base/call_site.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// An interval of numbers. NaN lies in none.
+struct Range {
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+
+  double low = -kNone, high = kNone;
+  bool has_low = false, has_high = false;  // whether the ends belong to it
+
+  constexpr bool holds(double x) const {
+    return (has_low ? x >= low : x > low) && (has_high ? x <= high : x < high);
+  }
+};
+// The same in words: "must be at least 0", "above 0", "in [0, 1)", "in [0, 1]".
+constexpr Range at_least(double low) { return {.low = low, .has_low = true}; }
+constexpr Range above(double low) { return {.low = low}; }
+constexpr Range up_to(double low, double high) { return {low, high, true, false}; }
+constexpr Range within(double low, double high) { return {low, high, true, true}; }
+
+// A row: the name of an option of O, a number, a schedule or a list of numbers, and its range.
+template <class O, class T>
+struct OptionRange {
+  std::string_view name;
+  T O::*option;
+  Range range;
+};
+template <class O, class T>
+OptionRange(std::string_view, T O::*, Range) -> OptionRange<O, T>;
+
+namespace internal {
+
+// throws: kInvalidArgument, "SGD: lr is -1, but must be at least 0", with the user's line.
+[[noreturn]] void throw_outside(std::string_view owner, std::string_view option, double value,
+                                const Range& range, CallSite where);
+
+inline void check_range(std::string_view owner, std::string_view option, double value,
+                        const Range& range, CallSite where) {
+  if (!range.holds(value)) throw_outside(owner, option, value, range, where);
+}
+
+// Calls fn for the number of an option, for each of a list, for a schedule if it is constant.
+template <class T, class Fn>
+void each_number(const T& option, const Fn& fn) {
+  if constexpr (std::integral<T> || std::floating_point<T>) {
+    fn(static_cast<double>(option));
+  } else if constexpr (requires { option.values(); }) {
+    for (const auto number : option.values()) fn(static_cast<double>(number));
+  } else {
+    if (const std::optional<double> number = option.fixed()) fn(*number);
+  }
+}
+
+// Every option of the table of O, as given to `owner` at `where`.
+template <class O>
+void check_options(std::string_view owner, const O& options, CallSite where) {
+  const auto check = [&](const auto& row) {
+    each_number(options.*row.option,
+                [&](double number) { check_range(owner, row.name, number, row.range, where); });
+  };
+  std::apply([&](const auto&... row) { (check(row), ...); }, O::ranges());
+}
+
+}  // namespace internal
+}  // namespace etude

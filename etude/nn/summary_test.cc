@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/nn/summary.h"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include <gtest/gtest.h>
+
+#include "etude/base/error.h"
+#include "etude/nn/layers.h"
+#include "etude/ops.h"
+
+namespace etude::nn {
+namespace {
+
+// Layers wherever a structure may hold them.
+struct Holder {
+  std::map<std::string, Dense> named{{"first", Dense(2, 3)}};
+  std::unordered_map<std::string, Dense> hashed{{"second", Dense(3, 4)}};
+  std::optional<Dense> maybe{Dense(4, 5)};
+  std::optional<Dense> nothing;
+  std::deque<Dense> queue{Dense(5, 6)};
+  std::pair<Flatten, Dense> both{Flatten(), Dense(6, 7)};
+  std::variant<Dense, Flatten> either{Dense(7, 8)};
+  std::map<std::string, std::vector<std::optional<Dense>>> deep{{"list", {Dense(8, 9)}}};
+
+  Tensor operator()(const Tensor& x) const {
+    const Tensor y =
+        both.second(both.first(queue[0]((*maybe)(hashed.at("second")(named.at("first")(x))))));
+    return (*deep.at("list")[0])(std::get<Dense>(either)(y));
+  }
+};
+
+TEST(Summary, FindsLayersInContainersOfAllKinds) {
+  const Summary found = summary(Holder(), {1, 2});
+  std::vector<std::string> paths;
+  std::int64_t parameters = 0;
+  for (const LayerSummary& layer : found.layers) {
+    paths.push_back(layer.path);
+    parameters += layer.parameters;
+    EXPECT_EQ(layer.parameters > 0, layer.kind == "Dense") << layer.path;
+    EXPECT_EQ(layer.bytes, 4 * layer.parameters) << layer.path;
+  }
+  EXPECT_EQ(paths, (std::vector<std::string>{"named/first", "hashed/second", "maybe", "queue/0",
+                                             "both/0", "both/1", "either", "deep/list/0"}));
+  EXPECT_EQ(parameters, found.parameters);
+}
+
+struct Embedded {
+  Tensor table = ones({10, 4});
+  Dense output{4, 2};
+  Tensor operator()(const Tensor& words) const { return output(take(table, words, {.axis = 0})); }
+};
+
+TEST(Summary, TakesInputsOfAnyDtype) {
+  const Summary found = summary(Embedded(), {{8, 20}, kInt32});
+  EXPECT_EQ(found.result, (Shape{8, 20, 2}));
+  EXPECT_EQ(found.layers.at(0).path, "output");
+  EXPECT_EQ(found.parameters, 50);
+}
+
+template <class Fn>
+Error failure(const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::kInternal, "no error"};
+}
+
+TEST(Summary, ErrorsHaveOpAndLine) {
+  const Error wrong = failure([] { summary(Embedded(), {8, 20}); });
+  EXPECT_EQ(wrong.op(), "take");
+  EXPECT_STREQ(wrong.where().file, __FILE__);
+  EXPECT_NE(std::string(wrong.what()).find("take: operand 'indices' is float32"), std::string::npos)
+      << wrong.what();
+  const Error unknown = failure([] { summary(Embedded(), {{kAny, 20}, kInt32}); });
+  EXPECT_NE(std::string(unknown.what()).find("has an unknown size"), std::string::npos);
+  EXPECT_STREQ(unknown.where().file, __FILE__);
+  const Function twice([](const Tensor& x) { return x + ones({3}); });
+  const Error inside = failure([&] { summary(std::pair{twice, 1}.first, {2}); });
+  EXPECT_NE(std::string(inside.what()).find("Function: add: operands 'x1' and 'x2'"),
+            std::string::npos)
+      << inside.what();
+  EXPECT_STREQ(inside.where().file, __FILE__);
+}
+
+}  // namespace
+}  // namespace etude::nn
