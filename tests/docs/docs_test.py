@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs_test.py PAGE COMPILER ARGS...: compiles the C++ of a page as one program, and runs it.
+"""docs_test.py [--etude-h] PAGE COMPILER ARGS...: compiles the C++ of a page as one program, and runs it.
+
+With --etude-h it is only compiled, and etude/etude.h takes the place of all headers of Etude.
 
 A block goes to file scope; one after `<!-- main -->` into a block of main(). A line `expression;  // == value` must
 give that value.
@@ -52,7 +54,22 @@ def program(page):
     return "\n".join(out) + "\nint main() {\n" + "".join(body) + "return wrong;\n}\n", checks
 
 
+def compiles_with_etude_h(page, compiler):
+    """What the compiler says to a page, whose blocks without a main() of their own are parts of a program."""
+    text, _ = program(page)
+    if "int main() {" in page:
+        text = text[:text.rindex("\nint main() {")]
+    text = '#include "etude/etude.h"\n' + re.sub(r'#include "etude/[^"]*"\n', "", text)
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "page.cc"
+        source.write_text(text)
+        return subprocess.run([compiler[0], "-fsyntax-only", source, *compiler[1:]], capture_output=True,
+                              text=True).stderr or None
+
+
 def main():
+    if sys.argv[1] == "--etude-h":
+        return compiles_with_etude_h(pathlib.Path(sys.argv[2]).read_text(), sys.argv[3:])
     page, *compiler = sys.argv[1:]
     text, checks = program(pathlib.Path(page).read_text())
     if checks == 0:
