@@ -76,7 +76,8 @@ class Active {
   }
   // The number of slot `slot`, which no other has.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
-    return written(value, &tape, tape.key() | internal::kOwnsSlot | slot);
+    return Active(value,
+                  HeldSlot::of_result(tape.key() | internal::kOwnsSlot | slot, tape.writes(slot)));
   }
 
   const T& value() const { return value_; }
@@ -114,11 +115,11 @@ class Active {
     return call(a.value_, lent(a), b.value_, lent(b));                                 \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {      \
-    const LentSlot at = lent(a);                                                       \
+    const SlotOperand at = lent(a);                                                    \
     return call(a.value_, at, b.value_, given(b));                                     \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {      \
-    const LentSlot at = lent(b);                                                       \
+    const SlotOperand at = lent(b);                                                    \
     return call(a.value_, given(a), b.value_, at);                                     \
   }                                                                                    \
   [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {           \
@@ -126,11 +127,11 @@ class Active {
     return call(a.value_, given(a), b.value_, given(b));                               \
   }                                                                                    \
   [[gnu::always_inline]] Active& operator op##=(const Active& b) {                     \
-    return take(call(value_, place_.to_replace(), b.value_, lent(b)));                 \
+    return take(call(value_, place_.replaced(), b.value_, lent(b)));                   \
   }                                                                                    \
   [[gnu::always_inline]] Active& operator op##=(Active&& b) {                          \
     if (&b == this) return *this op## = std::as_const(b);                              \
-    return take(call(value_, place_.to_replace(), b.value_, given(b)));                \
+    return take(call(value_, place_.replaced(), b.value_, given(b)));                  \
   }
   ETUDE_OPERATOR(+, sum)
   ETUDE_OPERATOR(-, difference)
@@ -149,15 +150,15 @@ class Active {
 #define ETUDE_WITH_PLAIN(A, give, keep)                                      \
   template <internal::PlainFor<T> N>                                         \
   [[gnu::always_inline]] friend Active operator+(A a, const N& b) {          \
-    return moved(a.value_ + static_cast<T>(b), keep(a));                     \
+    return moved(a.value_ + static_cast<T>(b), keep(a.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
   [[gnu::always_inline]] friend Active operator+(const N& a, A b) {          \
-    return moved(static_cast<T>(a) + b.value_, keep(b));                     \
+    return moved(static_cast<T>(a) + b.value_, keep(b.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
   [[gnu::always_inline]] friend Active operator-(A a, const N& b) {          \
-    return moved(a.value_ - static_cast<T>(b), keep(a));                     \
+    return moved(a.value_ - static_cast<T>(b), keep(a.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
   [[gnu::always_inline]] friend Active operator-(const N& a, A b) {          \
@@ -181,8 +182,8 @@ class Active {
     const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;         \
     return record(y, give(b), slope);                                        \
   }
-  ETUDE_WITH_PLAIN(const Active&, lent, copied)
-  ETUDE_WITH_PLAIN(Active&&, given, given)
+  ETUDE_WITH_PLAIN(const Active&, lent, HeldSlot)
+  ETUDE_WITH_PLAIN(Active&&, given, std::move)
 #undef ETUDE_WITH_PLAIN
 
   Active& operator++() { return *this += Active(T(1)); }
@@ -267,7 +268,7 @@ class Active {
 
  private:
   using HeldSlot = internal::HeldSlot;
-  using LentSlot = internal::LentSlot;
+  using SlotOperand = internal::SlotOperand;
 
   Active(const T& value, HeldSlot place) : value_(value), place_(std::move(place)) {}
 
@@ -281,10 +282,8 @@ class Active {
     return *this;
   }
 
-  // The places of operands: of one that stays, and of one that expires.
-  static LentSlot lent(const Active& a) { return a.place_.lent(); }
-  static HeldSlot given(Active& a) { return std::move(a.place_); }
-  static HeldSlot copied(const Active& a) { return a.place_; }
+  [[gnu::always_inline]] static SlotOperand lent(const Active& a) { return a.place_.lent(); }
+  [[gnu::always_inline]] static SlotOperand given(Active& a) { return a.place_.given(); }
 
   // Whether a, or both, depend on arguments of the derivative that is being taken.
   static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
@@ -294,35 +293,50 @@ class Active {
     const std::uint64_t key = Tape::current_key();
     return (((a ^ key) | (b ^ key)) >> internal::kSlotBits) == 0;
   }
-  // A place that owns a new slot, as bits.
+  [[gnu::always_inline]] static std::uint32_t slot_of(std::uint64_t place) {
+    return static_cast<std::uint32_t>(place);
+  }
+  [[gnu::always_inline]] static bool owns(std::uint64_t place) {
+    return (place & internal::kOwnsSlot) != 0;
+  }
+  // Operands and results are bits from here on; whether a call may write to a slot is one of them.
+  [[gnu::always_inline]] static std::uint64_t checked(SlotOperand a) {
+    if constexpr (internal::kChecksSlots) {
+      if (on(a.bits())) Tape::current()->check_read(a);
+    }
+    return a.bits();
+  }
   static std::uint64_t new_place(Tape* tape) {
     return Tape::current_key() | internal::kOwnsSlot | tape->new_slot();
   }
-  static std::uint32_t slot_of(std::uint64_t place) { return static_cast<std::uint32_t>(place); }
-  // The result whose slot was written just now: a new one, or one that an operand gave.
-  static Active written(const T& value, const Tape* tape, std::uint64_t place) {
-    return Active(value, HeldSlot::owned(place, tape->writes(slot_of(place))));
+  // A place of 0: the result does not vary.
+  [[gnu::always_inline]] static Active result(const T& value, std::uint64_t place) {
+    internal::SlotWrites writes;
+    if constexpr (internal::kChecksSlots) {
+      if (place != 0) writes = Tape::current()->writes(slot_of(place));
+    }
+    return Active(value, HeldSlot::of_result(place, writes));
   }
 
-  // The result of a call with one number that may vary. Operands are given by their places, A and B
-  // are HeldSlot or LentSlot.
-  template <class A>
-  [[gnu::always_inline]] static Active record(const T& value, A a, const T& da) {
-    if (!on(a.bits())) [[unlikely]] {
-      check_ended(Tape::current(), a.bits());
-      return value;
+  // The result of a call with one number that may vary.
+  [[gnu::always_inline]] static Active record(const T& value, SlotOperand a, const T& da) {
+    return result(value, place_of(checked(a), da));
+  }
+  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da) {
+    if (!on(a)) [[unlikely]] {
+      check_ended(Tape::current(), a);
+      return 0;
     }
     Tape* tape = Tape::current();
-    tape->check_read(a);
-    if (a.owns() && tape->just_set(a.slot())) {
+    if (owns(a) && tape->just_set(slot_of(a))) {
       tape->scale_last(da);
-      return written(value, tape, a.bits());
+      return a;
     }
-    const std::uint64_t place = a.owns() ? a.bits() : new_place(tape);
-    tape->set(slot_of(place), da, a.slot());
-    return written(value, tape, place);
+    const std::uint64_t place = owns(a) ? a : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a));
+    return place;
   }
-  // value = a + a constant: it takes the place of a.
+  // value = a + a constant: a copy of a, or a itself, with another value.
   [[gnu::always_inline]] static Active moved(const T& value, HeldSlot a) {
     if (on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);
@@ -331,99 +345,95 @@ class Active {
     check_ended(Tape::current(), a.bits());
     return value;
   }
-  static Active moved(const T& value, LentSlot a) { return record(value, a, T(1)); }
   // The result of a call with two numbers.
-  template <class A, class B>
-  [[gnu::always_inline]] static Active record(const T& value, A a, const T& da, B b, const T& db) {
-    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
-      return Active(value, place_of_one(std::move(a), da, std::move(b), db));
+  [[gnu::always_inline]] static Active record(const T& value, SlotOperand of_a, const T& da,
+                                              SlotOperand of_b, const T& db) {
+    const std::uint64_t a = checked(of_a), b = checked(of_b);
+    if (!both_on(a, b)) [[unlikely]] {
+      return result(value, place_of_one(a, da, b, db));
     }
     Tape* tape = Tape::current();
-    tape->check_read(a);
-    tape->check_read(b);
-    const std::uint64_t place = a.owns() ? a.bits() : b.owns() ? b.bits() : new_place(tape);
-    tape->set(slot_of(place), da, a.slot(), db, b.slot());
-    return written(value, tape, place);
+    const std::uint64_t place = owns(a) ? a : owns(b) ? b : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
+    return result(value, place);
   }
-  template <class A, class B>
-  [[gnu::always_inline]] static Active product(const T& x, A a, const T& y, B b) {
-    return record(x * y, std::move(a), y, std::move(b), x);
+  [[gnu::always_inline]] static Active product(const T& x, SlotOperand a, const T& y,
+                                               SlotOperand b) {
+    return record(x * y, a, y, b, x);
   }
-  template <class A, class B>
-  [[gnu::always_inline]] static Active quotient(const T& x, A a, const T& y, B b) {
+  [[gnu::always_inline]] static Active quotient(const T& x, SlotOperand a, const T& y,
+                                                SlotOperand b) {
     const T value = x / y;
-    return record(value, std::move(a), T(1) / y, std::move(b), -value / y);
+    return record(value, a, T(1) / y, b, -value / y);
   }
-  template <class A, class B>
-  [[gnu::always_inline]] static Active sum(const T& x, A a, const T& y, B b) {
+  [[gnu::always_inline]] static Active sum(const T& x, SlotOperand of_a, const T& y,
+                                           SlotOperand of_b) {
     const T value = x + y;
-    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
-      return Active(value, place_of_moved(std::move(a), std::move(b)));
+    const std::uint64_t a = checked(of_a), b = checked(of_b);
+    if (!both_on(a, b)) [[unlikely]] {
+      return result(value, place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
-    tape->check_read(a);
-    tape->check_read(b);
-    if (a.owns()) {
-      if (b.owns() && tape->just_set(b.slot())) {
-        tape->add_last_to(a.slot());
+    if (owns(a)) {
+      if (owns(b) && tape->just_set(slot_of(b))) {
+        tape->add_last_to(slot_of(a));
       } else {
-        tape->add(a.slot(), T(1), b.slot());
+        tape->add(slot_of(a), T(1), slot_of(b));
       }
-      return written(value, tape, a.bits());
+      return result(value, a);
     }
-    if (b.owns()) {
-      if (tape->just_set_from_one(b.slot())) {
-        tape->fill_last(T(1), a.slot());
+    if (owns(b)) {
+      if (tape->just_set_from_one(slot_of(b))) {
+        tape->fill_last(T(1), slot_of(a));
       } else {
-        tape->add(b.slot(), T(1), a.slot());
+        tape->add(slot_of(b), T(1), slot_of(a));
       }
-      return written(value, tape, b.bits());
+      return result(value, b);
     }
     const std::uint64_t place = new_place(tape);
-    tape->set(slot_of(place), T(1), a.slot(), T(1), b.slot());
-    return written(value, tape, place);
+    tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
+    return result(value, place);
   }
-  template <class A, class B>
-  [[gnu::always_inline]] static Active difference(const T& x, A a, const T& y, B b) {
+  [[gnu::always_inline]] static Active difference(const T& x, SlotOperand of_a, const T& y,
+                                                  SlotOperand of_b) {
     const T value = x - y;
-    if (!both_on(a.bits(), b.bits())) [[unlikely]] {
-      return Active(value, on(b.bits()) ? place_of_one(std::move(a), T(1), std::move(b), T(-1))
-                                        : place_of_moved(std::move(a), std::move(b)));
+    const std::uint64_t a = checked(of_a), b = checked(of_b);
+    if (!both_on(a, b)) [[unlikely]] {
+      return result(value, on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b));
     }
     Tape* tape = Tape::current();
-    tape->check_read(a);
-    tape->check_read(b);
-    if (a.owns()) {
-      if (b.owns() && tape->just_set(b.slot())) {
+    if (owns(a)) {
+      if (owns(b) && tape->just_set(slot_of(b))) {
         tape->negate_last();
-        tape->add_last_to(a.slot());
+        tape->add_last_to(slot_of(a));
       } else {
-        tape->add(a.slot(), T(-1), b.slot());
+        tape->add(slot_of(a), T(-1), slot_of(b));
       }
-      return written(value, tape, a.bits());
+      return result(value, a);
     }
-    if (b.owns() && tape->just_set_from_one(b.slot())) {
+    if (owns(b) && tape->just_set_from_one(slot_of(b))) {
       tape->negate_last();
-      tape->fill_last(T(1), a.slot());
-      return written(value, tape, b.bits());
+      tape->fill_last(T(1), slot_of(a));
+      return result(value, b);
     }
-    const std::uint64_t place = b.owns() ? b.bits() : new_place(tape);
-    tape->set(slot_of(place), T(1), a.slot(), T(-1), b.slot());
-    return written(value, tape, place);
+    const std::uint64_t place = owns(b) ? b : new_place(tape);
+    tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
+    return result(value, place);
   }
   // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
   // numbers need not be in memory for it.
-  template <class A, class B>
-  [[gnu::noinline]] static HeldSlot place_of_one(A a, T da, B b, T db) {
-    const bool second = on(b.bits());
-    check_ended(Tape::current(), second ? a.bits() : b.bits());
-    return second ? record(T(0), std::move(b), db).place_ : record(T(0), std::move(a), da).place_;
+  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
+                                                      T db) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    return second ? place_of(b, db) : place_of(a, da);
   }
-  template <class A, class B>
-  [[gnu::noinline]] static HeldSlot place_of_moved(A a, B b) {
-    const bool second = on(b.bits());
-    check_ended(Tape::current(), second ? a.bits() : b.bits());
-    return second ? moved(T(0), std::move(b)).place_ : moved(T(0), std::move(a)).place_;
+  // The same for a sum: what was given stays as it is, what was lent is copied to a new slot.
+  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    const std::uint64_t place = second ? b : a;
+    return on(place) && owns(place) ? place : place_of(place, T(1));
   }
   // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
   // of `tape`, or to that of another thread.

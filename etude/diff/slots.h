@@ -16,9 +16,10 @@
 //      is lent: it is read, not written, and no number can be made of it.
 //   4. So a reader may assume that the slot of a number stands for the value of that number.
 //
-// Types hold this: HeldSlot copies and moves as in (2), LentSlot is the operand that stays of (3).
-// Where ETUDE_ASSERTIONS is defined, each read checks (4): a tape counts the writes of each slot,
-// and a place remembers the count with which it got its slot.
+// HeldSlot, which a number has, copies and moves as in (2). A call gets SlotOperands: those that
+// were given say so, those that are lent cannot, and no number can be made of one. Where
+// ETUDE_ASSERTIONS is defined, each read checks (4): a tape counts the writes of each slot, and who
+// holds a slot remembers the count with which it got it.
 #pragma once
 
 #include <cstdint>
@@ -57,13 +58,13 @@ inline constexpr std::uint64_t kOwnsSlot = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
 inline constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
 
-// The place of a number that stays, for the call that reads it.
-class LentSlot {
+// The slot of an operand, for a call that reads it, and may write to it where `owns()`.
+class SlotOperand {
  public:
-  LentSlot(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
-  static constexpr bool owns() { return false; }
-  std::uint64_t bits() const { return bits_; }
+  SlotOperand(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
+  bool owns() const { return (bits_ & kOwnsSlot) != 0; }
   std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
+  std::uint64_t bits() const { return bits_; }
   SlotWrites writes() const { return writes_; }
 
  private:
@@ -71,17 +72,19 @@ class LentSlot {
   [[no_unique_address]] SlotWrites writes_;
 };
 
-// What a number holds; by default of no tape.
+// What a number holds of a tape; by default nothing, of none.
 //
-// threads: a copy of a place that owns its slot writes to it.
+// threads: a copy of what owns its slot writes to it.
 class HeldSlot {
  public:
   HeldSlot() = default;
   static HeldSlot shared(std::uint64_t key, std::uint32_t slot, SlotWrites writes) {
     return {key | slot, writes};
   }
-  // `bits`: a key, kOwnsSlot and a slot, that of a place which was given or a new one.
-  static HeldSlot owned(std::uint64_t bits, SlotWrites writes) { return {bits, writes}; }
+  // That of a result. `bits`: a key, kOwnsSlot and a slot, new or given by an operand.
+  [[gnu::always_inline]] static HeldSlot of_result(std::uint64_t bits, SlotWrites writes) {
+    return {bits, writes};
+  }
   HeldSlot(const HeldSlot& other) : bits_(other.bits_ & ~kOwnsSlot), writes_(other.writes_) {
     if (other.owns()) other.bits_ = bits_;
   }
@@ -95,14 +98,20 @@ class HeldSlot {
   }
   ~HeldSlot() = default;
 
-  // For a compound assignment to the number: it keeps its place until the result replaces it, so
+  // For a call while the number stays.
+  [[gnu::always_inline]] SlotOperand lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
+  // For a call with which the number expires.
+  [[gnu::always_inline]] SlotOperand given() {
+    return {owns() ? std::exchange(bits_, kMovedFrom) : bits_, writes_};
+  }
+  // For a compound assignment to the number: it holds its slot until the result replaces it, so
   // that a call which throws changes nothing.
-  HeldSlot to_replace() const { return {bits_, writes_}; }
-  LentSlot lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
+  [[gnu::always_inline]] SlotOperand replaced() const { return {bits_, writes_}; }
+
   bool owns() const { return (bits_ & kOwnsSlot) != 0; }
-  std::uint64_t bits() const { return bits_; }
   std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }
   std::uint64_t key() const { return bits_ >> kSlotBits << kSlotBits; }
+  std::uint64_t bits() const { return bits_; }
   SlotWrites writes() const { return writes_; }
 
  private:
