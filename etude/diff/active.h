@@ -203,10 +203,10 @@ class Active {
     if (!at.varies()) return y;                                                       \
     return record(y, give(at), dx);                                                   \
   }
-#define ETUDE_UNARY(f, dx)                   \
+#define ETUDE_UNARY(fn, f, dx)               \
   ETUDE_UNARY_OF(f, const Active&, lent, dx) \
   ETUDE_UNARY_OF(f, Active&&, given, dx)
-#define ETUDE_BINARY(f, da, db)                                                       \
+#define ETUDE_BINARY(fn, f, da, db)                                                   \
   friend Active f(Active at, Active with) {                                           \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T &a = at.value_, &b = with.value_;                                         \
@@ -216,17 +216,14 @@ class Active {
     const T of_a = first ? T(da) : T(0), of_b = second ? T(db) : T(0);                \
     return record(y, given(at), of_a, given(with), of_b);                             \
   }
-#define ETUDE_ROUNDING(f)                                                             \
+#define ETUDE_ROUNDING(fn, f)                                                         \
   friend Active f(const Active& at) {                                                 \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     at.note_end(#f);                                                                  \
     return Active(T(f(at.value_)));                                                   \
   }
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
+#include "etude/base/scalar_functions.inc"
 #undef ETUDE_UNARY_OF
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
 
   // Rounded once, as on plain numbers.
   friend Active fma(const Active& a, const Active& b, const Active& c) {

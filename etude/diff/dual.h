@@ -117,29 +117,26 @@ class Dual {
   friend constexpr bool operator<=(const Dual& a, const Dual& b) { return a.value_ <= b.value_; }
   friend constexpr bool operator>=(const Dual& a, const Dual& b) { return a.value_ >= b.value_; }
 
-#define ETUDE_UNARY(f, dx)                                                            \
+#define ETUDE_UNARY(fn, f, dx)                                                        \
   friend Dual f(const Dual& at) {                                                     \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T& x = at.value_;                                                           \
     const T y = f(x);                                                                 \
     return of_one(y, at, dx);                                                         \
   }
-#define ETUDE_BINARY(f, da, db)                                                       \
+#define ETUDE_BINARY(fn, f, da, db)                                                   \
   friend Dual f(const Dual& at, const Dual& with) {                                   \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     const T &a = at.value_, &b = with.value_;                                         \
     const T y = f(a, b);                                                              \
     return of_two(y, at, (da), with, (db));                                           \
   }
-#define ETUDE_ROUNDING(f)                                                             \
+#define ETUDE_ROUNDING(fn, f)                                                         \
   friend Dual f(const Dual& at) {                                                     \
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     return Dual(T(f(at.value_)));                                                     \
   }
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#include "etude/base/scalar_functions.inc"
 
   // Rounded once, as on plain numbers.
   friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {

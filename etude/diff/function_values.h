@@ -203,21 +203,18 @@ class Linear {
   friend bool operator<=(const Linear& a, const Linear& b) { return plain(a, b, a.x_ <= b.x_); }
   friend bool operator>=(const Linear& a, const Linear& b) { return plain(a, b, a.x_ >= b.x_); }
 
-#define ETUDE_UNARY(f, dx)                    \
+#define ETUDE_UNARY(fn, f, dx)                \
   friend Linear f(const Linear& at) {         \
     if (at.x_.varies()) throw_not_linear(#f); \
     return Linear(f(at.x_));                  \
   }
-#define ETUDE_BINARY(f, da, db)                               \
+#define ETUDE_BINARY(fn, f, da, db)                           \
   friend Linear f(const Linear& a, const Linear& b) {         \
     if (a.x_.varies() || b.x_.varies()) throw_not_linear(#f); \
     return Linear(f(a.x_, b.x_));                             \
   }
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
 
  private:
   // A sum with a constant is not linear, except with 0.

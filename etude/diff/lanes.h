@@ -93,22 +93,21 @@ class Lanes {
     return sum != sum;
   }
 
-#define ETUDE_UNARY(f, dx)                                             \
+#define ETUDE_LANEWISE(f)                                              \
   [[gnu::always_inline]] friend Lanes f(const Lanes& x) {              \
     return of([&](std::size_t l) { return T(scalar_math::f(x[l])); }); \
   }
-#define ETUDE_BINARY(f, da, db)                                              \
+#define ETUDE_UNARY(fn, f, dx) ETUDE_LANEWISE(f)
+#define ETUDE_BINARY(fn, f, da, db)                                          \
   [[gnu::always_inline]] friend Lanes f(const Lanes& a, const Lanes& b) {    \
     return of([&](std::size_t l) { return T(scalar_math::f(a[l], b[l])); }); \
   }
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
+#define ETUDE_ROUNDING(fn, f) ETUDE_LANEWISE(f)
+#include "etude/base/scalar_functions.inc"
   // What slopes are written in besides.
-  ETUDE_UNARY(digamma, 0)
-  ETUDE_UNARY(sign_of, 0)
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+  ETUDE_LANEWISE(digamma)
+  ETUDE_LANEWISE(sign_of)
+#undef ETUDE_LANEWISE
 
  private:
   using Vector __attribute__((vector_size(n * sizeof(T)))) = T;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that math_rules.inc is written in, for plain numbers. Those of active scalars and
-// dual numbers are found beside their types.
+// The functions that base/scalar_functions.inc is written in, for plain numbers. Those of active
+// scalars and dual numbers are found beside their types.
 #pragma once
 
 #include <bit>
@@ -11,16 +11,10 @@
 #include <numbers>
 #include <type_traits>
 
+#include "etude/base/slopes.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-
-// a where the condition holds, else b, both of which are computed: a choice that the body of a scan
-// may make, and that rules make.
-template <class T>
-constexpr T select(bool condition, const T& a, const T& b) {
-  return condition ? a : b;
-}
 
 // x without its dependence: a constant to all derivatives that are being taken. Active scalars and
 // dual numbers have their own.
@@ -37,6 +31,8 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
     std::lgamma, std::tgamma, std::pow, std::atan2, std::hypot, std::fmod, std::remainder, std::fma,
     std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round,
     std::trunc, std::rint, std::nearbyint, std::isnan, std::isfinite;
+
+using slopes::where, slopes::share_of, slopes::angle_slope, slopes::with_logarithm;
 
 // x * y as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. What
 // nothing arrives at, or nothing goes through, adds nothing to a derivative, in all modes alike
@@ -85,21 +81,14 @@ namespace internal::scalar_math {
 // -1, 0 or 1; the slope of |x|. NaN of NaN.
 template <class T>
 T sign_of(const T& x) {
-  const T none = select(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));
-  return select(x > T(0), T(1), select(x < T(0), T(-1), none));
+  const T none = where(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));
+  return where(x > T(0), T(1), where(x < T(0), T(-1), none));
 }
 
-// How much of `chosen`, the smaller or larger of both, comes from a: half if they are equal.
+// The root of 1 + x * x, whose square may overflow.
 template <class T>
-T share_of(const T& chosen, const T& a, const T& b) {
-  return select(a == b, T(0.5), select(chosen == a, T(1), T(0)));
-}
-
-// The other component of a point over the square of its distance from the origin, which itself may
-// overflow or vanish: the slope of the angle. 0 at the origin.
-template <class T>
-T angle_slope(const T& other, const T& distance) {
-  return select(distance == T(0), T(0), other / distance / distance);
+T root_of_one_and(const T& x) {
+  return hypot(x, T(1));
 }
 
 // The derivative of lgamma. At 0 infinite, against its sign; NaN below at whole numbers.

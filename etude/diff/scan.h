@@ -242,7 +242,7 @@ constexpr bool adds_plain_numbers() {
 // sequences with operator[] and size(), of constants or of numbers that a derivative is taken by.
 //
 // The body captures nothing and is generic. To have its derivative compiled it is run on symbols:
-// it takes no decision by values but with select(condition, a, b), and its loops have constant
+// it takes no decision by values but with where(condition, a, b), and its loops have constant
 // bounds.
 // Functions that the body calls must be constexpr, since it is run while the program is compiled.
 //

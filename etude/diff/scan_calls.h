@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the body of a scan is made of: calls, their values and their slopes, on numbers and on
-// lanes. Used by scan_program.h.
+// What the body of a scan is made of: calls (base/expression.h), their values and their slopes, on
+// numbers and on lanes. Used by scan_program.h.
 #pragma once
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <numbers>
 
+#include "etude/base/expression.h"
 #include "etude/diff/lanes.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/version.h"
@@ -16,131 +17,85 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What a symbol stands for. The functions are those of math_rules.inc, by its names.
-// NOLINTBEGIN(readability-identifier-naming): named like the functions
-enum class ScanOp : std::uint8_t {
-  input,
-  constant,
-  add,
-  subtract,
-  multiply,
-  divide,
-  negate,
-  less,
-  less_equal,
-  select,
-#define ETUDE_UNARY(f, dx) f,
-#define ETUDE_BINARY(f, da, db) f,
-#define ETUDE_ROUNDING(f) f,
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-};
-// NOLINTEND(readability-identifier-naming)
+using ScanFn = scalar::Fn;
 
-// Whether a node is computed from others, and from how many numbers.
-constexpr int operands_of(ScanOp op) {
-  switch (op) {
-    case ScanOp::input:
-    case ScanOp::constant:
-      return 0;
-    case ScanOp::add:
-    case ScanOp::subtract:
-    case ScanOp::multiply:
-    case ScanOp::divide:
-    case ScanOp::less:
-    case ScanOp::less_equal:
-    case ScanOp::select:
-      return 2;
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db) case ScanOp::f:
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+// How many operands a derivative passes to: none of a condition, nor of what does not vary.
+constexpr int slopes_of(ScanFn fn) {
+  switch (fn) {
+#define ETUDE_UNARY(fn, f, dx)
+#define ETUDE_BINARY(fn, f, da, db)
+#define ETUDE_ROUNDING(fn, f) case ScanFn::fn:
+#include "etude/base/scalar_functions.inc"
+    return 0;
+    case ScanFn::kWhere:
       return 2;
     default:
-      return 1;
+      return scalar::info(fn).is_truth ? 0 : scalar::info(fn).arity;
   }
 }
-// Whether a derivative passes through a call.
-constexpr bool passes_derivative(ScanOp op) {
-  switch (op) {
-    case ScanOp::less:
-    case ScanOp::less_equal:
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db)
-#define ETUDE_ROUNDING(f) case ScanOp::f:
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-      return false;
-    default:
-      return operands_of(op) > 0;
-  }
+// These operands: the first, and the second if there are two.
+constexpr std::uint16_t operand_of(const scalar::Node& node, int i) {
+  return node.args[static_cast<std::size_t>(node.fn == ScanFn::kWhere ? i + 1 : i)];
 }
 
 // Whether lanes are computed one by one: comparisons, and functions of two numbers.
-template <ScanOp op, class T>
-inline constexpr bool kLaneByLane = kIsLanes<T>&& operands_of(op) == 2 && op > ScanOp::divide;
+template <ScanFn fn, class T>
+inline constexpr bool kLaneByLane =
+    kIsLanes<T>&& scalar::info(fn).arity == 2 && fn != ScanFn::kAdd&& fn != ScanFn::kSubtract&& fn
+                                                     != ScanFn::kMultiply&& fn != ScanFn::kDivide;
 
 // The value of a call on numbers, or on lanes where they go together.
-template <ScanOp op, class T>
+template <ScanFn fn, class T>
 [[gnu::always_inline]] inline T value_of_call(const T& a, const T& b) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
-  if constexpr (op == ScanOp::add) return a + b;
-  if constexpr (op == ScanOp::subtract) return a - b;
-  if constexpr (op == ScanOp::multiply) return a * b;
-  if constexpr (op == ScanOp::divide) return a / b;
-  if constexpr (op == ScanOp::negate) return -a;
-  if constexpr (op == ScanOp::less) return a < b ? T(1) : T(0);
-  if constexpr (op == ScanOp::less_equal) return a <= b ? T(1) : T(0);
-#define ETUDE_UNARY(f, dx) \
-  if constexpr (op == ScanOp::f) return f(a);
-#define ETUDE_BINARY(f, da, db) \
-  if constexpr (op == ScanOp::f) return f(a, b);
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+  if constexpr (fn == ScanFn::kAdd) return a + b;
+  if constexpr (fn == ScanFn::kSubtract) return a - b;
+  if constexpr (fn == ScanFn::kMultiply) return a * b;
+  if constexpr (fn == ScanFn::kDivide) return a / b;
+  if constexpr (fn == ScanFn::kNegative) return -a;
+  if constexpr (fn == ScanFn::kEqual) return a == b ? T(1) : T(0);
+  if constexpr (fn == ScanFn::kNotEqual) return a == b ? T(0) : T(1);
+  if constexpr (fn == ScanFn::kLess) return a < b ? T(1) : T(0);
+  if constexpr (fn == ScanFn::kLessEqual) return a <= b ? T(1) : T(0);
+  if constexpr (fn == ScanFn::kGreater) return a > b ? T(1) : T(0);
+  if constexpr (fn == ScanFn::kGreaterEqual) return a >= b ? T(1) : T(0);
+#define ETUDE_UNARY(name, f, dx) \
+  if constexpr (fn == ScanFn::name) return f(a);
+#define ETUDE_BINARY(name, f, da, db) \
+  if constexpr (fn == ScanFn::name) return f(a, b);
+#define ETUDE_ROUNDING(name, f) ETUDE_UNARY(name, f, 0)
+#include "etude/base/scalar_functions.inc"
 }
 // Its derivative by operand `which`, for the value y.
-template <ScanOp op, int which, class T>
+template <ScanFn fn, int which, class T>
 [[gnu::always_inline]] inline T slope_of_call(const T& a, const T& b, const T& y) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
   [[maybe_unused]] const T& x = a;
-  if constexpr (op == ScanOp::multiply) return which == 0 ? b : a;
-  if constexpr (op == ScanOp::divide) return which == 0 ? T(1) / b : -y / b;
-#define ETUDE_UNARY(f, dx) \
-  if constexpr (op == ScanOp::f) return dx;
-#define ETUDE_BINARY(f, da, db) \
-  if constexpr (op == ScanOp::f) return which == 0 ? T(da) : T(db);
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+  if constexpr (fn == ScanFn::kMultiply) return which == 0 ? b : a;
+  if constexpr (fn == ScanFn::kDivide) return which == 0 ? T(1) / b : -y / b;
+#define ETUDE_UNARY(name, f, dx) \
+  if constexpr (fn == ScanFn::name) return dx;
+#define ETUDE_BINARY(name, f, da, db) \
+  if constexpr (fn == ScanFn::name) return which == 0 ? T(da) : T(db);
+#define ETUDE_ROUNDING(name, f)
+#include "etude/base/scalar_functions.inc"
 }
 
 // Both for numbers and lanes.
-template <ScanOp op, class T>
+template <ScanFn fn, class T>
 [[gnu::always_inline]] inline T scan_value(const T& a, const T& b) {
-  if constexpr (kLaneByLane<op, T>) {
-    return T::of([&](std::size_t l) { return value_of_call<op>(a[l], b[l]); });
+  if constexpr (kLaneByLane<fn, T>) {
+    return T::of([&](std::size_t l) { return value_of_call<fn>(a[l], b[l]); });
   } else {
-    return value_of_call<op>(a, b);
+    return value_of_call<fn>(a, b);
   }
 }
-template <ScanOp op, int which, class T>
+template <ScanFn fn, int which, class T>
 [[gnu::always_inline]] inline T scan_slope(const T& a, const T& b, const T& y) {
-  if constexpr (kLaneByLane<op, T>) {
-    return T::of([&](std::size_t l) { return slope_of_call<op, which>(a[l], b[l], y[l]); });
+  if constexpr (kLaneByLane<fn, T>) {
+    return T::of([&](std::size_t l) { return slope_of_call<fn, which>(a[l], b[l], y[l]); });
   } else {
-    return slope_of_call<op, which>(a, b, y);
+    return slope_of_call<fn, which>(a, b, y);
   }
 }
 template <class T>

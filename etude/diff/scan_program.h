@@ -1,141 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a scan as a program that is known while the user's program is compiled: symbols that
-// note what is done to them, and straight code for the values and the derivative of what they
-// noted. Used by scan.h.
+// The body of a scan as an expression (base/expression.h) that is known while the user's program is
+// compiled, and straight code for its values and its derivative. Used by scan.h.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numbers>
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/expression.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/diff/scan_calls.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
+// a where the condition holds, else b; both are computed. A choice of numbers that the body of a
+// scan may make; among tensors the op of this name chooses.
+template <class A, class B>
+requires(internal::kIsScalar<A> ||
+         internal::kIsScalar<B>) constexpr auto where(bool condition, const A& a, const B& b) {
+  return condition ? a : b;
+}
+
 namespace internal {
 
-struct ScanNode {
-  ScanOp op = ScanOp::constant;
-  std::uint16_t a = 0, b = 0, c = 0;
-  double constant = 0;
-};
-
-// What the symbols of a body noted.
-struct ScanNotes {
-  static constexpr std::size_t kMost = 512;
-  std::array<ScanNode, kMost> nodes{};
-  std::size_t count = 0;
-
-  constexpr std::uint16_t add(const ScanNode& node) {
-    if (count == kMost) throw "the body of a scan has more than 512 operations";
-    nodes[count] = node;
-    return static_cast<std::uint16_t>(count++);
-  }
-};
-
-class ScanCondition {
- public:
-  constexpr ScanCondition(ScanNotes* notes, std::uint16_t id) : notes_(notes), id_(id) {}
-  ScanNotes* notes_;
-  std::uint16_t id_;
-};
-
-// A number of the body.
-class ScanSymbol {
- public:
-  constexpr ScanSymbol() = default;
-  template <class N>
-  requires(std::is_arithmetic_v<N>) constexpr ScanSymbol(
-      N constant)  // NOLINT(google-explicit-constructor): as a number
-      : constant_(static_cast<double>(constant)) {}
-  constexpr ScanSymbol(ScanNotes* notes, std::uint16_t id) : notes_(notes), id_(id) {}
-
-  // The node of this number, a new one if it is a constant.
-  constexpr std::uint16_t id_in(ScanNotes* notes) const {
-    return notes_ != nullptr ? id_ : notes->add({ScanOp::constant, 0, 0, 0, constant_});
-  }
-  constexpr bool is_constant() const { return notes_ == nullptr; }
-  constexpr ScanNotes* notes() const { return notes_; }
-
-  friend constexpr ScanSymbol operator+(const ScanSymbol& a, const ScanSymbol& b) {
-    if (a.is_constant() && b.is_constant()) return a.constant_ + b.constant_;
-    return note(ScanOp::add, a, b);
-  }
-  friend constexpr ScanSymbol operator-(const ScanSymbol& a, const ScanSymbol& b) {
-    if (a.is_constant() && b.is_constant()) return a.constant_ - b.constant_;
-    return note(ScanOp::subtract, a, b);
-  }
-  friend constexpr ScanSymbol operator*(const ScanSymbol& a, const ScanSymbol& b) {
-    if (a.is_constant() && b.is_constant()) return a.constant_ * b.constant_;
-    return note(ScanOp::multiply, a, b);
-  }
-  friend constexpr ScanSymbol operator/(const ScanSymbol& a, const ScanSymbol& b) {
-    if (a.is_constant() && b.is_constant()) return a.constant_ / b.constant_;
-    return note(ScanOp::divide, a, b);
-  }
-  friend constexpr ScanSymbol operator-(const ScanSymbol& a) {
-    if (a.is_constant()) return -a.constant_;
-    return {a.notes_, a.notes_->add({ScanOp::negate, a.id_, 0, 0, 0})};
-  }
-  friend constexpr ScanSymbol operator+(const ScanSymbol& a) { return a; }
-  constexpr ScanSymbol& operator+=(const ScanSymbol& b) { return *this = *this + b; }
-  constexpr ScanSymbol& operator-=(const ScanSymbol& b) { return *this = *this - b; }
-  constexpr ScanSymbol& operator*=(const ScanSymbol& b) { return *this = *this * b; }
-  constexpr ScanSymbol& operator/=(const ScanSymbol& b) { return *this = *this / b; }
-
-  friend constexpr ScanCondition operator<(const ScanSymbol& a, const ScanSymbol& b) {
-    const ScanSymbol made = note(ScanOp::less, a, b);
-    return {made.notes_, made.id_};
-  }
-  friend constexpr ScanCondition operator<=(const ScanSymbol& a, const ScanSymbol& b) {
-    const ScanSymbol made = note(ScanOp::less_equal, a, b);
-    return {made.notes_, made.id_};
-  }
-  friend constexpr ScanCondition operator>(const ScanSymbol& a, const ScanSymbol& b) {
-    return b < a;
-  }
-  friend constexpr ScanCondition operator>=(const ScanSymbol& a, const ScanSymbol& b) {
-    return b <= a;
-  }
-  friend constexpr ScanSymbol select(const ScanCondition& condition, const ScanSymbol& a,
-                                     const ScanSymbol& b) {
-    ScanNotes* notes = condition.notes_;
-    const std::uint16_t yes = a.id_in(notes), no = b.id_in(notes);
-    return {notes, notes->add({ScanOp::select, yes, no, condition.id_, 0})};
-  }
-
-#define ETUDE_UNARY(f, dx)                                                     \
-  friend constexpr ScanSymbol f(const ScanSymbol& x) {                         \
-    return {x.notes_, x.notes_->add({ScanOp::f, x.id_in(x.notes_), 0, 0, 0})}; \
-  }
-#define ETUDE_BINARY(f, da, db)                                             \
-  friend constexpr ScanSymbol f(const ScanSymbol& a, const ScanSymbol& b) { \
-    return note(ScanOp::f, a, b);                                           \
-  }
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-
- private:
-  static constexpr ScanSymbol note(ScanOp op, const ScanSymbol& a, const ScanSymbol& b) {
-    ScanNotes* notes = a.notes_ != nullptr ? a.notes_ : b.notes_;
-    const std::uint16_t first = a.id_in(notes), second = b.id_in(notes);
-    return {notes, notes->add({op, first, second, 0, 0})};
-  }
-  ScanNotes* notes_ = nullptr;
-  std::uint16_t id_ = 0;
-  double constant_ = 0;
-};
 template <>
-inline constexpr bool kIsScalar<ScanSymbol> = true;
+inline constexpr bool kIsScalar<scalar::Symbol> = true;
+
+// As many operations as the body of a scan may have.
+inline constexpr std::size_t kMostScanNodes = 512;
 
 // What may vary besides the state: the parameters, and each of the sequences.
 template <bool params, bool... x>
@@ -152,20 +47,22 @@ struct ScanNoted {
                                kInputs = kState + kParams + kX;
 
   struct Noted {
-    ScanNotes notes;
+    std::array<scalar::Node, kMostScanNodes> nodes{};
+    std::size_t count = 0;
     std::array<std::uint16_t, kState> results{};
     // Whether a node is computed from parameters and constants alone: the same in all steps.
-    std::array<bool, ScanNotes::kMost> is_fixed{};
+    std::array<bool, kMostScanNodes> is_fixed{};
   };
   // An Out of new symbols, made of its parts: no Y is constructed, whose initialisers are the
   // user's.
   template <class Out>
-  static constexpr Out new_symbols(ScanNotes& notes) {
+  static constexpr Out new_symbols(scalar::Builder& builder) {
     const auto parts = [&]<class... Part>(std::type_identity<std::tuple<Part...>>) {
-      return Out{new_symbols<std::remove_cvref_t<Part>>(notes)...};
+      return Out{new_symbols<std::remove_cvref_t<Part>>(builder)...};
     };
-    if constexpr (std::is_same_v<Out, ScanSymbol>) {
-      return ScanSymbol(&notes, notes.add({ScanOp::input, 0, 0, 0, 0}));
+    if constexpr (std::is_same_v<Out, scalar::Symbol>) {
+      const auto number = static_cast<std::uint16_t>(builder.size());
+      return scalar::Symbol(&builder, builder.add({ScanFn::kOperand, {number}, 0}));
     } else if constexpr (std::is_empty_v<Out>) {
       return Out{};
     } else if constexpr (TupleLike<Out>) {
@@ -178,66 +75,68 @@ struct ScanNoted {
     }
   }
   template <class Y>
-  static constexpr auto symbols(ScanNotes& notes) {
+  static constexpr auto symbols(scalar::Builder& builder) {
     using From = typename FirstScalar<Y>::type;
     if constexpr (std::is_void_v<From>) {
-      return new_symbols<Y>(notes);
+      return new_symbols<Y>(builder);
     } else {
-      return new_symbols<replace_scalar_t<Y, From, ScanSymbol>>(notes);
+      return new_symbols<replace_scalar_t<Y, From, scalar::Symbol>>(builder);
     }
   }
   static constexpr Noted note() {
     Noted noted;
-    const auto state = symbols<State>(noted.notes);
-    const auto params = symbols<Params>(noted.notes);
-    const std::tuple<decltype(symbols<X>(noted.notes))...> x{symbols<X>(noted.notes)...};
+    scalar::Builder builder(noted.nodes.data(), kMostScanNodes);
+    const auto state = symbols<State>(builder);
+    const auto params = symbols<Params>(builder);
+    const std::tuple<decltype(symbols<X>(builder))...> x{symbols<X>(builder)...};
     const auto result =
         std::apply([&](const auto&... at) { return Body{}(state, params, at...); }, x);
     std::size_t next = 0;
-    auto collect = [&](const ScanSymbol& s) {
-      noted.results[next++] = s.id_in(&noted.notes);
+    auto collect = [&](const scalar::Symbol& s) {
+      noted.results[next++] = s.node_in(builder);
       return s;
     };
     static_cast<void>(map_scalars<std::remove_cvref_t<decltype(result)>>(result, collect));
-    for (std::size_t i = 0; i < noted.notes.count; ++i) {
-      const ScanNode& node = noted.notes.nodes[i];
-      const auto& fixed = noted.is_fixed;
-      noted.is_fixed[i] = node.op == ScanOp::input ? i >= kState && i < kState + kParams
-                                                   : is_fixed_call(node, fixed);
+    noted.count = builder.size();
+    for (std::size_t i = 0; i < noted.count; ++i) {
+      const scalar::Node& node = noted.nodes[i];
+      noted.is_fixed[i] = node.fn == ScanFn::kOperand
+                              ? i >= kState && i < kState + kParams
+                              : number_in(node, noted.is_fixed) == scalar::info(node.fn).arity;
     }
     return noted;
   }
-  static constexpr bool is_fixed_call(const ScanNode& node,
-                                      const std::array<bool, ScanNotes::kMost>& fixed) {
-    const int operands = operands_of(node.op);
-    return (operands < 1 || fixed[node.a]) && (operands < 2 || fixed[node.b]) &&
-           (node.op != ScanOp::select || fixed[node.c]);
+  // How many operands of a call are in a set of nodes.
+  static constexpr int number_in(const scalar::Node& node,
+                                 const std::array<bool, kMostScanNodes>& set) {
+    int found = 0;
+    for (int i = 0; i < scalar::info(node.fn).arity; ++i) {
+      found += set[node.args[static_cast<std::size_t>(i)]] ? 1 : 0;
+    }
+    return found;
   }
   static constexpr Noted noted = note();
-  static constexpr std::size_t kCount = noted.notes.count;
+  static constexpr std::size_t kCount = noted.count;
   // Where the state is one number, to which each step adds what does not depend on it: the nodes
   // that are added, in order.
   struct Terms {
     bool is_sum = false;
     std::size_t count = 0;
-    std::array<std::uint16_t, ScanNotes::kMost> nodes{};
+    std::array<std::uint16_t, kMostScanNodes> nodes{};
   };
   static constexpr Terms terms() {
     if (kState != 1) return {};
-    std::array<bool, ScanNotes::kMost> depends{};
+    std::array<bool, kMostScanNodes> depends{};
     depends[0] = true;  // the state
     for (std::size_t i = kInputs; i < kCount; ++i) {
-      const ScanNode& at = noted.notes.nodes[i];
-      const int operands = operands_of(at.op);
-      depends[i] = (operands > 0 && depends[at.a]) || (operands > 1 && depends[at.b]) ||
-                   (at.op == ScanOp::select && depends[at.c]);
+      depends[i] = number_in(noted.nodes[i], depends) > 0;
     }
     Terms found;
     for (std::size_t node = noted.results[0]; node != 0;) {
-      const ScanNode& at = noted.notes.nodes[node];
-      if (at.op != ScanOp::add || depends[at.a] == depends[at.b]) return {};
-      found.nodes[found.count++] = depends[at.a] ? at.b : at.a;
-      node = depends[at.a] ? at.a : at.b;
+      const auto& [a, b, none] = noted.nodes[node].args;
+      if (noted.nodes[node].fn != ScanFn::kAdd || depends[a] == depends[b]) return {};
+      found.nodes[found.count++] = depends[a] ? b : a;
+      node = depends[a] ? a : b;
     }
     for (std::size_t i = 0; i < found.count / 2; ++i) {
       std::swap(found.nodes[i], found.nodes[found.count - 1 - i]);
@@ -255,14 +154,14 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Base::kState, Base::kParams, Base::kX, Base::kInputs, Base::noted, Base::kCount,
       Base::kTerms;
   template <std::size_t i>
-  static constexpr ScanNode kNode = noted.notes.nodes[i];
+  static constexpr scalar::Node kNode = noted.nodes[i];
 
   struct Arrivals {
     // Whether a node depends on what may vary: a derivative goes nowhere else.
-    std::array<bool, ScanNotes::kMost> varies{};
+    std::array<bool, kMostScanNodes> varies{};
     // Whether a cotangent arrives at a node, be it in a step or from what is fixed; in a step; and
     // for each operand, whether it is the first there in a step.
-    std::array<bool, ScanNotes::kMost> arrives{}, in_step{}, first_a{}, first_b{};
+    std::array<bool, kMostScanNodes> arrives{}, in_step{}, first_a{}, first_b{};
   };
   static constexpr Arrivals note_arrivals() {
     Arrivals found;
@@ -276,21 +175,22 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       ++sequence;
     }
     for (std::size_t i = kInputs; i < kCount; ++i) {
-      const ScanNode& node = noted.notes.nodes[i];
-      varies[i] = passes_derivative(node.op) &&
-                  (varies[node.a] || (operands_of(node.op) == 2 && varies[node.b]));
+      const scalar::Node& node = noted.nodes[i];
+      const int slopes = slopes_of(node.fn);
+      varies[i] = (slopes > 0 && varies[operand_of(node, 0)]) ||
+                  (slopes > 1 && varies[operand_of(node, 1)]);
     }
     for (const std::uint16_t r : noted.results) found.arrives[r] = found.in_step[r] = varies[r];
     for (std::size_t i = kCount; i-- > 0;) {
-      const ScanNode& node = noted.notes.nodes[i];
-      if (!found.arrives[i] || !passes_derivative(node.op)) continue;
+      const scalar::Node& node = noted.nodes[i];
+      if (!found.arrives[i] || slopes_of(node.fn) == 0) continue;
       const auto arrive = [&](std::size_t operand) {
         if (!varies[operand]) return false;
         found.arrives[operand] = true;
         return !noted.is_fixed[i] && !std::exchange(found.in_step[operand], true);
       };
-      found.first_a[i] = arrive(node.a);
-      if (operands_of(node.op) == 2) found.first_b[i] = arrive(node.b);
+      found.first_a[i] = arrive(operand_of(node, 0));
+      if (slopes_of(node.fn) == 2) found.first_b[i] = arrive(operand_of(node, 1));
     }
     return found;
   }
@@ -409,7 +309,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     }
     template <std::size_t i>
     [[gnu::always_inline]] void take(const Nodes<T>& fixed) {
-      if constexpr (kNode<i>.op == ScanOp::constant) {
+      if constexpr (kNode<i>.fn == ScanFn::kConstant) {
         values_[i] = T(kNode<i>.constant);  // for the compiler to see
       } else if constexpr (noted.is_fixed[i]) {
         values_[i] = fixed[i];
@@ -437,15 +337,16 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
  private:
   template <std::size_t i, bool of_fixed, class Values>
   [[gnu::always_inline]] static void compute(Values& values) {
-    constexpr ScanNode node = kNode<i>;
+    constexpr scalar::Node node = kNode<i>;
     if constexpr (noted.is_fixed[i] == of_fixed) {
       using T = std::remove_cvref_t<decltype(values[0])>;
-      if constexpr (node.op == ScanOp::constant) {
+      const T &a = values[node.args[0]], &b = values[node.args[1]];
+      if constexpr (node.fn == ScanFn::kConstant) {
         values[i] = T(node.constant);
-      } else if constexpr (node.op == ScanOp::select) {
-        values[i] = choose(values[node.c], values[node.a], values[node.b]);
+      } else if constexpr (node.fn == ScanFn::kWhere) {
+        values[i] = choose(a, b, values[node.args[2]]);
       } else {
-        values[i] = scan_value<node.op>(values[node.a], values[node.b]);
+        values[i] = scan_value<node.fn>(a, b);
       }
     }
   }
@@ -461,28 +362,29 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   template <std::size_t i, bool of_fixed, bool careful, class Values, class At>
   [[gnu::always_inline]] static void go_back(const Values& values, At& at) {
-    constexpr ScanNode node = kNode<i>;
-    if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] &&
-                  passes_derivative(node.op)) {
+    constexpr scalar::Node node = kNode<i>;
+    if constexpr (noted.is_fixed[i] == of_fixed && arrivals.arrives[i] && slopes_of(node.fn) > 0) {
+      constexpr std::uint16_t to_a = operand_of(node, 0), to_b = operand_of(node, 1);
       using T = std::remove_cvref_t<decltype(at[0])>;
       constexpr bool first_a = arrivals.first_a[i], first_b = arrivals.first_b[i];
       const T ct = at[i];
-      const T &a = values[node.a], &b = values[node.b];
-      if constexpr (node.op == ScanOp::add || node.op == ScanOp::subtract) {
-        arrive<node.a, first_a>(at, ct);
-        arrive<node.b, first_b>(at, node.op == ScanOp::add ? ct : -ct);
-      } else if constexpr (node.op == ScanOp::negate) {
-        arrive<node.a, first_a>(at, -ct);
-      } else if constexpr (node.op == ScanOp::select) {
-        arrive<node.a, first_a>(at, choose(values[node.c], ct, T(0)));
-        arrive<node.b, first_b>(at, choose(values[node.c], T(0), ct));
+      const T &a = values[to_a], &b = values[to_b];
+      if constexpr (node.fn == ScanFn::kAdd || node.fn == ScanFn::kSubtract) {
+        arrive<to_a, first_a>(at, ct);
+        arrive<to_b, first_b>(at, node.fn == ScanFn::kAdd ? ct : -ct);
+      } else if constexpr (node.fn == ScanFn::kNegative) {
+        arrive<to_a, first_a>(at, -ct);
+      } else if constexpr (node.fn == ScanFn::kWhere) {
+        const T& condition = values[node.args[0]];
+        arrive<to_a, first_a>(at, choose(condition, ct, T(0)));
+        arrive<to_b, first_b>(at, choose(condition, T(0), ct));
       } else {
         const T& y = values[i];
-        if constexpr (arrivals.varies[node.a]) {
-          arrive<node.a, first_a>(at, times<careful>(ct, scan_slope<node.op, 0>(a, b, y)));
+        if constexpr (arrivals.varies[to_a]) {
+          arrive<to_a, first_a>(at, times<careful>(ct, scan_slope<node.fn, 0>(a, b, y)));
         }
-        if constexpr (operands_of(node.op) == 2 && arrivals.varies[node.b]) {
-          arrive<node.b, first_b>(at, times<careful>(ct, scan_slope<node.op, 1>(a, b, y)));
+        if constexpr (slopes_of(node.fn) == 2 && arrivals.varies[to_b]) {
+          arrive<to_b, first_b>(at, times<careful>(ct, scan_slope<node.fn, 1>(a, b, y)));
         }
       }
     }

@@ -36,7 +36,7 @@ std::vector<T> numbers(std::size_t count) {
 constexpr auto kTerms = [](auto s, const auto& p, const auto& x, auto y) {
   using std::exp, std::sin, std::atan2, std::fmax, std::pow, std::floor;
   const auto r = x[0] * p[0] - y / (2.0 + x[1] * x[1]);
-  const auto chosen = select(r > 0.1, r * r, -exp(p[1]) * x[1]);
+  const auto chosen = where(r > 0.1, r * r, -exp(p[1]) * x[1]);
   return s + chosen * sin(x[0]) + (atan2(r, 1.5 + y) + fmax(r, y) * pow(2.0 + r, p[2])) + floor(y);
 };
 // The loop that it stands for, with decisions and functions as programs have them.

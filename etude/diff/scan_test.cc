@@ -21,7 +21,7 @@ constexpr auto kCooling = [](auto heat, auto rate) { return heat - 0.01 * rate *
 constexpr auto kMixed = [](auto s, const auto& p, auto x) {
   using std::sin, std::exp, std::sqrt;
   const auto t = s * p[0] + sin(s) * x;
-  return t + select(s > 0.5, s * s, p[1]) / (1.0 + exp(-s)) - sqrt(t * t + 1.0);
+  return t + where(s > 0.5, s * s, p[1]) / (1.0 + exp(-s)) - sqrt(t * t + 1.0);
 };
 
 // spec: D20, D22, D59
@@ -62,7 +62,7 @@ TEST(Scan, ChoicesAndFunctions) {
 // What depends on parameters alone is computed once, and its derivative, too.
 constexpr auto kSettled = [](const auto& s, const auto& p) {
   using std::exp, std::log, std::sqrt;
-  const auto rate = log(p[0]) / (p[1] + 1.0), top = select(p[0] > p[2], p[0] * p[0], p[2]);
+  const auto rate = log(p[0]) / (p[1] + 1.0), top = where(p[0] > p[2], p[0] * p[0], p[2]);
   return std::array{s[0] + rate * (top - s[0]) * exp(-p[2]), sqrt(p[3] * 1.0) + s[0], p[1]};
 };
 TEST(Scan, PartsThatAreTheSameInAllSteps) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of derivatives for all modes: each function of math_rules.inc, and each composition of
-// two, at special values, by dual numbers, by a tape, by scans and by nestings of two derivatives.
-// spec: D36
+// One table of derivatives for all modes: each function of base/scalar_functions.inc, and each
+// composition of two, at special values, by dual numbers, by a tape, by scans and by nestings of
+// two derivatives. spec: D36
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,36 +21,27 @@ constexpr double kInf = std::numeric_limits<double>::infinity(),
                  kNan = std::numeric_limits<double>::quiet_NaN();
 
 enum Fn {
-#define ETUDE_UNARY(f, dx) fn_##f,
-#define ETUDE_BINARY(f, da, db)
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_UNARY(fn, f, dx) fn_##f,
+#define ETUDE_BINARY(fn, f, da, db)
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
   kUnary,
   kBeforeBinary = kUnary - 1,
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db) fn_##f,
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_UNARY(fn, f, dx)
+#define ETUDE_BINARY(fn, f, da, db) fn_##f,
+#define ETUDE_ROUNDING(fn, f)
+#include "etude/base/scalar_functions.inc"
   kFunctions
 };
 
 const char* name_of(int fn) {
   switch (fn) {
-#define ETUDE_UNARY(f, dx) \
-  case fn_##f:             \
+#define ETUDE_UNARY(fn, f, dx) \
+  case fn_##f:                 \
     return #f;
-#define ETUDE_BINARY(f, da, db) ETUDE_UNARY(f, da)
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_BINARY(fn, f, da, db) ETUDE_UNARY(fn, f, da)
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
     default:
       return "x";
   }
@@ -60,17 +51,14 @@ template <class S>
 S call(int fn, const S& a, const S& b) {
   using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
   switch (fn) {
-#define ETUDE_UNARY(f, dx) \
-  case fn_##f:             \
+#define ETUDE_UNARY(fn, f, dx) \
+  case fn_##f:                 \
     return S(f(a));
-#define ETUDE_BINARY(f, da, db) \
-  case fn_##f:                  \
+#define ETUDE_BINARY(fn, f, da, db) \
+  case fn_##f:                      \
     return S(f(a, b));
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
     default:
       return a;
   }
@@ -255,20 +243,14 @@ struct AllAtOnce {
     using N = std::decay_t<decltype(x[0])>;
     const N &a = x[0], &b = x[1];
     return std::array<N, kFunctions>{
-#define ETUDE_UNARY(f, dx) N(f(a)),
-#define ETUDE_BINARY(f, da, db)
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
-#define ETUDE_UNARY(f, dx)
-#define ETUDE_BINARY(f, da, db) N(f(a, b)),
-#define ETUDE_ROUNDING(f)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_UNARY(fn, f, dx) N(f(a)),
+#define ETUDE_BINARY(fn, f, da, db)
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
+#define ETUDE_UNARY(fn, f, dx)
+#define ETUDE_BINARY(fn, f, da, db) N(f(a, b)),
+#define ETUDE_ROUNDING(fn, f)
+#include "etude/base/scalar_functions.inc"
     };
   }
 };

@@ -213,7 +213,7 @@ template <internal::StructTangent T>
 // The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). Apart, since a layer is
 // given its activation by name, which must mean one function.
 namespace leafwise {
-#define ETUDE_UNARY(f, dx)                          \
+#define ETUDE_UNARY(fn, f, dx)                      \
   template <internal::Composite T>                  \
   [[nodiscard]] T f(T t) {                          \
     return map_leaves(std::move(t), [](auto leaf) { \
@@ -221,12 +221,9 @@ namespace leafwise {
       return f(leaf);                               \
     });                                             \
   }
-#define ETUDE_BINARY(f, da, db)
-#define ETUDE_ROUNDING(f) ETUDE_UNARY(f, 0)
-#include "etude/diff/math_rules.inc"
-#undef ETUDE_UNARY
-#undef ETUDE_BINARY
-#undef ETUDE_ROUNDING
+#define ETUDE_BINARY(fn, f, da, db)
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#include "etude/base/scalar_functions.inc"
 template <internal::Composite T>
 [[nodiscard]] constexpr T reciprocal(T t) {
   return map_leaves(std::move(t), [](auto leaf) { return 1.0 / leaf; });
