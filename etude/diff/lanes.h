@@ -84,7 +84,7 @@ class Lanes {
   }
 
   [[gnu::always_inline]] friend Lanes strong_product(const Lanes& a, const Lanes& b) {
-    return Lanes(Raw{(a.at_ != Vector{}) & (b.at_ != Vector{}) ? (a * b).at_ : Vector{}});
+    return Lanes(Raw{((a.at_ != Vector{}) & (b.at_ != Vector{})) ? (a * b).at_ : Vector{}});
   }
   // Whether there may be a NaN: if the sum of all lanes is.
   friend bool may_be_nan(const Lanes& x) {
