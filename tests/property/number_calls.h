@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that programs on numbers (number_machine.h) call: with rules of their own, recursive,
-// through closures, and with derivatives inside. Each is written once for numbers of any kind.
+// Functions that programs on numbers (number_machine.h) call: by value and by reference, with rules
+// of their own, recursive, through closures, and with derivatives inside. Each is written once for
+// numbers of any kind. The text of a program that failed includes this file.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <tuple>
@@ -21,6 +23,66 @@ T small(const T& v) {
 template <class T>
 T positive(const T& v) {
   return v * v + 0.25;
+}
+
+// What programs hold beside numbers and an array.
+template <class T>
+struct Body {
+  T mass, spring;
+  std::array<T, 2> position;
+
+  T& at(int i) {
+    return i == 0 ? mass : i == 1 ? spring : position[static_cast<std::size_t>(i - 2)];
+  }
+};
+template <class T>
+struct Thrown {
+  T value;
+};
+
+// Keeps a number small.
+template <class T>
+void settle(T& v) {
+  if (v > 6 || v < -6) v /= 1.0 + 0.0625 * v * v;
+}
+
+// A result with a name: an operand that stays.
+template <class T>
+const T& named(const T& v) {
+  return v;
+}
+template <class T>
+T pass_on(T v) {
+  return v;
+}
+template <class T>
+T mean(T u, const T& v) {
+  u += v;
+  return std::move(u) * 0.5;
+}
+// May all be of one number.
+template <class T>
+void trade(T& to, const T& from, T by) {
+  to += from;
+  by *= to;
+  to -= by * 0.25;
+}
+template <class T>
+void turn(T& a, T& b, T&& c) {
+  T kept = std::move(a);
+  a = std::move(b);
+  b = kept - c;
+  a += std::move(c);
+  b -= kept;
+}
+template <class T>
+void gather(T& to, const T& start, const T& v) {
+  T sum = 0;
+  sum += start;
+  sum -= v;
+  to += sum;
+  sum *= to;
+  to = sum - T(1);
 }
 
 template <class T>

@@ -17,11 +17,6 @@ namespace etude::programs {
 
 enum class Flow { kNext, kBreak, kContinue, kReturn };
 
-template <class T>
-struct Thrown {
-  T value;
-};
-
 // A block of statements as a function of the array.
 struct Block {
   const std::vector<Stmt>* statements;
@@ -63,11 +58,16 @@ class Machine {
   static constexpr int kMostSteps = 1000;
   static constexpr std::size_t kMostElements = 10;
 
-  void update(int which, T& target, const Expr& e) {
-    if (which == 0) target += values_.eval(e);
-    if (which == 1) target -= values_.eval(e);
-    if (which == 2) target *= values_.eval(e);
-    if (which == 3) target /= positive(values_.eval(e));
+  void update(const Stmt& s, T& target, const Expr& e) {
+    values_.with(e, [&](auto&& v) { update_by(s.which, target, std::forward<decltype(v)>(v)); });
+  }
+  template <class V>
+  [[gnu::noinline]] static void update_by(int which, T& target, V&& v) {
+    if (which == 0) target += std::forward<V>(v);
+    if (which == 1) target -= std::forward<V>(v);
+    if (which == 2) target *= std::forward<V>(v);
+    if (which == 3) target /= positive(v);
+    if (which == 4) target /= named(positive(v));
   }
 
   void run_on_place(const Stmt& s) {
@@ -78,22 +78,17 @@ class Machine {
         target = values_.eval(s.args[0]);
         break;
       case Stmt::kUpdate:
-        update(s.which, target, s.args[0]);
+        update(s, target, s.args[0]);
         break;
-      case Stmt::kItself: {
-        const T& itself = target;
-        if (s.which == 0) target += itself;
-        if (s.which == 1) target -= itself;
-        if (s.which == 2) target *= itself;
-        if (s.which == 3) target /= positive(itself);
+      case Stmt::kItself:
+        update_by(s.which, target, std::as_const(target));
         break;
-      }
       case Stmt::kStep:
         s.which == 0 ? ++target : --target;
         break;
       case Stmt::kFork: {
         const T before = target;
-        update(s.which, target, s.args[0]);
+        update(s, target, s.args[0]);
         second += before;
         break;
       }
@@ -104,11 +99,69 @@ class Machine {
         second = std::move(taken);
         break;
       }
+      case Stmt::kTake:
+        take(s, target, second);
+        break;
+      case Stmt::kPass:
+        pass(s, target, second);
+        break;
       default:
         std::swap(target, second);
     }
     values_.settle(s, target);
     values_.settle(s, second);
+  }
+  // What is taken is set anew; args[0] reads it nowhere.
+  void take(const Stmt& s, T& target, T& taken) {
+    T next = values_.eval(s.args[1]);
+    values_.with(s.args[0], [&](auto&& v) {
+      using V = decltype(v);
+      if (s.count == 0) target = combine(s, std::move(taken), std::forward<V>(v));
+      if (s.count == 1) target = combine(s, std::forward<V>(v), std::move(taken));
+      if (s.count == 2) target = std::move(taken) * 0.5 + std::forward<V>(v);
+      if (s.count == 3) update_by(s.which, target, std::move(taken));
+      if (s.count == 4) target = combine(s, std::move(taken), std::as_const(taken));
+    });
+    taken = std::move(next);
+  }
+  template <class A, class B>
+  static T combine(const Stmt& s, A&& a, B&& b) {
+    return Values<T>::template combine<T>(s.which, std::forward<A>(a), std::forward<B>(b));
+  }
+  void pass(const Stmt& s, T& target, T& second) {
+    if (s.which == 0) trade(target, second, values_.eval(s.args[0]));
+    if (s.which == 1) turn(target, second, values_.eval(s.args[0]));
+    if (s.which == 2) {
+      values_.with_named(s.args[0], [&](const T& v) { gather(target, second, v); });
+    }
+  }
+
+  Flow run_declare(const Stmt& s) {
+    if (s.which == 0) {
+      T made = values_.eval(s.args[0]);
+      return run_with(made, s);
+    }
+    if (s.which == 1) {
+      T made = s.args[1].number;
+      values_.with(s.args[0],
+                   [&](auto&& v) { update_by(s.count, made, std::forward<decltype(v)>(v)); });
+      return run_with(made, s);
+    }
+    T& place = values_.place(s.second);
+    if (s.which == 2) return run_with(place, s);
+    T taken = std::move(place);
+    place = s.args[1].number;
+    return run_with(taken, s);
+  }
+  // A block with one more local. Exceptions end it as well.
+  Flow run_with(T& local, const Stmt& s) {
+    struct Scope {
+      std::vector<T*>& locals;
+      ~Scope() { locals.pop_back(); }
+    };
+    values_.locals.push_back(&local);
+    const Scope scope{values_.locals};
+    return run(s.body);
   }
 
   void run_append(const Stmt& s) {
@@ -204,6 +257,14 @@ class Machine {
   // A plain run decides, and one by its calls shows how much it moves; the others, of which one may
   // come after this, note nothing.
   void run_block(const Stmt& s) {
+    if constexpr (kIsOracle<T>) {
+      values_.array = Block{&s.body, values_.trace}(values_.array);
+      if (s.which == 2) values_.array = Block{&s.body, nullptr}(values_.array);
+    } else {
+      run_by_operator(s);
+    }
+  }
+  void run_by_operator(const Stmt& s) {
     if (values_.trace != nullptr) {
       std::vector<decltype(etude::value_of(std::declval<T>()))> plain;
       for (const T& v : values_.array) plain.push_back(etude::value_of(v));
@@ -232,12 +293,14 @@ class Machine {
     return Flow::kNext;
   }
   Flow run(const Stmt& s) {
-    if (s.kind <= Stmt::kSwap) {
+    if (s.kind <= Stmt::kPass) {
       run_on_place(s);
     } else if (s.kind <= Stmt::kAlgorithm || s.kind == Stmt::kBlock) {
       run_on_array(s);
     } else if (s.kind == Stmt::kFor || s.kind == Stmt::kForByValue || s.kind == Stmt::kWhile) {
       return run_loop(s);
+    } else if (s.kind == Stmt::kDeclare) {
+      return run_declare(s);
     } else if (s.kind == Stmt::kTry) {
       return run_try(s);
     } else {

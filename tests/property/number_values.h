@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/property/number_calls.h"
@@ -32,15 +33,9 @@ struct Trace {
   }
 };
 
+// Numbers of the oracle (number_oracle.h), which go through no derivative operator.
 template <class T>
-struct Body {
-  T mass, spring;
-  std::array<T, 2> position;
-
-  T& at(int i) {
-    return i == 0 ? mass : i == 1 ? spring : position[static_cast<std::size_t>(i - 2)];
-  }
-};
+inline constexpr bool kIsOracle = false;
 
 template <class T>
 class Values {
@@ -63,6 +58,8 @@ class Values {
     switch (at.kind) {
       case Place::kRegister:
         return registers[i];
+      case Place::kLocal:
+        return locals.empty() ? registers[i % kRegisters] : *locals[i % locals.size()];
       case Place::kElement:
         return array[i % array.size()];
       case Place::kElementAtCount:
@@ -78,6 +75,31 @@ class Values {
     return body.at(at.index);
   }
 
+  // fn(e), without a copy where e names a number that stays: a place, a constant, a result with a
+  // name. Else e is a result without a name, which is left to fn.
+  template <class Fn>
+  auto with(const Expr& e, const Fn& fn) {
+    if (e.kind == Expr::kPlace) return fn(std::as_const(place(e.place)));
+    if (e.kind == Expr::kInput) return fn(inputs[static_cast<std::size_t>(e.which)]);
+    if (e.kind == Expr::kChoice && is_lasting(e)) {
+      return fn(std::as_const(place(e.args[chosen(e)].place)));
+    }
+    if (e.kind == Expr::kNamed) {
+      const T kept = eval(e.args[0]);
+      return fn(kept);
+    }
+    return fn(eval(e));
+  }
+  // The same as an operand that stays, whatever it is.
+  template <class Fn>
+  auto with_named(const Expr& e, const Fn& fn) {
+    return with(e, [&](const T& v) { return fn(v); });
+  }
+  static bool is_lasting(const Expr& choice) {
+    return choice.args[2].kind == Expr::kPlace && choice.args[3].kind == Expr::kPlace;
+  }
+  std::size_t chosen(const Expr& choice) { return compare(&choice, 0, choice.args) ? 2 : 3; }
+
   // Not inlined, for the sake of the time that compilers take.
   [[gnu::noinline]] T eval(const Expr& e) {
     switch (e.kind) {
@@ -87,59 +109,76 @@ class Values {
         return inputs[static_cast<std::size_t>(e.which)];
       case Expr::kPlace:
         return place(e.place);
+      case Expr::kNamed:
+        return eval(e.args[0]);
       case Expr::kNegate:
-        return -eval(e.args[0]);
+        return with(e.args[0], [](auto&& v) { return T(-std::forward<decltype(v)>(v)); });
       case Expr::kArithmeticCall:
         return e.args.size() == 2 ? arithmetic(e) : with_number(e);
       case Expr::kSmooth:
-        return smooth(e);
+        return with_named(e.args[0], [&](const T& v) { return smooth(e, v); });
       case Expr::kKinked:
       case Expr::kRounded:
-        return kinked(e);
-      case Expr::kPair:
-        return pair(e);
-      case Expr::kKinkedPair:
-        return kinked_pair(e);
+        return with_named(e.args[0], [&](const T& v) { return kinked(e, v); });
       case Expr::kChoice:
-        return eval(e.args[compare(&e, 0, e.args) ? 2 : 3]);
-      case Expr::kCall:
+        return eval(e.args[chosen(e)]);
+      default:
         break;
     }
-    return call(e);
+    if (e.args.empty()) return of_array(e);
+    return with_named(e.args[0], [&](const T& u) {
+      return with_named(e.args[1], [&](const T& v) { return of_two(e, u, v); });
+    });
   }
 
-  // Results are passed on without a name, which is what leaves them to the next call.
   T arithmetic(const Expr& e) {
-    const Expr &a = e.args[0], &b = e.args[1];
-    switch (e.which) {
+    return with(e.args[0], [&](auto&& a) {
+      return with(e.args[1], [&](auto&& b) {
+        return combine<T>(e.which, std::forward<decltype(a)>(a), std::forward<decltype(b)>(b));
+      });
+    });
+  }
+  template <class R, class A, class B>
+  [[gnu::noinline]] static R combine(int which, A&& a, B&& b) {
+    switch (which) {
       case 0:
-        return eval(a) + eval(b);
+        return std::forward<A>(a) + std::forward<B>(b);
       case 1:
-        return eval(a) - eval(b);
+        return std::forward<A>(a) - std::forward<B>(b);
       case 2:
-        return eval(a) * eval(b);
+        return std::forward<A>(a) * std::forward<B>(b);
+      case 3:
+        return std::forward<A>(a) / positive(b);
       default:
-        return eval(a) / positive(eval(b));
+        return std::forward<A>(a) / named(positive(b));
     }
   }
   T with_number(const Expr& e) {
-    const Expr& a = e.args[0];
     const double n = e.number;
     const bool first = e.place.index == 0;
-    switch (e.which) {
+    return with(e.args[0], [&](auto&& v) {
+      if (e.which == 3 && first) return T(n / positive(v));
+      if (e.which == 4) return T(std::forward<decltype(v)>(v) / 1.5);
+      if (first) return combine_plain(e.which, n, std::forward<decltype(v)>(v));
+      return combine_plain(e.which, std::forward<decltype(v)>(v), n == 0 && e.which == 3 ? 1.5 : n);
+    });
+  }
+  template <class A, class B>
+  [[gnu::noinline]] static T combine_plain(int which, A&& a, B&& b) {
+    switch (which) {
       case 0:
-        return first ? n + eval(a) : eval(a) + n;
+        return std::forward<A>(a) + std::forward<B>(b);
       case 1:
-        return first ? n - eval(a) : eval(a) - n;
+        return std::forward<A>(a) - std::forward<B>(b);
       case 2:
-        return first ? n * eval(a) : eval(a) * n;
+        return std::forward<A>(a) * std::forward<B>(b);
       default:
-        return first ? n / positive(eval(a)) : eval(a) / n;
+        return std::forward<A>(a) / std::forward<B>(b);
     }
   }
 
-  T smooth(const Expr& e) {
-    const auto v = [&] { return eval(e.args[0]); };
+  T smooth(const Expr& e, const T& at) {
+    const auto v = [&]() -> const T& { return at; };
     int next = 0;
 #define ETUDE_CALL(f, argument) \
   if (e.which == next++) {      \
@@ -150,8 +189,7 @@ class Values {
 #undef ETUDE_CALL
     return T(0);
   }
-  T kinked(const Expr& e) {
-    const T v = eval(e.args[0]);
+  T kinked(const Expr& e, const T& v) {
     int next = 0;
     if (e.kind == Expr::kKinked) {
       note_sign(&e, v);
@@ -174,9 +212,14 @@ class Values {
 #undef ETUDE_CALL
     return T(0);
   }
-  T pair(const Expr& e) {
-    const auto u = [&] { return eval(e.args[0]); };
-    const auto v = [&] { return eval(e.args[1]); };
+  T of_two(const Expr& e, const T& u, const T& v) {
+    if (e.kind == Expr::kPair) return pair(e, u, v);
+    if (e.kind == Expr::kCall) return call(e, u, v);
+    return e.which < 2 ? kinked_pair(e, u, positive(v)) : kinked_pair(e, u, v);
+  }
+  T pair(const Expr& e, const T& first_of, const T& second_of) {
+    const auto u = [&]() -> const T& { return first_of; };
+    const auto v = [&]() -> const T& { return second_of; };
     const auto two = [&] { return static_cast<int>(e.args.size()); };
     int next = 0;
 #define ETUDE_CALL(f, first, second) \
@@ -188,11 +231,10 @@ class Values {
 #undef ETUDE_CALL
     return T(0);
   }
-  T kinked_pair(const Expr& e) {
+  T kinked_pair(const Expr& e, const T& u, const T& v) {
+    using etude::value_of;
     using std::rint, std::trunc;
-    const T u = eval(e.args[0]);
-    const T v = e.which < 2 ? positive(eval(e.args[1])) : eval(e.args[1]);
-    const auto ratio = etude::value_of(u) / etude::value_of(v);
+    const auto ratio = value_of(u) / value_of(v);
     if (e.which < 2) {
       note(&e, static_cast<double>(e.which == 0 ? trunc(ratio) : rint(ratio)));
     } else {
@@ -211,40 +253,82 @@ class Values {
     return T(0);
   }
 
-  T call(const Expr& e) {
-    const auto u = [&] { return eval(e.args[0]); };
-    const auto v = [&] { return eval(e.args[1]); };
+  T call(const Expr& e, const T& u, const T& v) {
+    using std::fma, std::lerp;
     switch (e.which) {
       case kRecursion:
-        return power(u(), 3) - v();
+        return power(u, 3) - v;
       case kClosure:
-        return by_closure(u(), v());
+        return by_closure(u, v);
       case kErased:
-        return by_function(u(), v());
-      case kCustom:
-        return custom_gradient(CustomRule())(u(), v());
-      case kHook:
-        return with_derivative(u(), [](const auto& ct) { return ct; }) * v();
-      case kRecompute:
-        return recompute_grad(Recomputed())(u(), v());
-      case kRule:
-        return T(differentiable<&damped>(u(), v()));
-      case kJointRule:
-        return T(differentiable<&waved>(u(), v()));
-      case kInnerDerivative:
-        return inner_derivative(u(), v());
-      case kInnerGradient:
-        return inner_gradient(u(), v());
-      case kInnerPullback:
-        return inner_pullback(u(), v());
+        return by_function(u, v);
+      case kPassOn:
+        return pass_on(u) * pass_on(pass_on(v));
+      case kMean:
+        return mean(u, v);
+      case kFma:
+        return fma(u, v, u);
+      case kLerp:
+        return lerp(u, v, T(0.25));
       case kClamp: {
-        const T x = u(), high = v();
-        note_sign(&e, x + 1.0);
-        note_sign(&e.args, std::max(x, T(-1)) - high);
-        return std::min(std::max(x, T(-1)), high);
+        note_sign(&e, u + 1.0);
+        note_sign(&e.args, std::max(u, T(-1)) - v);
+        return std::min(std::max(u, T(-1)), v);
       }
       default:
-        return of_array(e);
+        break;
+    }
+    if constexpr (kIsOracle<T>) {
+      return without_operators(e.which, u, v);
+    } else {
+      return by_rule(e.which, u, v);
+    }
+  }
+  T by_rule(int which, const T& u, const T& v) {
+    switch (which) {
+      case kCustom:
+        return custom_gradient(CustomRule())(u, v);
+      case kHook:
+        return with_derivative(u, [](const auto& ct) { return ct; }) * v;
+      case kRecompute:
+        return recompute_grad(Recomputed())(u, v);
+      case kRule:
+        return T(differentiable<&damped>(u, v));
+      case kJointRule:
+        return T(differentiable<&waved>(u, v));
+      case kInnerDerivative:
+        return inner_derivative(u, v);
+      case kInnerGradient:
+        return inner_gradient(u, v);
+      default:
+        return inner_pullback(u, v);
+    }
+  }
+  // What the calls of rules and operators compute, written out.
+  static T without_operators(int which, const T& u, const T& v) {
+    switch (which) {
+      case kCustom:
+        return u * u * sin(v) + u;
+      case kHook:
+        return u * v;
+      case kRecompute:
+        return Recomputed()(u, v);
+      case kRule:
+        return damped_of(u, v);
+      case kJointRule:
+        return waved_of(u, v);
+      case kInnerDerivative:
+        return 2.0 * u * sin(u) + u * u * cos(u) + v;
+      case kInnerGradient: {  // of u^2 v (1 + cos v): du v - dv
+        const T by_u = 2.0 * u * v * (1.0 + cos(v));
+        return by_u * v - u * u * (1.0 + cos(v) - v * sin(v));
+      }
+      default: {  // of (u v + v - sin u, u v (v - sin u)), with cotangents (1, v) and (u, 0)
+        const T w = v - sin(u);
+        const T by_u = v - cos(u) + v * (v * w - u * v * cos(u));
+        const T by_v = u + 1.0 + v * (u * w + u * v);
+        return by_u + by_v * 0.5 - u * (v - cos(u)) * (u * (u + 1.0));
+      }
     }
   }
   T of_array(const Expr& e) {
@@ -258,20 +342,24 @@ class Values {
   }
 
   bool compare(const void* where, int which, const std::vector<Expr>& args) {
-    const T left = eval(args[0]), right = eval(args[1]);
-    const bool holds = which == 0   ? left < right
-                       : which == 1 ? left > right
-                       : which == 2 ? left <= right
-                                    : left >= right;
+    const bool holds = with_named(args[0], [&](const T& left) {
+      return with_named(args[1], [&](const T& right) {
+        return which == 0   ? left < right
+               : which == 1 ? left > right
+               : which == 2 ? left <= right
+                            : left >= right;
+      });
+    });
     note(where, holds ? 1 : 0);
     return holds;
   }
 
   // Keeps numbers small, and records how much they move.
   void settle(const Stmt& s, T& v) {
-    const bool wild = v > 6 || v < -6;
-    note(&s, wild ? 1 : 0);
-    if (wild) v /= 1.0 + 0.0625 * v * v;
+    if (s.settles) {
+      note(&s, v > 6 || v < -6 ? 1 : 0);
+      programs::settle(v);
+    }
     if constexpr (requires { v.derivatives(); }) {
       if (trace != nullptr) record(v);
     }
@@ -289,14 +377,16 @@ class Values {
   }
   template <class U>
   static double plain(const U& v) {
-    return static_cast<double>(etude::value_of(v));
+    using etude::value_of;
+    return static_cast<double>(value_of(v));
   }
 
   std::array<T, kInputs> inputs;
   std::array<T, kRegisters> registers;
   std::vector<T> array;
   Body<T> body;
-  int count = 0;  // rounds of the innermost loop
+  std::vector<T*> locals;  // of the blocks around a statement
+  int count = 0;           // rounds of the innermost loop
   Trace* trace;
 };
 
