@@ -10,6 +10,7 @@
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
 #include "etude/diff/freezable.h"
+#include "etude/diff/layer_state.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/tangent_math.h"
 #include "etude/version.h"

@@ -31,7 +31,11 @@ struct DifferentiableTraits<Freezable<T>> {
   using Tangent = tangent_t<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    if (!x.frozen) internal::each_leaf(x.value, fn);
+    if (!x.frozen) {
+      internal::each_leaf(x.value, fn);
+    } else if constexpr (requires { fn.frozen(x.value); }) {
+      fn.frozen(x.value);
+    }
   }
   template <class Fn>
   static constexpr Tangent build(const Freezable<T>& x, Fn& fn) {

@@ -58,6 +58,10 @@ inline constexpr bool kIsDiscreteValue<std::vector<bool, A>> = true;
 template <class R, class... A>
 inline constexpr bool kIsDiscreteValue<R (*)(A...)> = true;
 
+// Whether a T has room in a tangent though no derivative (layer_state.h).
+template <class T>
+inline constexpr bool kIsState = false;
+
 template <class T, class... Open>
 constexpr bool is_discrete();
 
@@ -71,6 +75,8 @@ template <class T, class... Open>
 constexpr bool is_discrete() {
   if constexpr (std::is_same_v<T, NoTangent>) {
     return false;  // it is its own tangent
+  } else if constexpr (kIsState<T>) {
+    return false;
   } else if constexpr (kIsDiscreteValue<T> || IsNoDerivative<T>::value) {
     return true;
   } else if constexpr (std::is_class_v<T> && std::is_empty_v<T>) {
@@ -190,6 +196,10 @@ struct MoveOfLeaf {
   template <class Leaf, class U>
   constexpr void operator()(Leaf& leaf, const U& by) const {
     etude::move(leaf, by);
+  }
+  template <class X, class New>
+  constexpr void state(X& x, const New& now) const {
+    x.take(now);
   }
 };
 

@@ -22,6 +22,7 @@
 #include "etude/diff/aggregates.h"
 #include "etude/diff/dual.h"
 #include "etude/diff/freezable.h"
+#include "etude/diff/layer_state.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -93,6 +94,10 @@ template <class T, std::size_t n>
 struct FirstOfParts<std::array<T, n>> : FirstScalar<T> {};
 template <class T>
 struct FirstOfParts<NoDerivative<T>> {
+  using type = void;
+};
+template <class T>
+struct FirstOfParts<LayerState<T>> {
   using type = void;
 };
 template <class X>
@@ -257,6 +262,8 @@ template <class Out, class X, class Fn>
 constexpr Out map_scalars(const X& x, Fn& fn) {
   if constexpr (Scalar<X>) {
     return fn(x);
+  } else if constexpr (kIsState<X> && std::is_same_v<X, Out>) {
+    return x;
   } else if constexpr (IsNoDerivative<X>::value) {
     auto convert = [](const auto& v) { return decltype(fn(v))(v); };
     return Out{

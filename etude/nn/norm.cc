@@ -5,6 +5,7 @@
 #include "etude/core/ambient.h"
 #include "etude/nn/init.h"
 #include "etude/ops.h"
+#include "etude/runtime/announce.h"
 #include "etude/runtime/custom_gradient.h"
 
 namespace etude::nn {
@@ -18,6 +19,21 @@ BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options, Cal
     offset = zeros({features});
     running.value = {.mean = zeros({features}), .variance = ones({features})};
   });
+}
+
+BatchStatistics BatchNorm::next(const BatchStatistics& was, const Tensor& mean,
+                                const Tensor& var) const {
+  const double rest = 1 - options_.momentum;
+  return {.mean = was.mean + (stop_gradient(mean) - was.mean) * rest,
+          .variance = was.variance + (stop_gradient(var) - was.variance) * rest};
+}
+
+template <class Fn>
+Tensor BatchNorm::standardized(const Tensor& x, CallSite where, const Fn& moved) const {
+  auto [y, mean, var] = batch_standardize({x, where}, offset, scale,
+                                          {.axis = options_.axis, .epsilon = options_.epsilon});
+  moved(mean, var);
+  return y;
 }
 
 void BatchNorm::require_features(const Tensor& x) const {
@@ -34,9 +50,11 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "BatchNorm", where, 2, [&] {
     require_features(x);
     if (is_training()) {
-      return batch_standardize({x, where}, offset, scale,
-                               {.axis = options_.axis, .epsilon = options_.epsilon})
-          .y;
+      return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
+        announce(
+            running, "BatchNorm", [&](const BatchStatistics& was) { return next(was, mean, var); },
+            where);
+      });
     }
     return batch_normalize({x, where}, running.value.mean, running.value.variance, offset, scale,
                            {.axis = options_.axis, .epsilon = options_.epsilon});
@@ -46,12 +64,9 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
 Tensor BatchNorm::train(const Tensor& x, BatchStatistics& statistics, CallSite where) const {
   return detail::run_layer(this, "BatchNorm", where, 2, [&] {
     require_features(x);
-    auto [y, mean, var] = batch_standardize({x, where}, offset, scale,
-                                            {.axis = options_.axis, .epsilon = options_.epsilon});
-    const double rest = 1 - options_.momentum;
-    statistics.mean += (stop_gradient(mean) - statistics.mean) * rest;
-    statistics.variance += (stop_gradient(var) - statistics.variance) * rest;
-    return y;
+    return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
+      statistics = next(statistics, mean, var);
+    });
   });
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation, with running statistics that change only where they are passed by reference.
+// Batch normalisation. Training moves its running statistics, which inference uses.
 #pragma once
 
 #include "etude/base/fields.h"
-#include "etude/base/has_leaf.h"
 #include "etude/core/option_ranges.h"
+#include "etude/diff/layer_state.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"
 
@@ -29,10 +29,9 @@ struct BatchNormOptions {
 };
 
 // (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference takes the running
-// statistics; in the training phase those of the batch are taken, with the biased variance.
-//
-//   Tensor y = norm.train(x, norm_statistics);   // training: updates the caller's statistics
-//   norm.running.value = norm_statistics;        // what inference will use
+// statistics. In the training phase those of the batch are taken, with the biased variance, and
+// running += (batch - running) * (1 - momentum) is announced: the gradient of the model holds it,
+// and optimizer.update and move() apply it. A layer that is called twice announces twice.
 //
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {
@@ -41,16 +40,20 @@ class BatchNorm {
                      CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // As in the training phase; then statistics += (batch - statistics) * (1 - momentum). No
-  // derivative flows through the statistics.
+  // As in the training phase, but moves `statistics` at once and announces nothing: for statistics
+  // that are kept beside the model. No derivative flows through them.
   Tensor train(const Tensor& x, BatchStatistics& statistics,
                CallSite where = CallSite::here()) const;
 
   Tensor scale, offset;
-  NoDerivative<BatchStatistics> running;  // mean 0 and variance 1 at first
+  LayerState<BatchStatistics> running;  // mean 0 and variance 1 at first
   ETUDE_FIELDS(BatchNorm, scale, offset, running);
 
  private:
+  // In the training phase; gives `moved` the mean and variance of the batch.
+  template <class Fn>
+  Tensor standardized(const Tensor& x, CallSite where, const Fn& moved) const;
+  BatchStatistics next(const BatchStatistics& was, const Tensor& mean, const Tensor& var) const;
   void require_features(const Tensor& x) const;
 
   BatchNormOptions options_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/diff/differentiable.h"
 #include "etude/optim/schedule.h"
 #include "etude/version.h"
 
@@ -90,6 +92,16 @@ std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool wi
   return out;
 }
 
+// Gives the layers of `model` the state that they announced, if `gradients` is a tangent of it.
+template <class Model, class Gradients>
+void take_state(Model& model, const Gradients& gradients) {
+  if constexpr (etude::internal::holds_state<Model>() &&
+                std::is_same_v<tangent_t<Model>, Gradients>) {
+    const etude::internal::TakeState take;
+    etude::internal::zip_leaves(model, gradients, take);
+  }
+}
+
 // A rule of kernels/cpu/optimizer_steps.h with the numbers of each update. A value: a copy goes on
 // by itself. threads: thread-compatible.
 class RuleOptimizer {
@@ -97,7 +109,7 @@ class RuleOptimizer {
   virtual ~RuleOptimizer() = default;
 
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
-  // model; where it is absent the tensor stays.
+  // model; where it is absent the tensor stays. Layers get the state that they announced.
   //
   // throws: kInvalidArgument, with the path, for gradients that do not fit the model, and for an
   //         option or a rate of the schedule that is out of its range.
@@ -106,6 +118,7 @@ class RuleOptimizer {
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
     update_all(pair_up(model, gradients, updates() == 0 || restored_), where);
+    take_state(model, gradients);
   }
 
   std::int64_t updates() const { return slots_.updates(); }

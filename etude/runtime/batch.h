@@ -11,6 +11,7 @@
 #include "etude/core/context.h"
 #include "etude/core/value_observer.h"
 #include "etude/diff/function_values.h"
+#include "etude/runtime/announce.h"
 #include "etude/runtime/tangent.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"
@@ -28,6 +29,8 @@ class BatchContext final : public Context, private internal::ValueObserver {
 
   // An example that stands for each x[i], i < size. It has no elements of its own.
   Tensor example_of(const Tensor& x);
+  // Whether it is an example of this batch.
+  bool is_example(const Tensor& x) const { return find(x) != nullptr; }
   // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
   Tensor batch_of(const Tensor& x) const;
 
@@ -56,6 +59,10 @@ struct CountExamples {
   void operator()(const Tensor& x);
   template <class T>
   void operator()(const T&) {}
+  template <class T>
+  void state(const T& x) {
+    each_state_tensor(x.value, *this);
+  }
 };
 // Tensor leaves to examples, and back.
 struct ToExamples {
@@ -66,12 +73,20 @@ struct ToExamples {
     static_assert(!std::is_same_v<T, Variable>,
                   "etude: vmap: a Variable is no batch of examples; let the function read it");
   }
+  template <class T>
+  void state(T& x) const {
+    each_state_tensor(x.value, *this);
+  }
 };
 struct ToBatches {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.batch_of(x); }
   template <class T>
   void operator()(T&) const {}
+  template <class T>
+  void state(T& x) const {
+    each_state_tensor(x.value, *this);
+  }
 };
 
 template <class... X>

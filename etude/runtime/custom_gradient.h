@@ -179,6 +179,7 @@ auto run_recomputed(const F& f, const X&... x) {
                          held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
     const SeedScope seed(generator);
     const PhaseScope in_phase(phase);
+    const AnnouncedBefore once;
     const std::span<const Tensor> snapshots = std::span(inputs).subspan(of_arguments);
     const VariableReplay replay(variables, snapshots);
     GradientTape tape({.watch_variables = false}, {});

@@ -21,6 +21,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
+#include "etude/runtime/announce.h"
 #include "etude/runtime/gradient_tape.h"
 #include "etude/version.h"
 
@@ -182,7 +183,9 @@ auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, co
   GradientTape tape({.watch_variables = false}, {});
   internal::FreshLeaves watch(tape);
   internal::each_leaf(fresh, watch);
+  internal::AwaitedStates states(fresh);
   Tensor value = std::apply(f, fresh);
+  states.close();
   internal::require_scalar_result(value, f.where());
   internal::LeafGradients found(
       internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),

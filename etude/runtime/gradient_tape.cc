@@ -87,7 +87,9 @@ GradientTape::GradientTape(TapeOptions options, CallSite where) : recorder_(opti
   start({});
 }
 
-GradientTape::~GradientTape() = default;
+GradientTape::~GradientTape() {
+  if (states_ != nullptr) states_->tell_untaken();
+}
 
 Tape& internal::GradientTapeAccess::tape(GradientTape& tape) { return tape.recorder_->tape; }
 
@@ -125,6 +127,15 @@ void GradientTape::start(CallSite where) {
 void GradientTape::reset() {
   recorder_->tape.reset();
   variables_.clear();
+  states_.reset();
+}
+
+internal::TapedStates* GradientTape::states() {
+  if (!recorder_->tape.options().watch_variables) return nullptr;  // a tape of an operator
+  if (states_ == nullptr) {
+    states_ = std::make_unique<internal::TapedStates>(internal::count_vmaps(*recorder_->context));
+  }
+  return states_.get();
 }
 
 const GradientTape::Watched* GradientTape::find(const Variable& variable) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "etude/base/in_place.h"
 #include "etude/diff/replace_scalars.h"
+#include "etude/runtime/announce.h"
 #include "etude/runtime/tangent.h"
 #include "etude/runtime/tape_options.h"
 #include "etude/runtime/variable.h"
@@ -70,6 +72,9 @@ class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
       : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
+  // Beside gradients, what was announced while a tape recorded.
+  LeafGradients(std::vector<Tensor> found, const TapedStates* states)
+      : found_(std::move(found)), depth_(0), states_(states) {}
   // Whether a gradient arrived since the last question.
   bool take_arrived() { return std::exchange(arrived_, false); }
   Tensor operator()(const Tensor& x) { return take(x); }
@@ -77,6 +82,17 @@ class LeafGradients {
   template <class T>
   tangent_t<T> operator()(const T& x) {
     return zero_tangent(x);
+  }
+  // What was announced for this layer; new state of an inner derivative stays what it is.
+  template <class T>
+  NewState<T> state(const LayerState<T>& x) {
+    const auto& box = StateAccess::box(x);
+    if (box != nullptr) return {box->value};
+    return states_ != nullptr ? states_->take(x) : NewState<T>();
+  }
+  template <class T>
+  NewState<T> state(const NewState<T>& x) {
+    return x;
   }
   void enter() { ++depth_; }
   void leave() { --depth_; }
@@ -91,6 +107,7 @@ class LeafGradients {
   std::vector<Tensor> found_;
   std::size_t next_ = 0;
   int depth_;
+  const TapedStates* states_ = nullptr;
   bool arrived_ = false;
 };
 
@@ -131,7 +148,8 @@ class GradientTape final : private internal::VariableReader {
   }
 
   // The gradient of the sum of all targets, in the structure of the sources. It is absent where the
-  // targets do not depend on a source, unless asked for as zeros; in a struct it is zeros.
+  // targets do not depend on a source, unless asked for as zeros; in a struct it is zeros. Layers
+  // among the sources that announced new state while it recorded have it there.
   //
   // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
   //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming it, for an
@@ -143,7 +161,8 @@ class GradientTape final : private internal::VariableReader {
                   "etude: a GradientTape follows tensors; take gradient(f, x) by structures with "
                   "etude::Real");
     internal::LeafGradients found(
-        sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where));
+        sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where),
+        states_.get());
     return internal::build_tangent(sources, found);
   }
   // Derivatives of each element of the target: [target shape..., source shape...].
@@ -199,6 +218,7 @@ class GradientTape final : private internal::VariableReader {
   };
 
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  internal::TapedStates* states() override;
   void watch_leaf(const internal::LeafRef& leaf, CallSite where);
   void note(const Variable& variable, const Tensor& snapshot, bool is_asked_for);
   const Watched* find(const Variable& variable) const;
@@ -221,6 +241,7 @@ class GradientTape final : private internal::VariableReader {
   struct Recorder;  // the tape and its context
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
+  std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
 };
 
 }  // namespace etude

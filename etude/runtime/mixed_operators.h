@@ -55,6 +55,8 @@ template <class T>
 struct TakeMixed {
   LeafGradients& tensors;
   TakeTangents<std::vector<T>> numbers;
+  const AwaitedStates* states = nullptr;
+  std::size_t box = 0;
   template <class S>
   tangent_t<S> operator()(const S& x) {
     if constexpr (kIsOtherLeaf<S>) {
@@ -62,6 +64,10 @@ struct TakeMixed {
     } else {
       return numbers(x);
     }
+  }
+  template <class S>
+  NewState<S> state(const LayerState<S>&) {
+    return states != nullptr ? states->template next<S>(box) : NewState<S>();
   }
   void enter() { tensors.enter(); }
   void leave() { tensors.leave(); }
@@ -87,7 +93,9 @@ struct MixedRun {
     lifted.emplace(lift_arguments<From, To>(inputs, x...));
     FreshLeaves watch(tape);
     each_differentiable([&](auto& a) { each_leaf(a, watch); });
+    each_differentiable([&](auto& a) { states.open(a); });
     result.emplace(std::apply(f, *lifted));
+    states.close();
     const auto check = [&](const auto& leaf) { static_cast<void>(slot_of(leaf)); };
     each_leaf(std::as_const(*result), check);  // while the derivatives around it are known
     tape.stop();
@@ -125,7 +133,7 @@ struct MixedRun {
                                                    tape, targets, sources, {}, std::move(seeds));
                                              }),
                           true);
-    TakeMixed<T> take{tensors, {cotangents, 1}};
+    TakeMixed<T> take{tensors, {cotangents, 1}, &states};
     std::size_t argument = 0;
     const auto build = [&](const auto& a) {
       using A = std::remove_cvref_t<decltype(a)>;
@@ -144,6 +152,7 @@ struct MixedRun {
   ScalarTape<T> numbers;  // ends before the tape of tensors
   Crossings<T>* lane = nullptr;
   std::optional<Lifted> lifted;
+  AwaitedStates states;
   std::optional<Result> result;
 };
 

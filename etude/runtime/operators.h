@@ -104,8 +104,10 @@ auto pulled_run(const F& f, const X&... x) {
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
   FreshLeaves watch(run->tape);
   each_leaf(run->fresh, watch);
+  AwaitedStates states(run->fresh);
   run->value.emplace(std::apply(
       [&](const auto&... a) -> Result { return std::invoke(f, pass(a)...); }, run->fresh));
+  states.close();
   GradientTapeAccess::freeze(run->tape);
   return run;
 }
@@ -156,8 +158,10 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   X fresh = primals;
   internal::ForwardRun run(where);
   internal::zip_leaves(fresh, tangents, run);
+  const internal::AwaitedStates states(fresh, false);
   auto value = internal::spread(
       fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+  internal::TellUntaken told(std::as_const(fresh));
   static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
   internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
   auto tangent = internal::build_tangent(value, found);

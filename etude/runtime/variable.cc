@@ -117,6 +117,13 @@ const Tensor* find_replayed(const Variable& variable) noexcept {
   return nullptr;
 }
 
+TapedStates* taped_states() {
+  for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
+    if (TapedStates* states = r->states()) return states;
+  }
+  return nullptr;
+}
+
 void announce_read(const Variable& variable, const Tensor& snapshot) {
   for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
     r->variable_read(variable, snapshot);

@@ -155,6 +155,8 @@ class VariableReader {
   VariableReader(const VariableReader&) = delete;
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
+  // Where it keeps what layers announce whose model no operator copied; null: it does not.
+  virtual class TapedStates* states() { return nullptr; }
 
  protected:
   ~VariableReader() { stop_reading(); }
@@ -164,6 +166,7 @@ class VariableReader {
 
  private:
   friend void announce_read(const Variable& variable, const Tensor& snapshot);
+  friend TapedStates* taped_states();
   VariableReader* next_ = nullptr;
   bool is_registered_ = false;
 };

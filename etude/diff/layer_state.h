@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of layers that training moves without a derivative, such as running statistics. A layer is
+// called as const, so it announces new state (runtime/announce.h). The operator that runs the model
+// takes it and hands it back in the tangent of the model; move() and optimisers apply it.
+//
+//   struct Counted {
+//     LayerState<Tensor> calls = Tensor(0.0F);
+//     Tensor operator()(const Tensor& x) const {
+//       if (is_training()) announce(calls, "Counted", [](const Tensor& n) { return n + 1.0F; });
+//       return x;
+//     }
+//   };
+//
+// Walks pass it over like NoDerivative, unless they ask for what is marked, as checkpoints do.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "etude/base/call_site.h"
+#include "etude/base/has_leaf.h"
+#include "etude/diff/protocol.h"
+#include "etude/diff/tangent_math.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// What state of tensors has to keep: runtime/announce.h says it.
+template <class T>
+struct StateCheck {
+  // throws: kInvalidArgument unless `now` has the types of `was`.
+  static void require_fit(const T&, const T&) {}
+  // The value without derivatives. throws: kInvalidArgument if it belongs to an example of a vmap
+  // inside the operator that takes it, around which there are `vmaps`.
+  static T announced(T now, int /*vmaps*/) { return now; }
+};
+
+// Where the copies of a layer that one run of an operator makes leave new state.
+class StateBoxBase {
+ public:
+  StateBoxBase() = default;
+  StateBoxBase(const StateBoxBase&) = delete;
+  StateBoxBase& operator=(const StateBoxBase&) = delete;
+  virtual ~StateBoxBase() = default;
+  // Passes what came to the operator around this one, whose copy of the model was copied. False if
+  // there is none, or nothing came. throws: as announce().
+  virtual bool hand_on() = 0;
+
+  bool is_open = true;     // during the run; copies that outlive it announce to nobody
+  bool is_frozen = false;  // what comes is meant to be dropped
+  bool is_taken = true;    // the operator hands it back
+  int vmaps = 0;           // that are around the operator
+  std::string layer;       // that announced last, if it is not taken
+  CallSite where;
+};
+template <class T>
+class StateBox final : public StateBoxBase {
+ public:
+  explicit StateBox(std::shared_ptr<StateBox> outer) : outer_(std::move(outer)) {}
+  // The latest that was announced in this run or those around it; null: nothing.
+  const T* latest() const {
+    if (value) return &*value;
+    return outer_ != nullptr && outer_->is_open ? outer_->latest() : nullptr;
+  }
+  bool hand_on() override {
+    for (StateBox* box = outer_.get(); value && box != nullptr; box = box->outer_.get()) {
+      if (!box->is_open || !box->is_taken) continue;
+      box->value = StateCheck<T>::announced(*value, box->vmaps);
+      return true;
+    }
+    return false;
+  }
+
+  std::optional<T> value;
+
+ private:
+  std::shared_ptr<StateBox> outer_;
+};
+struct StateAccess;
+
+}  // namespace internal
+
+// What stands for a LayerState<T> in a tangent: what it becomes, if anything was announced. In a
+// sum the later one counts; a factor leaves it as it is.
+template <class T>
+struct NewState {
+  std::optional<T> value;
+
+  void take(const NewState& later) {
+    if (later.value) value = later.value;
+  }
+};
+
+// A T that changes from training step to training step, but not by a derivative.
+template <class T>
+struct LayerState : NoDerivative<T> {
+  LayerState() = default;
+  LayerState(T given)  // NOLINT(google-explicit-constructor): reads as a T
+      : NoDerivative<T>{std::move(given)} {}
+
+  // What move() does. throws: kInvalidArgument for new state of other types.
+  void take(const NewState<T>& now) {
+    if (!now.value) return;
+    internal::StateCheck<T>::require_fit(this->value, *now.value);
+    this->value = *now.value;
+  }
+
+ private:
+  friend struct internal::StateAccess;
+  std::shared_ptr<internal::StateBox<T>> box_;  // null but in copies that operators make
+};
+
+namespace internal {
+
+template <class T>
+struct IsNoDerivative<LayerState<T>> : std::true_type {};
+template <class T>
+struct Parts<LayerState<T>> {
+  using Types = TypeList<T>;
+};
+template <class T>
+struct Parts<NewState<T>> {
+  using Types = TypeList<>;
+};
+template <class T>
+inline constexpr bool kIsState<LayerState<T>> = true;
+template <class T>
+inline constexpr bool kIsState<NewState<T>> = true;
+template <class T>
+struct LeafNumber<LayerState<T>> {
+  using type = void;
+};
+
+struct StateAccess {
+  template <class T>
+  static const std::shared_ptr<StateBox<T>>& box(const LayerState<T>& x) {
+    return x.box_;
+  }
+  template <class T>
+  static void set_box(LayerState<T>& x, std::shared_ptr<StateBox<T>> box) {
+    x.box_ = std::move(box);
+  }
+};
+
+// Walks over leaves pass state over; a functor that has state() is given it.
+template <class X, class T>
+struct StateTraits : MoveByWalks<X, StateTraits<X, T>> {
+  using Tangent = NewState<T>;
+  template <class Y, class Fn>
+  static constexpr void each(Y& x, Fn& fn) {
+    if constexpr (requires { fn.state(x); }) fn.state(x);
+  }
+  template <class Fn>
+  static constexpr Tangent build(const X& x, Fn& fn) {
+    if constexpr (requires { Tangent(fn.state(x)); }) {
+      return fn.state(x);
+    } else {
+      return Tangent();
+    }
+  }
+  template <class Y, class U, class Fn>
+  static constexpr void zip(Y& x, U& t, Fn& fn) {
+    if constexpr (requires { fn.state(x, t); }) fn.state(x, t);
+  }
+};
+
+template <class T, class... Open>
+constexpr bool holds_state();
+template <class... Open, class... Part>
+constexpr bool hold_state(TypeList<Part...>) {
+  return (holds_state<std::remove_cvref_t<Part>, Open...>() || ...);
+}
+// Whether a T can hold a LayerState or its tangent that may move.
+template <class T, class... Open>
+constexpr bool holds_state() {
+  if constexpr (kIsState<T>) {
+    return true;
+  } else if constexpr (IsNoDerivative<T>::value || kIsOneOf<T, Open...>) {
+    return false;
+  } else {
+    return hold_state<T, Open...>(typename Parts<T>::Types());
+  }
+}
+
+// Lets an optimiser take over the state in a tangent; other leaves stay.
+struct TakeState {
+  template <class X, class U>
+  void state(X& x, const U& by) const {
+    x.take(by);
+  }
+  template <class X, class U>
+  void operator()(X&, const U&) const {}
+};
+
+}  // namespace internal
+
+template <class T>
+struct DifferentiableTraits<LayerState<T>> : internal::StateTraits<LayerState<T>, T> {};
+template <class T>
+struct DifferentiableTraits<NewState<T>> : internal::StateTraits<NewState<T>, T> {};
+
+}  // namespace etude

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/announce.h"
+
+#include "etude/base/check.h"
+#include "etude/base/warning.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+#include "etude/core/infer.h"
+#include "etude/runtime/batch.h"
+
+namespace etude::internal {
+
+bool& AnnouncedBefore::flag() noexcept {
+  thread_local constinit bool before = false;
+  return before;
+}
+
+int count_vmaps(const Context& inner) noexcept {
+  int count = 0;
+  for (const Context* c = &inner; c != nullptr; c = c->parent()) {
+    count += dynamic_cast<const BatchContext*>(c) != nullptr ? 1 : 0;
+  }
+  return count;
+}
+int count_vmaps() noexcept { return count_vmaps(ContextStack::top()); }
+
+Tensor announced_value(const Tensor& x, int vmaps) {
+  if (!x.has_value()) return {};
+  int inside = count_vmaps() - vmaps;
+  for (const Context* c = &ContextStack::top(); c != nullptr && inside > 0; c = c->parent()) {
+    const auto* batch = dynamic_cast<const BatchContext*>(c);
+    if (batch == nullptr) continue;
+    --inside;
+    ETUDE_REQUIRE(!batch->is_example(x),
+                  "inside a vmap a layer has another new state for each example, and the model "
+                  "outside can take only one. Call the layer on the whole batch, take the gradient "
+                  "inside the vmap, or run it in the inference phase");
+  }
+  static const Op& stop = op("stop_gradient");
+  const OperandList in({&x});
+  return only(execute(stop, in.view(), stop.default_attrs(), {}));
+}
+
+void tell_untaken(std::string_view layer, std::string_view path, CallSite where) {
+  if (dynamic_cast<TypeContext*>(&ContextStack::top()) != nullptr) return;  // nothing is trained
+  const std::string name = path.empty() ? std::string(layer) : fmt::format("{} ({})", path, layer);
+  warn_once(fmt::format("state {} {}:{}", name, where.file, where.line),
+            fmt::format("{}: its state, such as running statistics, does not move, since nobody "
+                        "takes what the layer announced in the training phase. Pass the model to "
+                        "value_with_gradient or pullback as an argument, and its gradient to "
+                        "optimizer.update or move; or run it in the inference phase\n  at {}:{}",
+                        name, where.file, where.line));
+}
+
+void TapedStates::tell_untaken() const {
+  for (const auto& [address, box] : boxes_) {
+    if (!box->is_taken) internal::tell_untaken(box->layer, "", box->where);
+  }
+}
+
+void require_state_fits(const Tensor& was, const Tensor& now) {
+  if (!was.has_value() || !now.has_value() || was.type() == now.type()) return;
+  ETUDE_THROW(kInvalidArgument,
+              "new state of a layer is {}, but the layer has {}. A tangent that came out of a vmap "
+              "moves a batch of models",
+              now.type()->to_string(), was.type()->to_string());
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// announce(): how a layer, called as const, says what its state becomes (diff/layer_state.h), and
+// how operators collect it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/base/structure.h"
+#include "etude/core/context.h"
+#include "etude/core/tensor.h"
+#include "etude/diff/layer_state.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// While alive, what is announced on this thread is dropped: a function runs again as it ran.
+class AnnouncedBefore {
+ public:
+  AnnouncedBefore() noexcept : was_(std::exchange(flag(), true)) {}
+  AnnouncedBefore(const AnnouncedBefore&) = delete;
+  AnnouncedBefore& operator=(const AnnouncedBefore&) = delete;
+  ~AnnouncedBefore() { flag() = was_; }
+  static bool& flag() noexcept;
+
+ private:
+  bool was_;
+};
+
+// How many vmaps this thread is in, or how many are around a context of it.
+int count_vmaps() noexcept;
+int count_vmaps(const Context& inner) noexcept;
+// The value without derivatives.
+// throws: kInvalidArgument if it is one of an example of a vmap inside the operator that takes it,
+//         which is in `vmaps` of them.
+Tensor announced_value(const Tensor& x, int vmaps);
+// Warns once per layer and line, unless calls run on types alone.
+void tell_untaken(std::string_view layer, std::string_view path, CallSite where);
+// throws: kInvalidArgument unless types are equal.
+void require_state_fits(const Tensor& was, const Tensor& now);
+
+template <class T>
+requires HasLeaf<T, Tensor, Marked::kWalk>::value struct StateCheck<T> {
+  static void require_fit(const T& was, const T& now) {
+    std::vector<const Tensor*> all;
+    for_each_leaf<Tensor, Marked::kWalk>(now, [&](const Tensor& x) { all.push_back(&x); });
+    std::size_t i = 0;
+    for_each_leaf<Tensor, Marked::kWalk>(was, [&](const Tensor& x) {
+      if (i < all.size()) require_state_fits(x, *all[i++]);
+    });
+  }
+  static T announced(T now, int vmaps) {
+    for_each_leaf<Tensor, Marked::kWalk>(now, [&](Tensor& x) { x = announced_value(x, vmaps); });
+    return now;
+  }
+};
+
+// What was announced while a GradientTape recorded, by the layers themselves: no operator copied
+// them, so they are known by their address.
+class TapedStates {
+ public:
+  explicit TapedStates(int vmaps) : vmaps_(vmaps) {}
+  template <class T>
+  std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
+    std::shared_ptr<StateBoxBase>& base = boxes_[&x];
+    auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
+    if (box == nullptr) {  // a new one, or at the address of something that is gone
+      base = box = std::make_shared<StateBox<T>>(nullptr);
+      box->is_taken = false;
+      box->vmaps = vmaps_;
+    }
+    return box;
+  }
+  template <class T>
+  NewState<T> take(const LayerState<T>& x) const {
+    const auto found = boxes_.find(&x);
+    if (found == boxes_.end()) return {};
+    const auto box = std::dynamic_pointer_cast<StateBox<T>>(found->second);
+    if (box == nullptr) return {};
+    box->is_taken = true;
+    return {box->value};
+  }
+  // Tells of those that nobody asked for.
+  void tell_untaken() const;
+
+ private:
+  int vmaps_;
+  std::unordered_map<const void*, std::shared_ptr<StateBoxBase>> boxes_;
+};
+// Those of the innermost tape that records on this thread; null: none.
+TapedStates* taped_states();
+
+// Calls fn for the tensors of a state.
+template <class T, class Fn>
+void each_state_tensor(T& value, Fn&& fn) {
+  if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
+    for_each_leaf<Tensor, Marked::kWalk>(value, [&](auto& x) { fn(x); });
+  }
+}
+
+// Opens boxes in the states of a fresh copy of arguments, for its lifetime.
+class AwaitedStates {
+ public:
+  AwaitedStates() = default;
+  // An operator that does not hand back what comes says so: is_taken.
+  template <class X>
+  explicit AwaitedStates(X& fresh, bool is_taken = true) : is_taken_(is_taken) {
+    open(fresh);
+  }
+  AwaitedStates(const AwaitedStates&) = delete;
+  AwaitedStates& operator=(const AwaitedStates&) = delete;
+  ~AwaitedStates() {
+    for (const auto& box : boxes_) box->is_open = false;
+  }
+  template <class X>
+  void open(X& fresh) {
+    if constexpr (holds_state<X>()) {
+      vmaps_ = count_vmaps();
+      each_leaf(fresh, *this);
+    }
+  }
+  // After a run that ended well: operators around this one get what came, too.
+  void close() {
+    for (const auto& box : boxes_) {
+      box->hand_on();
+      box->is_open = false;
+    }
+  }
+  // What came to box `at`, counted in the order of a walk that leaves out frozen parts, and a step
+  // forward.
+  template <class T>
+  NewState<T> next(std::size_t& at) const {
+    while (boxes_[at]->is_frozen) ++at;
+    return {static_cast<const StateBox<T>&>(*boxes_[at++]).value};
+  }
+
+  template <class T>
+  void operator()(T&) {}
+  template <class T>
+  void state(LayerState<T>& x) {
+    auto box = std::make_shared<StateBox<T>>(StateAccess::box(x));
+    box->is_taken = is_taken_;
+    box->is_frozen = is_frozen_;
+    box->vmaps = vmaps_;
+    boxes_.push_back(box);
+    StateAccess::set_box(x, std::move(box));
+  }
+  // What a frozen part announces is dropped.
+  template <class X>
+  void frozen(X& x) {
+    const bool was = std::exchange(is_frozen_, true);
+    each_leaf(x, *this);
+    is_frozen_ = was;
+  }
+
+ private:
+  std::vector<std::shared_ptr<StateBoxBase>> boxes_;
+  int vmaps_ = 0;
+  bool is_taken_ = true;
+  bool is_frozen_ = false;
+};
+
+}  // namespace internal
+
+namespace internal {
+
+// For operators that do not hand back new state: tells of each that came to a copy of `model`, with
+// its path in it, unless an operator around takes it.
+template <class Model>
+class TellUntaken {
+ public:
+  explicit TellUntaken(const Model& model) : model_(model) {
+    if constexpr (holds_state<Model>()) each_leaf(model, *this);
+  }
+  template <class T>
+  void operator()(const T&) {}
+  template <class T>
+  void state(const LayerState<T>& x) {
+    const auto& box = StateAccess::box(x);
+    if (!box->value || box->hand_on()) return;
+    std::string path;
+    for_each_leaf<LayerState<T>, Marked::kWalk>(
+        model_, [&](const std::string& at, const LayerState<T>& each) {
+          if (&each == &x && at.find('/') != std::string::npos) path = at.substr(0, at.rfind('/'));
+        });
+    tell_untaken(box->layer, path, box->where);
+  }
+
+ private:
+  const Model& model_;
+};
+
+}  // namespace internal
+
+// Says that `state` becomes next(what it is), for the training step that runs the model. `layer`
+// names the kind of layer in messages. Where nobody takes it, a warning says so once.
+//
+// throws: kInvalidArgument in a vmap that is inside the operator, where each example would have a
+//         state of its own; what next() throws.
+template <class T, class Fn>
+requires std::is_invocable_r_v<T, const Fn&, const T&>
+void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,
+              CallSite where = CallSite::here()) {
+  if (internal::AnnouncedBefore::flag()) return;
+  std::shared_ptr<internal::StateBox<T>> box = internal::StateAccess::box(state);
+  if (box == nullptr || !box->is_open) {
+    internal::TapedStates* taped = internal::taped_states();
+    if (taped == nullptr) return internal::tell_untaken(layer, "", where);
+    box = taped->box(state);
+  }
+  if (box->is_frozen) return;
+  if (!box->is_taken) {
+    box->layer = layer;
+    box->where = where;
+  }
+  const T* latest = box->latest();
+  box->value = internal::StateCheck<T>::announced(next(latest != nullptr ? *latest : state.value),
+                                                  box->vmaps);
+}
+
+}  // namespace etude
