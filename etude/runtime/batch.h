@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "etude/core/call_scope.h"
@@ -25,12 +26,20 @@ class BatchContext final : public Context, private internal::ValueObserver {
  public:
   // `size` is the number of examples, at least 1.
   explicit BatchContext(int64_t size) : size_(size) { ContextStack::push(*this); }
+  // The same batch once more, also after it ended: what was made inside runs again on its examples.
+  using Batches = std::unordered_map<uint64_t, Tensor>;
+  BatchContext(int64_t size, Batches batches) : size_(size), batches_(std::move(batches)) {
+    ContextStack::push(*this);
+  }
   ~BatchContext() override { ContextStack::remove(*this); }
 
   // An example that stands for each x[i], i < size. It has no elements of its own.
   Tensor example_of(const Tensor& x);
   // Whether it is an example of this batch.
   bool is_example(const Tensor& x) const { return find(x) != nullptr; }
+  int64_t size() const noexcept { return size_; }
+  // Of the examples that are alive.
+  const Batches& batches() const noexcept { return batches_; }
   // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
   Tensor batch_of(const Tensor& x) const;
 
@@ -46,7 +55,7 @@ class BatchContext final : public Context, private internal::ValueObserver {
   Values one_by_one(const BatchCall& call) const;
 
   int64_t size_;
-  std::unordered_map<uint64_t, Tensor> batches_;
+  Batches batches_;
 };
 
 namespace internal {

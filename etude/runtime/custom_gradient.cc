@@ -5,25 +5,8 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::internal {
-namespace {
-
-// Calls fn for each tape context of this thread, innermost first.
-template <class Fn>
-void each_tape(Fn&& fn) {
-  for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
-    if (auto* tape = dynamic_cast<TapeContext*>(c)) fn(tape->tape());
-  }
-}
-
-Tensor call_view(const Op& op, const Tensor& x) {
-  const OperandList in({&x});
-  return only(execute(op, in.view(), op.default_attrs(), {}));
-}
-
-}  // namespace
 
 void ReadList::variable_read(const Variable& variable, const Tensor& snapshot) {
   const bool known = std::any_of(variables.begin(), variables.end(),
@@ -43,37 +26,6 @@ void ReadList::remove(const LeafList& arguments) {
       break;
     }
   }
-}
-
-UntapedScope::UntapedScope() {
-  while (dynamic_cast<TapeContext*>(&ContextStack::top()) != nullptr) {
-    tapes_.push_back(&ContextStack::top());
-    ContextStack::remove(*tapes_.back());
-  }
-}
-
-UntapedScope::~UntapedScope() {
-  while (!tapes_.empty()) {
-    ContextStack::push(*tapes_.back());
-    tapes_.pop_back();
-  }
-}
-
-bool is_taped(std::span<const Tensor> inputs) {
-  bool taped = false;
-  each_tape([&](Tape& tape) { taped = taped || tape.should_record(inputs); });
-  return taped;
-}
-
-Tensor untaped_copy(const Tensor& x) {
-  static const Op& identity = op("identity");
-  const UntapedScope scope;
-  return call_view(identity, to_dense(x));
-}
-
-void record_on_tapes(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                     const Pullback& pullback, std::string_view name) {
-  each_tape([&](Tape& tape) { tape.record(inputs, outputs, pullback, name, {}); });
 }
 
 std::vector<Tensor> values_of(const LeafList& leaves) {
@@ -103,7 +55,8 @@ void throw_unlisted_variables(const std::vector<Variable>& variables) {
 
 Tensor stop_leaf(const Tensor& x) {
   static const Op& stop = op("stop_gradient");
-  return x.has_value() ? call_view(stop, x) : Tensor();
+  const OperandList in({&x});
+  return x.has_value() ? only(execute(stop, in.view(), stop.default_attrs(), {})) : Tensor();
 }
 
 }  // namespace etude::internal

@@ -14,6 +14,7 @@
 #include "etude/core/ambient.h"
 #include "etude/core/context.h"
 #include "etude/diff/custom_gradient.h"
+#include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -33,25 +34,6 @@ class ReadList final : public VariableReader {
   std::vector<Tensor> snapshots;
 };
 
-// While alive, the tapes on top of this thread's contexts do not record.
-class UntapedScope {
- public:
-  UntapedScope();
-  UntapedScope(const UntapedScope&) = delete;
-  UntapedScope& operator=(const UntapedScope&) = delete;
-  ~UntapedScope();
-
- private:
-  std::vector<Context*> tapes_;  // outermost last
-};
-
-// Whether a tape of this thread would record a call on these.
-bool is_taped(std::span<const Tensor> inputs);
-// The value under a new identity that no tape knows.
-Tensor untaped_copy(const Tensor& x);
-// Records the call on every tape of this thread that watches an input.
-void record_on_tapes(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                     const Pullback& pullback, std::string_view name);
 // The tensors that stand for arguments; a Variable is read.
 std::vector<Tensor> values_of(const LeafList& leaves);
 // throws: kFailedPrecondition that lists them, unless there are none.
@@ -88,13 +70,14 @@ decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   }
 }
 
-// Gives each tensor leaf of a result an identity of its own.
-struct UntapedLeaves {
-  void operator()(Tensor& leaf) {
-    if (leaf.has_value()) leaf = untaped_copy(leaf);
-  }
+// Puts tensors in the place of leaves, in the order of LeafList.
+struct PutLeaves {
+  void operator()(Tensor& leaf) { leaf = std::move(items[next++]); }
+  void operator()(Variable&) { ++next; }
   template <class T>
   void operator()(T&) {}
+  std::vector<Tensor> items;
+  std::size_t next = 0;
 };
 
 // The same structure without values: what tells shapes and lengths but holds no memory.
@@ -121,8 +104,6 @@ auto run_custom(const Rule& rule, const X&... x) {
   reads.stop();
   reads.remove(leaves);
   using P = std::decay_t<decltype(pull)>;
-  UntapedLeaves fresh;
-  each_leaf(value, fresh);
   const std::vector<Variable> variables = reads.variables;
   const auto takes_variables = [&] {
     return with_cotangents(value, {}, [](auto&&... dy) {
@@ -135,8 +116,6 @@ auto run_custom(const Rule& rule, const X&... x) {
     if (!variables.empty()) throw_unlisted_variables(variables);
   }
   inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
-  if (!is_taped(inputs)) return std::move(value);
-  const LeafList results(value);
   const Pullback back = [pull = std::move(pull), variables,
                          like = skeleton_of(value)](std::span<const Tensor> dy) {
     return with_cotangents(like, {dy.begin(), dy.end()}, [&](auto&&... each) {
@@ -150,7 +129,8 @@ auto run_custom(const Rule& rule, const X&... x) {
       }
     });
   };
-  record_on_tapes(inputs, values_of(results), back, "custom_gradient");
+  PutLeaves put{attach_rule({inputs, values_of(LeafList(value)), back, "custom_gradient"})};
+  each_leaf(value, put);
   return std::move(value);
 }
 
@@ -172,11 +152,10 @@ auto run_recomputed(const F& f, const X&... x) {
   reads.remove(leaves);
   const std::size_t of_arguments = inputs.size();
   inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
-  if (!is_taped(inputs)) return value;
-  UntapedLeaves fresh;
-  each_leaf(value, fresh);
-  const Pullback back = [f, inputs, of_arguments, variables = reads.variables, generator, phase,
-                         held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
+  RuleCall call{inputs, values_of(LeafList(value)), {}, "recompute_grad", false};
+  if (!is_followed(call)) return value;
+  call.pullback = [f, inputs, of_arguments, variables = reads.variables, generator, phase,
+                   held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
     const SeedScope seed(generator);
     const PhaseScope in_phase(phase);
     const AnnouncedBefore once;
@@ -192,7 +171,8 @@ auto run_recomputed(const F& f, const X&... x) {
     return GradientTapeAccess::sweep_arrived(tape, LeafList(result), dy,
                                              LeafList(std::tie(again, snapshot_list)));
   };
-  record_on_tapes(inputs, values_of(LeafList(value)), back, "recompute_grad");
+  PutLeaves put{attach_rule(call)};
+  each_leaf(value, put);
   return value;
 }
 
@@ -200,8 +180,11 @@ auto run_recomputed(const F& f, const X&... x) {
 // a rule reads trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of
 // the tangents and of a std::vector<Tensor> with the gradients of the Variables. Calls in a rule
 // and in its pullback are recorded by outer tapes, so higher derivatives are those of the pullback.
+// Forward mode runs along the transpose of the pullback, which it calls once with zeros. In a vmap
+// the rule runs on all examples, and so does its pullback, whichever of the two is outside.
 //
-// throws: kFailedPrecondition if a rule reads Variables that its pullback does not take.
+// throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
+//         kInvalidArgument in forward mode for a pullback that is not linear.
 template <class... X>
 struct OtherLeaves {
   template <class Rule>

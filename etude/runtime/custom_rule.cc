@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/custom_rule.h"
+
+#include <algorithm>
+#include <complex>
+#include <memory>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/runtime/batch.h"
+#include "etude/runtime/jvp.h"
+#include "etude/runtime/tape.h"
+
+namespace etude::internal {
+namespace {
+
+Tensor call_identity(const Tensor& x) {
+  static const Op& identity = op("identity");
+  if (!x.has_value()) return {};
+  const Tensor dense = to_dense(x);
+  const OperandList in({&dense});
+  return only(execute(identity, in.view(), identity.default_attrs(), {}));
+}
+
+bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_for_forward) {
+  for (Context* c = context; c != nullptr; c = c->parent()) {
+    if (auto* tape = dynamic_cast<TapeContext*>(c)) {
+      if (tape->tape().should_record(inputs)) return true;
+    } else if (auto* jvp = dynamic_cast<JvpContext*>(c)) {
+      if (!is_for_forward) return false;
+      for (const Tensor& x : inputs) {
+        if (jvp->tangent(x).has_value()) return true;
+      }
+    } else if (auto* batch = dynamic_cast<BatchContext*>(c)) {
+      std::vector<Tensor> around;
+      for (const Tensor& x : inputs)
+        around.push_back(batch->is_example(x) ? batch->batch_of(x) : x);
+      return is_followed_from(c->parent(), around, is_for_forward);
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void throw_not_linear(const RuleCall& call, const std::string& what) {
+  Error error(ErrorCode::kInvalidArgument,
+              "forward mode needs a pullback that is linear in its cotangents, but " + what +
+                  ". Take the derivative in reverse mode, or make the pullback of calls that are "
+                  "linear in dy");
+  error.name_op(call.name);
+  throw error;
+}
+
+// The pullback gave nothing that depends on cotangents by calls of ops: then it must be zero.
+void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
+  for (Tensor& ct : cotangents) {
+    if (ct.has_value()) ct = full(ct.type(), 1);
+  }
+  for (const Tensor& x : call.pullback(cotangents)) {
+    if (!x.has_value() || TensorAccess::is_ghost(x)) continue;
+    for (const std::complex<double> number : to_dense(x).to_vector<std::complex<double>>()) {
+      if (number != 0.0)
+        throw_not_linear(call, "it computes outside of tensors or adds a constant");
+    }
+  }
+}
+
+// The tangents of results from those of inputs: the pullback is linear in its cotangents, and its
+// transpose carries tangents forward (as in derive.cc). Runs in the innermost context.
+std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents) {
+  std::vector<Tensor> cotangents, back;
+  for (const Tensor& y : call.results) {
+    const bool moves = y.has_value() && is_differentiable(y.dtype());
+    cotangents.push_back(moves ? full(y.type(), 0) : Tensor());
+  }
+  Tape tape({.persistent = true});
+  {
+    TapeContext context(tape);
+    for (const Tensor& ct : cotangents) {
+      if (ct.has_value()) tape.watch(ct);
+    }
+    back = call.pullback(cotangents);
+  }
+  if (back.size() != call.inputs.size()) {
+    ETUDE_THROW(kInvalidArgument, "{}: the pullback gave {} gradients for {} inputs", call.name,
+                back.size(), call.inputs.size());
+  }
+  const std::string culprit = tape.find_nonlinear();
+  if (!culprit.empty()) throw_not_linear(call, culprit + " is not");
+  std::vector<Tensor> targets, seeds;
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    if (!tangents[i].has_value() || !back[i].has_value()) continue;
+    const Tensor target = to_dense(back[i]);
+    if (!tape.is_watched(target)) continue;
+    targets.push_back(target);
+    seeds.push_back(tangents[i]);
+  }
+  if (targets.empty()) {
+    require_zero_rule(call, cotangents);
+    return std::vector<Tensor>(cotangents.size());
+  }
+  return tape.gradient(targets, cotangents, seeds);
+}
+
+std::vector<Tensor> attach(Context& context, const RuleCall& call);
+
+// The pullback of a rule that ran inside `batch`, on batches.
+Pullback batched(const BatchContext& batch, const RuleCall& call) {
+  std::vector<bool> is_example;
+  for (const Tensor& x : call.inputs) is_example.push_back(batch.is_example(x));
+  return [size = batch.size(),
+          batches = std::make_shared<const BatchContext::Batches>(batch.batches()),
+          is_example = std::move(is_example),
+          pull = call.pullback](std::span<const Tensor> cotangents) {
+    std::vector<Tensor> found;
+    std::vector<bool> is_summed(is_example.size());
+    {
+      BatchContext again(size, *batches);
+      std::vector<Tensor> examples;
+      for (const Tensor& ct : cotangents) examples.push_back(again.example_of(ct));
+      found = pull(examples);
+      for (std::size_t i = 0; i < found.size() && i < is_example.size(); ++i) {
+        is_summed[i] = !is_example[i] && again.is_example(found[i]);
+        if (is_example[i] || is_summed[i]) found[i] = again.batch_of(found[i]);
+      }
+    }
+    for (std::size_t i = 0; i < found.size() && i < is_summed.size(); ++i) {
+      // What is the same for all examples gets the sum over them.
+      if (is_summed[i]) found[i] = sum_to(found[i], Shape(found[i].shape().sizes().subspan(1)));
+    }
+    return found;
+  };
+}
+
+std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
+  const auto is_example = [&](const Tensor& x) { return batch.is_example(x); };
+  if (std::ranges::none_of(call.inputs, is_example) &&
+      std::ranges::none_of(call.results, is_example)) {
+    return attach(*batch.parent(), call);
+  }
+  RuleCall around{.name = call.name, .is_for_forward = call.is_for_forward};
+  for (const Tensor& x : call.inputs) {
+    around.inputs.push_back(batch.is_example(x) ? batch.batch_of(x) : x);
+  }
+  for (const Tensor& y : call.results) around.results.push_back(batch.batch_of(y));
+  if (is_followed_from(batch.parent(), around.inputs, call.is_for_forward)) {
+    around.pullback = batched(batch, call);
+  }
+  std::vector<Tensor> out = attach(*batch.parent(), around);
+  for (Tensor& y : out) y = batch.example_of(y);
+  return out;
+}
+
+std::vector<Tensor> attach(Context& context, const RuleCall& call) {
+  if (auto* batch = dynamic_cast<BatchContext*>(&context)) return attach_around(*batch, call);
+  if (auto* tape = dynamic_cast<TapeContext*>(&context)) {
+    std::vector<Tensor> out = attach(*context.parent(), call);
+    tape->tape().record(call.inputs, out, call.pullback, call.name, {});
+    return out;
+  }
+  auto* jvp = dynamic_cast<JvpContext*>(&context);
+  if (jvp == nullptr || !call.is_for_forward) {
+    const ContextScope scope(context, {});
+    std::vector<Tensor> out;
+    for (const Tensor& y : call.results) out.push_back(call_identity(y));
+    return out;
+  }
+  std::vector<Tensor> out = attach(*context.parent(), call);
+  std::vector<Tensor> tangents;
+  for (const Tensor& x : call.inputs) tangents.push_back(jvp->tangent(x));
+  if (std::ranges::none_of(tangents, &Tensor::has_value)) return out;
+  const ContextScope scope(*context.parent(), {});
+  const std::vector<Tensor> moved = push_forward(call, tangents);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (moved[i].has_value()) jvp->set_tangent(out[i], to_dense(moved[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+UntapedScope::UntapedScope() {
+  for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
+    const bool is_known = dynamic_cast<TapeContext*>(c) || dynamic_cast<BatchContext*>(c);
+    if (!is_known) break;
+    contexts_.push_back(c);
+  }
+  lift(false);
+}
+
+UntapedScope::~UntapedScope() { lift(true); }
+
+void UntapedScope::lift(bool with_tapes) {
+  for (Context* c : contexts_) ContextStack::remove(*c);
+  for (auto c = contexts_.rbegin(); c != contexts_.rend(); ++c) {
+    if (with_tapes || dynamic_cast<TapeContext*>(*c) == nullptr) ContextStack::push(**c);
+  }
+}
+
+bool is_followed(const RuleCall& call) {
+  return is_followed_from(&ContextStack::top(), call.inputs, call.is_for_forward);
+}
+
+std::vector<Tensor> attach_rule(const RuleCall& call) { return attach(ContextStack::top(), call); }
+
+}  // namespace etude::internal

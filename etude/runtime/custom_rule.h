@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of tensors that derivatives know by a rule that somebody wrote: what custom_gradient and
+// recompute_grad (custom_gradient.h) do at each context of the stack.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "etude/core/context.h"
+#include "etude/core/tensor.h"
+#include "etude/runtime/tape_options.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// While alive, tapes of this thread do not record, but for those that follow a forward mode inside
+// them, which needs it.
+class UntapedScope {
+ public:
+  UntapedScope();
+  UntapedScope(const UntapedScope&) = delete;
+  UntapedScope& operator=(const UntapedScope&) = delete;
+  ~UntapedScope();
+
+ private:
+  void lift(bool with_tapes);
+  std::vector<Context*> contexts_;  // innermost first
+};
+
+// A call by a rule instead of by its ops, as one context sees it.
+struct RuleCall {
+  std::vector<Tensor> inputs, results;
+  Pullback pullback;
+  std::string_view name;
+  // Whether forward mode goes by the rule as well, not by the ops that gave the results.
+  bool is_for_forward = true;
+};
+// Whether a tape or a forward mode of this thread follows an input.
+bool is_followed(const RuleCall& call);
+// The results under new identities that derivatives know by the rule alone: tapes record the
+// pullback, forward mode runs along its transpose, and a vmap around which they stand turns it into
+// one of batches.
+//
+// throws: kInvalidArgument in forward mode for a pullback that is not linear in its cotangents.
+std::vector<Tensor> attach_rule(const RuleCall& call);
+
+}  // namespace internal
+}  // namespace etude
