@@ -9,7 +9,10 @@ target_include_directories(etude_flags INTERFACE "${PROJECT_SOURCE_DIR}"
                                                  "${PROJECT_BINARY_DIR}/generated")
 target_compile_options(
   etude_flags
-  INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno -fvisibility=hidden
+  INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno
+            # To clang the visibility of a namespace is that of one block, so that what a header shows
+            # would be hidden where it is defined: there cmake/etude.map alone hides.
+            $<$<NOT:$<COMPILE_LANG_AND_ID:CXX,Clang>>:-fvisibility=hidden>
             $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>
             # clang tells of what libstdc++ 12 deprecates and uses itself, as in std::stable_sort.
             $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>
