@@ -38,8 +38,9 @@ const vector<double> kFew = {0.0, -0.0, 1.0, -2.0, 0.5, kInf, -kInf, kNan, 1e-30
   F(log)                                                                                        \
   F(log2)                                                                                       \
   F(log10)                                                                                      \
-  F(log1p) F(sqrt) F(cbrt) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) \
-      F(asinh) F(acosh) F(atanh) F(erf) F(erfc) F(lgamma)
+  F(log1p)                                                                                      \
+  F(sqrt) F(cbrt) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) F(asinh) \
+      F(acosh) F(atanh) F(erf) F(erfc) F(lgamma)
 #define ETUDE_BOTH_OF_TWO(F) F(pow) F(atan2) F(hypot) F(copysign)
 
 template <class S>
