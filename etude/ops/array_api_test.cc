@@ -100,7 +100,9 @@ TEST(ArrayApiFunctions, DataTypes) {
     for (int b = 0; b < 4; ++b) {
       EXPECT_EQ(result_type(i[a], i[b]), i[std::max(a, b)]);
       EXPECT_EQ(result_type(u[a], u[b]), u[std::max(a, b)]);
-      if (b < 3) EXPECT_EQ(result_type(u[b], i[a]), mixed[a][b]);
+      if (b < 3) {
+        EXPECT_EQ(result_type(u[b], i[a]), mixed[a][b]);
+      }
     }
   }
   EXPECT_EQ(result_type(kFloat32, kFloat64), kFloat64);
