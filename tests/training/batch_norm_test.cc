@@ -149,7 +149,8 @@ TEST(BatchNormTraining, CheckpointsGoOnBitForBit) {
           .string();
   Training whole = fresh(), part = fresh();
   const auto epochs = [](Training& run, std::int64_t n) {
-    nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, {.epochs = n});
+    nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy,
+            {.epochs = n, .prolong = true});
   };
   epochs(whole, 4);
   epochs(part, 2);
