@@ -23,7 +23,6 @@ NOT_FOR_USERS = {
     "etude/base/expression_math.h": FOR_OPS,
     "etude/base/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
-    "etude/base/slopes.h": FOR_OPS,
     "etude/core/batching.h": FOR_OPS,
     "etude/core/builtin.h": FOR_OPS,
     "etude/core/convert.h": FOR_OPS,
