@@ -70,21 +70,10 @@ class Differentiator {
       const bool last = i + 1 == program_.size;
       slope_[i] = slope_of(node, last && by_result_ ? result : node_[i]);
     }
-    const Symbol& slope = slope_[program_.size - 1];
-    return may_hide_overflow() ? t * slope : times(t, slope);
+    return times(t, slope_[program_.size - 1]);
   }
 
  private:
-  // Whether the slope is infinite only where the result has overflowed. There 0 times it has to be
-  // NaN: log(1 + exp(x)) has the slope 1, and a 0 would be a wrong number that nobody sees.
-  constexpr bool may_hide_overflow() const {
-    constexpr Fn kGrowing[] = {Fn::kExp, Fn::kExp2, Fn::kExp10, Fn::kExpm1, Fn::kSinh, Fn::kCosh};
-    const Fn last = program_.nodes[static_cast<std::size_t>(program_.size - 1)].fn;
-    for (const Fn fn : kGrowing) {
-      if (fn == last) return true;
-    }
-    return false;
-  }
   constexpr const Symbol& at(const std::array<Symbol, kMaxNodes>& of, const Node& node,
                              int arg) const {
     return of[node.args[static_cast<std::size_t>(arg)]];

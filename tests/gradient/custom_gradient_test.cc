@@ -22,8 +22,8 @@ auto log1pexp() {
 
 TEST(CustomGradient, FixesNumerics) {  // spec: CU-01, D45
   const Tensor x = 100.0;
-  EXPECT_TRUE(
-      std::isnan(gradient([](const Tensor& t) { return log(1.0 + exp(t)); }, x).item<float>()));
+  // exp(100) is infinite: a cotangent of 0 arrives at it, and a zero is strong.
+  expect_values(gradient([](const Tensor& t) { return log(1.0 + exp(t)); }, x), {0});
   expect_values(gradient(log1pexp(), x), {1});
   expect_values(log1pexp()(Tensor(0.0)), {std::log(2.0)});
 }

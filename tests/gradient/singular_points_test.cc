@@ -41,8 +41,9 @@ const vector<double> kFew = {0.0, -0.0, 1.0, -2.0, 0.5, kInf, -kInf, kNan, 1e-30
   F(log1p)                                                                                        \
   F(sqrt)                                                                                         \
   F(cbrt)                                                                                         \
-  F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) \
-      F(erf) F(erfc) F(lgamma)
+  F(sin)                                                                                          \
+  F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(erf) \
+      F(erfc) F(lgamma)
 #define ETUDE_BOTH_OF_TWO(F) F(pow) F(atan2) F(hypot) F(copysign)
 
 template <class S>
@@ -124,19 +125,12 @@ bool near(double x, double y) {
          std::max(std::numeric_limits<double>::min(), 1e-12 * std::max(std::abs(x), std::abs(y)));
 }
 
-// Ops that grow without limit multiply as IEEE arithmetic does, so that an overflow is seen: a zero
-// that meets one gives NaN.
-bool shows_overflow(const std::string& name) {
-  return name == "exp" || name == "exp2" || name == "expm1" || name == "sinh" || name == "cosh";
-}
-
 struct Faults {
   int count = 0;
-  void compare(const std::string& what, const Slopes& at, const Slopes& got, const Slopes& want,
-               bool may_be_nan) {
+  void compare(const std::string& what, const Slopes& at, const Slopes& got, const Slopes& want) {
     for (std::size_t i = 0; i < at.a.size(); ++i) {
       for (const auto& [x, y] : {std::pair(got.a[i], want.a[i]), std::pair(got.b[i], want.b[i])}) {
-        if (near(x, y) || (may_be_nan && std::isnan(x)) || ++count > 40) continue;
+        if (near(x, y) || ++count > 40) continue;
         ADD_FAILURE() << what << " at (" << at.a[i] << ", " << at.b[i] << "): " << x << ", not "
                       << y;
       }
@@ -157,14 +151,13 @@ TEST(SingularPointsOfOps, AsOfNumbersInBothModes) {
       Slopes at = grid(reads_both(outer) || reads_both(inner));
       // The slope of the op asinh, which complex numbers have too, squares its operand.
       if (outer == "asinh" || inner == "asinh") at = without_large(inner, outer, at);
-      const bool may_be_nan = shows_overflow(outer) || shows_overflow(inner);
       Slopes want;
       for (std::size_t i = 0; i < at.a.size(); ++i) {
         const auto [da, db] = gradient(f, at.a[i], at.b[i]);
         want.a.push_back(da), want.b.push_back(db);
       }
-      faults.compare("tape: " + what, at, by_tape(f, at), want, may_be_nan);
-      faults.compare("jvp: " + what, at, by_jvp(f, at), want, may_be_nan);
+      faults.compare("tape: " + what, at, by_tape(f, at), want);
+      faults.compare("jvp: " + what, at, by_jvp(f, at), want);
     }
   }
   EXPECT_EQ(faults.count, 0);
@@ -174,27 +167,17 @@ TEST(SingularPointsOfOps, AsOfNumbersInBothModes) {
 TEST(SingularPointsOfOps, ZerosAreStrong) {
   Faults faults;
   for (const std::string& name : functions()) {
-    if (name.empty() || shows_overflow(name)) continue;
+    if (name.empty()) continue;
     const auto f = [&](const auto& a, const auto& b) { return call(name, a, b); };
     const auto times_zero = [&](const auto& a, const auto& b) { return f(a, b) * 0.0; };
     const Slopes at = grid(reads_both(name));
     const vector<double> zeros(at.a.size());
-    const Slopes want{zeros, zeros};
-    const Tensor none = zeros_like(Tensor(at.a));
-    faults.compare("tape: 0 " + name, at, by_tape(f, at, none), want, false);
-    faults.compare("tape: " + name + " * 0", at, by_tape(times_zero, at), want, false);
-    faults.compare("jvp: " + name + " * 0", at, by_jvp(times_zero, at), want, false);
-    faults.compare("jvp: " + name + " along 0", at, by_jvp(f, at, 0), want, false);
+    faults.compare("tape: 0 " + name, at, by_tape(f, at, zeros_like(Tensor(at.a))), {zeros, zeros});
+    faults.compare("tape: " + name + " * 0", at, by_tape(times_zero, at), {zeros, zeros});
+    faults.compare("jvp: " + name + " * 0", at, by_jvp(times_zero, at), {zeros, zeros});
+    faults.compare("jvp: " + name + " along 0", at, by_jvp(f, at, 0), {zeros, zeros});
   }
   EXPECT_EQ(faults.count, 0);
-}
-
-// An overflow is seen: the limit is 1, and 0 would be a wrong number. spec: CU-01
-TEST(SingularPointsOfOps, OverflowIsNotHidden) {
-  const auto f = [](const Tensor& at) { return sum(log1p(exp(at))); };
-  const Tensor x(vector<double>{1000}), v(vector<double>{1});
-  EXPECT_TRUE(std::isnan(gradient(f, x).to_vector<double>()[0]));
-  EXPECT_TRUE(std::isnan(jvp(f, x, v).second.item<double>()));
 }
 
 // The half that `where` leaves out does not spoil the other.
