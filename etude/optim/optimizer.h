@@ -96,10 +96,11 @@ std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool wi
 // Gives the layers of `model` the state that they announced, if `gradients` is a tangent of it.
 template <class Model, class Gradients>
 void take_state(Model& model, const Gradients& gradients) {
-  if constexpr (etude::internal::holds_state<Model>() &&
-                std::is_same_v<tangent_t<Model>, Gradients>) {
-    const etude::internal::TakeState take;
-    etude::internal::zip_leaves(model, gradients, take);
+  if constexpr (etude::internal::holds_state<Model>()) {
+    if constexpr (std::is_same_v<tangent_t<Model>, Gradients>) {
+      const etude::internal::TakeState take;
+      etude::internal::zip_leaves(model, gradients, take);
+    }
   }
 }
 
