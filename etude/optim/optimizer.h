@@ -18,7 +18,6 @@
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
 #include "etude/optim/schedule.h"
-#include "etude/runtime/tangent.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
