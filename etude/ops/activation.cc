@@ -57,8 +57,10 @@ OpDef activation(std::string_view name, std::string_view doc, std::vector<double
   return def;
 }
 
-// Partials of their own: the formulas have kinks at 0 that cancel, but not in their derivatives.
 void define_soft_forms(Registry& r) {
+  r.define(activation("sigmoid", "1 / (1 + exp(-x)).",
+                      scalar_of<1>([](auto x) { return math::sigmoid(x); })));
+  // Partials of their own: the formulas have kinks at 0 that cancel, but not in their derivatives.
   r.define(activation(
       "log_sigmoid", "log(sigmoid(x)), without overflow: about x for very negative x.",
       values_of<1>([](auto x) { return -softplus(-x); }), partials_of<1>([](auto x, auto, auto t) {
@@ -75,20 +77,6 @@ void define_soft_forms(Registry& r) {
                         const auto inverse = 1.0 / (1.0 + math::abs(x));
                         return math::list(math::strong_product(t, inverse * inverse));
                       })));
-  OpDef mish = activation("mish", "x * tanh(softplus(x)).",
-                          values_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
-                          partials_of<1>([](auto x, auto, auto t) {
-                            const auto w = math::tanh(softplus(x));
-                            const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
-                            return math::list(math::strong_product(t, w + bend));
-                          }));
-  mish.samples.ulp = 4;
-  r.define(std::move(mish));
-}
-
-void define_sigmoids(Registry& r) {
-  r.define(activation("sigmoid", "1 / (1 + exp(-x)).",
-                      scalar_of<1>([](auto x) { return math::sigmoid(x); })));
   // Partials of its own: the derived sum of two terms rounds more often where they cancel.
   OpDef silu = activation("silu", "x * sigmoid(x), also called swish.",
                           values_of<1>([](auto x) { return x * math::sigmoid(x); }),
@@ -98,6 +86,16 @@ void define_sigmoids(Registry& r) {
                           }));
   silu.samples.ulp = 3;
   r.define(std::move(silu));
+  // As those above silu.
+  OpDef mish = activation("mish", "x * tanh(softplus(x)).",
+                          values_of<1>([](auto x) { return x * math::tanh(softplus(x)); }),
+                          partials_of<1>([](auto x, auto, auto t) {
+                            const auto w = math::tanh(softplus(x));
+                            const auto bend = x * (math::sigmoid(x) * ((1.0 - w) * (1.0 + w)));
+                            return math::list(math::strong_product(t, w + bend));
+                          }));
+  mish.samples.ulp = 4;
+  r.define(std::move(mish));
 }
 
 void define_rectifiers(Registry& r) {
@@ -218,7 +216,6 @@ void define_gelu(Registry& r) {
 }  // namespace
 
 void define_activation(Registry& r) {
-  define_sigmoids(r);
   define_soft_forms(r);
   define_rectifiers(r);
   define_exponential_rectifiers(r);

@@ -30,20 +30,12 @@ const vector<double> kPoints = {0.0,   -0.0, 1.0,   -1.0,   0.5,    -0.5,    2.0
 const vector<double> kFew = {0.0, -0.0, 1.0, -2.0, 0.5, kInf, -kInf, kNan, 1e-300, 1e300};
 
 // Functions of one number, and of two, by the names that numbers and ops share.
-#define ETUDE_BOTH(F)                                                                             \
-  F(abs)                                                                                          \
-  F(exp)                                                                                          \
-  F(exp2)                                                                                         \
-  F(expm1)                                                                                        \
-  F(log)                                                                                          \
-  F(log2)                                                                                         \
-  F(log10)                                                                                        \
-  F(log1p)                                                                                        \
-  F(sqrt)                                                                                         \
-  F(cbrt)                                                                                         \
-  F(sin)                                                                                          \
-  F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(erf) \
-      F(erfc) F(lgamma)
+// clang-format off
+#define ETUDE_BOTH(F) \
+  F(abs) F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(sqrt) F(cbrt) F(sin) F(cos) \
+  F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(erf) \
+  F(erfc) F(lgamma)
+// clang-format on
 #define ETUDE_BOTH_OF_TWO(F) F(pow) F(atan2) F(hypot) F(copysign)
 
 template <class S>
