@@ -26,9 +26,9 @@ void prepare_counted(const PrepareCall& call) {
 
 // Lives for ever, as tables remember addresses of ops.
 const Op& counted_op(int index) {
-  static const std::vector<const Op*>& ops = [] {
-    auto& registry = *new Registry;
-    auto* made = new std::vector<const Op*>;
+  static Registry& registry = *new Registry;
+  static const std::vector<const Op*> ops = [] {
+    std::vector<const Op*> made;
     for (const char* name : {"first", "second"}) {
       OpDef def;
       def.name = name;
@@ -37,9 +37,9 @@ const Op& counted_op(int index) {
       def.attrs = {{"axis", 0}};
       def.type = type_of_first;
       def.kernel = prepare_counted;
-      made->push_back(&registry.define(std::move(def)));
+      made.push_back(&registry.define(std::move(def)));
     }
-    return *made;
+    return made;
   }();
   return *ops[static_cast<std::size_t>(index)];
 }
