@@ -371,7 +371,9 @@ class Values {
       for (const auto& e : d) trace->largest = std::max(trace->largest, std::abs(plain(e)));
     } else {
       const uint64_t mixed = ++trace->assigned * 0x9e3779b97f4a7c15u;
-      d[0] += (mixed >> 40) % 2 == 0 ? trace->noise : -trace->noise;
+      // Of sizes that differ, so that no two cancel.
+      const double noise = trace->noise * (1 + static_cast<double>(mixed >> 11) * 0x1p-53);
+      d[0] += mixed % 2 == 0 ? noise : -noise;
       v = T(v.value(), d);
     }
   }
