@@ -39,12 +39,12 @@ struct FnInfo {
   bool is_truth;    // the result is true or false, whatever the dtype of the operands
   bool on_tensors;  // there is such an op
 };
-constexpr FnInfo info(Fn fn) {
-  constexpr FnInfo kInfo[] = {
-      {"operand", 0, false, true},
-      {"param", 0, false, true},
-      {"constant", 0, false, true},
-      {"where", 3, false, true},
+// Made once, not in each call: compilers limit the steps of constant expressions.
+inline constexpr FnInfo kFnInfo[] = {
+    {"operand", 0, false, true},
+    {"param", 0, false, true},
+    {"constant", 0, false, true},
+    {"where", 3, false, true},
 #define ETUDE_UNARY(fn, f, dx) {#f, 1, false, true},
 #define ETUDE_BINARY(fn, f, da, db) {#f, 2, false, true},
 #define ETUDE_ROUNDING(fn, f) {#f, 1, false, true},
@@ -56,9 +56,8 @@ constexpr FnInfo info(Fn fn) {
 #define ETUDE_OP_ROUNDING(fn, f) {#f, 1, false, true},
 #define ETUDE_OP_TRUTH(fn, f, arity) {#f, arity, true, true},
 #include "etude/base/scalar_functions.inc"
-  };
-  return kInfo[static_cast<std::size_t>(fn)];
-}
+};
+constexpr const FnInfo& info(Fn fn) { return kFnInfo[static_cast<std::size_t>(fn)]; }
 
 struct Node {
   Fn fn = Fn::kConstant;
