@@ -133,11 +133,15 @@ class RuleOptimizer {
   RuleOptimizer(const RuleOptimizer&) = default;
   RuleOptimizer& operator=(const RuleOptimizer&) = default;
 
+  // The class, for messages.
+  std::string_view optimizer() const { return optimizer_; }
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)). throws: kInvalidArgument for a
   // negative one.
   double rate_of(const Schedule& lr, double decay, std::int64_t t) const;
 
  private:
+  // throws: kInvalidArgument for an option out of its range: they may be changed between updates.
+  virtual void check() const = 0;
   // The numbers of update t in the order of the formula.
   virtual std::vector<double> rates(std::int64_t t) const = 0;
   void update_all(const std::vector<Parameter>& parameters, CallSite where);
@@ -162,6 +166,9 @@ class OptimizerWith : public RuleOptimizer {
   }
 
   Options options_;
+
+ private:
+  void check() const final { etude::internal::check_options(this->optimizer(), options_, {}); }
 };
 
 }  // namespace internal

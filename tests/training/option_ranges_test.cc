@@ -159,5 +159,28 @@ TEST(OptionRanges, ARateBelowZeroIsRefusedAtItsUpdate) {
   EXPECT_EQ(optimizer.updates(), 1);
 }
 
+// The same for an option that is changed between updates; nothing has moved then.
+TEST(OptionRanges, AChangedOptionIsRefusedAtTheNextUpdate) {
+  optim::SGD optimizer({.momentum = 0.9});
+  Tensor w({1.0}), g({1.0});
+  optimizer.update(w, g);
+  const float before = w.item<float>();
+  optimizer.options().momentum = 1.5;
+  try {
+    optimizer.update(w, g);
+    ADD_FAILURE() << "taken in silence";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("SGD: momentum is 1.5, but must be in [0, 1)\n  at "),
+              0U)
+        << error.what();
+    EXPECT_STREQ(error.where().file, __FILE__);
+  }
+  EXPECT_EQ(w.item<float>(), before);
+  EXPECT_EQ(optimizer.updates(), 1);
+  optimizer.options().momentum = 0.5;
+  optimizer.update(w, g);
+  EXPECT_LT(w.item<float>(), before);
+}
+
 }  // namespace
 }  // namespace etude
