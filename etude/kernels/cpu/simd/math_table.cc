@@ -2,8 +2,13 @@
 
 #include "etude/kernels/cpu/simd/math_table.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
+
+#include <fmt/format.h>
+
+#include "etude/base/warning.h"
 
 namespace etude::internal {
 namespace portable {
@@ -37,10 +42,15 @@ Isa supported_isa() {
 Isa chosen_isa() {
   const Isa supported = supported_isa();
   const char* setting = std::getenv("ETUDE_ISA");
-  if (setting == nullptr) return supported;
+  if (setting == nullptr || *setting == '\0') return supported;
   const std::string_view name = setting;
   if (name == "portable") return Isa::kPortable;
-  if (name == "avx2" && supported == Isa::kAvx512) return Isa::kAvx2;
+  if (name == "avx2") return std::min(supported, Isa::kAvx2);
+  if (name != "avx512") {
+    warn_once("ETUDE_ISA", fmt::format("ETUDE_ISA is '{}', which names no instruction set, and is "
+                                       "ignored. Set portable, avx2 or avx512",
+                                       name));
+  }
   return supported;
 }
 
