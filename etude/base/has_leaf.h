@@ -105,27 +105,38 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// `Open` are the types around T: a type that holds itself is looked into once.
-template <class Leaf, Marked marked, class T, class... Open>
-constexpr bool finds_leaf();
+// What is looked for, as a kind: Kind::is<T> says whether a T is one.
+template <class Leaf>
+struct Exactly {
+  template <class T>
+  static constexpr bool is = std::is_same_v<T, Leaf>;
+};
+template <>
+struct Exactly<EveryStruct> {
+  template <class T>
+  static constexpr bool is = Reflectable<T>;
+};
 
-template <class Leaf, Marked marked, class... Open, class... Types>
-constexpr bool finds_leaf_in(TypeList<Types...>) {
-  return (finds_leaf<Leaf, marked, std::remove_const_t<Types>, Open...>() || ...);
+// Whether a walk finds something of a kind in a T. `Open` are the types around T: a type that holds
+// itself is looked into once.
+template <class Kind, Marked marked, class T, class... Open>
+constexpr bool finds_kind();
+
+template <class Kind, Marked marked, class... Open, class... Types>
+constexpr bool finds_kind_in(TypeList<Types...>) {
+  return (finds_kind<Kind, marked, std::remove_cvref_t<Types>, Open...>() || ...);
 }
 
-template <class Leaf, Marked marked, class T, class... Open>
-constexpr bool finds_leaf() {
-  if constexpr (std::is_same_v<T, Leaf>) {
-    return true;
-  } else if constexpr (std::is_same_v<Leaf, EveryStruct> && Reflectable<T>) {
+template <class Kind, Marked marked, class T, class... Open>
+constexpr bool finds_kind() {
+  if constexpr (Kind::template is<T>) {
     return true;
   } else if constexpr (kIsOneOf<T, Open...>) {
     return false;
   } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
     return false;
   } else {
-    return finds_leaf_in<Leaf, marked, T, Open...>(typename Parts<T>::Types());
+    return finds_kind_in<Kind, marked, T, Open...>(typename Parts<T>::Types());
   }
 }
 
@@ -133,7 +144,8 @@ constexpr bool finds_leaf() {
 
 // Whether a T can hold a Leaf where a walk finds it.
 template <class T, class Leaf, Marked marked = Marked::kSkip>
-struct HasLeaf : std::bool_constant<internal::finds_leaf<Leaf, marked, std::remove_cvref_t<T>>()> {
-};
+struct HasLeaf
+    : std::bool_constant<
+          internal::finds_kind<internal::Exactly<Leaf>, marked, std::remove_cvref_t<T>>()> {};
 
 }  // namespace etude

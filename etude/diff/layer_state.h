@@ -168,22 +168,14 @@ struct StateTraits : MoveByWalks<X, StateTraits<X, T>> {
   }
 };
 
-template <class T, class... Open>
-constexpr bool holds_state();
-template <class... Open, class... Part>
-constexpr bool hold_state(TypeList<Part...>) {
-  return (holds_state<std::remove_cvref_t<Part>, Open...>() || ...);
-}
+struct AnyState {
+  template <class T>
+  static constexpr bool is = kIsState<T>;
+};
 // Whether a T can hold a LayerState or its tangent that may move.
-template <class T, class... Open>
+template <class T>
 constexpr bool holds_state() {
-  if constexpr (kIsState<T>) {
-    return true;
-  } else if constexpr (IsNoDerivative<T>::value || kIsOneOf<T, Open...>) {
-    return false;
-  } else {
-    return hold_state<T, Open...>(typename Parts<T>::Types());
-  }
+  return finds_kind<AnyState, Marked::kSkip, T>();
 }
 
 // Lets an optimiser take over the state in a tangent; other leaves stay.

@@ -243,22 +243,14 @@ constexpr void check_traits() {
 template <class T>
 inline constexpr bool kIsOtherLeaf = false;
 
-template <class T, class... Open>
-constexpr bool holds_other_leaf();
-template <class... Open, class... Part>
-constexpr bool hold_other_leaf(TypeList<Part...>) {
-  return (holds_other_leaf<std::remove_cvref_t<Part>, Open...>() || ...);
-}
+struct OtherLeaf {
+  template <class T>
+  static constexpr bool is = kIsOtherLeaf<T>;
+};
 // Whether a T can hold such a leaf that may move.
-template <class T, class... Open>
+template <class T>
 constexpr bool holds_other_leaf() {
-  if constexpr (kIsOtherLeaf<T>) {
-    return true;
-  } else if constexpr (IsNoDerivative<T>::value || kIsOneOf<T, Open...>) {
-    return false;
-  } else {
-    return hold_other_leaf<T, Open...>(typename Parts<T>::Types());
-  }
+  return finds_kind<OtherLeaf, Marked::kSkip, T>();
 }
 
 // The same also where it is kept out of the derivative, as in no_derivative(x).
