@@ -73,7 +73,9 @@ class Builder {
   constexpr Builder(Node* nodes, std::size_t capacity) : nodes_(nodes), capacity_(capacity) {}
 
   constexpr uint16_t add(const Node& node) {
+    // Most nodes are another function: compilers limit the steps of constant expressions.
     for (std::size_t i = 0; i < size_; ++i) {
+      if (nodes_[i].fn != node.fn) continue;
       if (nodes_[i] == node && is_same_zero(nodes_[i].constant, node.constant)) {
         return static_cast<uint16_t>(i);
       }
