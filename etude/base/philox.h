@@ -46,6 +46,13 @@ constexpr std::array<std::uint32_t, 4> philox(PhiloxKey key, std::uint64_t block
   return {c0, c1, c2, c3};
 }
 
+// The key that follows from this one and a number: a block of the cipher under the complement of
+// the stream, which no draw uses.
+constexpr PhiloxKey fold_in(PhiloxKey key, std::uint64_t number) {
+  const std::array<std::uint32_t, 4> words = philox({key.seed, ~key.stream}, number);
+  return {words[0] | std::uint64_t{words[1]} << 32, words[2] | std::uint64_t{words[3]} << 32};
+}
+
 // The random word of element `index`: word index % 4 of block index / 4. A loop over elements
 // should call `philox` once per block instead.
 constexpr std::uint32_t random_bits(PhiloxKey key, std::uint64_t index) {

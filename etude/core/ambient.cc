@@ -18,11 +18,9 @@ Ambient new_ambient() noexcept {
 
 }  // namespace
 
-// The key is a block of the cipher under the complement of the stream, which no draw uses.
 Tensor Generator::next_key() {
-  const std::array<uint32_t, 4> words = philox({seed, ~stream}, position++);
-  const std::array<uint64_t, 2> key = {words[0] | uint64_t{words[1]} << 32,
-                                       words[2] | uint64_t{words[3]} << 32};
+  const PhiloxKey next = fold_in(PhiloxKey{seed, stream}, position++);
+  const std::array<uint64_t, 2> key = {next.seed, next.stream};
   return Tensor(std::span<const uint64_t>(key), {2});
 }
 

@@ -10,6 +10,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
@@ -26,11 +27,27 @@ using Ints = std::vector<int64_t>;
 
 constexpr std::string_view kKeyed = "random numbers are a function of the key alone";
 
-Shape drawn_shape(const TypeCall& call) {
+void require_key(const TypeCall& call) {
   ETUDE_REQUIRE(call.shape(0) == Shape({2}),
                 "operand 'key' has shape {}, but a key is uint64[2]. Use random::key(seed)",
                 call.shape(0).to_string());
+}
+
+Shape drawn_shape(const TypeCall& call) {
+  require_key(call);
   return shape_of(call.attrs, "shape");
+}
+
+Types fold_in_type(const TypeCall& call) {
+  require_key(call);
+  Shape shape = call.shape(1);
+  shape.push_back(2);
+  return {call.make(kUInt64, shape)};
+}
+
+// Numbers may be of any shape, so that a batch of them is one call.
+Values fold_in_batch(const BatchCall& call) {
+  return call.is_batched(0) ? Values() : batching::call_again(call, {call.in[0], call.in[1]});
 }
 
 Types float_type(const TypeCall& call) {
@@ -132,6 +149,22 @@ void define_random(Registry& r) {
             {{"shape", Ints{2}}, {"low", int64_t{0}}, {"high", int64_t{3}}, {"dtype", kFloat32}}}},
   });
   r.define({
+      .name = "random_fold_in",
+      .space = "internal",
+      .doc = "A key for each number, from a key: element i of the result follows from the key and "
+             "numbers[i].",
+      .operands = {{"key", kUInt64}, {"numbers", kIntegers}},
+      .type = fold_in_type,
+      .kernel = kernels::cpu::prepare_random_fold_in,
+      .batch = fold_in_batch,
+      .no_derivative = kKeyed,
+      .samples = {.calls = {{{"uint64[2]", "int64[]"}},
+                            {{"uint64[2]", "int32[3]"}},
+                            {{"uint64[2]", "uint8[2,0]"}}}},
+      .errors = {{{"uint64[3]", "int64[]"}, "a key is uint64[2]"},
+                 {{"uint64[2]", "float32[]"}, "operand 'numbers' is float32"}},
+  });
+  r.define({
       .name = "random_permutation",
       .space = "internal",
       .doc = "The numbers 0 .. n - 1 in a random order from a key.",
@@ -158,12 +191,6 @@ namespace {
 
 Tensor key_or_next(const Tensor& given) { return given.has_value() ? given : internal::next_key(); }
 
-Tensor draw(const char* name, const Tensor& key, std::vector<AttrValue> attrs, CallSite where) {
-  const Op& op = internal::op(name);
-  const OperandList in({&key});
-  return internal::only(execute(op, in.view(), op.attrs(attrs), where));
-}
-
 // The values of an option, where they can be looked at: while recording, a tensor may have none.
 std::vector<double> known_values(const Tensor& x) {
   if (!x.has_value() || TensorAccess::data(x) == nullptr) return {};
@@ -185,14 +212,15 @@ Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const
   return y;
 }
 
-Tensor normal_from(const char* name, const char* op, const IntList& shape,
+Tensor normal_from(const char* name, const Op& draw, const IntList& shape,
                    const NormalOptions& options, CallSite where) {
   return internal::located(name, where, [&] {
     for (const double s : known_values(options.stddev)) {
       ETUDE_REQUIRE(s >= 0, "stddev is {}, but must be 0 or more", s);
     }
     const DType dtype = options.dtype.value_or(ambient().default_dtype);
-    const Tensor y = draw(op, key_or_next(options.key), {shape.values(), dtype}, where);
+    const Tensor key = key_or_next(options.key);
+    const Tensor y = internal::run(draw, {&key}, {shape, dtype}, where);
     return reparameterized(y, options.mean, options.stddev, Shape(shape.values()));
   });
 }
@@ -204,28 +232,19 @@ Tensor key(uint64_t seed) {
   return Tensor(std::span<const uint64_t>(words), {2});
 }
 
-Tensor fold_in(const Tensor& key, uint64_t number, CallSite where) {
-  return etude::internal::located("random.fold_in", where, [&] {
-    const std::vector<uint64_t> words = key.to_vector<uint64_t>();
-    ETUDE_REQUIRE(words.size() == 2,
-                  "key has {} numbers, but a key is uint64[2]. Use random::key(seed)",
-                  words.size());
-    Generator generator(words[0], words[1]);
-    generator.position = number;
-    return generator.next_key();
+Tensor fold_in(const Tensor& key, const Arg& number) {
+  return internal::located("random.fold_in", number.where(), [&] {
+    const bool is_host = number.tensor() == nullptr;
+    const Tensor numbers = is_host ? internal::adapt(number, kInt64) : *number.tensor();
+    return internal::run(internal::op<"random_fold_in">(), {&key, &numbers}, {}, number.where());
   });
 }
 
 Tensor split(const Tensor& key, int64_t n, CallSite where) {
   return etude::internal::located("random.split", where, [&] {
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
-    std::vector<uint64_t> out;
-    for (int64_t i = 0; i < n; ++i) {
-      const std::vector<uint64_t> words =
-          fold_in(key, static_cast<uint64_t>(i)).to_vector<uint64_t>();
-      out.insert(out.end(), words.begin(), words.end());
-    }
-    return Tensor(out, {n, 2});
+    const Tensor numbers = arange(0, {.stop = static_cast<double>(n), .dtype = kInt64});
+    return internal::run(internal::op<"random_fold_in">(), {&key, &numbers}, {}, where);
   });
 }
 
@@ -244,7 +263,8 @@ Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite whe
                     "low is {} and high is {}, but low must not be above high", top, bottom);
     }
     const DType dtype = options.dtype.value_or(ambient().default_dtype);
-    Tensor u = draw("random_uniform", key_or_next(options.key), {shape.values(), dtype}, where);
+    const Tensor key = key_or_next(options.key);
+    Tensor u = internal::run(internal::op<"random_uniform">(), {&key}, {shape, dtype}, where);
     if (!low.has_value()) return u;
     const Tensor from = fit(low, dtype), width = fit(high, dtype) - from;
     return reparameterized(std::move(u), from, width, Shape(shape.values()));
@@ -252,18 +272,20 @@ Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite whe
 }
 
 Tensor normal(const IntList& shape, const NormalOptions& options, CallSite where) {
-  return normal_from("random.normal", "random_normal", shape, options, where);
+  return normal_from("random.normal", internal::op<"random_normal">(), shape, options, where);
 }
 
 Tensor truncated_normal(const IntList& shape, const NormalOptions& options, CallSite where) {
-  return normal_from("random.truncated_normal", "random_truncated_normal", shape, options, where);
+  return normal_from("random.truncated_normal", internal::op<"random_truncated_normal">(), shape,
+                     options, where);
 }
 
 Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options,
                CallSite where) {
   return internal::located("random.randint", where, [&] {
-    return draw("random_integers", key_or_next(options.key),
-                {shape.values(), low, high, options.dtype.value_or(kInt32)}, where);
+    const Tensor key = key_or_next(options.key);
+    return internal::run(internal::op<"random_integers">(), {&key},
+                         {shape, low, high, options.dtype.value_or(kInt32)}, where);
   });
 }
 
@@ -275,8 +297,9 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
     }
     const Tensor chance = is_floating(p.dtype()) ? p : fit(p, kFloat32);
     const Shape to = shape.is_given() ? Shape(shape.values()) : p.shape();
-    const Tensor u =
-        draw("random_uniform", key_or_next(options.key), {to.to_vector(), chance.dtype()}, where);
+    const Tensor key = key_or_next(options.key);
+    const Tensor u = internal::run(internal::op<"random_uniform">(), {&key},
+                                   {IntList(to), chance.dtype()}, where);
     const Tensor hit = chance > u;
     ETUDE_REQUIRE(hit.shape() == to, "p of shape {} does not broadcast to the shape {} asked for",
                   p.shape().to_string(), to.to_string());
@@ -287,8 +310,9 @@ Tensor bernoulli(const Tensor& p, const IntList& shape, const DrawOptions& optio
 Tensor permutation(int64_t n, const DrawOptions& options, CallSite where) {
   return internal::located("random.permutation", where, [&] {
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+    const Tensor key = key_or_next(options.key);
     const Tensor order =
-        draw("random_permutation", key_or_next(options.key), {std::vector<int64_t>{n}}, where);
+        internal::run(internal::op<"random_permutation">(), {&key}, {IntList(n)}, where);
     return fit(order, options.dtype.value_or(kInt64));
   });
 }

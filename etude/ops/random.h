@@ -19,8 +19,9 @@ namespace random {
 Tensor key(uint64_t seed);
 // n new keys from one; the old one should not be used again. shapes: uint64[n, 2].
 Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
-// A new key from a key and a number, such as that of a step.
-Tensor fold_in(const Tensor& key, uint64_t number, CallSite where = CallSite::here());
+// A new key from a key and a whole number, such as that of a step, or one for each element of a
+// tensor of them. shapes: that of number, then 2.
+Tensor fold_in(const Tensor& key, const Arg& number);
 
 // Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`.
 struct UniformOptions {

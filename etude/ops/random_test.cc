@@ -11,6 +11,8 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
+#include "etude/runtime/operators.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 namespace {
@@ -81,6 +83,35 @@ TEST(Random, KnownAnswers) {
   EXPECT_TRUE(same_value(random::fold_in(key, 1), random::split(key).at(1)));
   EXPECT_FALSE(same_value(random::fold_in(key, 1), random::fold_in(key, 2)));
   EXPECT_EQ(random::split(key, 3).shape(), Shape({3, 2}));
+}
+
+// A key for each number is the same however the numbers are given: those of the host, tensors of
+// any integer dtype and shape, examples of a batch. spec: T2
+TEST(Random, KeysFollowFromKeysAndNumbers) {
+  const Tensor key = random::key(42);
+  const auto words = [](PhiloxKey k) {
+    const uint64_t both[] = {k.seed, k.stream};
+    return Tensor(std::span<const uint64_t>(both), {2});
+  };
+  for (const uint64_t n : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 40, ~uint64_t{0}}) {
+    EXPECT_TRUE(same_value(random::fold_in(key, n), words(fold_in(PhiloxKey{42, 0}, n)))) << n;
+  }
+  const Tensor numbers = tensor({{1, 2, 3}, {4, 5, 6}}, {.dtype = kInt32});
+  const Tensor keys = random::fold_in(key, numbers);
+  ASSERT_EQ(keys.shape(), Shape({2, 3, 2}));
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t j = 0; j < 3; ++j)
+      EXPECT_TRUE(same_value(keys.at(i, j), random::fold_in(key, 1 + 3 * i + j)));
+  }
+  const auto one = [&](const Tensor& n) { return random::fold_in(key, n); };
+  EXPECT_TRUE(same_value(vmap(one)(numbers), keys));
+  const auto of_key = [](const Tensor& k) { return random::fold_in(k, 5); };
+  EXPECT_TRUE(same_value(vmap(of_key)(random::split(key, 2)).at(1),
+                         random::fold_in(random::fold_in(key, 1), 5)));
+  testing::expect_error([&] { random::fold_in(key, 1.5); }, ErrorCode::kInvalidArgument,
+                        {"random.fold_in: ", "1.5"});
+  testing::expect_error([&] { random::split(key, -1); }, ErrorCode::kInvalidArgument,
+                        {"random.split: n is -1, but must be 0 or more"});
 }
 
 // spec: T2

@@ -197,6 +197,21 @@ bool run_integers(const KernelCall& call) {
   return true;
 }
 
+template <class T>
+bool run_fold_in(const KernelCall& call) {
+  const auto& p = *static_cast<const RandomParams*>(call.params);
+  const T* numbers = static_cast<const T*>(call.in[1]);
+  uint64_t* out = static_cast<uint64_t*>(call.out[0]);
+  for_chunks(p.count, 10, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const PhiloxKey key = fold_in(key_of(call), static_cast<uint64_t>(numbers[i]));
+      out[2 * i] = key.seed;
+      out[2 * i + 1] = key.stream;
+    }
+  });
+  return true;
+}
+
 // Fisher and Yates: place i changes with one of the places up to i.
 bool run_permutation(const KernelCall& call) {
   const auto& p = *static_cast<const RandomParams*>(call.params);
@@ -225,6 +240,14 @@ void prepare_random_integers(const PrepareCall& call) {
   p->range = static_cast<uint64_t>(call.attrs.integer("high")) - static_cast<uint64_t>(p->low);
   visit_dtype(call.out.results[0]->dtype(), [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) call.set(run_integers<T>, p);
+  });
+}
+
+void prepare_random_fold_in(const PrepareCall& call) {
+  auto p = etude::internal::make_ref<RandomParams>();
+  p->count = call.out.results[0]->count() / 2;
+  visit_dtype(call.types[1]->dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) call.set(run_fold_in<T>, p);
   });
 }
 

@@ -15,6 +15,8 @@ void prepare_random_normal(const PrepareCall& call);
 void prepare_random_truncated_normal(const PrepareCall& call);
 // Whole numbers in [low, high), attributes "low" and "high".
 void prepare_random_integers(const PrepareCall& call);
+// A key, uint64[2], for each whole number of operand 1: row i follows from the key and number i.
+void prepare_random_fold_in(const PrepareCall& call);
 // The numbers 0 .. n - 1 in a random order, as int64.
 void prepare_random_permutation(const PrepareCall& call);
 
