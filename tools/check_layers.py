@@ -22,6 +22,9 @@ LIBRARIES = {
     r"xla/|pjrt": "etude/xla/",
     r"fmt/|nlohmann/": "sources",
 }
+# The core and the contexts know ops by their records; the few that they call have functions in one place.
+BY_NAME = re.compile(r'\bop(?:<"|\(")|\bglobal\(\)\.(?:at|find)\("')
+BY_NAME_HOME = "etude/core/tensor_ops.cc"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -48,6 +51,15 @@ def faults(path, text, installed):
                 yield line, f"{header} belongs to {owner} only; put a function of that folder between"
 
 
+def calls_by_name(path, text):
+    """Yields (line, message) for each op that a file of the core or of the contexts calls by its name."""
+    if not path.startswith(("etude/core/", "etude/runtime/", "etude/diff/")) or path == BY_NAME_HOME or "_test." in path:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if BY_NAME.search(line) and not line.lstrip().startswith("//"):
+            yield number, f"an op is called by its name; put a function into core/builtin.h ({BY_NAME_HOME})"
+
+
 def self_test():
     def count(path, header, installed=()):
         return len(list(faults(path, f"#include {header}\n", installed)))
@@ -66,11 +78,21 @@ def self_test():
     assert count("etude/base/a.h", "<fmt/format.h>") == 0
     assert count("etude/base/a.h", "<fmt/format.h>", ["etude/base/a.h"]) == 1
 
+    def named(path, text):
+        return len(list(calls_by_name(path, text)))
+
+    for text in ('x = run(op<"add">(), {&x});', 'internal::op("add")', 'Registry::global().at("add")'):
+        assert named("etude/runtime/a.cc", text) == named("etude/core/a.cc", text) == 1
+        assert named("etude/ops/a.cc", text) == named(BY_NAME_HOME, text) == 0
+        assert named("etude/core/a_test.cc", text) == named("etude/core/a.cc", "// " + text) == 0
+    assert named("etude/core/a.cc", "op(name)") == 0
+
 
 def main():
     installed = common.installed_headers()
     return [f"{path}:{line}: {message}" for path in common.cpp_files()
-            for line, message in faults(path, common.read(path), installed)]
+            for line, message in [*faults(path, common.read(path), installed),
+                                  *calls_by_name(path, common.read(path))]]
 
 
 if __name__ == "__main__":

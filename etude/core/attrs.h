@@ -87,9 +87,10 @@ class Attrs {
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;
   uint64_t hash() const { return block_ != nullptr ? block_->hash : 0; }
-  // A small number by which caches know the set among those of its op: 0 for the defaults,
-  // kUncached for a set that is not to be cached.
-  static constexpr uint32_t kUncached = ~uint32_t{0};
+  // A number by which caches know the set: 0 for the defaults of an op, below kFirstOwn for one
+  // that is kept for ever and that all threads know by this number, above for one that a thread
+  // keeps while it is asked for; no two have one number, at any time. kUncached: not to be cached.
+  static constexpr uint32_t kFirstOwn = uint32_t{1} << 16, kUncached = ~uint32_t{0};
   uint32_t dispatch_id() const noexcept { return block_ != nullptr ? block_->dispatch_id : 0; }
   // "axis=[0], keepdims=true": what differs from the defaults.
   std::string to_string() const;
@@ -97,8 +98,8 @@ class Attrs {
 
  private:
   friend class Op;
-  // Numbered sets live for ever, and spare their copies the counting.
-  bool is_counted() const noexcept { return block_ != nullptr && block_->dispatch_id == kUncached; }
+  // Sets that are kept for ever spare their copies the counting.
+  bool is_counted() const noexcept { return block_ != nullptr && block_->dispatch_id >= kFirstOwn; }
 
   internal::AttrBlock* block_ = nullptr;
 };

@@ -197,26 +197,35 @@ TEST(AttrNumbers, OneNumberBelongsToOneOp) {
   EXPECT_NE(a.dispatch_id(), b.dispatch_id());
 }
 
-// Sets beyond the limit are right, and are not numbered; those before keep their numbers.
+// Of each op 512 sets are kept for ever. Those beyond are right as well, have numbers of their own,
+// and keep them while they are asked for again.
 TEST(AttrNumbers, AreBoundedPerOp) {
   const Op& op = op_with_attrs("bounded");
-  const Attrs first = op.attrs_by_name({{"count", int64_t{1000}}});
-  int numbered = 0;
+  const auto set = [&](int64_t count) { return op.attrs_by_name({{"count", count}}); };
+  const Attrs first = set(1000);
+  int kept = 0;
+  std::set<uint32_t> ids;
   for (int64_t i = 0; i < 2000; ++i) {
-    const Attrs attrs = op.attrs_by_name({{"count", 1000 + i}});
+    const Attrs attrs = set(1000 + i);
     EXPECT_EQ(attrs.integer("count"), 1000 + i);
-    numbered += attrs.dispatch_id() != Attrs::kUncached ? 1 : 0;
+    EXPECT_EQ(set(1000 + i).dispatch_id(), attrs.dispatch_id());
+    kept += attrs.dispatch_id() < Attrs::kFirstOwn ? 1 : 0;
+    ids.insert(attrs.dispatch_id());
   }
-  EXPECT_EQ(numbered, 512);
-  EXPECT_EQ(op.attrs_by_name({{"count", int64_t{1000}}}).dispatch_id(), first.dispatch_id());
-  const Attrs beyond = op.attrs_by_name({{"count", int64_t{2999}}});
-  EXPECT_TRUE(beyond == op.attrs_by_name({{"count", int64_t{2999}}}));
-  EXPECT_NE(op_with_attrs("unbounded").attrs_by_name({{"count", int64_t{2999}}}).dispatch_id(),
-            Attrs::kUncached);
+  EXPECT_EQ(kept, 512);
+  EXPECT_EQ(ids.size(), 2000U);
+  EXPECT_EQ(ids.count(Attrs::kUncached), 0U);
+  EXPECT_EQ(set(1000).dispatch_id(), first.dispatch_id());
+  EXPECT_TRUE(set(2999) == set(2999));
+  uint32_t elsewhere = 0;
+  std::thread([&] { elsewhere = set(2999).dispatch_id(); }).join();
+  EXPECT_NE(elsewhere, set(2999).dispatch_id()) << "what a thread keeps is its own";
+  EXPECT_LT(op_with_attrs("unbounded").attrs_by_name({{"count", int64_t{2999}}}).dispatch_id(),
+            Attrs::kFirstOwn);
 }
 
-// A set that is not numbered is counted: copies and moves keep it, and it goes with the last one
-// (the address sanitizer looks on).
+// A set that is not kept for ever is counted: copies and moves keep it, and it goes with the last
+// one (the address sanitizer looks on).
 TEST(Attrs, UnnumberedSetsLiveAsLongAsTheirHandles) {
   const auto defs = the_op().def().attrs;
   std::vector<AttrValue> values;

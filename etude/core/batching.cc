@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "etude/core/builtin.h"
-#include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/core/run.h"
 
 namespace etude {
 
@@ -19,16 +19,7 @@ namespace batching {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-Tensor run(std::string_view name, const Tensor& x, std::vector<AttrValue> attrs) {
-  const Op& op = internal::op(name);
-  const OperandList in({&x});
-  return internal::only(execute(op, in.view(), op.attrs(attrs), {}));
-}
-
-Tensor reshaped(const Tensor& x, const Ints& sizes) {
-  return x.shape() == Shape(sizes) ? x : run("reshape", x, {sizes});
-}
+using internal::reshaped;
 
 // Axes of an example, as axes of the batch.
 Ints shifted(const Ints& axes, int rank) {
@@ -51,7 +42,7 @@ Values along_one_or_flat(const BatchCall& call, const AttrValue& axis) {
                       {{"axis", int64_t{normalize_axis(*number, call.rank(0)) + 1}}});
   }
   for (Tensor& x : operands) {
-    x = reshaped(x, {call.size, x.size() / call.size});
+    x = reshaped(x, Shape({call.size, x.size() / call.size}));
   }
   Values out = call_again(call, operands, {{"axis", int64_t{1}}});
   const auto is_keepdims = [](const AttrDef& def) { return def.name == "keepdims"; };
@@ -78,18 +69,18 @@ Shape with_rank(const Shape& example, int rank) {
 }
 
 Tensor with_example_shape(const Tensor& x, const Shape& example) {
-  return reshaped(x, behind(x.shape()[0], example.sizes()));
+  return reshaped(x, Shape(behind(x.shape()[0], example.sizes())));
 }
 
 Tensor leading(const BatchCall& call, std::size_t i) {
   if (call.is_batched(i) || !call.in[i].has_value()) return call.in[i];
-  return run("broadcast_to", call.in[i], {behind(call.size, call.in[i].shape().sizes())});
+  return internal::broadcasted(call.in[i], Shape(behind(call.size, call.in[i].shape().sizes())));
 }
 
 Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
                   std::initializer_list<std::pair<std::string_view, AttrValue>> changes) {
   const OperandList in{std::span<const Tensor>(operands)};
-  if (changes.size() == 0) return execute(call.op, in.view(), call.attrs, {});
+  if (changes.size() == 0) return internal::run_all(call.op, in, call.attrs);
   std::vector<AttrValue> values(call.attrs.values().begin(), call.attrs.values().end());
   const std::vector<AttrDef>& defs = call.op.def().attrs;
   for (const auto& [name, value] : changes) {
@@ -97,7 +88,7 @@ Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
       if (defs[i].name == name) values[i] = value;
     }
   }
-  return execute(call.op, in.view(), call.op.attrs(values), {});
+  return internal::run_all(call.op, in, values);
 }
 
 Values aligned(const BatchCall& call) {
@@ -151,13 +142,13 @@ Values join_examples(const BatchCall& call, uint64_t examples) {
     x = leading(call, i);
     const Shape whole = x.shape();
     inner = whole[1];
-    x = reshaped(x, behind(call.size * inner, whole.sizes().subspan(2)));
+    x = reshaped(x, Shape(behind(call.size * inner, whole.sizes().subspan(2))));
   }
   Values out = call_again(call, operands);
   for (Tensor& y : out) {
     const Shape whole = y.shape();
     Ints sizes = behind(inner, whole.sizes().subspan(1));
-    y = reshaped(y, behind(call.size, sizes));
+    y = reshaped(y, Shape(behind(call.size, sizes)));
   }
   return out;
 }

@@ -3,14 +3,40 @@
 // called through etude/ops.h, by users and by op records.
 #pragma once
 
+#include <span>
+#include <vector>
+
+#include "etude/core/arg.h"
 #include "etude/core/context.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
 
-// x as another dtype (op astype).
+// x as a new value, for contexts that follow it (op identity).
+Tensor identity(const Tensor& x, CallSite where = {});
+// x, of which no derivative is taken (op stop_gradient).
+Tensor stop_gradient(const Tensor& x);
+// x as another dtype (op astype); x itself if it has it.
 Tensor cast(const Tensor& x, DType dtype, CallSite where = {});
+// x with another shape (op reshape), or spread to it (op broadcast_to); x itself if it has it.
+Tensor reshaped(const Tensor& x, const Shape& shape);
+Tensor broadcasted(const Tensor& x, const Shape& shape);
+// Tensors joined along a new axis (op stack), and the parts along axis 0 (op unstack).
+Tensor stack(std::span<const Tensor> parts, int64_t axis = 0, CallSite where = {});
+Values unstack(const Tensor& x);
+// Tensors joined along axis 0 (op concat).
+Tensor concat(std::span<const Tensor> parts, CallSite where = {});
+// Rows of x (op take).
+Tensor rows_of(const Tensor& x, const Tensor& indices);
+// x with axis 0 behind its second one (op moveaxis).
+Tensor with_first_axis_second(const Tensor& x);
+// The scalar product of tensors of one shape (ops multiply, sum).
+Tensor dot(const Tensor& x, const Tensor& y);
+// Rows summed by their numbers, of which there are n (op segment_sum).
+Tensor segment_sum(const Tensor& rows, const Tensor& numbers, int64_t n);
+Tensor sqrt(const Tensor& x);
+Tensor negative(const Arg& x);
 // x + y; `x` may be overwritten if it is not shared (op add).
 Tensor add(Tensor&& x, const Tensor& y, CallSite where = {});
 // Sum over the axes that broadcasting added (op sum_to); x itself if there are none.

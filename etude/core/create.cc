@@ -77,8 +77,7 @@ Tensor::Tensor(std::initializer_list<Literal> rows, CallSite where)
 Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options, CallSite where) {
   return internal::located("tensor", where, [&] {
     ETUDE_REQUIRE(!parts.empty(), "the list of tensors is empty, so that its shape is not known");
-    static const Op& stack = internal::op("stack");
-    Tensor out = internal::only(internal::call_list(stack, parts, {int64_t{0}}, where));
+    const Tensor out = internal::stack(parts, 0, where);
     return options.dtype ? internal::cast(out, *options.dtype, where) : out;
   });
 }

@@ -2,53 +2,53 @@
 #include "etude/core/op.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
+#include <atomic>
+#include <functional>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
+#include "etude/base/intern_table.h"
+#include "etude/base/thread_table.h"
 
 namespace etude {
 namespace {
 
-// Small numbers for attribute sets that calls repeat, so that they fit a dispatch key. Bounded: a
-// set beyond the limits is simply not cached.
-class AttrTable {
- public:
-  static AttrTable& of_process() {
-    static AttrTable* table = new AttrTable;
-    return *table;
-  }
+// Most ops are called with few sets of attributes, which are kept for ever. Where a program goes
+// through more, such as the start of a slice in a loop, each thread keeps those that it asked for
+// lately.
+constexpr uint32_t kSetsPerOp = 512;
 
-  // The known set that equals `attrs`, or `attrs`, to which `number` gives its id if there is room.
-  template <class F>
-  Attrs intern(const Op& op, const Attrs& attrs, F number) {
-    std::lock_guard lock(mutex_);
-    auto& sets = by_hash_[internal::mix(op.index(), attrs.hash())];
-    for (const auto& [of, known] : sets) {
-      if (of == &op && known == attrs) return known;
-    }
-    uint32_t& of_op = per_op_[&op];
-    if (of_op >= kPerOp || next_ >= kLimit) return attrs;
-    ++of_op;
-    number(next_++);
-    sets.push_back({&op, attrs});
-    return attrs;
-  }
-
- private:
-  static constexpr uint32_t kPerOp = 512, kLimit = 1u << 16;
-  struct Entry {
-    const Op* op;
-    Attrs attrs;
-  };
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, std::vector<Entry>> by_hash_;
-  std::unordered_map<const Op*, uint32_t> per_op_;
-  uint32_t next_ = 1;
+struct OpAttrs {
+  const Op* op;
+  Attrs attrs;
+  bool operator==(const OpAttrs&) const = default;
 };
+struct OpAttrsHash {
+  using is_transparent = void;
+  std::size_t operator()(const OpAttrs& of) const noexcept {
+    return internal::mix(of.op->index(), of.attrs.hash());
+  }
+};
+
+struct AttrTable {
+  internal::InternTable<OpAttrs, OpAttrsHash, std::equal_to<>> sets;
+  std::atomic<uint32_t> kept{1}, own{Attrs::kFirstOwn};  // the next numbers
+};
+// Never destroyed, as tables of types are not.
+AttrTable& attr_table() {
+  static AttrTable* table = new AttrTable;
+  return *table;
+}
+
+// The next number, unless all are taken.
+std::optional<uint32_t> take_number(std::atomic<uint32_t>& next, uint32_t limit) {
+  uint32_t number = next.load(std::memory_order_relaxed);
+  do {
+    if (number >= limit) return std::nullopt;
+  } while (!next.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
+  return number;
+}
 
 bool kind_fits(const AttrDef& def, const AttrValue& value) {
   if (value.index() == 0) return !def.required && def.default_value.index() == 0;
@@ -63,19 +63,13 @@ template <class... Args>
   throw error;
 }
 
-// Sets that this thread asked for lately, as they were given: before defaults and conversions.
+// A set that this thread asked for lately, as it was given: before defaults and conversions.
 struct RecentAttrs {
   const Op* op = nullptr;
   uint64_t hash = 0;
   std::vector<AttrValue> given;
   Attrs made;
 };
-constexpr std::size_t kRecentSlots = 512;
-
-RecentAttrs& recent_attrs(uint64_t hash) {
-  thread_local const std::unique_ptr<RecentAttrs[]> table(new RecentAttrs[kRecentSlots]);
-  return table[hash % kRecentSlots];
-}
 
 }  // namespace
 
@@ -128,13 +122,13 @@ Attrs Op::find_attrs(std::span<const AttrView> values) const {
   if (def_.attrs.empty()) return default_attrs_;
   uint64_t hash = index_;
   for (const AttrView& value : values) hash = (hash ^ value.hash()) * 0x9E3779B97F4A7C15ull;
-  hash ^= hash >> 32;
-  RecentAttrs& recent = recent_attrs(hash);
-  const bool hit =
-      recent.op == this && recent.hash == hash &&
-      std::equal(values.begin(), values.end(), recent.given.begin(), recent.given.end(),
-                 [](const AttrView& a, const AttrValue& b) { return a.is(b); });
-  if (hit) return recent.made;
+  const auto holds = [&](const RecentAttrs& recent) {
+    return recent.op == this && recent.hash == hash &&
+           std::equal(values.begin(), values.end(), recent.given.begin(), recent.given.end(),
+                      [](const AttrView& a, const AttrValue& b) { return a.is(b); });
+  };
+  const auto [recent, is_known] = internal::ThreadTable<RecentAttrs, 512>::find(hash, holds);
+  if (is_known) return recent.made;
   std::vector<AttrValue> given;
   for (const AttrView& value : values) given.push_back(value.own());
   Attrs made = make_attrs(given);
@@ -168,8 +162,18 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   }
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
-  return AttrTable::of_process().intern(*this, made,
-                                        [&](uint32_t id) { made.block_->dispatch_id = id; });
+  const OpAttrs given{this, made};
+  const OpAttrs* known = attr_table().sets.find_or_make(given, [&]() -> std::optional<OpAttrs> {
+    if (!take_number(numbered_sets_, kSetsPerOp)) return std::nullopt;
+    const std::optional<uint32_t> number = take_number(attr_table().kept, Attrs::kFirstOwn);
+    if (!number) return std::nullopt;
+    made.block_->dispatch_id = *number;
+    return given;
+  });
+  if (known != nullptr) return known->attrs;
+  made.block_->dispatch_id =
+      take_number(attr_table().own, Attrs::kUncached).value_or(Attrs::kUncached);
+  return made;
 }
 
 Attrs Op::attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& named) const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -148,7 +149,6 @@ class Op {
 
  private:
   friend class Registry;
-  friend struct OpAccess;
   Op(OpDef def, uint32_t index);
   Attrs find_attrs(std::span<const AttrView> values) const;
   Attrs make_attrs(std::vector<AttrValue> values) const;
@@ -157,6 +157,7 @@ class Op {
   uint32_t index_;
   bool uniform_;
   Attrs default_attrs_;
+  mutable std::atomic<uint32_t> numbered_sets_{0};  // sets of attributes that have a dispatch_id
 };
 
 }  // namespace etude

@@ -3,7 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/core/call.h"
+#include "etude/core/builtin.h"
 
 namespace etude {
 namespace {
@@ -28,7 +28,6 @@ void warn_if_huge(const IndexedSlices& rows) {
 
 Tensor to_dense(const Tensor& x) {
   if (!x.has_value() || !TensorAccess::is_sparse(x)) return x;
-  static const Op& op = internal::op("segment_sum");
   const IndexedSlices s = *x.slices();
   for (int axis = 0; axis < s.dense_shape.rank(); ++axis) {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, s.dense_shape[axis] != kAny,
@@ -37,8 +36,7 @@ Tensor to_dense(const Tensor& x) {
                        axis, s.dense_shape.to_string());
   }
   warn_if_huge(s);
-  const OperandList in({&s.values, &s.indices});
-  return internal::only(execute(op, in.view(), op.attrs({s.dense_shape[0]}), {}));
+  return internal::segment_sum(s.values, s.indices, s.dense_shape[0]);
 }
 
 namespace internal {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Tensor does by calling ops: in-place updates and dense forms; and the builtin functions.
-#include <array>
-
 #include "etude/base/check.h"
+#include "etude/base/thread_table.h"
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
+#include "etude/core/run.h"
 
 namespace etude {
 namespace {
@@ -48,89 +48,111 @@ Tensor& update(const Op& op, Tensor& x, const Arg& y) {
 
 }  // namespace
 
-Tensor& Tensor::operator+=(const Arg& x) {
-  static const Op& op = internal::op("add");
-  return update(op, *this, x);
-}
-Tensor& Tensor::operator-=(const Arg& x) {
-  static const Op& op = internal::op("subtract");
-  return update(op, *this, x);
-}
-Tensor& Tensor::operator*=(const Arg& x) {
-  static const Op& op = internal::op("multiply");
-  return update(op, *this, x);
-}
-Tensor& Tensor::operator/=(const Arg& x) {
-  static const Op& op = internal::op("divide");
-  return update(op, *this, x);
-}
+Tensor& Tensor::operator+=(const Arg& x) { return update(internal::op<"add">(), *this, x); }
+Tensor& Tensor::operator-=(const Arg& x) { return update(internal::op<"subtract">(), *this, x); }
+Tensor& Tensor::operator*=(const Arg& x) { return update(internal::op<"multiply">(), *this, x); }
+Tensor& Tensor::operator/=(const Arg& x) { return update(internal::op<"divide">(), *this, x); }
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
-  static const Op& op = internal::op("negative");
   const Tensor number =
       value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
-  const Tensor negated = internal::call1(op, Arg(number, value.where()));
+  const Tensor negated = internal::negative(Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }
 
 namespace internal {
 
+Tensor identity(const Tensor& x, CallSite where) { return run(op<"identity">(), {&x}, {}, where); }
+
+Tensor stop_gradient(const Tensor& x) { return run(op<"stop_gradient">(), {&x}); }
+
 Tensor cast(const Tensor& x, DType dtype, CallSite where) {
   if (x.dtype() == dtype) return x;
-  static const Op& op = internal::op("astype");
-  const OperandList in({&x});
-  return only(execute(op, in.view(), op.attrs({dtype}), where));
+  return run(op<"astype">(), {&x}, {dtype}, where);
 }
 
+Tensor reshaped(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : run(op<"reshape">(), {&x}, {IntList(shape)});
+}
+
+Tensor broadcasted(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : run(op<"broadcast_to">(), {&x}, {IntList(shape)});
+}
+
+Tensor stack(std::span<const Tensor> parts, int64_t axis, CallSite where) {
+  return run(op<"stack">(), OperandList(parts), {axis}, where);
+}
+
+Values unstack(const Tensor& x) { return run_all(op<"unstack">(), {&x}, {0}); }
+
+Tensor concat(std::span<const Tensor> parts, CallSite where) {
+  return run(op<"concat">(), OperandList(parts), {IntList(0)}, where);
+}
+
+Tensor rows_of(const Tensor& x, const Tensor& indices) {
+  return run(op<"take">(), {&x, &indices}, {0});
+}
+
+Tensor with_first_axis_second(const Tensor& x) {
+  return run(op<"moveaxis">(), {&x}, {IntList(0), IntList(1)});
+}
+
+Tensor dot(const Tensor& x, const Tensor& y) {
+  const Tensor product = run(op<"multiply">(), {&x, &y});
+  return run(op<"sum">(), {&product});
+}
+
+Tensor segment_sum(const Tensor& rows, const Tensor& numbers, int64_t n) {
+  return run(op<"segment_sum">(), {&rows, &numbers}, {n});
+}
+
+Tensor sqrt(const Tensor& x) { return call1(op<"sqrt">(), x); }
+
+Tensor negative(const Arg& x) { return call1(op<"negative">(), x); }
+
 Tensor add(Tensor&& x, const Tensor& y, CallSite where) {
-  static const Op& op = internal::op("add");
   const Tensor* const in[] = {&x, &y};
-  return only(execute(op, {in, 2, 1}, op.default_attrs(), where));
+  return run(op<"add">(), Operands(in, 2, 1), {}, where);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where) {
   if (x.shape() == shape) return x;
-  static const Op& op = internal::op("sum_to");
-  const OperandList in({&x});
-  return only(execute(op, in.view(), op.attrs({shape.to_vector()}), where));
+  return run(op<"sum_to">(), {&x}, {IntList(shape)}, where);
 }
 
 Tensor full(const Type* type, double value, CallSite where) {
-  static const Op& op = internal::op("full");
   const Tensor number = adapt(type->dtype() == kBool             ? Arg(value != 0)
                               : is_differentiable(type->dtype()) ? Arg(value)
                                                                  : Arg(static_cast<int64_t>(value)),
                               type->dtype());
-  const OperandList in({&number});
-  return only(execute(op, in.view(), op.attrs({type->shape().to_vector()}), where));
+  return run(op<"full">(), {&number}, {IntList(type->shape())}, where);
 }
 
 Tensor conj(const Tensor& x, CallSite where) {
   if (!is_complex(x.dtype())) return x;
-  static const Op& op = internal::op("conj");
-  const OperandList in({&x});
-  return only(execute(op, in.view(), op.default_attrs(), where));
+  return run(op<"conj">(), {&x}, {}, where);
 }
 
+static const Op& fused() { return op<"fused_elementwise">(); }
+
 Attrs program_attrs(const ScalarDef& def) {
-  static const Op& op = internal::op("fused_elementwise");
   // Rules of element-wise ops come here at each step: made once per thread.
   struct Made {
     const ScalarDef* def = nullptr;
     Attrs attrs;
   };
-  thread_local std::array<Made, 256> cache;
-  Made& made =
-      cache[(reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull) >> 56];
-  if (made.def != &def) made = {&def, op.attrs({&def, std::vector<double>()})};
+  const uint64_t hash =
+      reinterpret_cast<uintptr_t>(&def) / alignof(ScalarDef) * 0x9E3779B97F4A7C15ull;
+  const auto holds = [&](const Made& made) { return made.def == &def; };
+  const auto [made, is_known] = ThreadTable<Made, 128>::find(hash, holds);
+  if (!is_known) made = {&def, fused().attrs({&def, std::vector<double>()})};
   return made.attrs;
 }
 
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where) {
-  static const Op& op = internal::op("fused_elementwise");
-  const Attrs attrs = params.empty() ? program_attrs(def) : op.attrs({&def, params});
-  return only(execute(op, operands, attrs, where));
+  const Attrs attrs = params.empty() ? program_attrs(def) : fused().attrs({&def, params});
+  return run(fused(), operands, attrs, where);
 }
 
 }  // namespace internal

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/type.h"
 
-#include <array>
+#include <atomic>
 #include <charconv>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
+#include <optional>
 #include <vector>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
+#include "etude/base/intern_table.h"
 #include "etude/core/tensor.h"
 
 namespace etude {
@@ -19,12 +18,17 @@ namespace {
 struct Key {
   DType dtype;
   Device device;
-  Shape shape;
-  friend bool operator==(const Key&, const Key&) = default;
+  const Shape& shape;
 };
+using Item = std::unique_ptr<const Type>;
+
+Key key_of(const Key& key) { return key; }
+Key key_of(const Item& type) { return {type->dtype(), type->device(), type->shape()}; }
 
 struct KeyHash {
-  std::size_t operator()(const Key& key) const noexcept {
+  using is_transparent = void;
+  std::size_t operator()(const auto& of) const noexcept {
+    const Key key = key_of(of);
     uint64_t h = internal::mix(static_cast<uint64_t>(key.dtype) |
                                static_cast<uint64_t>(key.device.kind) << 8 |
                                static_cast<uint64_t>(key.device.index) << 16 |
@@ -33,15 +37,17 @@ struct KeyHash {
     return h;
   }
 };
-
-struct Shard {
-  std::shared_mutex mutex;
-  std::unordered_map<Key, const Type*, KeyHash> types;
+struct KeyEqual {
+  using is_transparent = void;
+  bool operator()(const auto& left, const auto& right) const noexcept {
+    const Key a = key_of(left), b = key_of(right);
+    return a.dtype == b.dtype && a.device == b.device && a.shape == b.shape;
+  }
 };
 
 // Never destroyed: tensors in static objects may outlive every other static.
 struct Table {
-  std::array<Shard, 16> shards;
+  internal::InternTable<Item, KeyHash, KeyEqual> types;
   std::atomic<uint32_t> next_id{1};
 };
 Table& table() {
@@ -76,19 +82,10 @@ const Tensor& Type::ghost() const {
 }
 
 const Type* intern_type(DType dtype, const Shape& shape, Device device) {
-  const Key key{dtype, device, shape};
-  const std::size_t hash = KeyHash{}(key);
-  Shard& shard = table().shards[hash % table().shards.size()];
-  {
-    std::shared_lock lock(shard.mutex);
-    const auto found = shard.types.find(key);
-    if (found != shard.types.end()) return found->second;
-  }
-  std::unique_lock lock(shard.mutex);
-  const auto found = shard.types.find(key);
-  if (found != shard.types.end()) return found->second;
-  std::unique_ptr<Type> made(new Type(dtype, shape, device, table().next_id.fetch_add(1)));
-  return shard.types.emplace(key, made.release()).first->second;
+  const auto make = [&]() -> std::optional<Item> {
+    return Item(new Type(dtype, shape, device, table().next_id.fetch_add(1)));
+  };
+  return table().types.find_or_make(Key{dtype, device, shape}, make)->get();
 }
 
 const Type* parse_type(std::string_view text, DType dtype) {

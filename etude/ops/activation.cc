@@ -6,6 +6,7 @@
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -201,8 +202,7 @@ void define_gelu(Registry& r) {
             const std::string& form = attrs.text("approximate");
             ETUDE_REQUIRE(form == "none" || form == "tanh",
                           "approximate is \"{}\", but must be \"none\" or \"tanh\"", form);
-            const Op& op = internal::op(form == "none" ? "gelu_exact" : "gelu_tanh");
-            return execute(op, in, op.default_attrs(), {});
+            return run_all(form == "none" ? op<"gelu_exact">() : op<"gelu_tanh">(), in);
           },
       .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"approximate", std::string("tanh")}}}},
                   .ulp = kTailUlp},

@@ -7,6 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/ops/calls.h"
 
 namespace etude::ops {
 
@@ -41,22 +42,6 @@ int64_t reduced_count(const Shape& shape, const std::vector<int>& axes) {
   int64_t count = 1;
   for (const int axis : axes) count *= shape[axis];
   return count;
-}
-
-Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operands,
-              std::vector<AttrValue> attrs) {
-  const Op& op = internal::op(name);
-  const OperandList list(operands);
-  return internal::only(
-      execute(op, list.view(), attrs.empty() ? op.default_attrs() : op.attrs(attrs), {}));
-}
-
-Tensor reshaped(const Tensor& x, const Shape& shape) {
-  return x.shape() == shape ? x : run_op("reshape", {&x}, {shape.to_vector()});
-}
-
-Tensor broadcasted(const Tensor& x, const Shape& shape) {
-  return x.shape() == shape ? x : run_op("broadcast_to", {&x}, {shape.to_vector()});
 }
 
 Tensor with_axes(const Tensor& y, const Shape& shape, const std::vector<int>& axes) {

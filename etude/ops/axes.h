@@ -8,6 +8,7 @@
 #include "etude/core/attrs.h"
 #include "etude/core/op.h"
 #include "etude/core/tensor.h"
+#include "etude/ops/calls.h"
 
 namespace etude::ops {
 
@@ -22,13 +23,7 @@ Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepd
 // How many elements of `shape` fall together along `axes`.
 int64_t reduced_count(const Shape& shape, const std::vector<int>& axes);
 
-// Calls of ops by shape: x itself where nothing changes.
-Tensor reshaped(const Tensor& x, const Shape& shape);
-Tensor broadcasted(const Tensor& x, const Shape& shape);
 // A result of reducing a value of `shape` over `axes`, with the axes put back as size 1.
 Tensor with_axes(const Tensor& y, const Shape& shape, const std::vector<int>& axes);
-// A call of an op by name, for rules that run before its function is generated.
-Tensor run_op(std::string_view name, std::initializer_list<const Tensor*> operands,
-              std::vector<AttrValue> attrs = {});
 
 }  // namespace etude::ops

@@ -5,6 +5,7 @@
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -27,12 +28,10 @@ Values lower_isclose(Operands in, const Attrs& attrs) {
     if (equal_nan) close = logical_or(close, logical_and(isnan(in[0]), isnan(in[1])));
     return {close};
   }
-  static const Op& op = internal::op("isclose_floating");
   const bool whole = !is_floating(dtype);
   const Tensor x1 = whole ? internal::cast(in[0], kFloat64) : in[0];
   const Tensor x2 = whole ? internal::cast(in[1], kFloat64) : in[1];
-  const OperandList list({&x1, &x2});
-  return execute(op, list.view(), op.attrs({rtol, atol, equal_nan ? 1.0 : 0.0}), {});
+  return run_all(op<"isclose_floating">(), {&x1, &x2}, {rtol, atol, equal_nan ? 1.0 : 0.0});
 }
 
 void define_isclose(Registry& r) {

@@ -10,6 +10,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/zero_gradient.h"
 
@@ -106,9 +107,8 @@ Values sign_vjp(const VjpCall& call) {
 Values abs_vjp(const VjpCall& call) {
   const DType dtype = call.in[0].dtype();
   const Tensor direction = sign(call.in[0]);
-  static const Op& product = internal::op("strong_product");  // as of partials: 0 times NaN is 0
   const Tensor ct = is_complex(dtype) ? widen(call.ct(), dtype) : call.ct();
-  return execute(product, OperandList({&ct, &direction}).view(), product.default_attrs(), {});
+  return run_all(op<"strong_product">(), {&ct, &direction});  // as of partials: 0 times NaN is 0
 }
 
 void define_parts(Registry& r) {

@@ -6,6 +6,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/conv.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/windows.h"
 
@@ -80,32 +81,25 @@ std::vector<AttrValue> gradient_values(const Attrs& attrs, const Shape& x, const
           attrs.value("groups")};
 }
 
-Tensor run(std::string_view name, const Tensor& a, const Tensor& b, std::vector<AttrValue> values) {
-  const Op& op = internal::op(name);
-  return internal::only(execute(op, OperandList({&a, &b}).view(), op.attrs(values), {}));
-}
-
 Tensor conv2d(const Tensor& x, const Tensor& filter, const Attrs& attrs) {
   const Tensor bias;
-  const Op& op = internal::op("conv2d");
-  const Attrs own = op.attrs({attrs.value("strides"),
-                              {},
-                              attrs.value("explicit_padding"),
-                              attrs.value("dilations"),
-                              attrs.value("groups")});
-  return internal::only(execute(op, OperandList({&x, &filter, &bias}).view(), own, {}));
+  return run(op<"conv2d">(), {&x, &filter, &bias},
+             {attrs.value("strides"), none, attrs.value("explicit_padding"),
+              attrs.value("dilations"), attrs.value("groups")});
 }
 
 // size: [height, width] of the image, or of the filter.
 Tensor input_gradient(const Tensor& ct, const Tensor& filter, std::vector<AttrValue> values,
                       const Shape& x) {
   values.emplace_back(std::vector<int64_t>{x[1], x[2]});
-  return run("conv2d_input_gradient", ct, internal::conj(filter), std::move(values));
+  const Tensor turned = internal::conj(filter);
+  return run(op<"conv2d_input_gradient">(), {&ct, &turned}, values);
 }
 Tensor filter_gradient(const Tensor& x, const Tensor& ct, std::vector<AttrValue> values,
                        const Shape& filter) {
   values.emplace_back(std::vector<int64_t>{filter[0], filter[1]});
-  return run("conv2d_filter_gradient", internal::conj(x), ct, std::move(values));
+  const Tensor turned = internal::conj(x);
+  return run(op<"conv2d_filter_gradient">(), {&turned, &ct}, values);
 }
 
 Values conv_vjp(const VjpCall& call) {
@@ -125,8 +119,7 @@ Values conv_jvp(const JvpCall& call) {
   };
   const Tensor bias;
   const auto conv = [&](const Tensor& x, const Tensor& filter) {
-    return internal::only(
-        execute(internal::op("conv2d"), OperandList({&x, &filter, &bias}).view(), call.attrs, {}));
+    return run(op<"conv2d">(), {&x, &filter, &bias}, call.attrs);
   };
   if (call.tangents[0].has_value()) add(conv(call.tangents[0], call.in[1]));
   if (call.tangents[1].has_value()) add(conv(call.in[0], call.tangents[1]));

@@ -7,6 +7,7 @@
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -41,12 +42,9 @@ void require_rows(const TypeCall& call) {
                 name(call.dtype(0)), z[1]);
 }
 
-Values call_rows(std::string_view name, std::initializer_list<const Tensor*> in,
-                 const Attrs& attrs) {
-  const Op& op = internal::op(name);
-  const OperandList list(in);
-  return execute(op, list.view(),
-                 op.attrs({attrs.value("label_smoothing"), attrs.value("ignore_index")}), {});
+// The attributes of an op on rows, from those of another one.
+std::vector<AttrValue> row_values(const Attrs& attrs) {
+  return {attrs.value("label_smoothing"), attrs.value("ignore_index")};
 }
 
 // Logits, labels as probabilities, weighted and smoothed: the targets q, in public ops.
@@ -80,8 +78,8 @@ Values rows_vjp(const VjpCall& call) {
   const Tensor weights = call.in.has(2) ? call.in[2] : Tensor();
   if (call.wants(0)) {
     const Tensor& ct = call.ct();
-    out[0] = internal::only(
-        call_rows("cross_entropy_grad", {&logits, &labels, &weights, &ct}, call.attrs));
+    out[0] =
+        run(op<"cross_entropy_grad">(), {&logits, &labels, &weights, &ct}, row_values(call.attrs));
   }
   const bool to_labels = call.wants(1) && is_floating(labels.dtype());
   const bool to_weights = call.wants(2) && weights.has_value();
@@ -150,8 +148,7 @@ Tensor row_weights(const Tensor& logits, const Tensor& labels, const Tensor& wei
                    const Attrs& attrs) {
   const bool numbers = is_integer(labels.dtype());
   if (!numbers || (!weights.has_value() && !attrs.has("ignore_index"))) return {};
-  std::vector<AttrValue> plain = {0.0, attrs.value("ignore_index")};
-  const Attrs unsmoothed = internal::op("cross_entropy_rows").attrs(plain);
+  const Attrs unsmoothed = op<"cross_entropy_rows">().attrs({0.0, attrs.value("ignore_index")});
   return sum(targets(logits, labels, weights, unsmoothed), {.axis = 1});
 }
 
@@ -169,7 +166,7 @@ Values lower_loss(Operands in, const Attrs& attrs) {
   if (narrow) labels = internal::cast(labels, kInt64);
   const Tensor weights = in.has(2) ? internal::cast(in[2], dtype) : Tensor();
   const Tensor loss =
-      internal::only(call_rows("cross_entropy_rows", {&logits, &labels, &weights}, attrs));
+      run(op<"cross_entropy_rows">(), {&logits, &labels, &weights}, row_values(attrs));
   const std::string& reduction = attrs.text("reduction");
   if (reduction == "none") return {reshaped(loss, rows)};
   if (reduction == "sum") return {sum(loss)};

@@ -5,6 +5,7 @@
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -121,8 +122,7 @@ void define_differences(Registry& r) {
       .dtypes = kFloatingComplex,
       .lower =
           [](Operands in, const Attrs&) {
-            static const Op& op = internal::op("log1mexp_real");
-            if (!is_complex(in[0].dtype())) return execute(op, in, op.default_attrs(), {});
+            if (!is_complex(in[0].dtype())) return run_all(op<"log1mexp_real">(), in);
             const Tensor near_zero = greater(real(in[0]), -M_LN2);
             return Values{
                 where(near_zero, log(negative(expm1(in[0]))), log1p(negative(exp(in[0]))))};

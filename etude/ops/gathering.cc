@@ -10,6 +10,7 @@
 #include "etude/core/slices.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
@@ -20,13 +21,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
-
-Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
-                std::vector<AttrValue> values) {
-  const Op& op = internal::op(name);
-  const OperandList in({&x, &y});
-  return internal::only(execute(op, in.view(), op.attrs(values), {}));
-}
 
 // x with `axis` replaced by the axes of the indices.
 IndexRegion take_region(const Shape& x, int axis) {
@@ -57,9 +51,7 @@ void prepare_take(const PrepareCall& call) {
 
 // Indices from the front, as int32 or int64 and with one axis: what rows of sparse gradients need.
 Tensor row_numbers(const Tensor& indices, int64_t limit) {
-  const Op& op = internal::op("row_numbers");
-  const OperandList in({&indices});
-  return internal::only(execute(op, in.view(), op.attrs({limit}), {}));
+  return run(op<"row_numbers">(), {&indices}, {limit});
 }
 
 Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
@@ -72,7 +64,7 @@ Tensor take_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
     return make_slices(
         {row_numbers(indices, x[0]), reshape(ct, sizes), x, internal::rule_call_site()});
   }
-  return call_two("take_spread", ct, indices, {int64_t{axis}, x[axis]});
+  return run(op<"take_spread">(), {&ct, &indices}, {axis, x[axis]});
 }
 
 // x as take would have seen it: the axes of the indices, from `axis` on, give way to one of `size`.
@@ -415,11 +407,11 @@ void define_masks(Registry& r) {
       .data = boolean_mask_values,
       .vjp =
           [](const VjpCall& call) {
-            return first_only(call_two("unmask", call.ct(), call.in[1], {}));
+            return first_only(run(op<"unmask">(), {&call.ct(), &call.in[1]}));
           },
       .jvp =
           [](const JvpCall& call) {
-            return Values{call_two("boolean_mask", call.tangents[0], call.in[1], {})};
+            return Values{run(op<"boolean_mask">(), {&call.tangents[0], &call.in[1]})};
           },
       .samples = {.calls = {{{"[2,3]", "bool[2,3]"}},
                             {{"[2,3]", "bool[2]"}},
@@ -437,11 +429,11 @@ void define_masks(Registry& r) {
       .kernel = prepare_unmask,
       .vjp =
           [](const VjpCall& call) {
-            return first_only(call_two("boolean_mask", call.ct(), call.in[1], {}));
+            return first_only(run(op<"boolean_mask">(), {&call.ct(), &call.in[1]}));
           },
       .jvp =
           [](const JvpCall& call) {
-            return Values{call_two("unmask", call.tangents[0], call.in[1], {})};
+            return Values{run(op<"unmask">(), {&call.tangents[0], &call.in[1]})};
           },
       .samples = {.calls = {{{"[0,3]", "bool[0]"}}}},  // how many rows it needs depends on data
       .errors = {{{"float32[]", "bool[2]"}, "is a scalar and has no rows"}},

@@ -8,6 +8,7 @@
 #include "etude/core/call.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 
 namespace etude::ops {
 namespace {
@@ -87,21 +88,18 @@ Tensor BatchedRegion::value_for(const Tensor& value, bool batched) const {
 }
 
 Tensor get_region(const Tensor& x, const BatchedRegion& from) {
-  static const Op& op = internal::op("index_get");
   OperandList list({&x});
   for (const Tensor& array : from.arrays) list.add(array);
-  const std::vector<AttrValue> attrs = from.region.values();
-  return from.value_of(internal::only(execute(op, list.view(), op.attrs(attrs), {})));
+  return from.value_of(run(op<"index_get">(), list, from.region.values()));
 }
 
 Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& to,
                      std::string_view mode) {
-  static const Op& op = internal::op("index_update");
   OperandList list({&x, &value});
   for (const Tensor& array : to.arrays) list.add(array);
   std::vector<AttrValue> attrs = {std::string(mode)};
   for (AttrValue& v : to.region.values()) attrs.push_back(std::move(v));
-  return internal::only(execute(op, list.view(), op.attrs(attrs), {}));
+  return run(op<"index_update">(), list, attrs);
 }
 
 }  // namespace etude::ops

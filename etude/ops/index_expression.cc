@@ -8,6 +8,7 @@
 #include "etude/core/context.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
+#include "etude/core/run.h"
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
 #include "etude/ops/masked_write.h"
@@ -218,15 +219,12 @@ Tensor get_part(const Tensor& x, const Index& index) {
   const Shape result = result_shape(p, region, points.rank());
   Tensor part = x;
   if (!p.arrays.empty()) {
-    static const Op& op = internal::op("index_get");
     OperandList list({&x});
     for (const Tensor& t : p.arrays) list.add(t);
-    part = internal::only(execute(op, list.view(), op.attrs(p.region.values()), {}));
+    part = internal::run(internal::op<"index_get">(), list, p.region.values());
   } else if (!p.is_whole(x.shape())) {
-    static const Op& op = internal::op("strided_slice");
-    const OperandList list({&x});
-    part = internal::only(
-        execute(op, list.view(), op.attrs({p.region.starts, p.region.sizes, p.region.steps}), {}));
+    part = internal::run(internal::op<"strided_slice">(), {&x},
+                         {p.region.starts, p.region.sizes, p.region.steps});
   }
   return part.shape() == result ? part : reshape(part, result);
 }
@@ -287,13 +285,12 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode,
   const Shape fitted = value_shape(p, value.shape(), result, points.rank());
   if (fitted != value.shape()) value = reshape(value, fitted);
   require_inside(p, x.shape());
-  static const Op& op = internal::op("index_update");
   OperandList list({&x, &value});
   for (const Tensor& t : p.arrays) list.add(t);
   std::vector<AttrValue> attrs = {std::string(mode_name(mode))};
   for (AttrValue& v : p.region.values()) attrs.push_back(std::move(v));
   internal::note_if_copied(x, "an indexed write", where);
-  x = internal::only(execute(op, list.view(1), op.attrs(attrs), {}));
+  x = internal::run(internal::op<"index_update">(), list.view(1), attrs);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
@@ -134,18 +135,16 @@ class Places {
 
   bool may_repeat() const { return in_.size() > first_; }
   Tensor get(const Tensor& x) const {
-    static const Op& op = internal::op("index_get");
     OperandList list({&x});
     add_arrays(list);
-    return internal::only(execute(op, list.view(), op.attrs(region_.values()), {}));
+    return run(op<"index_get">(), list, region_.values());
   }
   Tensor update(const Tensor& x, const Tensor& value, std::string_view mode) const {
-    static const Op& op = internal::op("index_update");
     OperandList list({&x, &value});
     add_arrays(list);
     std::vector<AttrValue> values = {std::string(mode)};
     for (AttrValue& v : region_.values()) values.push_back(std::move(v));
-    return internal::only(execute(op, list.view(), op.attrs(values), {}));
+    return run(op<"index_update">(), list, values);
   }
   Shape shape() const {
     std::vector<const Type*> types;

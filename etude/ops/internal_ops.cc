@@ -6,6 +6,7 @@
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/elementwise.h"
 #include "etude/kernels/cpu/simd/program.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -64,12 +65,11 @@ Values lower_fused(Operands in, const Attrs& attrs) {
     } else if (node.fn == scalar::Fn::kParam) {
       nodes.push_back(internal::adapt(Arg(attrs.reals("params")[node.args[0]]), dtype));
     } else {
-      const Op& op = internal::op(scalar::info(node.fn).op);
       OperandList operands;
       for (int a = 0; a < scalar::info(node.fn).arity; ++a) {
         operands.add(nodes[node.args[static_cast<std::size_t>(a)]]);
       }
-      nodes.push_back(internal::only(execute(op, operands.view(), op.default_attrs(), {})));
+      nodes.push_back(run(op(scalar::info(node.fn).op), operands));
     }
   }
   return {nodes.back()};

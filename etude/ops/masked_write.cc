@@ -9,6 +9,7 @@
 #include "etude/core/copies.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -112,17 +113,12 @@ Tensor value_by_element(const MaskedIndex& index, const Shape& part, Tensor valu
 
 // x with the value where the mask holds, in one pass and over x if nobody else sees it.
 Tensor updated(Tensor& x, const Tensor& mask, const Tensor& value, ScatterMode mode) {
-  static const Op& set = internal::op("where");
-  static const Op& add = internal::op("masked_add");
-  static const Op& multiply = internal::op("masked_multiply");
   if (mode == ScatterMode::kSet) {
-    const OperandList list({&mask, &value, &x});
-    return internal::only(execute(set, list.view(0b100), set.default_attrs(), {}));
+    return run(op<"where">(), OperandList({&mask, &value, &x}).view(0b100));
   }
   ETUDE_REQUIRE(x.dtype() != kBool, "+= and *= need numbers, but the indexed tensor is bool");
-  const Op& op = mode == ScatterMode::kAdd ? add : multiply;
-  const OperandList list({&mask, &x, &value});
-  return internal::only(execute(op, list.view(0b010), op.default_attrs(), {}));
+  const Op& change = mode == ScatterMode::kAdd ? op<"masked_add">() : op<"masked_multiply">();
+  return run(change, OperandList({&mask, &x, &value}).view(0b010));
 }
 
 }  // namespace

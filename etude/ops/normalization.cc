@@ -8,6 +8,7 @@
 #include "etude/kernels/cpu/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -46,9 +47,7 @@ Values lower_batch(Operands in, const Attrs& attrs) {
 // x [rows, n], scale [n] and offset [n], either absent: y, mean and variance.
 Values standardize(const Tensor& x, const Tensor& scale, const Tensor& offset, bool columns,
                    double epsilon) {
-  static const Op& op = internal::op("standardize");
-  const OperandList in({&x, &scale, &offset});
-  return execute(op, in.view(), op.attrs({columns, epsilon}), {});
+  return run_all(op<"standardize">(), {&x, &scale, &offset}, {columns, epsilon});
 }
 
 bool are_last(const std::vector<int>& axes, int rank) {
@@ -71,9 +70,7 @@ Values lower_layer(Operands in, const Attrs& attrs) {
         standardize(reshaped(x, {rows, n}), flat(scale), flat(offset), false, epsilon);
     return {reshaped(out[0], x.shape())};
   }
-  const Op& op = internal::op("moments");
-  const Values moments =
-      execute(op, OperandList({&x}).view(), op.attrs({Ints(axes.begin(), axes.end()), true}), {});
+  const Values moments = run_all(op<"moments">(), {&x}, {Ints(axes.begin(), axes.end()), true});
   Tensor y = (x - moments[0]) * rsqrt(moments[1] + epsilon);
   if (scale.has_value()) y = y * scale;
   if (offset.has_value()) y = y + offset;
@@ -96,8 +93,7 @@ Values lower_batch_standardize(Operands in, const Attrs& attrs) {
   for (int i = 0; i < x.rank(); ++i) {
     if (i != axis) others.push_back(i);
   }
-  const Op& op = internal::op("moments");
-  const Values moments = execute(op, OperandList({&x}).view(), op.attrs({others, false}), {});
+  const Values moments = run_all(op<"moments">(), {&x}, {others, false});
   const Tensor y = nn::batch_normalize(x, moments[0], moments[1], in[1], in[2],
                                        {.axis = axis, .epsilon = epsilon});
   return {y, moments[0], moments[1]};
@@ -137,10 +133,8 @@ Values standardize_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
   if (call.cotangents.has(0)) {
-    static const Op& op = internal::op("standardize_gradient");
-    const OperandList in({&x, &scale, &call.ct()});
-    out = execute(op, in.view(),
-                  op.attrs({call.attrs.value("columns"), call.attrs.value("epsilon")}), {});
+    out = run_all(op<"standardize_gradient">(), {&x, &scale, &call.ct()},
+                  {call.attrs.value("columns"), call.attrs.value("epsilon")});
   }
   const int axis = call.attrs.flag("columns") ? 0 : 1;
   const auto share = [&](const Tensor& ct) {

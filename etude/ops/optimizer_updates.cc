@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/run.h"
 #include "etude/kernels/cpu/optimizer.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
 #include "etude/ops.h"
@@ -13,18 +14,11 @@
 namespace etude {
 
 // The formulas find these by the namespace of Tensor.
-static Tensor square_root(const Tensor& x) {
-  static const Op& op = internal::op("sqrt");
-  return internal::call1(op, x);
-}
+static Tensor square_root(const Tensor& x) { return internal::call1(internal::op<"sqrt">(), x); }
 static Tensor larger(const Tensor& a, const Tensor& b) {
-  static const Op& op = internal::op("maximum");
-  return internal::call2(op, a, b);
+  return internal::call2(internal::op<"maximum">(), a, b);
 }
-static Tensor sign_of(const Tensor& x) {
-  static const Op& op = internal::op("sign");
-  return internal::call1(op, x);
-}
+static Tensor sign_of(const Tensor& x) { return internal::call1(internal::op<"sign">(), x); }
 
 namespace ops {
 namespace {

@@ -10,6 +10,7 @@
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -85,9 +86,7 @@ void prepare_pad(const PrepareCall& call) {
 }
 
 Tensor constant_pad(const Tensor& x, const Ints& widths, double value) {
-  const Op& op = internal::op("pad_constant");
-  const OperandList in({&x});
-  return internal::only(execute(op, in.view(), op.attrs({widths, value}), {}));
+  return run(op<"pad_constant">(), {&x}, {widths, value});
 }
 
 Values constant_vjp(const VjpCall& call) {

@@ -12,6 +12,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -101,10 +102,8 @@ void prepare_weights(const PrepareCall& call) {
 }
 
 Tensor weights(const Attrs& attrs, DType dtype) {
-  const Op& op = internal::op("linspace_weights");
-  return internal::only(execute(op, OperandList().view(),
-                                op.attrs({attrs.integer("num"), attrs.flag("endpoint"), dtype}),
-                                {}));
+  return run(op<"linspace_weights">(), OperandList(),
+             {attrs.integer("num"), attrs.flag("endpoint"), dtype});
 }
 
 Values lower_linspace(Operands in, const Attrs& attrs) {
@@ -287,9 +286,7 @@ OpDef triangle(std::string_view name, std::string_view doc) {
       .kernel = prepare_triangle<kLower>,
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
-            const Op& op = internal::op(kLower ? "tril" : "triu");
-            const OperandList in({&ct});
-            return internal::only(execute(op, in.view(), attrs, {}));
+            return run(kLower ? op<"tril">() : op<"triu">(), {&ct}, attrs);
           },
       .batch = batching::same,
       .samples = {.calls = {{{"[3,4]"}},

@@ -6,6 +6,7 @@
 #include "etude/core/call.h"
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/pool.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/windows.h"
 
@@ -69,12 +70,9 @@ std::vector<AttrDef> attr_defs() {
           {"explicit_padding", AttrKind::kInts, none}};
 }
 
-Tensor run(std::string_view name, std::initializer_list<const Tensor*> operands, const Attrs& attrs,
-           const std::vector<int64_t>* size = nullptr) {
-  const Op& op = internal::op(name);
-  std::vector<AttrValue> values(attrs.values().begin(), attrs.values().begin() + 4);
-  if (size != nullptr) values.emplace_back(*size);
-  return internal::only(execute(op, OperandList(operands).view(), op.attrs(values), {}));
+// What all pooling ops have in common: the values of attr_defs().
+std::vector<AttrValue> window_values(const Attrs& attrs) {
+  return {attrs.values().begin(), attrs.values().begin() + 4};
 }
 
 const std::vector<Sample> kCalls = {
@@ -128,15 +126,18 @@ void define_max_derivatives(Registry& r) {
       .vjp =
           [](const VjpCall& call) {
             Values out(2);
-            if (call.wants(0))
-              out[0] = run("max_pool2d_gather", {&call.ct(), &call.in[1]}, call.attrs);
+            if (call.wants(0)) {
+              out[0] = run(op<"max_pool2d_gather">(), {&call.ct(), &call.in[1]},
+                           window_values(call.attrs));
+            }
             return out;
           },
       .jvp =
           [](const JvpCall& call) {
             Values out(1);
             if (call.tangents[0].has_value()) {
-              out[0] = run("max_pool2d_scatter", {&call.tangents[0], &call.in[1]}, call.attrs);
+              out[0] =
+                  run(op<"max_pool2d_scatter">(), {&call.tangents[0], &call.in[1]}, call.attrs);
             }
             return out;
           },
@@ -164,15 +165,17 @@ void define_max_derivatives(Registry& r) {
       .vjp =
           [](const VjpCall& call) {
             Values out(2);
-            if (call.wants(0))
-              out[0] = run("max_pool2d_scatter", {&call.ct(), &call.in[1]}, call.attrs);
+            if (call.wants(0)) {
+              out[0] = run(op<"max_pool2d_scatter">(), {&call.ct(), &call.in[1]},
+                           window_values(call.attrs));
+            }
             return out;
           },
       .jvp =
           [](const JvpCall& call) {
             Values out(1);
             if (call.tangents[0].has_value()) {
-              out[0] = run("max_pool2d_gather", {&call.tangents[0], &call.in[1]}, call.attrs);
+              out[0] = run(op<"max_pool2d_gather">(), {&call.tangents[0], &call.in[1]}, call.attrs);
             }
             return out;
           },
@@ -200,11 +203,13 @@ void define_max_pool(Registry& r) {
       .kernel = prepare<Pool::kMax>,
       .vjp =
           [](const VjpCall& call) {
-            return Values{run("max_pool2d_scatter", {&call.ct(), &call.in[0]}, call.attrs)};
+            return Values{run(op<"max_pool2d_scatter">(), {&call.ct(), &call.in[0]},
+                              window_values(call.attrs))};
           },
       .jvp =
           [](const JvpCall& call) {
-            return Values{run("max_pool2d_gather", {&call.tangents[0], &call.in[0]}, call.attrs)};
+            return Values{run(op<"max_pool2d_gather">(), {&call.tangents[0], &call.in[0]},
+                              window_values(call.attrs))};
           },
       .batch = batching::joined<0b1>,
       .samples = {.calls = kCalls},
@@ -230,8 +235,9 @@ void define_mean_pool(Registry& r) {
       .kernel = prepare<Pool::kMean>,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            const std::vector<int64_t> size = {in[0].shape()[1], in[0].shape()[2]};
-            return run("avg_pool2d_input_gradient", {&ct}, attrs, &size);
+            std::vector<AttrValue> values = window_values(attrs);
+            values.emplace_back(std::vector<int64_t>{in[0].shape()[1], in[0].shape()[2]});
+            return run(op<"avg_pool2d_input_gradient">(), {&ct}, values);
           },
       .batch = batching::joined<0b1>,
       .samples = {.calls = kCalls},
@@ -258,8 +264,10 @@ void define_mean_pool(Registry& r) {
             return Types{call.make(call.dtype(0), x)};
           },
       .kernel = prepare<Pool::kMeanSpread>,
-      .transpose = [](Operands, int, const Tensor& ct,
-                      const Attrs& attrs) { return run("avg_pool2d", {&ct}, attrs); },
+      .transpose =
+          [](Operands, int, const Tensor& ct, const Attrs& attrs) {
+            return run(op<"avg_pool2d">(), {&ct}, window_values(attrs));
+          },
       .batch = batching::joined<0b1>,
       .samples = {.calls = {{{"[2,2,3,3]"},
                              {{"window", std::vector<int64_t>{2}},

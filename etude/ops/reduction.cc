@@ -6,6 +6,7 @@
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -98,19 +99,18 @@ Values prod_vjp(const VjpCall& call) {
   for (std::size_t i = 0; i < order.size(); ++i)
     inverse[static_cast<std::size_t>(order[i])] = static_cast<int64_t>(i);
   for (const int64_t axis : order) sizes.push_back(shape[static_cast<int>(axis)]);
-  const Tensor moved = run_op("permute_dims", {&x}, {order});
+  const Tensor moved = run(op<"permute_dims">(), {&x}, {order});
   Shape flat(std::span<const int64_t>(sizes).first(kept));
   flat.push_back(reduced_count(shape, axes));
   const Tensor rows = reshaped(moved, flat);
   const auto others = [&](bool reverse) {
-    const Op& op = internal::op("cumulative_prod");
-    const OperandList in({&rows});
-    const Attrs attrs =
-        op.attrs_by_name({{"axis", int64_t{-1}}, {"exclusive", true}, {"reverse", reverse}});
-    return internal::only(execute(op, in.view(), attrs, {}));
+    const Op& product = op<"cumulative_prod">();
+    return run(
+        product, {&rows},
+        product.attrs_by_name({{"axis", int64_t{-1}}, {"exclusive", true}, {"reverse", reverse}}));
   };
   const Tensor rest = reshaped(others(false) * others(true), Shape(sizes));
-  return {ct * internal::conj(run_op("permute_dims", {&rest}, {inverse}))};
+  return {ct * internal::conj(run(op<"permute_dims">(), {&rest}, {inverse}))};
 }
 
 Types sum_to_type(const TypeCall& call) {

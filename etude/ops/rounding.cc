@@ -9,6 +9,7 @@
 #include "etude/core/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -143,8 +144,7 @@ void define_clip(Registry& r) {
                                           : in.has(1)       ? "clip_low"
                                           : in.has(2)       ? "clip_high"
                                                             : "positive";
-            const Op& op = internal::op(part);
-            return execute(op, given, op.default_attrs(), {});
+            return run_all(op(part), given);
           },
       .samples = {.calls = {{.operands = {"[2,3]", "[]", "[3]"},
                              .ranges = {{-2, 2}, {-1.5, -1}, {1, 1.5}}},
@@ -159,15 +159,14 @@ void define_clip(Registry& r) {
 Values lower_nan_to_num(Operands in, const Attrs& attrs) {
   const DType dtype = in[0].dtype();
   if (is_integer(dtype)) return Values{in[0]};
-  static const Op& op = internal::op("replace_nonfinite");
+  const Op& replace = op<"replace_nonfinite">();
   const double limit = largest(is_complex(dtype) ? real_dtype(dtype) : dtype);
   const double high = attrs.has("posinf") ? attrs.real("posinf") : limit;
   const double low = attrs.has("neginf") ? attrs.real("neginf") : -limit;
-  const Attrs made = op.attrs({attrs.real("nan"), high, low});
-  if (!is_complex(dtype)) return execute(op, in, made, {});
+  const Attrs made = replace.attrs({attrs.real("nan"), high, low});
+  if (!is_complex(dtype)) return run_all(replace, in, made);
   const auto replaced = [&](const Tensor& part) {
-    const OperandList list({&part});
-    return internal::cast(internal::only(execute(op, list.view(), made, {})), dtype);
+    return internal::cast(run(replace, {&part}, made), dtype);
   };
   return {add(replaced(real(in[0])),
               multiply(replaced(imag(in[0])), Tensor(std::complex<float>(0, 1))))};

@@ -8,6 +8,7 @@
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -55,7 +56,7 @@ void scan_kernel(const PrepareCall& call) {
 
 Tensor run_scan(std::string_view name, const Tensor& x, int64_t axis, bool exclusive,
                 bool reverse) {
-  return run_op(name, {&x}, {axis, exclusive, reverse, false});
+  return run(op(name), {&x}, {axis, exclusive, reverse, false});
 }
 
 // Elements [start, start + size) along an axis.
@@ -63,15 +64,15 @@ Tensor part(const Tensor& x, int axis, int64_t start, int64_t size) {
   Ints from(static_cast<std::size_t>(x.rank()), 0), to = x.shape().to_vector();
   from[static_cast<std::size_t>(axis)] = start;
   to[static_cast<std::size_t>(axis)] = start + size;
-  return run_op("slice", {&x}, {from, to, AttrValue()});
+  return run(op<"slice">(), {&x}, {from, to, none});
 }
 
 Tensor shift(const Tensor& x, int64_t axis, int64_t by) {
-  return run_op("shift_along", {&x}, {axis, by});
+  return run(op<"shift_along">(), {&x}, {axis, by});
 }
 
 Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t axis, bool reverse) {
-  return run_op("linear_scan", {&a, &b}, {axis, reverse});
+  return run(op<"linear_scan">(), {&a, &b}, {axis, reverse});
 }
 
 // The transpose of a running sum is one that runs backwards.

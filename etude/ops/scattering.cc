@@ -13,6 +13,7 @@
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/scratch.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_plan.h"
 
@@ -24,10 +25,9 @@ using Ints = std::vector<int64_t>;
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 Tensor index_get(const Tensor& x, const std::vector<Tensor>& indices, const IndexRegion& region) {
-  static const Op& op = internal::op("index_get");
   OperandList list({&x});
   for (const Tensor& t : indices) list.add(t);
-  return internal::only(execute(op, list.view(), op.attrs(region.values()), {}));
+  return run(op<"index_get">(), list, region.values());
 }
 
 Values lower_scatter(Operands in, const Attrs& attrs) {
@@ -35,11 +35,9 @@ Values lower_scatter(Operands in, const Attrs& attrs) {
   ETUDE_REQUIRE(x.rank() > 0, "operand 'x' is a scalar and has no rows to write");
   IndexRegion region = IndexRegion::whole(x.shape());
   region.axes = {0};
-  static const Op& op = internal::op("index_update");
-  const OperandList list({&x, &updates, &indices});
   std::vector<AttrValue> values = {attrs.text("mode")};
   for (AttrValue& v : region.values()) values.push_back(std::move(v));
-  return {internal::only(execute(op, list.view(), op.attrs(values), {}))};
+  return {run(op<"index_update">(), {&x, &updates, &indices}, values)};
 }
 
 // 0, 1, ... along axis `axis` of `rank` axes, for the leading axes that both operands share.
@@ -210,19 +208,13 @@ void prepare_take_along(const PrepareCall& call) {
   call.set(run_take_along, p);
 }
 
-Tensor along(std::string_view name, const Tensor& x, const Tensor& indices,
-             std::vector<AttrValue> values) {
-  const Op& op = internal::op(name);
-  const OperandList in({&x, &indices});
-  return internal::only(execute(op, in.view(), op.attrs(values), {}));
-}
-
 Tensor take_along_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   const Shape& x = in[0].shape();
   const int axis = normalize_axis(attrs.integer("axis"), x.rank());
   const Tensor indices =
       in[1].shape() == ct.shape() ? in[1] : broadcast_to(in[1], ct.shape().to_vector());
-  return internal::sum_to(along("spread_along_axis", ct, indices, {int64_t{axis}, x[axis]}), x);
+  const Tensor spread = run(op<"spread_along_axis">(), {&ct, &indices}, {axis, x[axis]});
+  return internal::sum_to(spread, x);
 }
 
 void define_along(Registry& r) {

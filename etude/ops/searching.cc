@@ -9,6 +9,7 @@
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -83,9 +84,8 @@ Types bincount_type(const TypeCall& call) {
 }
 
 Values bincount_values(Operands in, const Attrs& attrs) {
-  const Op& op = internal::op("bincount");
   const Type* types[] = {in[0].type(), in.has(1) ? in[1].type() : nullptr};
-  bincount_type({op, types, attrs});
+  bincount_type({op<"bincount">(), types, attrs});
   std::vector<int64_t> values(static_cast<std::size_t>(in[0].size()));
   internal::convert_elements(values.data(), kInt64, TensorAccess::data(in[0]), in[0].dtype(),
                              in[0].size());
@@ -102,9 +102,7 @@ Values bincount_values(Operands in, const Attrs& attrs) {
 Values bincount_vjp(const VjpCall& call) {
   Values out(call.in.size());
   if (call.in.size() < 2 || !call.wants(1)) return out;
-  const Op& op = internal::op("segment_rows");
-  const OperandList in({&call.ct(), &call.in[0]});
-  out[1] = internal::only(execute(op, in.view(), op.default_attrs(), {}));
+  out[1] = run(op<"segment_rows">(), {&call.ct(), &call.in[0]});
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include "etude/core/convert.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_plan.h"
 
@@ -137,15 +138,8 @@ Values segment_rows_batch(const BatchCall& call) {
   return batching::call_again(call, {reshape(tables, joined), ids_of_batch(call, example[0])});
 }
 
-Tensor call_two(std::string_view name, const Tensor& x, const Tensor& y,
-                std::vector<AttrValue> values) {
-  const Op& op = internal::op(name);
-  const OperandList in({&x, &y});
-  return internal::only(execute(op, in.view(), op.attrs(values), {}));
-}
-
 // Row ids[i] of x for each i, zeros where the id is outside.
-Tensor rows_of(const Tensor& x, const Tensor& ids) { return call_two("segment_rows", x, ids, {}); }
+Tensor rows_of(const Tensor& x, const Tensor& ids) { return run(op<"segment_rows">(), {&x, &ids}); }
 
 void prepare_rows(const PrepareCall& call) {
   auto p = internal::make_ref<WalkParams>();
@@ -203,7 +197,7 @@ void define_sums(Registry& r) {
       .kernel = prepare_rows,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs&) {
-            return call_two("segment_sum", ct, in[1], {in[0].shape()[0]});
+            return run(op<"segment_sum">(), {&ct, &in[1]}, {in[0].shape()[0]});
           },
       .batch = segment_rows_batch,
       .samples = {.calls = {{{"[3,2]", "int32[4]"}, {}, {{-2, 2}, {-1, 3}}}}},

@@ -8,6 +8,7 @@
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -16,12 +17,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
-
-Tensor call_on(std::string_view name, const Tensor& x, std::vector<AttrValue> values) {
-  const Op& op = internal::op(name);
-  const OperandList in({&x});
-  return internal::only(execute(op, in.view(), op.attrs(values), {}));
-}
 
 // Whether starts, sizes and steps name elements of an array of shape `whole`.
 void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, const Ints& steps) {
@@ -144,7 +139,7 @@ Values lower_slice(Operands in, const Attrs& attrs) {
     std::tie(starts[a], sizes[a]) = python_range(from[a], to[a], step[a], sizes[a]);
     steps[a] = sizes[a] > 1 ? step[a] : 1;
   }
-  return {call_on("strided_slice", in[0], {starts, sizes, steps})};
+  return {run(op<"strided_slice">(), {&in[0]}, {starts, sizes, steps})};
 }
 
 // The shift of each axis, in [0, size).
@@ -199,8 +194,8 @@ void define_slicing(Registry& r) {
       .kernel = prepare_strided,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            return call_on("spread_slice", ct,
-                           {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
+            return run(op<"spread_slice">(), {&ct},
+                       {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
           },
       .batch = strided_batch,
       .samples =
@@ -226,8 +221,8 @@ void define_slicing(Registry& r) {
       .kernel = prepare_spread,
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            return call_on("strided_slice", ct,
-                           {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
+            return run(op<"strided_slice">(), {&ct},
+                       {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
           },
       .batch = spread_batch,
       .samples =

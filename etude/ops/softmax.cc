@@ -9,6 +9,7 @@
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -46,7 +47,7 @@ Values gradient_vjp(const VjpCall& call) {
   const int64_t axis = call.attrs.integer("axis");
   Values out(2);
   if (call.wants(0)) out[0] = a * (ct - row_sum(ct * y, axis)) - ct * row_sum(a * y, axis);
-  if (call.wants(1)) out[1] = run_op("softmax_gradient", {&y, &a}, {axis});
+  if (call.wants(1)) out[1] = run(op<"softmax_gradient">(), {&y, &a}, {axis});
   return out;
 }
 
@@ -85,9 +86,9 @@ Values lower_logsumexp(Operands in, const Attrs& attrs) {
   for (std::size_t i = 0; i < kept; ++i) rows.push_back(shape[static_cast<int>(order[i])]);
   rows.push_back(reduced_count(shape, axes));
   const bool moves = !std::is_sorted(order.begin(), order.end());
-  const Tensor moved = moves ? run_op("permute_dims", {&x}, {order}) : x;
+  const Tensor moved = moves ? run(op<"permute_dims">(), {&x}, {order}) : x;
   const Tensor flat = reshaped(moved, rows);
-  const Tensor y = run_op("logsumexp_rows", {&flat});
+  const Tensor y = run(op<"logsumexp_rows">(), {&flat});
   return {reshaped(y, reduced_shape(shape, axes, attrs.flag("keepdims")))};
 }
 
@@ -111,8 +112,8 @@ void define_softmax(Registry& r) {
       .kernel = rows_kernel<RowFn::kSoftmax>,
       .vjp =
           [](const VjpCall& call) {
-            return Values{run_op("softmax_gradient", {&call.out[0], &call.ct()},
-                                 {call.attrs.integer("axis")})};
+            return Values{run(op<"softmax_gradient">(), {&call.out[0], &call.ct()},
+                              {call.attrs.integer("axis")})};
           },
       .batch = batching::along_axis,
       .samples = axis_samples(),
@@ -155,7 +156,7 @@ void define_softmax(Registry& r) {
           [](const VjpCall& call) {
             const Tensor& y = call.out[0];
             const int64_t axis = call.attrs.integer("axis");
-            return Values{call.ct() - run_op("exp", {&y}) * row_sum(call.ct(), axis)};
+            return Values{call.ct() - run(op<"exp">(), {&y}) * row_sum(call.ct(), axis)};
           },
       .batch = batching::along_axis,
       .samples = axis_samples(),
@@ -185,7 +186,7 @@ void define_softmax(Registry& r) {
             const Tensor y = with_axes(call.out[0], shape, last),
                          ct = with_axes(call.ct(), shape, last);
             const Tensor shifted = call.in[0] - y;
-            return Values{ct * run_op("exp", {&shifted})};
+            return Values{ct * run(op<"exp">(), {&shifted})};
           },
       .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[5]"}}, {{"[2,3,70]"}}}},

@@ -7,6 +7,7 @@
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -26,13 +27,13 @@ std::vector<ErrorCase> axis_errors(std::vector<std::pair<std::string_view, AttrV
 
 // Cotangents of picked elements go back to where the elements were.
 Tensor put_back(const Tensor& ct, const Tensor& places, const Shape& shape, int axis) {
-  return run_op("spread_along_axis", {&ct, &places}, {int64_t{axis}, shape[axis]});
+  return run(op<"spread_along_axis">(), {&ct, &places}, {axis, shape[axis]});
 }
 
 Values sort_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const Tensor places =
-      run_op("argsort", {&x}, {call.attrs.value("axis"), call.attrs.value("descending"), true});
+      run(op<"argsort">(), {&x}, {call.attrs.value("axis"), call.attrs.value("descending"), true});
   return {put_back(call.ct(), places, x.shape(), axis_of(call.attrs, x.shape()))};
 }
 

@@ -8,6 +8,7 @@
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
+#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
@@ -36,7 +37,7 @@ Tensor result(const Tensor& y, const Tensor& x, const std::vector<int>& axes, co
 }
 
 // A root whose derivative at 0 is 0: a distance of 0 has no direction.
-Tensor distance(const Tensor& squared) { return run_op("distance_root", {&squared}); }
+Tensor distance(const Tensor& squared) { return run(op<"distance_root">(), {&squared}); }
 
 template <bool kRoot>
 Values lower_var(Operands in, const Attrs& attrs) {
@@ -82,10 +83,10 @@ Values lower_diff(Operands in, const Attrs& attrs) {
   for (int64_t i = 0; i < n && y.shape()[axis] > 0; ++i) {
     Ints start(static_cast<std::size_t>(y.rank()), 0), stop = y.shape().to_vector();
     start[a] = 1;
-    const Tensor upper = run_op("slice", {&y}, {start, stop, AttrValue()});
+    const Tensor upper = run(op<"slice">(), {&y}, {start, stop, none});
     start[a] = 0;
     stop[a] -= 1;
-    const Tensor lower = run_op("slice", {&y}, {start, stop, AttrValue()});
+    const Tensor lower = run(op<"slice">(), {&y}, {start, stop, none});
     y = upper - lower;
   }
   return {y};

@@ -6,6 +6,7 @@
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
+#include "etude/core/run.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
 
 namespace etude::optim::internal {
@@ -138,8 +139,9 @@ double RuleOptimizer::rate_of(const Schedule& lr, double decay, std::int64_t t) 
 }
 
 void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSite where) {
-  static const Op& op = etude::internal::op("rule_update");
+  const Op& op = etude::internal::op<"rule_update">();
   located(update_, where, [&] {
+    this->check();
     std::vector<double> numbers = this->rates(updates() + 1);
     slots_.begin_update(parameters);
     restored_ = false;

@@ -37,9 +37,7 @@ Tensor announced_value(const Tensor& x, int vmaps) {
                   "outside can take only one. Call the layer on the whole batch, take the gradient "
                   "inside the vmap, or run it in the inference phase");
   }
-  static const Op& stop = op("stop_gradient");
-  const OperandList in({&x});
-  return only(execute(stop, in.view(), stop.default_attrs(), {}));
+  return stop_gradient(x);
 }
 
 void tell_untaken(std::string_view layer, std::string_view path, CallSite where) {

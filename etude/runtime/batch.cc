@@ -18,18 +18,6 @@ std::vector<int64_t> example_sizes(const Tensor& batch) {
   return {sizes.begin(), sizes.end()};
 }
 
-// Along a new axis 0.
-Tensor stack(const std::vector<Tensor>& rows) {
-  static const Op& op = internal::op("stack");
-  return internal::only(internal::call_list(op, rows, {int64_t{0}}, {}));
-}
-
-Values unstack(const Tensor& x) {
-  static const Op& op = internal::op("unstack");
-  const OperandList in({&x});
-  return execute(op, in.view(), op.attrs({int64_t{0}}), {});
-}
-
 }  // namespace
 
 Tensor BatchContext::example_of(const Tensor& x) {
@@ -50,11 +38,8 @@ Tensor BatchContext::batch_of(const Tensor& x) const {
   if (!x.has_value()) return {};
   const Tensor dense = to_dense(x);
   if (const Tensor* batch = find(dense)) return *batch;
-  static const Op& op = internal::op("broadcast_to");
-  const OperandList in({&dense});
   const ContextScope scope(*parent_, {});
-  return internal::only(etude::execute(
-      op, in.view(), op.attrs({batching::behind(size_, dense.shape().sizes())}), {}));
+  return internal::broadcasted(dense, Shape(batching::behind(size_, dense.shape().sizes())));
 }
 
 void BatchContext::value_died(uint64_t id) noexcept {
@@ -122,7 +107,7 @@ Values BatchContext::one_by_one(const BatchCall& call) const {
                                   call.op.name(), size_));
   std::vector<Values> operands(call.in.size());
   for (std::size_t i = 0; i < call.in.size(); ++i) {
-    if (call.is_batched(i)) operands[i] = unstack(call.in[i]);
+    if (call.is_batched(i)) operands[i] = internal::unstack(call.in[i]);
   }
   std::vector<std::vector<Tensor>> rows;
   for (int64_t e = 0; e < size_; ++e) {
@@ -143,7 +128,7 @@ Values BatchContext::one_by_one(const BatchCall& call) const {
     }
   }
   Values out;
-  for (const std::vector<Tensor>& row : rows) out.push_back(stack(row));
+  for (const std::vector<Tensor>& row : rows) out.push_back(internal::stack(row));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/builtin.h"
 #include "etude/core/call.h"
 
 namespace etude::internal {
@@ -53,10 +54,6 @@ void throw_unlisted_variables(const std::vector<Variable>& variables) {
   throw error;
 }
 
-Tensor stop_leaf(const Tensor& x) {
-  static const Op& stop = op("stop_gradient");
-  const OperandList in({&x});
-  return x.has_value() ? only(execute(stop, in.view(), stop.default_attrs(), {})) : Tensor();
-}
+Tensor stop_leaf(const Tensor& x) { return x.has_value() ? stop_gradient(x) : Tensor(); }
 
 }  // namespace etude::internal

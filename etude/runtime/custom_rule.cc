@@ -15,13 +15,7 @@
 namespace etude::internal {
 namespace {
 
-Tensor call_identity(const Tensor& x) {
-  static const Op& identity = op("identity");
-  if (!x.has_value()) return {};
-  const Tensor dense = to_dense(x);
-  const OperandList in({&dense});
-  return only(execute(identity, in.view(), identity.default_attrs(), {}));
-}
+Tensor call_identity(const Tensor& x) { return x.has_value() ? identity(to_dense(x)) : Tensor(); }
 
 bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_for_forward) {
   for (Context* c = context; c != nullptr; c = c->parent()) {

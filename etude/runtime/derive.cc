@@ -2,15 +2,14 @@
 #include "etude/runtime/derive.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 
 #include "etude/base/check.h"
-#include "etude/base/hash.h"
+#include "etude/base/thread_table.h"
 #include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call_key.h"
 #include "etude/core/infer.h"
 #include "etude/core/mode.h"
+#include "etude/core/run.h"
 #include "etude/core/slices.h"
 #include "etude/runtime/tape.h"
 
@@ -100,7 +99,7 @@ Values linear_vjp(const Op& op, const VjpCall& call) {
 Values linear_jvp(const Op& op, const JvpCall& call) {
   Values out(1);
   const auto apply = [&](Operands in) {
-    Tensor part = std::move(execute(op, in, call.attrs, {})[0]);
+    Tensor part = run(op, in, call.attrs);
     out[0] = out[0].has_value() ? add(std::move(out[0]), part) : std::move(part);
   };
   if (op.is_variadic()) {  // linear in the list as a whole: absent tangents are zeros
@@ -206,39 +205,10 @@ Reads try_on_symbols(const Op& op, const Attrs& attrs, std::span<const Type* con
   return {context.read & low, context.read >> operands.size()};
 }
 
-constexpr std::size_t kReadsOperands = 6;  // calls with more are tried every time
-struct ReadsEntry {
-  const Op* op = nullptr;
-  uint32_t attrs = 0;
-  uint32_t size = 0;
+struct ReadsEntry : CallKey<6> {  // calls with more operands are tried every time
   uint64_t wanted = 0;
-  std::array<const Type*, kReadsOperands> types{};
   Reads reads;
 };
-constexpr std::size_t kReadsSlots = 1024;
-
-[[gnu::tls_model("initial-exec")]] thread_local constinit ReadsEntry* reads_table = nullptr;
-
-[[gnu::noinline]] ReadsEntry* make_reads_table() {
-  struct Owner {
-    std::unique_ptr<ReadsEntry[]> entries;
-    ~Owner() { reads_table = nullptr; }
-  };
-  thread_local Owner owner;
-  owner.entries.reset(new ReadsEntry[kReadsSlots]);
-  return reads_table = owner.entries.get();
-}
-
-ReadsEntry& reads_entry(const Op& op, uint32_t attrs, std::span<const Type* const> operands,
-                        uint64_t wanted) {
-  ReadsEntry* table = reads_table != nullptr ? reads_table : make_reads_table();
-  uint64_t h = (op.index() + (uint64_t{attrs} << 32)) * 0x9E3779B97F4A7C15ull ^ wanted;
-  for (const Type* type : operands) {
-    h = (h ^ (type == nullptr ? 0 : type->id())) * 0x9E3779B97F4A7C15ull;
-  }
-  return table[h >> 54];
-}
-static_assert(kReadsSlots == 1 << 10);
 
 }  // namespace
 
@@ -262,7 +232,6 @@ Values run_vjp(const Op& op, const VjpCall& call) {
 
 bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& ct, uint64_t wanted,
                   Values& out) {
-  static const Op& fused = internal::op("fused_elementwise");
   const std::size_t n = values.size() - 1;
   if (mode_word != 0 || op.def().vjp != nullptr || !op.def().attrs.empty() || n > 3 ||
       op.def().partials.by_operand[0].program == nullptr || TensorAccess::is_sparse(ct)) {
@@ -296,8 +265,8 @@ bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& c
       in[k] = source <= n ? values[source] : &ct;
       if (source > n && i == last) expiring |= uint64_t{1} << k;
     }
-    out[i] = only(execute(fused, {in, static_cast<std::size_t>(program.operands), expiring},
-                          program_attrs(partial), {}));
+    const Operands operands(in, static_cast<std::size_t>(program.operands), expiring);
+    out[i] = run_program(partial, operands, {});
   }
   return true;
 }
@@ -314,12 +283,17 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
   const Reads everything{~uint64_t{0}, ~uint64_t{0}};
   if (operands.size() > 60) return everything;
   const uint32_t id = attrs.dispatch_id();
-  const bool cacheable = id != Attrs::kUncached && operands.size() <= kReadsOperands;
-  ReadsEntry* entry = cacheable ? &reads_entry(op, id, operands, wanted) : nullptr;
-  if (cacheable && entry->op == &op && entry->attrs == id && entry->wanted == wanted &&
-      entry->size == operands.size() &&
-      std::equal(operands.begin(), operands.end(), entry->types.begin())) {
-    return entry->reads;
+  const Type* const* types = operands.data();
+  const std::size_t size = operands.size();
+  ReadsEntry* entry = nullptr;
+  if (ReadsEntry::can_hold(size, id)) {
+    const auto holds = [&](const ReadsEntry& e) {
+      return e.wanted == wanted && e.holds(op, id, types, size);
+    };
+    const auto found =
+        ThreadTable<ReadsEntry, 512>::find(call_hash(op, id, types, size, wanted), holds);
+    if (found.holds) return found.entry.reads;
+    entry = &found.entry;
   }
   Reads reads = everything;
   try {
@@ -329,9 +303,10 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
   } catch (const Error&) {
     // The rule fails on these types; it says so when a gradient asks for it.
   }
-  if (cacheable) {
-    *entry = {&op, id, static_cast<uint32_t>(operands.size()), wanted, {}, reads};
-    std::copy(operands.begin(), operands.end(), entry->types.begin());
+  if (entry != nullptr) {
+    entry->set(op, id, types, size);
+    entry->wanted = wanted;
+    entry->reads = reads;
   }
   return reads;
 }

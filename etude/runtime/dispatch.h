@@ -3,51 +3,33 @@
 // Used by the eager context. Not a cache of results.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
-#include "etude/core/op.h"
+#include "etude/base/thread_table.h"
+#include "etude/core/call_key.h"
 
 namespace etude::internal {
 
 inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are prepared every time
 
-// One slot. The key is exact: everything that the prepared kernel depends on is compared.
-struct DispatchEntry {
-  const Op* op = nullptr;
-  uint32_t attrs = 0;
-  uint32_t size = 0;
-  std::array<const Type*, kDispatchOperands> types{};
+// The key is everything that the prepared kernel depends on.
+struct DispatchEntry : CallKey<kDispatchOperands> {
   KernelFn run = nullptr;
   const void* params = nullptr;
   const Type* result = nullptr;  // of a single result
   uint64_t in_place = 0;
   RefPtr<Prepared> prepared;
 
-  bool holds(const Op& of, uint32_t attr_id, const Type* const* given,
-             std::size_t n) const noexcept {
-    if (op != &of || attrs != attr_id || size != n) return false;
-    for (std::size_t i = 0; i < n; ++i) {
-      if (types[i] != given[i]) return false;
-    }
-    return true;
-  }
+  static void table_was_made();  // by a thread's first call
 };
 
-inline constexpr std::size_t kDispatchSlots = 4096;
+using DispatchTable = ThreadTable<DispatchEntry, 2048>;
 
-// The table of this thread. cost: made at the first call.
-DispatchEntry* dispatch_table();
-
-inline std::size_t dispatch_slot(const Op& op, uint32_t attrs, const Type* const* types,
-                                 std::size_t size) noexcept {
-  uint64_t h = op.index() * 0x9E3779B97F4A7C15ull + attrs * 0xC2B2AE3D27D4EB4Full;
-  for (std::size_t i = 0; i < size; ++i) {
-    h = (h ^ (types[i] == nullptr ? 0 : types[i]->id())) * 0x9E3779B97F4A7C15ull;
-  }
-  return static_cast<std::size_t>(h >> 52);
+// The entry where a call is that was made lately, be it of another call.
+inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* const* types,
+                                   std::size_t size) {
+  return DispatchTable::latest(call_hash(op, attrs, types, size));
 }
-static_assert(kDispatchSlots == 1 << 12);
 
 // The entry of a call, prepared if it was not there; `scratch` serves calls that are not cached.
 // throws: what the type rule and the kernel's preparation throw.

@@ -82,8 +82,7 @@ TEST(Dispatch, AnEntryIsTheOneOfItsCall) {
             const DispatchEntry& entry = look_up(op, attrs, of, scratch);
             ASSERT_TRUE(entry.holds(op, attrs.dispatch_id(), of.data(), n));
             ASSERT_EQ(entry.result, of[0]);
-            ASSERT_EQ(&entry,
-                      &dispatch_table()[dispatch_slot(op, attrs.dispatch_id(), of.data(), n)]);
+            ASSERT_EQ(&entry, &latest_entry(op, attrs.dispatch_id(), of.data(), n));
           }
         }
       }
@@ -117,7 +116,7 @@ TEST(Dispatch, ACallThatCannotBePreparedLeavesNothing) {
     const int before = prepared;
     EXPECT_THROW(look_up(op, op.default_attrs(), of, scratch), Error);
     EXPECT_EQ(prepared, before + 1);
-    const DispatchEntry& slot = dispatch_table()[dispatch_slot(op, 0, of.data(), 1)];
+    const DispatchEntry& slot = latest_entry(op, 0, of.data(), 1);
     EXPECT_FALSE(slot.holds(op, 0, of.data(), 1));
   }
 }
@@ -135,23 +134,45 @@ TEST(Dispatch, ManyOperandsAndUnnumberedAttributesAreNotKept) {
   }
 }
 
-TEST(Dispatch, SlotsAreSpreadAndInsideTheTable) {
-  std::set<std::size_t> slots;
+TEST(Dispatch, CallsAreSpreadOverTheTable) {
+  std::set<const DispatchEntry*> places;
   for (int64_t size = 0; size < 400; ++size) {
     const std::vector<const Type*> of = types(2, size);
-    const std::size_t slot = dispatch_slot(counted_op(0), 0, of.data(), 2);
-    ASSERT_LT(slot, kDispatchSlots);
-    slots.insert(slot);
+    places.insert(&latest_entry(counted_op(0), 0, of.data(), 2));
   }
-  // Chance gives 381 of 4096; most of a program's calls must not drive each other out.
-  EXPECT_GT(slots.size(), 330U);
+  // Chance gives 363 of 2048.
+  EXPECT_GT(places.size(), 320U);
+}
+
+// Two calls of one place that take turns stay prepared.
+TEST(Dispatch, TwoCallsOfOnePlaceDoNotDriveEachOtherOut) {
+  const Op& op = counted_op(0);
+  DispatchEntry scratch;
+  const std::vector<const Type*> a = types(1, 1);
+  const auto place = [&](const std::vector<const Type*>& of) {
+    return &latest_entry(op, 0, of.data(), of.size());
+  };
+  std::vector<const Type*> b;
+  for (int64_t size = 2; b.empty(); ++size) {
+    if (place(types(1, size)) == place(a)) b = types(1, size);
+  }
+  look_up(op, op.default_attrs(), a, scratch);
+  look_up(op, op.default_attrs(), b, scratch);
+  const int before = prepared;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(look_up(op, op.default_attrs(), a, scratch).result, a[0]);
+    EXPECT_EQ(look_up(op, op.default_attrs(), b, scratch).result, b[0]);
+  }
+  EXPECT_EQ(prepared, before);
 }
 
 TEST(Dispatch, EachThreadHasATableOfItsOwn) {
-  const DispatchEntry* mine = dispatch_table();
-  EXPECT_EQ(dispatch_table(), mine);
+  const std::vector<const Type*> of = types(1);
+  const auto place = [&] { return &latest_entry(counted_op(0), 0, of.data(), 1); };
+  const DispatchEntry* mine = place();
+  EXPECT_EQ(place(), mine);
   const DispatchEntry* theirs = nullptr;
-  std::thread([&] { theirs = dispatch_table(); }).join();
+  std::thread([&] { theirs = place(); }).join();
   EXPECT_NE(theirs, nullptr);
   EXPECT_NE(theirs, mine);
 }

@@ -26,7 +26,6 @@ struct Fault {
   std::string message;
 };
 thread_local std::unique_ptr<Fault> fault;
-[[gnu::tls_model("initial-exec")]] thread_local constinit DispatchEntry* this_table = nullptr;
 
 PrepareRule kernel_of(const Op& op) {
   if (op.def().kernel != nullptr) return op.def().kernel;
@@ -68,10 +67,7 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
           std::size_t size) {
   entry.op = nullptr;  // if preparing throws, the slot stays empty
   load(entry, prepare(op, attrs, {types, size}));
-  entry.attrs = attrs.dispatch_id();
-  entry.size = static_cast<uint32_t>(size);
-  std::copy_n(types, size, entry.types.begin());
-  entry.op = &op;
+  entry.set(op, attrs.dispatch_id(), types, size);
 }
 
 [[noreturn]] void throw_fault() {
@@ -212,43 +208,31 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
 
 }  // namespace
 
-DispatchEntry* dispatch_table() {
-  if (this_table != nullptr) [[likely]]
-    return this_table;
-  // Calls of other thread-local objects that are destroyed later get a fresh, empty table.
-  struct Owner {
-    std::unique_ptr<DispatchEntry[]> entries;
-    ~Owner() { this_table = nullptr; }
-  };
-  thread_local Owner owner;
-  owner.entries.reset(new DispatchEntry[kDispatchSlots]);
-  profile_this_thread();
-  return this_table = owner.entries.get();
-}
+void DispatchEntry::table_was_made() { profile_this_thread(); }
 
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch) {
-  const bool cacheable = size <= kDispatchOperands && attrs.dispatch_id() != Attrs::kUncached;
-  if (!cacheable) {
+  const uint32_t id = attrs.dispatch_id();
+  if (!DispatchEntry::can_hold(size, id)) {
     load(scratch, prepare(op, attrs, {types, size}));
     return scratch;
   }
-  const uint32_t id = attrs.dispatch_id();
-  DispatchEntry& entry = dispatch_table()[dispatch_slot(op, id, types, size)];
-  if (!entry.holds(op, id, types, size)) fill(entry, op, attrs, types, size);
+  const auto holds = [&](const DispatchEntry& entry) { return entry.holds(op, id, types, size); };
+  const auto [entry, is_known] = DispatchTable::find(call_hash(op, id, types, size), holds);
+  if (!is_known) fill(entry, op, attrs, types, size);
   return entry;
 }
 
 bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
   const uint32_t id = attrs.dispatch_id();
-  if (in.size() > kDispatchOperands || id == Attrs::kUncached) return false;
+  if (!DispatchEntry::can_hold(in.size(), id)) return false;
   const Type* types[kDispatchOperands];
   for (std::size_t i = 0; i < in.size(); ++i) {
     const TensorRep* rep = TensorAccess::rep(in[i]);
     if (rep != nullptr && rep->data == nullptr) return false;  // a ghost, or slices
     types[i] = rep != nullptr ? rep->type : nullptr;
   }
-  const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, id, types, in.size())];
+  const DispatchEntry& entry = latest_entry(op, id, types, in.size());
   if (!entry.holds(op, id, types, in.size())) return false;
   if (entry.run != nullptr) {
     const void* data[kDispatchOperands];
@@ -287,7 +271,7 @@ template <std::size_t N>
     data[i] = rep->data;
     has_data = has_data && rep->data != nullptr;
   }
-  const DispatchEntry& entry = dispatch_table()[dispatch_slot(op, 0, types, N)];
+  const DispatchEntry& entry = latest_entry(op, 0, types, N);
   if (!has_data || entry.run == nullptr || !entry.holds(op, 0, types, N)) {
     return only(execute(op, operands, op.default_attrs(), where));
   }

@@ -3,6 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
+#include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
@@ -11,10 +12,7 @@ namespace etude::internal {
 
 void FreshLeaves::operator()(Tensor& leaf) {
   if (!leaf.has_value() || !is_differentiable(leaf.dtype())) return;
-  static const Op& identity = op("identity");
-  leaf = to_dense(leaf);  // a tape follows whole values
-  const OperandList in({&leaf});
-  leaf = only(execute(identity, in.view(), identity.default_attrs(), {}));
+  leaf = identity(to_dense(leaf));  // a tape follows whole values
   tape_.watch(leaf);
 }
 

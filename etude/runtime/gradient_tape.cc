@@ -61,17 +61,9 @@ std::vector<int64_t> sizes_of(const Shape& a, const Shape& b, int skip = 0) {
   return out;
 }
 
-Tensor reshaped(const Tensor& x, const std::vector<int64_t>& shape) {
-  const Op& reshape = internal::op("reshape");
-  const OperandList in({&x});
-  return internal::only(execute(reshape, in.view(), reshape.attrs({shape}), {}));
-}
-
 // Tensors [n, ...] joined along axis 0, by ops, so that it can be differentiated.
 Tensor joined(const std::vector<Tensor>& parts) {
-  static const Op& concat = internal::op("concat");
-  if (parts.size() == 1) return parts[0];
-  return internal::only(internal::call_list(concat, parts, {std::vector<int64_t>{0}}, {}));
+  return parts.size() == 1 ? parts[0] : internal::concat(parts);
 }
 
 }  // namespace
@@ -277,14 +269,15 @@ std::vector<Tensor> GradientTape::sweep_units(const Tensor& target, const LeafLi
       batch.emplace(count);
       seed = batch->example_of(seed);
     } else {
-      seed = reshaped(seed, target.shape().to_vector());
+      seed = internal::reshaped(seed, target.shape());
     }
     std::vector<Tensor> found = sweep_ids(ys, sources, {&seed, 1});
     for (std::size_t s = 0; s < found.size(); ++s) {
       Tensor g = to_dense(found[s]);
       if (!g.has_value()) continue;
-      parts[s].push_back(at_once ? batch->batch_of(g)
-                                 : reshaped(g, batching::behind(1, g.shape().sizes())));
+      parts[s].push_back(
+          at_once ? batch->batch_of(g)
+                  : internal::reshaped(g, Shape(batching::behind(1, g.shape().sizes()))));
     }
     first += count;
   }
@@ -305,7 +298,7 @@ std::vector<Tensor> GradientTape::sweep_elements(const Tensor& target, const Lea
       const Shape shape = leaf.tensor != nullptr ? leaf.tensor->shape() : leaf.variable->shape();
       const std::vector<int64_t> sizes = sizes_of(target.shape(), shape);
       if (out[s].has_value()) {
-        out[s] = reshaped(out[s], sizes);
+        out[s] = internal::reshaped(out[s], Shape(sizes));
       } else if (options.unconnected == Unconnected::kZero || target.size() == 0) {
         out[s] = internal::full(intern_type(target.dtype(), Shape(sizes)), 0);
       }
@@ -330,11 +323,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source,
             ? Tensor()
             : sweep_units(target, LeafList(source), target.shape()[0], options.vectorize)[0];
     if (columns.has_value()) {
-      static const Op& moveaxis = internal::op("moveaxis");
-      const OperandList in({&columns});
-      const std::vector<int64_t> front = {0}, second = {1};
-      return reshaped(
-          internal::only(execute(moveaxis, in.view(), moveaxis.attrs({front, second}), {})), sizes);
+      return internal::reshaped(internal::with_first_axis_second(columns), Shape(sizes));
     }
     if (target.size() != 0 && options.unconnected == Unconnected::kNone) return {};
     return internal::full(intern_type(target.dtype(), Shape(sizes)), 0);

@@ -19,12 +19,10 @@ Tensor one_hot(const Tensor& like, int64_t at) {
 
 // Tensors joined along a new axis, with the shape a + b.
 Tensor join(const std::vector<Tensor>& parts, int64_t axis, const Shape& a, const Shape& b) {
-  const Op &stack = internal::op("stack"), &reshape = internal::op("reshape");
-  const Tensor all = internal::only(internal::call_list(stack, parts, {axis}, {}));
+  const Tensor all = internal::stack(parts, axis);
   std::vector<int64_t> sizes = a.to_vector();
   sizes.insert(sizes.end(), b.begin(), b.end());
-  const OperandList in({&all});
-  return internal::only(execute(reshape, in.view(), reshape.attrs({sizes}), {}));
+  return internal::reshaped(all, Shape(sizes));
 }
 
 }  // namespace
@@ -45,10 +43,7 @@ void ForwardRun::operator()(Tensor& leaf, const Tensor& t) {
                          t.type()->to_string(), leaf.type()->to_string()),
              where_);
   }
-  static const Op& identity = op("identity");
-  leaf = to_dense(leaf);
-  const OperandList in({&leaf});
-  leaf = only(execute(identity, in.view(), identity.default_attrs(), where_));
+  leaf = identity(to_dense(leaf), where_);
   context_->set_tangent(leaf, t);
 }
 

@@ -27,19 +27,11 @@ namespace internal {
 
 void DotOfLeaves::operator()(const Tensor& a, const Tensor& b) {
   if (!a.has_value() || !b.has_value()) return;
-  static const Op &multiply = op("multiply"), &total = op("sum");
-  const Tensor x = to_dense(a), y = to_dense(b);
-  const OperandList factors({&x, &y});
-  const Tensor product = only(execute(multiply, factors.view(), multiply.default_attrs(), {}));
-  const OperandList terms({&product});
-  Tensor part = only(execute(total, terms.view(), total.default_attrs(), {}));
+  Tensor part = dot(to_dense(a), to_dense(b));
   sum = sum.has_value() ? add(std::move(sum), part) : std::move(part);
 }
 
-Tensor square_root(const Tensor& x) {
-  static const Op& sqrt = op("sqrt");
-  return call1(sqrt, x);
-}
+Tensor DotOfLeaves::root() const { return sqrt(sum.has_value() ? sum : Tensor(0.0F)); }
 
 }  // namespace internal
 }  // namespace etude

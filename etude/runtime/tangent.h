@@ -37,9 +37,10 @@ class DotOfLeaves {
   void operator()(const S& a, const S& b) {
     (*this)(Tensor(a), Tensor(b));
   }
+  // The square root of the sum; of 0 if there were no leaves.
+  Tensor root() const;
   Tensor sum;
 };
-Tensor square_root(const Tensor& x);
 
 }  // namespace internal
 
@@ -58,7 +59,7 @@ template <internal::TangentWithTensors... T>
 requires(sizeof...(T) > 0) [[nodiscard]] Tensor global_norm(const T&... t) {
   internal::DotOfLeaves all;
   (internal::zip_leaves(t, t, all), ...);
-  return internal::square_root(all.sum.has_value() ? all.sum : Tensor(0.0F));
+  return all.root();
 }
 template <internal::TangentWithTensors T>
 [[nodiscard]] Tensor norm(const T& t) {

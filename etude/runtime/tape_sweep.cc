@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
+#include <array>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
@@ -16,21 +17,13 @@ using internal::InlineVector;
 namespace {
 
 Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b, CallSite where) {
-  static const Op& concat = Registry::global().at("concat");
   const auto both = [&](const Tensor& x, const Tensor& y) {
-    const OperandList in({&x, &y});
-    return std::move(execute(concat, in.view(), concat.attrs({std::vector<int64_t>{0}}), where)[0]);
+    return internal::concat(std::array{x, y}, where);
   };
   const DType wide = a.indices.dtype() == b.indices.dtype() ? a.indices.dtype() : kInt64;
   return make_slices(
       {both(internal::cast(a.indices, wide, where), internal::cast(b.indices, wide, where)),
        both(a.values, b.values), a.dense_shape, a.from});
-}
-
-Tensor rows_of(const Tensor& x, const Tensor& indices) {
-  static const Op& take = Registry::global().at("take");
-  const OperandList in({&x, &indices});
-  return std::move(execute(take, in.view(), take.attrs({int64_t{0}}), {})[0]);
 }
 
 // The first contribution is taken as it is, later ones are added in place.
@@ -164,7 +157,7 @@ void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
         seeds[i].shape().to_string(), i, y.shape().to_string());
     add_to(slots[known->slot],
            !seeded ? internal::full(target.type(), 1)
-           : rows  ? rows_of(seeds[i], rows->indices)
+           : rows  ? internal::rows_of(seeds[i], rows->indices)
                    : Tensor(seeds[i]),
            {});
   }

@@ -279,9 +279,8 @@ Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) c
 }
 
 Tensor VariableSlice::assign_sub(const Arg& x) const {
-  static const Op& negative = internal::op("negative");
   const Tensor by = operand(x, variable_.dtype());
-  const Tensor negated = internal::call1(negative, Arg(by, x.where()));
+  const Tensor negated = internal::negative(Arg(by, x.where()));
   return update(Arg(negated, x.where()), ScatterMode::kAdd, "assign_sub");
 }
 

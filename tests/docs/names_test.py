@@ -24,7 +24,6 @@ NOT_FOR_USERS = {
     "etude/base/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
     "etude/core/batching.h": FOR_OPS,
-    "etude/core/builtin.h": FOR_OPS,
     "etude/core/convert.h": FOR_OPS,
     "etude/core/infer.h": FOR_OPS,
     "etude/core/mode.h": FOR_OPS,

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one kind of cache on the way of a call: a table of each thread in which every entry has one
+// place.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include <pthread.h>
+
+#include "etude/base/error.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Room for two entries of each of `kPlaces` hashes, made at the first use of a thread. An entry
+// holds its whole key, and the caller compares it. Nothing is locked. A table outlives the
+// thread-local objects of its thread. Entry::table_was_made(), where there is one, is called once a
+// table is there. confined to the thread, as are the entries that it gives.
+template <class Entry, std::size_t kPlaces>
+class ThreadTable {
+  static_assert(std::has_single_bit(kPlaces) && kPlaces > 1);
+
+ public:
+  // The entry of this hash that was asked for last. The place is named by the highest bits: those
+  // of a product by an odd constant are good.
+  [[gnu::always_inline]] static Entry& latest(uint64_t hash) {
+    Entry* entries = entries_;
+    if (entries == nullptr) [[unlikely]]
+      entries = make();
+    return entries[2 * (hash >> (64 - std::countr_zero(kPlaces)))];
+  }
+  // The entry for which `holds` is true, as the latest one; or else the older one of this hash, to
+  // be written over. With one entry a hash, two keys of one place that take turns would drive each
+  // other out for ever.
+  struct Found {
+    Entry& entry;
+    bool holds;
+  };
+  template <class Holds>
+  [[gnu::always_inline]] static Found find(uint64_t hash, const Holds& holds) {
+    Entry& first = latest(hash);
+    if (holds(std::as_const(first))) [[likely]]
+      return {first, true};
+    std::swap(first, (&first)[1]);
+    return {first, holds(std::as_const(first))};
+  }
+
+ private:
+  // Thread-local objects have an end that others may outlive, and are not made again. A key of the
+  // threads library is later than all of them; the table of the main thread stays.
+  [[gnu::noinline]] static Entry* make() {
+    static const pthread_key_t key = [] {
+      pthread_key_t made = 0;
+      const int fault = pthread_key_create(&made, [](void* entries) {
+        entries_ = nullptr;
+        delete[] static_cast<Entry*>(entries);
+      });
+      if (fault != 0)
+        throw Error(ErrorCode::kResourceExhausted, "the process has no thread key left");
+      return made;
+    }();
+    auto made = std::make_unique<Entry[]>(2 * kPlaces);
+    if (pthread_setspecific(key, made.get()) != 0) throw std::bad_alloc();
+    entries_ = made.release();
+    if constexpr (requires { Entry::table_was_made(); }) Entry::table_was_made();
+    return entries_;
+  }
+
+  [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Entry* entries_ = nullptr;
+};
+
+}  // namespace internal
+}  // namespace etude
