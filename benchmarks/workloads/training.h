@@ -28,7 +28,7 @@ class Training final : public Instance {
  private:
   Tensor step() {
     auto [loss, grads] = value_with_gradient(loss_, model_);
-    move(model_, scaled(grads, -rate_));
+    move(model_, scaled(std::move(grads), -rate_));
     return loss;
   }
 
