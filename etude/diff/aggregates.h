@@ -124,17 +124,34 @@ constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& 
   }
   (std::index_sequence_for<X...>());
 }
-// A Made of the tangents of the values, which are made within enter() and leave().
-//
-// It is put together from its parts and never constructed by default: initialisers of a user's
-// struct, which may draw numbers or take long, run where the user makes one and nowhere else.
-template <class Made, class... X, class Fn>
-constexpr Made made_of(const std::tuple<X&...>& values, Fn& fn) {
+// Tangents of fields, until they are a struct. Less than a std::tuple, as compilers are to read it
+// for each struct: part I is the base Part<I, T>.
+template <std::size_t, class T>
+struct Part {
+  T value;
+};
+template <class Indices, class... T>
+struct PartList;
+template <std::size_t... I, class... T>
+struct PartList<std::index_sequence<I...>, T...> : Part<I, T>... {
+  // Put together from its parts and never constructed by default: initialisers of a user's struct,
+  // which may draw numbers or take long, run where the user makes one and nowhere else.
+  template <class Made>
+  constexpr Made made() && {
+    return Made{static_cast<Part<I, T>&&>(*this).value...};
+  }
+};
+// The tangents of the values, in order, made within enter() and leave().
+template <class... X, class Fn>
+constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.enter(); }) fn.enter();
-  Made made =
-      std::apply([&fn](const auto&... value) { return Made{build_tangent(value, fn)...}; }, values);
+  auto parts = [&]<std::size_t... I>(std::index_sequence<I...> all) {
+    return PartList<decltype(all), decltype(build_tangent(std::get<I>(values), fn))...>{
+        {build_tangent(std::get<I>(values), fn)}...};
+  }
+  (std::index_sequence_for<X...>());
   if constexpr (requires { fn.leave(); }) fn.leave();
-  return made;
+  return parts;
 }
 // Room for a T that never holds one: only addresses of its fields are formed.
 template <class T>
@@ -162,9 +179,9 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   template <class Values, class Fn>
   static constexpr Tangent made_of(const Values& values, Fn& fn) {
     if constexpr (internal::kHasListedFields<T>) {
-      return {internal::made_of<Base>(values, fn)};
+      return {internal::parts_of(values, fn).template made<Base>()};
     } else {
-      return {Base{internal::made_of<Slots>(values, fn)}};
+      return {Base{internal::parts_of(values, fn).template made<Slots>()}};
     }
   }
 
@@ -221,7 +238,7 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
   }
   template <class Fn>
   static constexpr T build(const T& x, Fn& fn) {
-    return internal::made_of<T>(internal::fields(x), fn);
+    return internal::parts_of(internal::fields(x), fn).template made<T>();
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {

@@ -193,10 +193,40 @@ class Dual {
   }
   // The result of a call with one number, or two, that has these slopes.
   [[gnu::always_inline]] static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
-    return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
+    if constexpr (kChecksSlopes) {
+      if (is_plain(da)) [[likely]]
+        return along(value, [&](std::size_t i) { return a.derivatives_[i] * da; });
+      return with_care(value, a, da);
+    } else {
+      return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
+    }
   }
   [[gnu::always_inline]] static constexpr Dual of_two(const T& value, const Dual& a, const T& da,
                                                       const Dual& b, const T& db) {
+    if constexpr (kChecksSlopes) {
+      if (is_plain(da * db)) [[likely]] {
+        return along(
+            value, [&](std::size_t i) { return a.derivatives_[i] * da + b.derivatives_[i] * db; });
+      }
+      return with_care(value, a, da, b, db);
+    } else {
+      return along(value, [&](std::size_t i) {
+        return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
+      });
+    }
+  }
+  // With more directions than slopes, slopes are what is looked at: by a finite one that is not 0
+  // strong products are plain ones.
+  static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
+  [[gnu::always_inline]] static constexpr bool is_plain(const T& slope) {
+    return internal::scalar_math::is_plain_factor(slope);
+  }
+  // Out of line, and by value, so that what the usual way computes with stays in registers.
+  [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da) {
+    return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
+  }
+  [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da, Dual b,
+                                                               T db) {
     return along(value, [&](std::size_t i) {
       return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
     });

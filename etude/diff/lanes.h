@@ -87,10 +87,13 @@ class Lanes {
     return Lanes(Raw{((a.at_ != Vector{}) & (b.at_ != Vector{})) ? (a * b).at_ : Vector{}});
   }
   // Whether there may be a NaN: if the sum of all lanes is.
-  friend bool may_be_nan(const Lanes& x) {
-    T sum = x[0];
-    for (std::size_t l = 1; l < n; ++l) sum += x[l];
-    return sum != sum;
+  [[gnu::always_inline]] friend bool may_be_nan(const Lanes& x) {
+    Lanes sums = x;
+    if constexpr (n > 4) sums = folded<4>(sums);
+    if constexpr (n > 2) sums = folded<2>(sums);
+    if constexpr (n > 1) sums = folded<1>(sums);
+    static_assert(n == 1 || n == 2 || n == 4 || n == 8);
+    return sums[0] != sums[0];
   }
 
 #define ETUDE_LANEWISE(f)                                              \
@@ -115,6 +118,14 @@ class Lanes {
     Vector at;
   };
   [[gnu::always_inline]] explicit Lanes(const Raw& raw) : at_(raw.at) {}
+  // x and itself with lanes l and l ^ distance exchanged, added.
+  template <std::size_t distance>
+  [[gnu::always_inline]] static Lanes folded(const Lanes& x) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Lanes(Raw{x.at_ + Vector{x.at_[I ^ distance]...}});
+    }
+    (std::make_index_sequence<n>());
+  }
   Vector at_;
 };
 
