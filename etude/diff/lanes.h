@@ -88,10 +88,11 @@ class Lanes {
   }
   // Whether there may be a NaN: if the sum of all lanes is.
   [[gnu::always_inline]] friend bool may_be_nan(const Lanes& x) {
+    constexpr std::make_index_sequence<n> all;
     Lanes sums = x;
-    if constexpr (n > 4) sums = folded<4>(sums);
-    if constexpr (n > 2) sums = folded<2>(sums);
-    if constexpr (n > 1) sums = folded<1>(sums);
+    if constexpr (n > 4) sums = folded<4>(sums, all);
+    if constexpr (n > 2) sums = folded<2>(sums, all);
+    if constexpr (n > 1) sums = folded<1>(sums, all);
     static_assert(n == 1 || n == 2 || n == 4 || n == 8);
     return sums[0] != sums[0];
   }
@@ -118,13 +119,11 @@ class Lanes {
     Vector at;
   };
   [[gnu::always_inline]] explicit Lanes(const Raw& raw) : at_(raw.at) {}
-  // x and itself with lanes l and l ^ distance exchanged, added.
-  template <std::size_t distance>
-  [[gnu::always_inline]] static Lanes folded(const Lanes& x) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return Lanes(Raw{x.at_ + Vector{x.at_[I ^ distance]...}});
-    }
-    (std::make_index_sequence<n>());
+  // x and itself with lanes l and l ^ distance exchanged, added. No lambda, whose call might not be
+  // inlined and would then return a vector as this file's machine does.
+  template <std::size_t distance, std::size_t... I>
+  [[gnu::always_inline]] static Lanes folded(const Lanes& x, std::index_sequence<I...>) {
+    return Lanes(Raw{x.at_ + Vector{x.at_[I ^ distance]...}});
   }
   Vector at_;
 };
