@@ -35,13 +35,13 @@ class ThreadTable {
       entries = make();
     return entries[2 * (hash >> (64 - std::countr_zero(kPlaces)))];
   }
-  // The entry for which `holds` is true, as the latest one; or else the older one of this hash, to
-  // be written over. With one entry a hash, two keys of one place that take turns would drive each
-  // other out for ever.
   struct Found {
     Entry& entry;
     bool holds;
   };
+  // The entry for which `holds` is true, as the latest one; or else the older one of this hash, to
+  // be written over. With one entry a hash, two keys of one place that take turns would drive each
+  // other out for ever.
   template <class Holds>
   [[gnu::always_inline]] static Found find(uint64_t hash, const Holds& holds) {
     Entry& first = latest(hash);
