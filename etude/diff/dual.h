@@ -216,7 +216,7 @@ class Dual {
     }
   }
   // With more directions than slopes, slopes are what is looked at: by a finite one that is not 0
-  // strong products are plain ones.
+  // strong products are plain ones. A product of two that is finite and not 0 says so of both.
   static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
   [[gnu::always_inline]] static constexpr bool is_plain(const T& slope) {
     return internal::scalar_math::is_plain_factor(slope);
