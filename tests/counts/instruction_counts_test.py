@@ -14,8 +14,10 @@ import sys
 import tempfile
 
 ALLOWED = 1.1
-BOUND = {"cube": 4.0, "wave": 2.2, "decay": 1.8, "logistic": 2.4, "ratio": 1.7, "logarithm": 2.3, "root": 2.5,
-         "polynomial": 4.0, "mixed": 5.4, "two_product": 8.5, "two_wave": 4.0}
+# By g++, which moves what hardly ever runs out of the function, and by clang, which counts it.
+BOUNDS = {"cube": (4.0, 6.6), "wave": (2.2, 3.0), "decay": (1.8, 2.4), "logistic": (2.4, 2.7), "ratio": (1.7, 2.3),
+          "logarithm": (2.3, 3.0), "root": (2.5, 3.7), "polynomial": (4.0, 4.4), "mixed": (5.4, 3.7),
+          "two_product": (8.5, 8.0), "two_wave": (4.0, 4.6)}
 
 
 def counts(listing):
@@ -34,6 +36,8 @@ def counts(listing):
 
 def main():
     source, *compiler = sys.argv[1:]
+    version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=True).stdout
+    column = 1 if "clang" in version else 0
     with tempfile.TemporaryDirectory() as folder:
         binary = pathlib.Path(folder) / "straight_lines.o"
         subprocess.run([*compiler, "-O2", "-fno-math-errno", "-c", source, "-o", binary], check=True)
@@ -44,7 +48,7 @@ def main():
     wrong = 0 if names else "no function was found"
     for name in names:
         ours, hand = found["etude_" + name], found["hand_" + name]
-        most = BOUND.get(name, ALLOWED) * hand
+        most = BOUNDS.get(name, (ALLOWED, ALLOWED))[column] * hand
         wrong += ours > most
         print(f"{name:12} {ours:4} instructions, by hand {hand:4}: {ours / hand:.2f}{'  TOO MANY' if ours > most else ''}")
     return wrong
