@@ -28,7 +28,7 @@ if(ETUDE_SANITIZE)
                                                -fno-omit-frame-pointer)
   target_link_options(etude_flags INTERFACE ${sanitize})
   # Instrumented code is larger, and g++'s flow warnings misfire in it.
-  target_compile_options(etude_flags INTERFACE -Wno-maybe-uninitialized)
+  target_compile_options(etude_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   # A third of the time of such a build went into element-wise programs, once per instruction set.
   # Sanitizers look at plain reads and writes, which the portable code is made of: it alone is built.
   target_compile_definitions(etude_flags INTERFACE ETUDE_PORTABLE_PROGRAMS=1)

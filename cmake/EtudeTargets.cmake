@@ -154,13 +154,15 @@ function(etude_test)
   math(EXPR last "${arg_SHARDS} - 1")
   foreach(shard RANGE ${last})
     set(name ${arg_NAME})
+    set(cost 0)
     if(last GREATER 0)
       set(name ${arg_NAME}.${shard})
+      set(cost 50)  # long, and so to begin early, that no processor waits at the end
     endif()
     add_test(NAME ${name} COMMAND ${target} --gtest_brief=1
              WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     set_tests_properties(
-      ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}"
+      ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}" COST ${cost}
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
   if(arg_ISAS AND NOT ETUDE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
