@@ -97,9 +97,7 @@ Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& 
                      std::string_view mode) {
   OperandList list({&x, &value});
   for (const Tensor& array : to.arrays) list.add(array);
-  std::vector<AttrValue> attrs = {std::string(mode)};
-  for (AttrValue& v : to.region.values()) attrs.push_back(std::move(v));
-  return run(op<"index_update">(), list, attrs);
+  return run(op<"index_update">(), list, to.region.values(mode));
 }
 
 }  // namespace etude::ops

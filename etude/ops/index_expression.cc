@@ -287,10 +287,8 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode,
   require_inside(p, x.shape());
   OperandList list({&x, &value});
   for (const Tensor& t : p.arrays) list.add(t);
-  std::vector<AttrValue> attrs = {std::string(mode_name(mode))};
-  for (AttrValue& v : p.region.values()) attrs.push_back(std::move(v));
   internal::note_if_copied(x, "an indexed write", where);
-  x = internal::run(internal::op<"index_update">(), list.view(1), attrs);
+  x = internal::run(internal::op<"index_update">(), list.view(1), p.region.values(mode_name(mode)));
 }
 
 }  // namespace

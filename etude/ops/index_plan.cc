@@ -37,6 +37,9 @@ IndexRegion IndexRegion::of(const Attrs& attrs) {
 }
 
 std::vector<AttrValue> IndexRegion::values() const { return {axes, at, starts, sizes, steps}; }
+std::vector<AttrValue> IndexRegion::values(std::string_view mode) const {
+  return {std::string(mode), axes, at, starts, sizes, steps};
+}
 
 std::vector<AttrDef> region_attrs() {
   return {{"axes", AttrKind::kInts},

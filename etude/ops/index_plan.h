@@ -20,7 +20,8 @@ struct IndexRegion {
   // All of x.
   static IndexRegion whole(const Shape& x);
   static IndexRegion of(const Attrs& attrs);
-  std::vector<AttrValue> values() const;  // in the order of kRegionAttrs
+  std::vector<AttrValue> values() const;                       // in the order of region_attrs()
+  std::vector<AttrValue> values(std::string_view mode) const;  // behind that of index_update
   bool is_indexed(int axis) const;
 };
 std::vector<AttrDef> region_attrs();

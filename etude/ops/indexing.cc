@@ -142,9 +142,7 @@ class Places {
   Tensor update(const Tensor& x, const Tensor& value, std::string_view mode) const {
     OperandList list({&x, &value});
     add_arrays(list);
-    std::vector<AttrValue> values = {std::string(mode)};
-    for (AttrValue& v : region_.values()) values.push_back(std::move(v));
-    return run(op<"index_update">(), list, values);
+    return run(op<"index_update">(), list, region_.values(mode));
   }
   Shape shape() const {
     std::vector<const Type*> types;

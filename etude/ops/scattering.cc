@@ -35,9 +35,7 @@ Values lower_scatter(Operands in, const Attrs& attrs) {
   ETUDE_REQUIRE(x.rank() > 0, "operand 'x' is a scalar and has no rows to write");
   IndexRegion region = IndexRegion::whole(x.shape());
   region.axes = {0};
-  std::vector<AttrValue> values = {attrs.text("mode")};
-  for (AttrValue& v : region.values()) values.push_back(std::move(v));
-  return {run(op<"index_update">(), {&x, &updates, &indices}, values)};
+  return {run(op<"index_update">(), {&x, &updates, &indices}, region.values(attrs.text("mode")))};
 }
 
 // 0, 1, ... along axis `axis` of `rank` axes, for the leading axes that both operands share.
