@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command-line program `etude`: looks at op records, runs ops by name and profiles programs.
+// The command-line program `etude`: looks at op records and graphs, runs them, profiles programs.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/registry.h"
+#include "tools/graph_command.h"
 #include "tools/record_text.h"
 #include "tools/run_op.h"
 
@@ -215,9 +216,12 @@ int run_program(int argc, char** argv) {
   std::vector<std::string> shown;
   ProfileOptions profiled;
   add_ops_commands(app, options, names_only, shown);
+  add_graph_commands(app);
   add_profile_command(app, profiled);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {  // a command that says no by its status
+    return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     const bool is_help = error.get_exit_code() == 0;
     const std::string text = is_help ? "" : missing_command(app, argc, argv);

@@ -27,6 +27,8 @@ std::string name_of(AttrKind kind) {
       return "numbers";
     case AttrKind::kProgram:
       return "scalar program";
+    case AttrKind::kGraph:
+      return "graph";
     case AttrKind::kNone:
       break;
   }
@@ -166,6 +168,7 @@ std::vector<std::string> kept_lines(const Op& op) {
   std::vector<std::string> out;
   if (!op.is_differentiable()) return out;
   if (!internal::has_vjp(op)) return {"what the calls of its lowering keep"};
+  if (op.def().keep != nullptr) return {"results of its own, which its backward graph reads"};
   const Example example = example_of(op);
   for (std::size_t i = 0; i < example.operands.size(); ++i) {
     const Type* type = example.operands[i];

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 
+#include "etude/base/check.h"
 #include "etude/base/philox.h"
 
 namespace etude {
@@ -36,6 +37,19 @@ namespace internal {
 Tensor next_key() {
   Ambient& here = ambient();
   return here.keys != nullptr ? here.keys->next_key() : here.generator.next_key();
+}
+
+Tensor KeyRecord::next_key() {
+  keys.push_back(outer_ != nullptr ? outer_->next_key() : ambient().generator.next_key());
+  return keys.back();
+}
+
+Tensor KeyReplay::next_key() {
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, next_ < keys_.size(),
+                     "a function that is run again for its gradient draws more random numbers than "
+                     "it did before ({}). It must do the same in each run",
+                     keys_.size());
+  return keys_[next_++];
 }
 
 }  // namespace internal

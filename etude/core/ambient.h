@@ -4,7 +4,9 @@
 // it; op rules and kernels do not.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
@@ -33,7 +35,8 @@ struct Generator {
 
 namespace internal {
 
-// Where keys come from while a function is recorded: its runs each need new ones.
+// Where keys come from instead of the generator: while a function is traced, whose runs each need
+// new ones, or while it runs again as it was.
 class KeySource {
  public:
   virtual ~KeySource() = default;
@@ -78,15 +81,60 @@ class PhaseScope {
 class SeedScope {
  public:
   explicit SeedScope(uint64_t seed) noexcept : SeedScope(Generator(seed)) {}
-  explicit SeedScope(const Generator& generator) noexcept : saved_(ambient().generator) {
+  explicit SeedScope(const Generator& generator) noexcept
+      : saved_(ambient().generator), saved_keys_(ambient().keys) {
     ambient().generator = generator;
+    ambient().keys = nullptr;
   }
   SeedScope(const SeedScope&) = delete;
   SeedScope& operator=(const SeedScope&) = delete;
-  ~SeedScope() { ambient().generator = saved_; }
+  ~SeedScope() {
+    ambient().generator = saved_;
+    ambient().keys = saved_keys_;
+  }
 
  private:
   Generator saved_;
+  internal::KeySource* saved_keys_;
 };
+
+namespace internal {
+
+// Notes the keys that are drawn while it lives, wherever they come from. confined to its thread.
+class KeyRecord final : public KeySource {
+ public:
+  KeyRecord() noexcept : outer_(ambient().keys) { ambient().keys = this; }
+  KeyRecord(const KeyRecord&) = delete;
+  KeyRecord& operator=(const KeyRecord&) = delete;
+  ~KeyRecord() override { ambient().keys = outer_; }
+  Tensor next_key() override;
+
+  std::vector<Tensor> keys;
+
+ private:
+  KeySource* outer_;
+};
+
+// While alive, draws get these keys in turn: how a function runs again as it was. confined to its
+// thread.
+class KeyReplay final : public KeySource {
+ public:
+  explicit KeyReplay(const std::vector<Tensor>& keys) noexcept
+      : keys_(keys), outer_(ambient().keys) {
+    ambient().keys = this;
+  }
+  KeyReplay(const KeyReplay&) = delete;
+  KeyReplay& operator=(const KeyReplay&) = delete;
+  ~KeyReplay() override { ambient().keys = outer_; }
+  // throws: kFailedPrecondition if there are no more.
+  Tensor next_key() override;
+
+ private:
+  const std::vector<Tensor>& keys_;
+  std::size_t next_ = 0;
+  KeySource* outer_;
+};
+
+}  // namespace internal
 
 }  // namespace etude

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "etude/base/ref_ptr.h"
 #include "etude/core/dtype.h"
 #include "etude/core/shape.h"
 #include "etude/version.h"
@@ -21,11 +22,33 @@ namespace ETUDE_API etude {
 
 struct ScalarDef;
 
-enum class AttrKind : uint8_t { kNone, kFlag, kInt, kReal, kDType, kInts, kText, kReals, kProgram };
+// What an attribute may hold that is no plain value: a graph (graph/graph.h). Immutable and
+// counted; two objects that say the same are one value to all that compares attributes.
+class AttrObject : public internal::RefCounted {
+ public:
+  virtual uint64_t hash() const noexcept = 0;
+  virtual bool same(const AttrObject& other) const noexcept = 0;
+  // Short: what stands for it in the text of a call.
+  virtual std::string to_string() const = 0;
+};
+
+enum class AttrKind : uint8_t {
+  kNone,
+  kFlag,
+  kInt,
+  kReal,
+  kDType,
+  kInts,
+  kText,
+  kReals,
+  kProgram,
+  kGraph,
+};
 
 // kNone stands for "not given" where an attribute may be absent.
-using AttrValue = std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>,
-                               std::string, std::vector<double>, const ScalarDef*>;
+using AttrValue =
+    std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>, std::string,
+                 std::vector<double>, const ScalarDef*, internal::RefPtr<const AttrObject>>;
 
 // A list of axes or sizes as a parameter: {0, 1}, a single number, a Shape, or absent.
 class IntList {
@@ -42,6 +65,7 @@ class IntList {
 
   bool is_given() const { return is_given_; }
   const std::vector<int64_t>& values() const { return values_; }
+  friend bool operator==(const IntList&, const IntList&) = default;
 
  private:
   bool is_given_ = false;
@@ -89,6 +113,10 @@ class AttrView {
       : kind_(AttrKind::kReals), size_(v.size()), data_(v.data()) {}
   AttrView(const ScalarDef* v) noexcept
       : kind_(AttrKind::kProgram), data_(v) {}  // NOLINT(google-explicit-constructor)
+  AttrView(const AttrObject* v) noexcept        // NOLINT(google-explicit-constructor)
+      : kind_(AttrKind::kGraph), data_(v) {}
+  AttrView(const internal::RefPtr<const AttrObject>& v) noexcept
+      : AttrView(v.get()) {}  // NOLINT(google-explicit-constructor)
 
   // A copy of the value. cost: the elements of a list.
   AttrValue own() const;
@@ -104,7 +132,7 @@ class AttrView {
   union {
     int64_t integer_;  // also flags and dtypes
     double real_;
-    const void* data_;  // elements of lists and texts; a program
+    const void* data_;  // elements of lists and texts; a program; an object
   };
 };
 

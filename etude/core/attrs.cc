@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
+#include "etude/core/exact_text.h"
 #include "etude/core/op.h"
 
 namespace etude {
@@ -15,8 +16,7 @@ namespace {
 template <class T>
 std::string join(const std::vector<T>& items) {
   std::string text = "[";
-  for (std::size_t i = 0; i < items.size(); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", items[i]);
+  for (const T& item : items) text += (text.size() > 1 ? ", " : "") + internal::exact_text(item);
   return text + "]";
 }
 
@@ -46,12 +46,15 @@ std::string to_string(const AttrValue& value) {
     std::string operator()(std::monostate) const { return "none"; }
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(int64_t v) const { return std::to_string(v); }
-    std::string operator()(double v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const { return internal::exact_text(v); }
     std::string operator()(DType v) const { return std::string(name(v)); }
     std::string operator()(const std::vector<int64_t>& v) const { return join(v); }
-    std::string operator()(const std::string& v) const { return '"' + v + '"'; }
+    std::string operator()(const std::string& v) const { return internal::quoted_text(v); }
     std::string operator()(const std::vector<double>& v) const { return join(v); }
     std::string operator()(const ScalarDef* v) const { return scalar::to_string(*v->program); }
+    std::string operator()(const internal::RefPtr<const AttrObject>& v) const {
+      return v->to_string();
+    }
   };
   return std::visit(Printer{}, value);
 }
@@ -81,6 +84,8 @@ AttrValue AttrView::own() const {
       return list(static_cast<const double*>(data_));
     case AttrKind::kProgram:
       return static_cast<const ScalarDef*>(data_);
+    case AttrKind::kGraph:
+      return internal::RefPtr<const AttrObject>(static_cast<const AttrObject*>(data_));
   }
   return {};
 }
@@ -92,6 +97,8 @@ uint64_t AttrView::hash() const noexcept {
       return step(kind, std::bit_cast<uint64_t>(real_));
     case AttrKind::kProgram:
       return step(kind, std::bit_cast<uintptr_t>(data_));
+    case AttrKind::kGraph:
+      return step(kind, static_cast<const AttrObject*>(data_)->hash());
     case AttrKind::kText:
       return step(kind, std::hash<std::string_view>{}({static_cast<const char*>(data_), size_}));
     case AttrKind::kInts:
@@ -131,6 +138,10 @@ bool AttrView::is(const AttrValue& value) const noexcept {
       return same_bytes(data_, size_, *std::get_if<std::vector<double>>(&value));
     case AttrKind::kProgram:
       return *std::get_if<const ScalarDef*>(&value) == data_;
+    case AttrKind::kGraph: {
+      const AttrObject& other = **std::get_if<internal::RefPtr<const AttrObject>>(&value);
+      return static_cast<const AttrObject*>(data_)->same(other);
+    }
   }
   return false;
 }
@@ -167,6 +178,10 @@ const std::vector<double>& Attrs::reals(std::string_view name) const {
 }
 const std::string& Attrs::text(std::string_view name) const {
   return std::get<std::string>(value(name));
+}
+
+const AttrObject& Attrs::object(std::string_view name) const {
+  return *std::get<internal::RefPtr<const AttrObject>>(value(name));
 }
 
 std::span<const AttrDef> Attrs::defs() const {

@@ -17,7 +17,7 @@
 
 namespace ETUDE_API etude {
 
-std::string to_string(const AttrValue& value);
+std::string to_string(const AttrValue& value);  // exact: exact_text.h
 
 // One attribute of an op record.
 //   {"transpose_x", false}             optional, with its default
@@ -83,6 +83,7 @@ class Attrs {
   const std::vector<int64_t>& ints(std::string_view name) const;
   const std::vector<double>& reals(std::string_view name) const;
   const std::string& text(std::string_view name) const;
+  const AttrObject& object(std::string_view name) const;
 
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;

@@ -15,6 +15,8 @@ namespace internal {
 
 // x as a new value, for contexts that follow it (op identity).
 Tensor identity(const Tensor& x, CallSite where = {});
+// y, whose derivative by xs a custom rule gives that is not in the graph (op custom_rule).
+Tensor ruled(const Tensor& y, std::span<const Tensor> xs);
 // x, of which no derivative is taken (op stop_gradient).
 Tensor stop_gradient(const Tensor& x);
 // x as another dtype (op astype); x itself if it has it.
@@ -50,6 +52,15 @@ Attrs program_attrs(const ScalarDef& def);
 // A program on operands, with its numeric attributes (op fused_elementwise).
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where = {});
+// The attributes of a call of this graph, and that call (op call). With a backward graph, results
+// from `visible` on are what that reads.
+Attrs graph_attrs(const AttrObject& graph);
+Attrs differentiated_call_attrs(const AttrObject& forward, const AttrObject& backward,
+                                int64_t visible);
+Values call_graph(const Attrs& graph, Operands operands, CallSite where);
+// Reading and writing what a resource holds (ops read_variable, assign_variable).
+Tensor read_resource(const Tensor& resource, CallSite where);
+Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where);
 
 }  // namespace internal
 }  // namespace etude

@@ -51,19 +51,6 @@ void update_mode() noexcept {
   mode_word = (mode_word & ~kModeContexts) | (top_context != nullptr ? kModeContexts : 0);
 }
 
-void require_count(const Op& op, std::size_t given) {
-  const auto& defs = op.def().operands;
-  const std::size_t required = static_cast<std::size_t>(std::count_if(
-      defs.begin(), defs.end(), [](const OperandDef& d) { return !d.optional && !d.variadic; }));
-  const bool fits = given >= required && (op.is_variadic() || given <= defs.size());
-  if (fits) return;
-  std::vector<std::string_view> names;
-  names.reserve(defs.size());
-  for (const OperandDef& d : defs) names.push_back(d.name);
-  ETUDE_THROW(kInvalidArgument, "takes {}{} operands ({}), but {} were given", required,
-              op.is_variadic() ? " or more" : "", fmt::join(names, ", "), given);
-}
-
 void require_dtype(const Op& op, std::size_t i, DType dtype) {
   const DTypeSet set = op.operand_dtypes(i);
   ETUDE_REQUIRE(set.contains(dtype), "{} is {}, but must be one of {}. Cast it with astype",
@@ -148,6 +135,20 @@ class Checked {
 
 }  // namespace
 
+void require_count(const Op& op, std::size_t given) {
+  // Up to the last one that must be there: an optional one before it is given as an absent one.
+  const auto& defs = op.def().operands;
+  const auto is_required = [](const OperandDef& d) { return !d.optional && !d.variadic; };
+  const auto last = std::find_if(defs.rbegin(), defs.rend(), is_required);
+  const auto required = static_cast<std::size_t>(defs.rend() - last);
+  if (given >= required && (op.is_variadic() || given <= defs.size())) return;
+  std::vector<std::string_view> names;
+  names.reserve(defs.size());
+  for (const OperandDef& d : defs) names.push_back(d.name);
+  ETUDE_THROW(kInvalidArgument, "takes {}{} operands ({}), but {} were given", required,
+              op.is_variadic() ? " or more" : "", fmt::join(names, ", "), given);
+}
+
 std::string operand_text(const Op& op, std::size_t i) {
   const OperandDef& def = op.operand(i);
   if (!def.variadic) return fmt::format("operand '{}'", def.name);
@@ -175,6 +176,11 @@ Context& ContextStack::top() noexcept {
   return top_context != nullptr ? *top_context : eager_context();
 }
 bool ContextStack::is_eager() noexcept { return top_context == nullptr; }
+bool ContextStack::is_on_eager() noexcept {
+  const Context* c = top_context;
+  while (c != nullptr && c->parent() != nullptr) c = c->parent();
+  return c == nullptr || c == &eager_context();
+}
 
 void ContextStack::push(Context& context) noexcept {
   context.parent_ = &top();
@@ -198,6 +204,21 @@ ContextScope::ContextScope(Context& context, CallSite where) noexcept
   top_context = &context == &eager_context() ? nullptr : &context;
   if (!inside_rule || !rule_site.known()) rule_site = where;
   inside_rule = true;
+  internal::update_mode();
+}
+
+BottomScope::BottomScope(Context& bottom) noexcept
+    : saved_(std::exchange(top_context, &bottom == &eager_context() ? nullptr : &bottom)),
+      saved_where_(std::exchange(rule_site, CallSite{})),
+      saved_inside_(std::exchange(inside_rule, false)) {
+  internal::update_mode();
+}
+
+void BottomScope::leave() noexcept {
+  if (!std::exchange(is_open_, false)) return;
+  top_context = saved_;
+  rule_site = saved_where_;
+  inside_rule = saved_inside_;
   internal::update_mode();
 }
 

@@ -40,6 +40,8 @@ class ContextStack {
   static Context& top() noexcept;
   // Whether the top is the eager context itself.
   static bool is_eager() noexcept;
+  // Whether calls end there, whatever lies above: nothing is being traced.
+  static bool is_on_eager() noexcept;
   static void push(Context& context) noexcept;
   // Takes `context` out wherever it is; nothing happens if it is not on the stack.
   static void remove(Context& context) noexcept;
@@ -61,6 +63,23 @@ class ContextScope {
   Context* saved_;
   CallSite saved_where_;
   bool saved_inside_;
+};
+
+// While alive, or until leave(), `bottom` takes the place of the whole stack: what is below is not
+// seen, as if the program had begun here. confined to the thread that made it.
+class BottomScope {
+ public:
+  explicit BottomScope(Context& bottom) noexcept;
+  BottomScope(const BottomScope&) = delete;
+  BottomScope& operator=(const BottomScope&) = delete;
+  ~BottomScope() { leave(); }
+  void leave() noexcept;
+
+ private:
+  Context* saved_;
+  CallSite saved_where_;
+  bool saved_inside_;
+  bool is_open_ = true;
 };
 
 // Runs a call in the innermost context after checking operands against the record: number, absent

@@ -12,6 +12,9 @@
 
 namespace etude::internal {
 
+// throws: kInvalidArgument, naming the operands of the record, if it takes another number of them.
+void require_count(const Op& op, std::size_t given);
+
 // What errors call operand i: "operand 'x'", or "element 3 of 'xs'" of a list.
 std::string operand_text(const Op& op, std::size_t i);
 

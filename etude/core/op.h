@@ -63,6 +63,13 @@ struct PartialsDef {
 
 enum class ResultDType : uint8_t { kSame, kBool };
 
+// What a call does beside giving results. The state is operand 0, a resource (core/resource.h).
+enum class Effect : uint8_t {
+  kNone,
+  kReads,   // the result is what the resource holds
+  kWrites,  // operand 1 is what it holds from then on, and the result
+};
+
 // A call for the test matrix: operand types like "[2, 3]" (the dtype under test), "int32[4]", or
 // "-" for an absent one; attributes by name. Integer operands take values from their range.
 struct Sample {
@@ -105,8 +112,10 @@ struct OpDef {
   LowerRule lower = nullptr;
   TransposeRule transpose = nullptr;
   VjpRule vjp = nullptr;
+  KeepRule keep = nullptr;  // where `vjp` reads more than operands and results
   JvpRule jvp = nullptr;
   BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
+  Effect effect = Effect::kNone;
   std::string_view no_derivative = "";  // reason: results do not depend smoothly on operands
   // Bit i: element by element and linear in operand i, so that a sparse operand i stays sparse
   // while the others are single numbers. Elsewhere sparse operands become dense.

@@ -101,14 +101,21 @@ const Op* Registry::find(std::string_view name) const {
 
 const Op& Registry::at(std::string_view name) const {
   if (const Op* op = find(name)) return *op;
-  std::vector<std::string_view> names;
-  for (const Op* op : ops()) names.push_back(op->name());
-  std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
-    return edit_distance(a, name) < edit_distance(b, name);
-  });
-  names.resize(std::min<std::size_t>(names.size(), 3));
+  // With and without its namespace, since a user may have written either.
+  std::vector<std::pair<std::size_t, std::string>> all;
+  for (const Op* op : ops()) {
+    const std::string_view space = op->def().space;
+    const std::string full = fmt::format("{}{}{}", space, space.empty() ? "" : ".", op->name());
+    all.emplace_back(std::min(edit_distance(op->name(), name), edit_distance(full, name)), full);
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> nearest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 3); ++i) {
+    nearest.push_back(all[i].second);
+  }
   ETUDE_THROW(kNotFound, "no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
-              fmt::join(names, ", "));
+              fmt::join(nearest, ", "));
 }
 
 std::vector<const Op*> Registry::ops() const {

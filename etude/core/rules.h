@@ -100,6 +100,11 @@ struct VjpCall {
 // One entry per operand; absent where not wanted or where there is none.
 using VjpRule = Values (*)(const VjpCall&);
 
+// The attributes of the call that a tape makes in the place of one with `attrs`: it has further
+// results behind the others, which only the reverse rule reads. `wanted` as in VjpCall.
+using KeepRule = Attrs (*)(std::span<const Type* const> operands, const Attrs& attrs,
+                           uint64_t wanted);
+
 struct JvpCall {
   Operands in;
   Operands out;

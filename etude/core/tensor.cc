@@ -11,6 +11,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/core/copies.h"
+#include "etude/core/traced.h"
 #include "etude/core/value_observer.h"
 
 namespace etude {
@@ -215,12 +216,8 @@ namespace {
 // What looks at elements accepts sparse values too, and refuses values that are not there.
 Tensor readable(const Tensor& x) {
   Tensor dense = to_dense(x);
-  ETUDE_REQUIRE_CODE(
-      kFailedPrecondition, !TensorAccess::is_ghost(dense),
-      "a value of type {} is only known by its type here: it stands for one example of a "
-      "batch, or for a call that has not run. Return it from the function and look "
-      "at the result; where() chooses without looking",
-      dense.type()->to_string());
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_ghost(dense), "{}",
+                     internal::explain_ghost(dense));
   return dense;
 }
 
@@ -231,8 +228,10 @@ const void* Tensor::typed_data(DType wanted, CallSite where) const {
     ETUDE_REQUIRE(dtype() == wanted,
                   "data() asks for {} of a tensor of {}. Use astype or to_vector", name(wanted),
                   name(dtype()));
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr,
-                       "data() of a value that is sparse or known by its type only. Use to_vector");
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->slices == nullptr,
+                       "data() of a sparse value. Use to_vector");
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr, "{}",
+                       internal::explain_ghost(*this));
     return rep_->data;
   });
 }

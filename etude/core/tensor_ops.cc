@@ -155,6 +155,33 @@ Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<do
   return run(fused(), operands, attrs, where);
 }
 
+Attrs graph_attrs(const AttrObject& graph) {
+  return op<"call">().attrs({&graph, AttrView(), AttrView()});
+}
+
+Attrs differentiated_call_attrs(const AttrObject& forward, const AttrObject& backward,
+                                int64_t visible) {
+  return op<"call">().attrs({&forward, &backward, visible});
+}
+
+Values call_graph(const Attrs& graph, Operands operands, CallSite where) {
+  return run_all(op<"call">(), operands, graph, where);
+}
+
+Tensor ruled(const Tensor& y, std::span<const Tensor> xs) {
+  OperandList operands({&y});
+  for (const Tensor& x : xs) operands.add(x);
+  return run(op<"custom_rule">(), operands);
+}
+
+Tensor read_resource(const Tensor& resource, CallSite where) {
+  return run(op<"read_variable">(), {&resource}, {}, where);
+}
+
+Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where) {
+  return run(op<"assign_variable">(), {&resource, &x}, {}, where);
+}
+
 }  // namespace internal
 
 }  // namespace etude

@@ -8,32 +8,9 @@ import sys
 import tempfile
 import unittest
 
+from tensor_files import read_file, write_file
+
 PROGRAM = sys.argv.pop(1)
-SIZES = {"F32": ("f", 4), "F64": ("d", 8), "I32": ("i", 4)}
-
-
-def write_file(path, tensors):
-    """tensors: {name: (dtype, shape, values)}."""
-    header, data = {}, b""
-    for name, (dtype, shape, values) in tensors.items():
-        raw = struct.pack("<" + SIZES[dtype][0] * len(values), *values)
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def read_file(path):
-    with open(path, "rb") as file:
-        raw = file.read()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
-    header.pop("__metadata__", None)
-    return {name: list(struct.unpack("<" + SIZES[e["dtype"]][0] * ((e["data_offsets"][1] - e["data_offsets"][0])
-                                                                    // SIZES[e["dtype"]][1]),
-                                     data[slice(*e["data_offsets"])]))
-            for name, e in header.items()}
 
 
 class EtudeTest(unittest.TestCase):
@@ -68,6 +45,7 @@ class EtudeTest(unittest.TestCase):
         shown = self.run_etude("ops", "show", "multiplx")
         self.assertEqual(shown.returncode, 1)
         self.assertIn("multiply", shown.stderr)
+        self.assertIn("Nearest: nn.relu, ", self.run_etude("ops", "show", "nn.rleu").stderr)
 
     def test_run_with_gradient(self):
         write_file(self.path("in"), {"x1": ("F32", [2], [2.0, 3.0]), "x2": ("F32", [2], [5.0, 7.0])})
@@ -118,9 +96,10 @@ class EtudeTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path("out")))
 
     def test_unknown_commands_name_the_known_ones(self):
-        for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, profile"),
-                            ([], "etude: a command is missing. There are: ops, profile"),
+        for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, graph, profile"),
+                            ([], "etude: a command is missing. There are: ops, graph, profile"),
                             (["ops", "bogus"], "etude ops: 'bogus' is no command. There are: list, show, run"),
+                            (["graph", "shwo"], "etude graph: 'shwo' is no command. There are: show, diff, plan, run"),
                             (["ops"], "etude ops: a command is missing. There are: list, show, run")):
             done = self.run_etude(*words)
             self.assertNotEqual(done.returncode, 0, words)

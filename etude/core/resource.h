@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resources: state that calls read and write, as an operand. A resource is a tensor without
+// elements whose type is that of what it holds; the state itself (the cell of a Variable) hangs on
+// it.
+#pragma once
+
+#include <memory>
+
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// A resource for `state`, which it does not keep alive. Its value id is the identity of the state.
+Tensor make_resource(const Type* type, std::weak_ptr<void> state);
+bool is_resource(const Tensor& x) noexcept;
+// The state; null if it is gone. x is a resource.
+std::shared_ptr<void> state_of(const Tensor& x) noexcept;
+
+}  // namespace internal
+}  // namespace etude

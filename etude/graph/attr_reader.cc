@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/attr_reader.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/core/exact_text.h"
+#include "etude/graph/names.h"
+#include "etude/graph/programs.h"
+
+namespace etude::internal {
+namespace {
+
+// Graphs that are destroyed, compared or run take stack for each level.
+constexpr int kMaxDepth = 100;
+
+template <class T>
+T read_number(TextReader& in, std::string_view what) {
+  in.skip_blanks();
+  T value{};
+  const char* behind = in.data();
+  if (!read_exact(behind, in.end(), value)) {
+    in.fail(fmt::format("{} must stand here, but here is {}", what, in.seen()));
+  }
+  in.set(behind);
+  return value;
+}
+
+template <class T>
+std::vector<T> read_list(TextReader& in, std::string_view list, std::string_view what) {
+  if (!in.take("[")) {
+    in.fail(fmt::format("{} must stand here, as in [1, 2], but here is {}", list, in.seen()));
+  }
+  std::vector<T> out;
+  for (bool is_first = true; !in.take("]"); is_first = false) {
+    if (!is_first) in.need(",", "an element of a list");
+    out.push_back(read_number<T>(in, what));
+  }
+  return out;
+}
+
+DType read_dtype(TextReader& in) {
+  in.skip_blanks();
+  const std::size_t at = in.at();
+  const std::string seen = in.seen();
+  const auto dtype = dtype_named(in.word());
+  if (!dtype) in.fail(at, fmt::format("a dtype must stand here, but here is {}", seen));
+  return *dtype;
+}
+
+std::string read_text(TextReader& in) {
+  in.skip_blanks();
+  std::string text;
+  const char* behind = in.data();
+  if (!read_quoted(behind, in.end(), text)) {
+    in.fail(fmt::format("a text in quotes must stand here, but here is {}", in.seen()));
+  }
+  in.set(behind);
+  return text;
+}
+
+const ScalarDef* read_program(TextReader& in) {
+  in.skip_blanks();
+  const std::size_t at = in.at();
+  if (!in.take("{")) {
+    in.fail(fmt::format("a scalar program in braces must stand here, but here is {}", in.seen()));
+  }
+  const std::string_view rest(in.data(), static_cast<std::size_t>(in.end() - in.data()));
+  const std::size_t length = rest.substr(0, rest.find('\n')).find('}');
+  if (length == std::string_view::npos) in.fail(at, "this '{' has no '}' in its line");
+  const std::string_view text = rest.substr(0, length);
+  in.set(in.data() + length + 1);
+  const uint64_t n = in.take("~?") ? 0 : in.ordinal();
+  const ScalarDef* program = find_program(text, n);
+  if (program == nullptr) {
+    const std::string which = n == 1 ? "" : n == 0 ? "~?" : fmt::format("~{}", n);
+    in.fail(at,
+            fmt::format("no record has the scalar program {{{}}}{}. Programs are found by their "
+                        "text; `etude ops show NAME` prints those of an op",
+                        text, which));
+  }
+  return program;
+}
+
+RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int& depth) {
+  in.skip_blanks();
+  const std::size_t at = in.at();
+  if (!in.take("@")) {
+    in.fail(fmt::format("a graph must stand here, as in @body, but here is {}", in.seen()));
+  }
+  std::string name = "@" + spell_name(in.name("a graph"));
+  if (const uint64_t n = in.ordinal(); n > 1) name += fmt::format("~{}", n);
+  const auto found = graphs.find(name);
+  if (found == graphs.end()) {
+    in.fail(at, fmt::format("there is no graph {} below this one. A graph stands behind those that "
+                            "refer to it",
+                            name));
+  }
+  depth = std::max(depth, found->second.depth + 1);
+  if (depth > kMaxDepth) {
+    in.fail(at, fmt::format("graphs refer to graphs more than {} levels deep", kMaxDepth));
+  }
+  return found->second.graph;
+}
+
+}  // namespace
+
+const AttrDef& find_attr(const TextReader& in, const Op& op, std::size_t at,
+                         std::string_view spelling) {
+  for (const AttrDef& def : op.def().attrs) {
+    if (spell_name(def.name) == spelling) return def;
+  }
+  std::vector<std::string_view> names;
+  for (const AttrDef& def : op.def().attrs) names.push_back(def.name);
+  const std::string known =
+      names.empty() ? "It has none" : fmt::format("It has {}", fmt::join(names, ", "));
+  in.fail(at, fmt::format("{} has no attribute '{}'. {}", op.name(), spelling, known));
+}
+
+AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth) {
+  const std::string what = fmt::format("a value of '{}'", def.name);
+  if (!def.required && in.take("none")) return {};
+  switch (def.kind) {
+    case AttrKind::kFlag:
+      return read_number<bool>(in, what + ", true or false,");
+    case AttrKind::kInt:
+      return read_number<int64_t>(in, what + ", an integer of 64 bits,");
+    case AttrKind::kReal:
+      return read_number<double>(in, what + ", a number,");
+    case AttrKind::kDType:
+      return read_dtype(in);
+    case AttrKind::kInts:
+      return read_list<int64_t>(in, "a list of integers", "an integer of 64 bits");
+    case AttrKind::kText:
+      return read_text(in);
+    case AttrKind::kReals:
+      return read_list<double>(in, "a list of numbers", "a number");
+    case AttrKind::kProgram:
+      return read_program(in);
+    case AttrKind::kGraph:
+      return read_graph(in, graphs, depth);
+    case AttrKind::kNone:
+      break;
+  }
+  in.fail(fmt::format("attribute '{}' has no kind", def.name));
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/builder.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/base/hash.h"
+#include "etude/core/context.h"
+
+namespace etude {
+namespace {
+
+uint64_t call_hash(const Op& op, const Attrs& attrs, std::span<const uint32_t> operands) {
+  uint64_t h = internal::mix(op.index(), attrs.hash());
+  for (const uint32_t operand : operands) h = internal::mix(h, operand);
+  return h;
+}
+
+}  // namespace
+
+GraphBuilder::Draft GraphBuilder::add_input(std::string name, const Type* type, InputRole role) {
+  values_.push_back({type, Origin::kInput, static_cast<uint32_t>(inputs_.size())});
+  inputs_.push_back({std::move(name), type, role});
+  return static_cast<Draft>(values_.size() - 1);
+}
+
+GraphBuilder::Draft GraphBuilder::add_constant(Tensor value) {
+  values_.push_back({value.type(), Origin::kConstant, static_cast<uint32_t>(constants_.size())});
+  constants_.push_back(std::move(value));
+  return static_cast<Draft>(values_.size() - 1);
+}
+
+void GraphBuilder::make_constant(Draft input, Tensor value) {
+  Value& v = values_[input];
+  ETUDE_CHECK(v.origin == Origin::kInput, "value {} of a graph is no input", input);
+  inputs_[v.index].type = nullptr;  // left out by finish()
+  v.origin = Origin::kConstant;
+  v.index = static_cast<uint32_t>(constants_.size());
+  constants_.push_back(std::move(value));
+}
+
+const char* GraphBuilder::keep_text(std::string_view text) {
+  for (const auto& known : texts_) {
+    if (*known == text) return known->c_str();
+  }
+  texts_.push_back(std::make_shared<const std::string>(text));
+  return texts_.back()->c_str();
+}
+
+GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
+                                           std::span<const Draft> operands, CallSite where) {
+  internal::InlineVector<const Type*, 6> types;
+  for (const Draft operand : operands) {
+    types.push_back(operand == kNoDraft ? nullptr : values_[operand].type);
+  }
+  const Types results = infer_types(op, {types.data(), types.size()}, attrs);
+  for (const Type* type : results) {
+    ETUDE_REQUIRE_CODE(kUnimplemented, type == nullptr || type->count() != kAny,
+                       "gives {}, with a size that depends on data, which graphs do not hold yet. "
+                       "Use where() or a mask of the full size instead",
+                       type->to_string());
+  }
+  return {add_node(op, attrs, operands, results, where), static_cast<uint32_t>(results.size())};
+}
+
+GraphBuilder::Draft GraphBuilder::add_node(const Op& op, const Attrs& attrs,
+                                           std::span<const Draft> operands, const Types& results,
+                                           CallSite where) {
+  const uint64_t hash = merges_ ? call_hash(op, attrs, operands) : 0;
+  if (merges_) {
+    if (const Node* known = find(hash, op, attrs, operands)) return known->first_result;
+  }
+  const auto node = static_cast<uint32_t>(nodes_.size());
+  const auto first = static_cast<Draft>(values_.size());
+  nodes_.push_back({&op, attrs, where, static_cast<uint32_t>(operands_.size()),
+                    static_cast<uint32_t>(operands.size()), first,
+                    static_cast<uint32_t>(results.size())});
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  for (const Type* type : results) values_.push_back({type, Origin::kResult, node, where});
+  if (merges_) known_.emplace(hash, node);
+  return first;
+}
+
+const GraphBuilder::Node* GraphBuilder::find(uint64_t hash, const Op& op, const Attrs& attrs,
+                                             std::span<const Draft> operands) const {
+  const auto [begin, end] = known_.equal_range(hash);
+  for (auto at = begin; at != end; ++at) {
+    const Node& node = nodes_[at->second];
+    if (node.op == &op && std::ranges::equal(operands_of(node), operands) && node.attrs == attrs) {
+      return &node;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<bool> GraphBuilder::find_needed(std::span<const Draft> outputs, bool keep_all) const {
+  std::vector<bool> needed(values_.size());
+  for (const Draft output : outputs) {
+    if (output != kNoDraft) needed[output] = true;
+  }
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    const Node& node = nodes_[i];
+    bool is_needed = keep_all;
+    for (uint32_t r = 0; r < node.results; ++r) {
+      is_needed = is_needed || needed[node.first_result + r];
+    }
+    if (!is_needed) continue;
+    for (uint32_t r = 0; r < node.results; ++r) needed[node.first_result + r] = true;
+    for (const Draft operand : operands_of(node)) {
+      if (operand != kNoDraft) needed[operand] = true;
+    }
+  }
+  return needed;
+}
+
+GraphRef GraphBuilder::finish(std::span<const Draft> outputs, bool keep_all) {
+  const std::vector<bool> needed = find_needed(outputs, keep_all);
+  auto* graph = new Graph;
+  const GraphRef made(graph);
+  std::vector<GraphValue> numbers(values_.size(), kNoValue);
+  const auto number = [&](std::size_t draft) {
+    numbers[draft] = static_cast<GraphValue>(graph->types_.size());
+    graph->types_.push_back(values_[draft].type);
+  };
+  for (const InputRole role :
+       {InputRole::kArgument, InputRole::kKey, InputRole::kVariable, InputRole::kCapture}) {
+    for (std::size_t v = 0; v < values_.size(); ++v) {
+      if (values_[v].origin != Origin::kInput || inputs_[values_[v].index].role != role) continue;
+      number(v);
+      graph->inputs_.push_back(std::move(inputs_[values_[v].index]));
+    }
+  }
+  for (std::size_t v = 0; v < values_.size(); ++v) {
+    if (values_[v].origin != Origin::kConstant || !needed[v]) continue;
+    number(v);
+    graph->constants_.push_back(std::move(constants_[values_[v].index]));
+  }
+  const auto numbered = [&](Draft draft) { return draft == kNoDraft ? kNoValue : numbers[draft]; };
+  uint64_t hash = internal::mix(graph->inputs_.size(), graph->constants_.size());
+  for (Node& node : nodes_) {
+    if (!keep_all && (node.results == 0 || !needed[node.first_result])) continue;
+    const auto first_operand = static_cast<uint32_t>(graph->operands_.size());
+    for (const Draft operand : operands_of(node)) graph->operands_.push_back(numbered(operand));
+    const auto first_result = static_cast<GraphValue>(graph->types_.size());
+    for (uint32_t r = 0; r < node.results; ++r) number(node.first_result + r);
+    graph->nodes_.push_back({node.op, first_operand, node.operands, first_result, node.results});
+    const std::span<const GraphValue> in(graph->operands_.data() + first_operand, node.operands);
+    hash = internal::mix(hash, call_hash(*node.op, node.attrs, in));
+    graph->attrs_.push_back(std::move(node.attrs));
+    graph->where_.push_back(node.where);
+  }
+  for (const Draft output : outputs) {
+    graph->outputs_.push_back(numbered(output));
+    hash = internal::mix(hash, graph->outputs_.back());
+  }
+  for (std::size_t i = 0; i < graph->first_result(); ++i) {
+    hash = internal::mix(hash, graph->types_[i]->id());
+  }
+  graph->hash_ = hash;
+  graph->name_ = std::move(name_);
+  graph->files_ = std::move(texts_);
+  *this = GraphBuilder("");
+  return made;
+}
+
+}  // namespace etude

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphBuilder: puts a graph together, node by node. Used by tracing, by passes and by the parser.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "etude/graph/graph.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Inputs, constants and nodes may be added in any order; their final numbers are given by finish().
+// Until then a value is known by a Draft number of the builder. confined to one thread.
+class GraphBuilder {
+ public:
+  using Draft = uint32_t;
+  static constexpr Draft kNoDraft = ~Draft{0};
+
+  explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
+  // From here on a node that is equal to one before is that one. Not for a graph that may be
+  // differentiated: cotangents of the two would be summed before they pass the node instead of
+  // behind it, which gives other bits than the calls one by one.
+  void merge_equal_nodes() { merges_ = true; }
+
+  Draft add_input(std::string name, const Type* type, InputRole role = InputRole::kArgument);
+  // `value` has elements: it is no ghost and not sparse.
+  Draft add_constant(Tensor value);
+  // Results have consecutive numbers.
+  struct Results {
+    Draft first;
+    uint32_t count;
+  };
+  // A node, whose result types follow from the record.
+  // throws: what the type rule throws; kUnimplemented if a result has a size that only data tells.
+  Results append(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
+                 CallSite where = {});
+  // The first of its results.
+  Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
+                 CallSite where = {}) {
+    return append(op, attrs, operands, where).first;
+  }
+  // The same with result types that are known already.
+  Draft add_node(const Op& op, const Attrs& attrs, std::span<const Draft> operands,
+                 const Types& results, CallSite where);
+
+  const Type* type(Draft value) const { return values_[value].type; }
+  std::size_t node_count() const { return nodes_.size(); }
+  // The line that made a value.
+  CallSite where(Draft value) const { return values_[value].where; }
+  // Makes the input `value` a constant, where its value turned out to be fixed.
+  void make_constant(Draft input, Tensor value);
+  // Keeps the text of a line alive as long as the graph; gives the pointer for a CallSite.
+  const char* keep_text(std::string_view text);
+
+  // The graph. The order of inputs is that of add_input(), but for the roles: arguments, keys,
+  // Variables, captures. Nodes that no output needs are left out unless `keep_all`; constants that
+  // are not used always are. The builder is empty afterwards.
+  GraphRef finish(std::span<const Draft> outputs, bool keep_all = false);
+
+ private:
+  enum class Origin : uint8_t { kInput, kConstant, kResult };
+  struct Value {
+    const Type* type = nullptr;
+    Origin origin = Origin::kResult;
+    uint32_t index = 0;  // of the input, the constant, or the node
+    CallSite where = {};
+  };
+  struct Node {
+    const Op* op;
+    Attrs attrs;
+    CallSite where;
+    uint32_t first_operand;
+    uint32_t operands;
+    Draft first_result;
+    uint32_t results;
+  };
+
+  std::span<const Draft> operands_of(const Node& node) const {
+    return {operands_.data() + node.first_operand, node.operands};
+  }
+  // The node that computes the same, or null.
+  const Node* find(uint64_t hash, const Op& op, const Attrs& attrs,
+                   std::span<const Draft> operands) const;
+  std::vector<bool> find_needed(std::span<const Draft> outputs, bool keep_all) const;
+
+  std::string name_;
+  bool merges_ = false;
+  std::vector<Graph::Input> inputs_;
+  std::vector<Tensor> constants_;
+  std::vector<Node> nodes_;
+  std::vector<Draft> operands_;
+  std::vector<Value> values_;
+  std::unordered_multimap<uint64_t, uint32_t> known_;  // nodes by hash
+  std::vector<std::shared_ptr<const std::string>> texts_;
+};
+
+}  // namespace etude

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/graph.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/context.h"
+
+namespace etude {
+
+Graph::Node Graph::node(std::size_t i) const noexcept {
+  const NodeData& data = nodes_[i];
+  return {*data.op,          attrs_[i],
+          where_[i],         {operands_.data() + data.first_operand, data.operands},
+          data.first_result, data.results};
+}
+
+Types Graph::output_types() const {
+  Types out;
+  for (const GraphValue output : outputs_) {
+    out.push_back(output == kNoValue ? nullptr : types_[output]);
+  }
+  return out;
+}
+
+bool Graph::same(const AttrObject& other) const noexcept {
+  if (this == &other) return true;
+  const auto* graph = dynamic_cast<const Graph*>(&other);
+  if (graph == nullptr || hash_ != graph->hash_) return false;
+  const auto same_input = [](const Input& a, const Input& b) {
+    return a.type == b.type && a.role == b.role;
+  };
+  const auto same_node = [](const NodeData& a, const NodeData& b) {
+    return a.op == b.op && a.operands == b.operands && a.results == b.results;
+  };
+  return std::ranges::equal(inputs_, graph->inputs_, same_input) &&
+         std::ranges::equal(nodes_, graph->nodes_, same_node) && operands_ == graph->operands_ &&
+         types_ == graph->types_ && outputs_ == graph->outputs_ && attrs_ == graph->attrs_ &&
+         std::ranges::equal(constants_, graph->constants_, same_value);
+}
+
+std::string Graph::to_string() const { return "@" + name_; }
+
+std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
+  const auto wanted = graph.inputs();
+  ETUDE_REQUIRE(inputs.size() == wanted.size(), "graph '{}' has {} inputs, but {} were given",
+                graph.name(), wanted.size(), inputs.size());
+  std::vector<Tensor> values(graph.value_count());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ETUDE_REQUIRE(inputs.has(i) && inputs[i].type() == wanted[i].type,
+                  "input '{}' of graph '{}' is {}, but {} was given", wanted[i].name, graph.name(),
+                  wanted[i].type->to_string(),
+                  inputs.has(i) ? inputs[i].type()->to_string() : "nothing");
+    values[i] = inputs[i];
+  }
+  std::ranges::copy(graph.constants(), values.begin() + graph.first_constant());
+  // Values go when their last reader has run.
+  std::vector<std::size_t> last_use(graph.value_count(), graph.size());
+  for (std::size_t i = graph.size(); i-- > 0;) {
+    for (const GraphValue v : graph.node(i).operands) {
+      if (v != kNoValue && last_use[v] == graph.size()) last_use[v] = i;
+    }
+  }
+  for (const GraphValue v : graph.outputs()) {
+    if (v != kNoValue) last_use[v] = graph.size() + 1;
+  }
+  const Tensor absent;
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    OperandList in;
+    for (const GraphValue v : node.operands) in.add(v == kNoValue ? absent : values[v]);
+    Values out = execute(node.op, in.view(), node.attrs, node.where);
+    ETUDE_CHECK(out.size() == node.results, "{} gave {} results instead of {}", node.op.name(),
+                out.size(), node.results);
+    for (const GraphValue v : node.operands) {
+      if (v != kNoValue && last_use[v] == i) values[v].reset();
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      if (last_use[node.first_result + r] == graph.size()) continue;  // nobody reads it
+      values[node.first_result + r] = std::move(out[r]);
+    }
+  }
+  std::vector<Tensor> out;
+  for (const GraphValue v : graph.outputs()) out.push_back(v == kNoValue ? absent : values[v]);
+  return out;
+}
+
+}  // namespace etude

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/parse.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/core/exact_text.h"
+#include "etude/core/registry.h"
+#include "etude/graph/attr_reader.h"
+#include "etude/graph/builder.h"
+#include "etude/graph/check_call.h"
+#include "etude/graph/constant_text.h"
+#include "etude/graph/names.h"
+#include "etude/graph/text_reader.h"
+
+namespace etude {
+namespace {
+
+using internal::SubGraphs;
+using internal::TextReader;
+using Draft = GraphBuilder::Draft;
+
+// Names of ops beyond this are compared with no others.
+constexpr std::size_t kMaxOpName = 100;
+
+// One graph: from its header to its return.
+class GraphParser {
+ public:
+  GraphParser(TextReader in, const SubGraphs& others)
+      : in_(in), others_(others), header_at_(in.at()) {}
+
+  // The spelling of its name, by which others refer to it.
+  const std::string& name() const { return name_; }
+  // Levels of graphs below this one.
+  int depth() const { return depth_; }
+
+  GraphRef parse() {
+    header();
+    std::vector<Draft> outputs;
+    while (!returned(outputs)) node();
+    check_outputs(outputs);
+    in_.skip_lines();
+    if (!in_.is_at_end()) {
+      in_.fail(
+          fmt::format("nothing of a graph stands behind its return, but here is {}", in_.seen()));
+    }
+    return build_->finish(outputs, true);
+  }
+
+ private:
+  struct Name {
+    std::size_t at;
+    std::string spelling;
+    const Type* type;  // if it is written behind it
+  };
+
+  // ---- header
+
+  void header() {
+    in_.need("graph", "the start of a line");
+    const std::string name = in_.name("the graph");
+    name_ = spelling("@", name);
+    build_.emplace(name);
+    in_.need("(", "the name of a graph");
+    in_.skip_lines();
+    for (bool is_first = true; !in_.take(")"); is_first = false) {
+      if (!is_first) in_.need(",", "an input");
+      in_.skip_lines();
+      input();
+      in_.skip_lines();
+    }
+    in_.skip_lines();
+    in_.need("->", "the inputs of a graph");
+    in_.need("(", "'->'");
+    for (bool is_first = true; !in_.take(")"); is_first = false) {
+      if (!is_first) in_.need(",", "the type of a result");
+      in_.skip_blanks();
+      wanted_at_.push_back(in_.at());
+      wanted_.push_back(in_.take("none") ? nullptr : in_.type());
+    }
+    end_line("the header of a graph");
+  }
+
+  void input() {
+    in_.skip_blanks();
+    const std::size_t at = in_.at();
+    const InputRole role = in_.take("*")   ? InputRole::kKey
+                           : in_.take("&") ? InputRole::kVariable
+                           : in_.take("^") ? InputRole::kCapture
+                                           : InputRole::kArgument;
+    if (role_order(role) < role_order(last_role_)) {
+      in_.fail(at, "inputs stand in this order: arguments, *keys, &variables, ^captures");
+    }
+    last_role_ = role;
+    const std::string name = in_.name("an input");
+    if (name.empty()) in_.fail(at, "the name of an input is empty");
+    const std::string sigil(internal::role_sigil(role));
+    const std::string given = spelling(sigil, name);
+    const std::string wanted = unique_.add(sigil + internal::spell_name(name));
+    if (given != wanted) {
+      in_.fail(at, fmt::format("an input is written {} here, as the names before it are", wanted));
+    }
+    in_.need(":", "the name of an input");
+    values_.emplace(given, build_->add_input(name, in_.type(), role));
+  }
+
+  static int role_order(InputRole role) {
+    constexpr InputRole kOrder[] = {InputRole::kArgument, InputRole::kKey, InputRole::kVariable,
+                                    InputRole::kCapture};
+    return static_cast<int>(std::ranges::find(kOrder, role) - kOrder);
+  }
+
+  // How a name that was just read is printed, with the ordinal that may follow it.
+  std::string spelling(std::string_view sigil, const std::string& name) {
+    const uint64_t n = in_.ordinal();
+    return fmt::format("{}{}{}", sigil, internal::spell_name(name),
+                       n > 1 ? fmt::format("~{}", n) : "");
+  }
+
+  void end_line(std::string_view what) {
+    if (!in_.is_line_end()) {
+      in_.fail(fmt::format("the line must end behind {}, but here is {}", what, in_.seen()));
+    }
+  }
+
+  // ---- values
+
+  // "%5", "x", "*key~2", or "none".
+  Name value_name() {
+    in_.skip_blanks();
+    Name name{in_.at(), "", nullptr};
+    if (in_.take("%")) {
+      const std::string_view word = in_.word();
+      if (word.empty()) in_.fail("the number of a value must stand behind '%'");
+      name.spelling = fmt::format("%{}", word);
+      return name;
+    }
+    const std::string_view sigil = in_.take("*")   ? "*"
+                                   : in_.take("&") ? "&"
+                                   : in_.take("^") ? "^"
+                                                   : "";
+    const bool is_quoted = in_.peek() == '"';
+    const std::string text = in_.name("a value");
+    const bool is_none = text == "none" && sigil.empty() && !is_quoted;
+    name.spelling = is_none ? text : spelling(sigil, text);
+    return name;
+  }
+
+  Draft value(const Name& name) const {
+    if (name.spelling == "none") return GraphBuilder::kNoDraft;
+    const auto found = values_.find(name.spelling);
+    if (found != values_.end()) return found->second;
+    for (const std::string_view sigil : {"^", "&", "*"}) {  // forgotten most easily
+      if (!values_.contains(fmt::format("{}{}", sigil, name.spelling))) continue;
+      in_.fail(name.at,
+               fmt::format("there is no value {0} above. Is {1}{0} meant?", name.spelling, sigil));
+    }
+    in_.fail(name.at,
+             fmt::format(
+                 "there is no value {} above. Values are the inputs, and what earlier lines give",
+                 name.spelling));
+  }
+
+  void give(const Name& name, Draft draft) {
+    if (values_.emplace(name.spelling, draft).second) return;
+    in_.fail(name.at, fmt::format("there is a value {} already", name.spelling));
+  }
+
+  // ---- lines
+
+  bool returned(std::vector<Draft>& outputs) {
+    in_.skip_lines();
+    if (in_.is_at_end()) in_.fail("the graph has no return");
+    TextReader behind = in_;
+    if (behind.word() != "return" || behind.peek() == '(') return false;
+    in_ = behind;
+    for (bool is_first = true; !in_.is_line_end(); is_first = false) {
+      if (!is_first) in_.need(",", "an output");
+      outputs.push_back(value(value_name()));
+    }
+    return true;
+  }
+
+  void check_outputs(const std::vector<Draft>& outputs) const {
+    if (outputs.size() != wanted_.size()) {
+      in_.fail(header_at_, fmt::format("the header has {} results, but {} are returned",
+                                       wanted_.size(), outputs.size()));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Type* type = outputs[i] == GraphBuilder::kNoDraft ? nullptr : build_->type(outputs[i]);
+      if (type == wanted_[i]) continue;
+      in_.fail(wanted_at_[i],
+               fmt::format("result {} is {} here, but what is returned is {}", i,
+                           internal::type_text(wanted_[i]), internal::type_text(type)));
+    }
+  }
+
+  std::vector<Name> results() {
+    std::vector<Name> out;
+    in_.skip_blanks();
+    while (in_.peek() == '%') {
+      out.push_back(value_name());
+      if (in_.take(":")) out.back().type = in_.type();
+      if (!in_.take(",")) break;
+      in_.skip_blanks();
+    }
+    if (!out.empty()) in_.need("=", "the results of a node");
+    return out;
+  }
+
+  void node() {
+    const std::vector<Name> names = results();
+    in_.skip_blanks();
+    const std::size_t at = in_.at();
+    const std::string op = in_.name("an op");
+    if (op == "constant" && in_.peek() != '(') return constant(names, at);
+    call(names, at, op);
+  }
+
+  void constant(const std::vector<Name>& names, std::size_t at) {
+    if (names.size() != 1) in_.fail(at, "a constant gives one value");
+    const Type* type = in_.type();
+    in_.skip_blanks();
+    const char* behind = in_.data();
+    std::string fault;
+    Tensor elements = internal::read_constant(behind, in_.end(), type, fault);
+    in_.set(behind);
+    if (!fault.empty()) in_.fail(fault);
+    check_written(names[0], type);
+    give(names[0], build_->add_constant(std::move(elements)));
+    end_line("the elements of a constant");
+  }
+
+  const Op& find_op(std::size_t at, const std::string& name) const {
+    if (const Op* op = Registry::global().find(name)) return *op;
+    if (name.size() > kMaxOpName) in_.fail(at, "no op has so long a name", ErrorCode::kNotFound);
+    try {
+      return Registry::global().at(name);
+    } catch (const Error& error) {
+      in_.fail(at, error.what(), error.code());
+    }
+  }
+
+  // The operands and attributes of a call, up to its ')'.
+  void arguments(const Op& op, std::vector<Draft>& operands,
+                 std::vector<std::pair<std::string_view, AttrValue>>& attrs) {
+    in_.need("(", "the name of an op");
+    for (bool is_first = true; !in_.take(")"); is_first = false) {
+      if (!is_first) in_.need(",", "an operand or attribute");
+      const Name name = value_name();
+      if (!in_.take("=")) {
+        if (!attrs.empty()) in_.fail(name.at, "operands stand before the attributes");
+        operands.push_back(value(name));
+        continue;
+      }
+      const AttrDef& def = internal::find_attr(in_, op, name.at, name.spelling);
+      const auto is_given = [&](const auto& attr) { return attr.first == def.name; };
+      if (std::ranges::any_of(attrs, is_given)) {
+        in_.fail(name.at, fmt::format("attribute '{}' is given twice", def.name));
+      }
+      attrs.emplace_back(def.name, internal::read_attr(in_, def, others_, depth_));
+    }
+  }
+
+  void call(const std::vector<Name>& names, std::size_t at, const std::string& op_name) {
+    const Op& op = find_op(at, op_name);
+    std::vector<Draft> operands;
+    std::vector<std::pair<std::string_view, AttrValue>> given;
+    arguments(op, operands, given);
+    const CallSite where = call_site();
+    Types types, results;
+    for (const Draft d : operands) {
+      types.push_back(d == GraphBuilder::kNoDraft ? nullptr : build_->type(d));
+    }
+    Attrs attrs;
+    try {
+      attrs = op.attrs_by_name(given);
+      results = internal::check_call(op, {types.data(), types.size()}, attrs);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInternal) throw;
+      const std::string_view text = error.what();
+      const std::string prefix = fmt::format("{}: ", op.name());
+      in_.fail(at, text.starts_with(prefix) ? std::string(text) : prefix + std::string(text));
+    }
+    if (results.size() != names.size()) {
+      in_.fail(at, fmt::format("{} gives {} results here, but {} names stand before it", op.name(),
+                               results.size(), names.size()));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) check_written(names[i], results[i]);
+    const Draft first = build_->add_node(op, attrs, operands, results, where);
+    for (std::size_t i = 0; i < names.size(); ++i) give(names[i], first + static_cast<Draft>(i));
+  }
+
+  void check_written(const Name& name, const Type* type) const {
+    if (name.type == nullptr || name.type == type) return;
+    in_.fail(name.at, fmt::format("{} is {} here, but this line gives {}", name.spelling,
+                                  internal::type_text(name.type), internal::type_text(type)));
+  }
+
+  // Behind a call: nothing, or "# train.cc:41".
+  CallSite call_site() {
+    if (!in_.take("#")) {
+      end_line("a call");
+      return {};
+    }
+    in_.skip_blanks();
+    const std::size_t at = in_.at();
+    const std::string_view text = in_.rest_of_line();
+    const std::size_t colon = text.rfind(':');
+    CallSite where;
+    const char* end = text.data() + text.size();
+    const char* behind = end;
+    std::errc fault = std::errc::invalid_argument;
+    if (colon != std::string_view::npos) {
+      const auto read = std::from_chars(text.data() + colon + 1, end, where.line);
+      behind = read.ptr;
+      fault = read.ec;
+    }
+    if (fault != std::errc() || behind != end || where.line == 0) {
+      in_.fail(at,
+               "behind '#' a call has the line that made it, as in # train.cc:41. A comment has "
+               "a line of its own");
+    }
+    where.file = kept(at, text.substr(0, colon));
+    return where;
+  }
+
+  const char* kept(std::size_t at, std::string_view file) {
+    std::string decoded(file);
+    if (file.starts_with('"')) {
+      const char* behind = file.data();
+      const bool is_read = internal::read_quoted(behind, file.data() + file.size(), decoded);
+      if (!is_read || behind != file.data() + file.size()) {
+        in_.fail(at, "the name of a file in quotes is torn");
+      }
+    }
+    const auto [place, is_new] = files_.emplace(decoded, nullptr);
+    if (is_new) place->second = build_->keep_text(decoded);
+    return place->second;
+  }
+
+  TextReader in_;
+  const SubGraphs& others_;
+  std::size_t header_at_;
+  int depth_ = 0;
+  std::string name_;
+  std::optional<GraphBuilder> build_;
+  InputRole last_role_ = InputRole::kArgument;
+  internal::UniqueNames unique_;
+  std::vector<const Type*> wanted_;  // types of results, by the header
+  std::vector<std::size_t> wanted_at_;
+  std::map<std::string, Draft, std::less<>> values_;
+  std::map<std::string, const char*, std::less<>> files_;
+};
+
+// Where graphs begin: at lines that begin with the word.
+std::vector<std::size_t> find_graphs(std::string_view text) {
+  constexpr std::string_view kWord = "graph ";
+  std::vector<std::size_t> out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at).starts_with(kWord)) out.push_back(at);
+    at = text.find('\n', at);
+    if (at != std::string_view::npos) ++at;
+  }
+  return out;
+}
+
+}  // namespace
+
+GraphRef parse_graph(std::string_view text) {
+  const std::vector<std::size_t> begins = find_graphs(text);
+  TextReader before(text, 0, begins.empty() ? text.size() : begins[0]);
+  before.skip_lines();
+  if (begins.empty() || !before.is_at_end()) {
+    before.fail(fmt::format("a text begins with graph NAME(INPUTS) -> (TYPES), but here is {}",
+                            before.seen()));
+  }
+  // From the last to the first, so that a graph is known where others refer to it. Equal graphs are
+  // made one: else comparing two that hold many equal ones could take forever.
+  SubGraphs known;
+  std::unordered_multimap<uint64_t, GraphRef> by_hash;
+  GraphRef graph;
+  for (std::size_t i = begins.size(); i-- > 0;) {
+    const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : text.size();
+    const TextReader in(text, begins[i], end);
+    GraphParser parser(in, known);
+    graph = parser.parse();
+    const auto [first, last] = by_hash.equal_range(graph->hash());
+    const auto same =
+        std::find_if(first, last, [&](const auto& entry) { return entry.second->same(*graph); });
+    if (same == last) {
+      by_hash.emplace(graph->hash(), graph);
+    } else if (i > 0) {
+      graph = same->second;
+    }
+    const bool is_new =
+        known.emplace(parser.name(), internal::SubGraph{graph, parser.depth()}).second;
+    if (!is_new) {
+      in.fail(begins[i], fmt::format("two graphs are called {}", parser.name()));
+    }
+  }
+  return graph;
+}
+
+}  // namespace etude

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/programs.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/core/registry.h"
+
+namespace etude::internal {
+namespace {
+
+using Table = std::map<std::string, std::vector<const ScalarDef*>, std::less<>>;
+
+void add(Table& table, const ScalarDef& def) {
+  if (def.program == nullptr) return;
+  auto& of_text = table[scalar::to_string(*def.program)];
+  if (std::ranges::find(of_text, &def) == of_text.end()) of_text.push_back(&def);
+}
+
+Table make_table(const std::vector<const Op*>& ops) {
+  Table table;
+  for (const Op* op : ops) {
+    const OpDef& def = op->def();
+    add(table, def.scalar);
+    for (const ScalarDef& partial : def.partials.by_operand) add(table, partial);
+    if (def.scalar.derived == nullptr) continue;
+    for (const ScalarDef& partial : def.scalar.derived->by_operand) add(table, partial);
+  }
+  return table;
+}
+
+// Of all records that there are now: made anew when there are more.
+std::shared_ptr<const Table> program_table() {
+  static std::mutex mutex;
+  static std::size_t of_ops = 0;
+  static std::shared_ptr<const Table> table;
+  const std::vector<const Op*> ops = Registry::global().ops();
+  const std::lock_guard lock(mutex);
+  if (table == nullptr || of_ops != ops.size()) {
+    table = std::make_shared<const Table>(make_table(ops));
+    of_ops = ops.size();
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string program_text(const ScalarDef* program) {
+  if (program == nullptr || program->program == nullptr) return "{}~?";
+  const std::string text = scalar::to_string(*program->program);
+  const std::shared_ptr<const Table> table = program_table();
+  const auto found = table->find(text);
+  if (found == table->end()) return fmt::format("{{{}}}~?", text);
+  const auto at = std::ranges::find(found->second, program);
+  if (at == found->second.end()) return fmt::format("{{{}}}~?", text);
+  if (at == found->second.begin()) return fmt::format("{{{}}}", text);
+  return fmt::format("{{{}}}~{}", text, at - found->second.begin() + 1);
+}
+
+const ScalarDef* find_program(std::string_view text, uint64_t n) {
+  const std::shared_ptr<const Table> table = program_table();
+  const auto found = table->find(text);
+  if (found == table->end() || n == 0 || n > found->second.size()) return nullptr;
+  return found->second[n - 1];
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `etude graph` on files of text: python3 etude_graph_test.py PATH_OF_ETUDE."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tensor_files import read_file, write_file
+
+PROGRAM = sys.argv.pop(1)
+
+LAYER = """graph layer(x: float32[2], ^w: float32[2]) -> (float32[2])
+  %2 = constant float32[17] hex {zeros}
+  %3 = constant float32[] 0.5
+  %4 = multiply(x, ^w)         # train.cc:41
+  %5 = sum(%2, keepdims=true)  # train.cc:42
+  %6 = add(%4, %5)             # train.cc:43
+  %7 = add(%6, %3)
+  return %7
+""".format(zeros="00" * 68)
+
+
+class GraphTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def run_graph(self, *args):
+        return subprocess.run([PROGRAM, "graph", *args], capture_output=True, text=True, timeout=60, check=False)
+
+    def test_show(self):
+        shown = self.run_graph("show", self.write("a", LAYER))
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("%2 = constant float32[17] 0, 0, 0, ...\n", shown.stdout)
+        self.assertIn("%4: float32[2] = multiply(x, ^w)", shown.stdout)
+        self.assertIn("# train.cc:41\n", shown.stdout)
+
+    def test_show_in_full_is_the_file(self):
+        self.assertEqual(self.run_graph("show", self.write("a", LAYER), "--full").stdout, LAYER)
+
+    def test_show_as_json_and_dot(self):
+        path = self.write("a", LAYER)
+        graph = json.loads(self.run_graph("show", path, "--json").stdout)["graphs"][0]
+        self.assertEqual([node["op"] for node in graph["nodes"]], ["multiply", "sum", "add", "add"])
+        self.assertTrue(self.run_graph("show", path, "--dot").stdout.startswith('digraph "layer" {'))
+        both = self.run_graph("show", path, "--dot", "--json")
+        self.assertNotEqual(both.returncode, 0)
+        self.assertIn("excludes", both.stderr)
+
+    def test_a_wrong_file_shows_its_line(self):
+        shown = self.run_graph("show", self.write("a", LAYER.replace("sum(%2", "sum(%9")))
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("a: line 5, column 12: there is no value %9 above", shown.stderr)
+        self.assertIn("\n               ^\n", shown.stderr)
+        self.assertEqual(shown.stdout, "")
+
+    def test_a_missing_file_is_named(self):
+        shown = self.run_graph("show", self.path("nothing"))
+        self.assertEqual(shown.returncode, 1)
+        self.assertIn("nothing", shown.stderr)
+
+    def test_diff(self):
+        a, b = self.write("a", LAYER), self.write("b", LAYER.replace("keepdims=true", "axis=[0], keepdims=true"))
+        same = self.run_graph("diff", a, a)
+        self.assertEqual((same.returncode, same.stdout, same.stderr), (0, "", ""))
+        other = self.run_graph("diff", a, b)
+        self.assertEqual(other.returncode, 1)
+        self.assertEqual(other.stdout,
+                         "%5 = sum: attribute 'axis' is none in the first graph and [0] in the second\n"
+                         "  - %5 = sum(%2, keepdims=true)\n"
+                         "  + %5 = sum(%2, axis=[0], keepdims=true)\n")
+        self.assertEqual(other.stderr, "")
+
+    def test_run(self):
+        write_file(self.path("in"), {"x": ("F32", [2], [1.0, 2.0]), "w": ("F32", [2], [3.0, 4.0])})
+        done = self.run_graph("run", self.write("a", LAYER), "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_file(self.path("out")), {"y": [3.5, 8.5]})
+
+    def test_run_with_several_results_and_inputs_of_one_name(self):
+        text = "graph f(x: float32[1], x~2: float32[1]) -> (float32[1], none, float32[1])\n" \
+               "  %2 = subtract(x, x~2)\n  return %2, none, x\n"
+        write_file(self.path("in"), {"x/0": ("F32", [1], [5.0]), "x/1": ("F32", [1], [3.0])})
+        done = self.run_graph("run", self.write("a", text), "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_file(self.path("out")), {"ys/0": [2.0], "ys/2": [5.0]})
+
+    def test_run_checks_inputs(self):
+        path = self.write("a", LAYER)
+        for tensors, fragment in (
+                ({"x": ("F32", [2], [1.0, 2.0])}, "input 'w' of graph 'layer' is missing"),
+                ({"x": ("F32", [2], [1.0, 2.0]), "w": ("F32", [1], [1.0])},
+                 "input 'w' of graph 'layer' is float32[2], but float32[1] was given"),
+                ({"x": ("F32", [2], [1.0, 2.0]), "w": ("F32", [2], [1.0, 2.0]), "z": ("F32", [1], [1.0])},
+                 "graph 'layer' has no input 'z'. There are: x, w")):
+            write_file(self.path("in"), tensors)
+            done = self.run_graph("run", path, "--inputs", self.path("in"), "--output", self.path("out"))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(fragment, done.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
+        self.assertIn("input 'x' of graph 'layer' is missing",
+                      self.run_graph("run", path, "--output", self.path("out")).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/graph_command.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/graph/diff.h"
+#include "etude/graph/dump.h"
+#include "etude/graph/parse.h"
+#include "etude/graph/print.h"
+#include "etude/io/mapped_file.h"
+#include "etude/io/safetensors.h"
+#include "etude/runtime/plan.h"
+
+namespace etude::tools {
+namespace {
+
+struct GraphOptions {
+  std::string file, other, inputs, output;
+  bool json = false, dot = false, full = false;
+};
+
+GraphRef load(const std::string& file) {
+  const internal::MappedFile content(file);
+  const auto* text = reinterpret_cast<const char*>(content.bytes().data());
+  try {
+    return parse_graph({text, content.bytes().size()});
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+void show(const GraphOptions& options) {
+  const GraphRef graph = load(options.file);
+  if (options.json) {
+    fmt::print("{}", to_json(*graph));
+  } else if (options.dot) {
+    fmt::print("{}", to_dot(*graph));
+  } else if (options.full) {
+    fmt::print("{}", to_text(*graph));
+  } else {
+    fmt::print("{}", to_text(*graph, {.elide_constants = true, .types = true}));
+  }
+}
+
+// As of the program diff: 1 for graphs that differ.
+void compare(const GraphOptions& options) {
+  const std::string text = diff(*load(options.file), *load(options.other));
+  fmt::print("{}", text);
+  if (!text.empty()) throw CLI::RuntimeError(1);
+}
+
+// How a file of tensors names the inputs: by their names; where several inputs have one name, by
+// that and their place among them, "x/0", "x/1".
+std::vector<std::string> input_names(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Graph::Input& input : graph.inputs()) {
+    const auto is_same = [&](const Graph::Input& other) { return other.name == input.name; };
+    const auto count = std::ranges::count_if(graph.inputs(), is_same);
+    const auto before = std::ranges::count_if(graph.inputs().first(out.size()), is_same);
+    out.push_back(count == 1 ? input.name : fmt::format("{}/{}", input.name, before));
+  }
+  return out;
+}
+
+std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
+  const std::vector<std::string> names = input_names(graph);
+  io::NamedTensors given;
+  if (!file.empty()) given = io::load_safetensors(file).tensors;
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = given.find(names[i]);
+    ETUDE_REQUIRE(
+        found != given.end(),
+        "input '{}' of graph '{}' is missing: there is no tensor of that name, {}, in --inputs",
+        names[i], graph.name(), graph.inputs()[i].type->to_string());
+    out.push_back(found->second);
+  }
+  // A misspelt input must not pass for another.
+  for (const auto& entry : given) {
+    ETUDE_REQUIRE(std::ranges::find(names, entry.first) != names.end(),
+                  "graph '{}' has no input '{}'. There are: {}", graph.name(), entry.first,
+                  fmt::join(names, ", "));
+  }
+  return out;
+}
+
+void run(const GraphOptions& options) {
+  const GraphRef graph = load(options.file);
+  const std::vector<Tensor> inputs = load_inputs(*graph, options.inputs);
+  const OperandList list{std::span<const Tensor>(inputs)};
+  const std::vector<Tensor> results = interpret(*graph, list.view());
+  io::NamedTensors out;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].has_value()) continue;
+    out.emplace(results.size() == 1 ? "y" : fmt::format("ys/{}", i), to_dense(results[i]));
+  }
+  io::save_safetensors(options.output, out);
+}
+
+void plan(const GraphOptions& options) {
+  const GraphRef graph = load(options.file);
+  fmt::print("{}", internal::Plan::of(*graph)->to_string());
+}
+
+}  // namespace
+
+void add_graph_commands(CLI::App& app) {
+  const auto options = std::make_shared<GraphOptions>();
+  CLI::App* graph = app.add_subcommand("graph", "graphs in files of text")->require_subcommand(1);
+  CLI::App* show_command = graph->add_subcommand(
+      "show", "a graph with its types, without the elements of long constants");
+  show_command->add_option("FILE", options->file)->required();
+  CLI::Option* json = show_command->add_flag("--json", options->json, "as JSON");
+  CLI::Option* dot =
+      show_command->add_flag("--dot", options->dot, "for Graphviz: ... --dot | dot -Tsvg")
+          ->excludes(json);
+  show_command->add_flag("--full", options->full, "the exact text, with all elements")
+      ->excludes(json)
+      ->excludes(dot);
+  show_command->callback([options] { show(*options); });
+  CLI::App* diff_command =
+      graph->add_subcommand("diff", "what differs first between two graphs, and in which lines");
+  diff_command->add_option("A", options->file)->required();
+  diff_command->add_option("B", options->other)->required();
+  diff_command->callback([options] { compare(*options); });
+  CLI::App* plan_command = graph->add_subcommand(
+      "plan", "the steps in which a graph runs, and where in memory their values lie");
+  plan_command->add_option("FILE", options->file)->required();
+  plan_command->callback([options] { plan(*options); });
+  CLI::App* run_command =
+      graph->add_subcommand("run", "runs a graph on tensors of a safetensors file");
+  run_command->add_option("FILE", options->file)->required();
+  run_command->add_option("--inputs", options->inputs, "safetensors file with the inputs by name");
+  run_command
+      ->add_option("--output", options->output,
+                   "safetensors file for the results: y, or ys/0, ys/1, ...")
+      ->required();
+  run_command->callback([options] { run(*options); });
+}
+
+}  // namespace etude::tools
