@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 
 #include "etude/base/fields.h"
 #include "etude/core/attrs.h"
@@ -51,6 +52,9 @@ class Conv2D {
   Tensor filter;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(Conv2D, filter, bias);
+  auto host_values() const {
+    return std::tie(strides_, explicit_padding_, dilations_, padding_, groups_, activation_);
+  }
 
  private:
   IntList strides_, explicit_padding_, dilations_;
@@ -74,6 +78,7 @@ class MaxPool2D {
   explicit MaxPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(MaxPool2D);
+  auto host_values() const { return std::tie(window_, options_); }
 
  private:
   IntList window_;

@@ -10,8 +10,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "etude/base/call_site.h"
@@ -20,6 +22,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
+#include "etude/core/value_observer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -32,17 +35,33 @@ class Activation {
   Activation() = default;
   template <class Options>
   Activation(Tensor (*op)(const Arg&, const Options&))  // NOLINT(google-explicit-constructor)
-      : function_([op](const Tensor& x) { return op(x, Options{}); }) {}
+      : function_([op](const Tensor& x) { return op(x, Options{}); }),
+        key_(reinterpret_cast<std::uintptr_t>(op)) {}
   template <class F>
   requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Activation>)
       Activation(F function)  // NOLINT(google-explicit-constructor): any callable is one
-      : function_(std::move(function)) {}
+      : function_(function), key_(key_of(function)) {}
 
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
+  // Equal for functions that do the same: copies, and uses of one op or captureless lambda.
+  std::uint64_t host_key() const { return key_; }
 
  private:
+  template <class F>
+  static std::uint64_t key_of(const F& function) {
+    if constexpr (std::is_pointer_v<F>) {
+      return reinterpret_cast<std::uintptr_t>(function);
+    } else if constexpr (std::is_empty_v<F>) {
+      static const char of_this_type = 0;
+      return reinterpret_cast<std::uintptr_t>(&of_this_type);
+    } else {
+      return etude::internal::new_value_id();
+    }
+  }
+
   std::function<Tensor(const Tensor&)> function_;
+  std::uint64_t key_ = 0;
 };
 
 // An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".

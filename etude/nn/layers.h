@@ -3,6 +3,8 @@
 // Convolution and pooling: convolution.h. Normalisation: norm.h.
 #pragma once
 
+#include <tuple>
+
 #include "etude/base/fields.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
@@ -33,6 +35,7 @@ class Dense {
   Tensor weight;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(Dense, weight, bias);
+  auto host_values() const { return std::tie(activation_); }
 
  private:
   Activation activation_;
@@ -45,6 +48,7 @@ class Function {
   explicit Function(Activation function, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Function);
+  auto host_values() const { return std::tie(function_); }
 
  private:
   Activation function_;
@@ -63,6 +67,7 @@ class Reshape {
   explicit Reshape(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Reshape);
+  auto host_values() const { return std::tie(shape_); }
 
  private:
   std::vector<std::int64_t> shape_;
@@ -77,6 +82,7 @@ class Dropout {
   explicit Dropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Dropout);
+  auto host_values() const { return std::tie(p_); }
 
  private:
   double p_;

@@ -2,6 +2,8 @@
 // Batch normalisation. Training moves its running statistics, which inference uses.
 #pragma once
 
+#include <tuple>
+
 #include "etude/base/fields.h"
 #include "etude/core/option_ranges.h"
 #include "etude/diff/layer_state.h"
@@ -48,6 +50,7 @@ class BatchNorm {
   Tensor scale, offset;
   LayerState<BatchStatistics> running;  // mean 0 and variance 1 at first
   ETUDE_FIELDS(BatchNorm, scale, offset, running);
+  auto host_values() const { return std::tie(options_); }
 
  private:
   // In the training phase; gives `moved` the mean and variance of the batch.

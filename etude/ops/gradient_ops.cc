@@ -26,6 +26,19 @@ void define_gradient_ops(Registry& r) {
       .samples = {.calls = {{{"[2,3]"}}}},
   });
   r.define({
+      .name = "custom_rule",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "y, in a graph, where a custom_gradient made it of xs: its derivative by these can be "
+             "taken inside of the function only, since graphs do not hold the rule.",
+      .operands = {"y", {"xs...", kAnyDType}},
+      .dtypes = kAnyDType,
+      .type = same_type,
+      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .batch = [](const BatchCall& call) -> Values { return {batching::leading(call, 0)}; },
+      .samples = {.calls = {{{"[2,3]", "[3]", "int32[2]"}}}},
+  });
+  r.define({
       .name = "stop_gradient",
       .space = "internal",
       .kind = Kind::kGeneral,

@@ -141,12 +141,15 @@ auto run_recomputed(const F& f, const X&... x) {
   const std::tuple<const X&...> arguments(x...);
   const LeafList leaves(arguments);
   std::vector<Tensor> inputs = values_of(leaves);
-  const Generator generator = ambient().generator;
   const Phase phase = ambient().phase;
   ReadList reads;
+  std::vector<Tensor> keys;
   R value = [&] {
     const UntapedScope untaped;
-    return std::invoke(f, x...);
+    KeyRecord drawn;
+    R first = std::invoke(f, x...);
+    keys = std::move(drawn.keys);
+    return first;
   }();
   reads.stop();
   reads.remove(leaves);
@@ -154,9 +157,9 @@ auto run_recomputed(const F& f, const X&... x) {
   inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
   RuleCall call{inputs, values_of(LeafList(value)), {}, "recompute_grad", false};
   if (!is_followed(call)) return value;
-  call.pullback = [f, inputs, of_arguments, variables = reads.variables, generator, phase,
-                   held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
-    const SeedScope seed(generator);
+  call.pullback = [f, inputs, of_arguments, variables = reads.variables, keys = std::move(keys),
+                   phase, held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
+    const KeyReplay replayed_keys(keys);
     const PhaseScope in_phase(phase);
     const AnnouncedBefore once;
     const std::span<const Tensor> snapshots = std::span(inputs).subspan(of_arguments);

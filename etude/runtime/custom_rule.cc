@@ -11,6 +11,7 @@
 #include "etude/runtime/batch.h"
 #include "etude/runtime/jvp.h"
 #include "etude/runtime/tape.h"
+#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 namespace {
@@ -155,8 +156,13 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   auto* jvp = dynamic_cast<JvpContext*>(&context);
   if (jvp == nullptr || !call.is_for_forward) {
     const ContextScope scope(context, {});
+    // A graph does not hold rules yet: who differentiates it from outside is told so, since the
+    // derivative of the calls is not what the rule says.
+    const bool is_traced = call.is_for_forward && dynamic_cast<TraceContext*>(&context) != nullptr;
     std::vector<Tensor> out;
-    for (const Tensor& y : call.results) out.push_back(call_identity(y));
+    for (const Tensor& y : call.results) {
+      out.push_back(is_traced && y.has_value() ? ruled(y, call.inputs) : call_identity(y));
+    }
     return out;
   }
   std::vector<Tensor> out = attach(*context.parent(), call);

@@ -13,6 +13,8 @@
 #include "etude/core/infer.h"
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
+#include "etude/core/resource.h"
+#include "etude/core/traced.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/profiler.h"
@@ -32,26 +34,6 @@ PrepareRule kernel_of(const Op& op) {
   return op.def().kind == Kind::kElementwise ? op.def().scalar.prepare : nullptr;
 }
 
-RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types) {
-  auto prepared = make_ref<Prepared>();
-  prepared->results = infer_types(op, types, attrs);
-  for (const Type* type : prepared->results) {
-    ETUDE_REQUIRE(type->count() != kAny,
-                  "the result would be {}, whose size is not known. Sizes are 0 or more",
-                  type->to_string());
-  }
-  const PrepareRule rule = kernel_of(op);
-  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
-  rule({op, types, attrs, *prepared});
-  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
-  if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
-      std::ranges::all_of(prepared->results, is_empty)) {
-    // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
-    prepared->run = [](const KernelCall&) { return true; };
-  }
-  return prepared;
-}
-
 // What running a call needs, from its prepared form.
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   entry.prepared = prepared;
@@ -68,12 +50,6 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
   entry.op = nullptr;  // if preparing throws, the slot stays empty
   load(entry, prepare(op, attrs, {types, size}));
   entry.set(op, attrs.dispatch_id(), types, size);
-}
-
-[[noreturn]] void throw_fault() {
-  ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
-  const std::unique_ptr<Fault> taken = std::move(fault);
-  throw Error(taken->code, taken->message);
 }
 
 // The storage of operand i for a result, if the caller gave it away and nobody else sees it.
@@ -146,13 +122,15 @@ class EagerContext final : public Context {
     Values cached;
     if (run_cached(op, in, attrs, cached)) return cached;
     if (op.def().data != nullptr) {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
+        if (!is_resource(in[i])) throw_ghost(op, i, in[i]);
+      }
       check_types(op, in, attrs);
       const ContextScope scope(*this, where);
       return op.def().data(in, attrs);
     }
-    if (kernel_of(op) == nullptr && op.def().lower != nullptr) {
-      return lower(op, in, attrs, *this, where);
-    }
+    if (is_composed(op)) return lower(op, in, attrs, *this, where);
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
@@ -168,11 +146,7 @@ class EagerContext final : public Context {
   }
 
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
-    ETUDE_THROW(kFailedPrecondition,
-                "{} of type {} has no value here: it stands for a call that has not run, for an "
-                "example of a "
-                "vmap that has ended, or for a value that the gradient rule did not ask to keep",
-                operand_text(op, i), x.type()->to_string());
+    ETUDE_THROW(kFailedPrecondition, "{}: {}", operand_text(op, i), explain_ghost(x));
   }
 };
 
@@ -207,6 +181,42 @@ Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
 }
 
 }  // namespace
+
+RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types) {
+  auto prepared = make_ref<Prepared>();
+  prepared->results = infer_types(op, types, attrs);
+  for (const Type* type : prepared->results) {
+    ETUDE_REQUIRE(type->count() != kAny,
+                  "the result would be {}, whose size is not known. Sizes are 0 or more",
+                  type->to_string());
+  }
+  const PrepareRule rule = kernel_of(op);
+  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
+  rule({op, types, attrs, *prepared});
+  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
+  if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
+      std::ranges::all_of(prepared->results, is_empty)) {
+    // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
+    prepared->run = [](const KernelCall&) { return true; };
+  }
+  return prepared;
+}
+
+void throw_fault() {
+  ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
+  const std::unique_ptr<Fault> taken = std::move(fault);
+  throw Error(taken->code, taken->message);
+}
+
+bool is_composed(const Op& op) noexcept {
+  const OpDef& def = op.def();
+  return kernel_of(op) == nullptr && def.data == nullptr && def.lower != nullptr;
+}
+
+bool calls_graph(const Op& op) noexcept {
+  return std::ranges::any_of(op.def().attrs,
+                             [](const AttrDef& def) { return def.kind == AttrKind::kGraph; });
+}
 
 void DispatchEntry::table_was_made() { profile_this_thread(); }
 

@@ -280,8 +280,10 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
     // operands.
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
-    const internal::Reads reads =
-        internal::find_reads(op, attrs, {types.data(), types.size()}, wanted);
+    const std::span<const Type* const> operands(types.data(), types.size());
+    if (op.def().keep != nullptr)
+      return record_keeping(op, in, attrs, where, parent, first, wanted);
+    const internal::Reads reads = internal::find_reads(op, attrs, operands, wanted);
     for (std::size_t i = 0; i < in.size(); ++i) {
       const bool is_read = (reads.operands >> std::min<std::size_t>(i, 63)) & 1;
       if (is_read) entries_[first + i].saved = in[i];
@@ -302,6 +304,26 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
     abandon_call(first);
     throw;
   }
+}
+
+Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                            Context& parent, std::size_t first, uint64_t wanted) {
+  InlineVector<const Type*, 6> types;
+  for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
+  const std::span<const Type* const> operands(types.data(), types.size());
+  const std::size_t visible = infer_types(op, operands, attrs).size();
+  const Attrs keeping = op.def().keep(operands, attrs, wanted);
+  Values out = parent.execute(op, in.without_expiring(), keeping, where);
+  for (std::size_t i = 0; i < out.size(); ++i) add_output(out[i], i >= visible);
+  finish_call({.op = &op,
+               .attrs = keeping,
+               .where = where,
+               .inputs = static_cast<uint32_t>(in.size()),
+               .keeps_result = true,
+               .wanted = wanted},
+              first);
+  out.resize(visible);
+  return out;
 }
 
 Values TapeContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {

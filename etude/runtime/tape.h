@@ -184,6 +184,9 @@ class Tape final {
   void finish_call(Record&& record, std::size_t first);
   Values record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                      Context& parent);
+  // The same for an op that is called in another form to keep what its rule reads (OpDef::keep).
+  Values record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                        Context& parent, std::size_t first, uint64_t wanted);
 
   // Deaths are worked off one by one, and later while a call or a sweep is under way.
   void value_died(uint64_t id) noexcept;

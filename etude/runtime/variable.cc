@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/variable.h"
 
+#include <algorithm>
+#include <functional>
 #include <mutex>
 #include <ostream>
 
@@ -9,6 +11,9 @@
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
+#include "etude/core/mode.h"
+#include "etude/core/resource.h"
+#include "etude/runtime/trace.h"
 
 namespace etude {
 namespace internal {
@@ -23,6 +28,7 @@ struct VariableCell {
   std::string name;
   bool trainable = true;
   CallSite where;
+  Tensor resource;  // what stands for the cell in calls, of the type of the value
 
   std::string title() const { return name.empty() ? "Variable" : "Variable '" + name + "'"; }
 
@@ -100,6 +106,9 @@ void VariableReader::stop_reading() noexcept {
   is_registered_ = false;
 }
 
+ReadersPause::ReadersPause() noexcept : saved_(std::exchange(first_reader, nullptr)) {}
+ReadersPause::~ReadersPause() { first_reader = saved_; }
+
 VariableReplay::VariableReplay(std::span<const Variable> variables,
                                std::span<const Tensor> values) noexcept
     : variables_(variables), values_(values), outer_(innermost_replay) {
@@ -159,8 +168,14 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
                   "a Variable without an initial value needs a dtype and a shape: "
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
     const ContextScope scope(eager_context(), where);
-    if (initial.has_value()) cell_->set_initial(std::move(initial));
+    if (initial.has_value()) {
+      ETUDE_REQUIRE_CODE(kUnimplemented, !TensorAccess::is_ghost(initial),
+                         "the initial value hangs on an argument of a function that is being "
+                         "traced. Make the Variable outside, or from values that do not");
+      cell_->set_initial(std::move(initial));
+    }
   });
+  internal::TraceContext::note_created(*this);
 }
 
 Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite where)
@@ -171,6 +186,7 @@ Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite wh
   cell_->shape = options.shape;
   cell_->where = where;
   cell_->initialiser = std::move(initialiser.run);
+  internal::TraceContext::note_created(*this);
 }
 
 internal::VariableCell& Variable::cell() const {
@@ -182,47 +198,61 @@ internal::VariableCell& Variable::cell() const {
 
 Tensor Variable::read(CallSite where) const {
   const Tensor* replayed = internal::find_replayed(*this);
-  Tensor snapshot = replayed != nullptr
-                        ? *replayed
-                        : located("read", where, [&] { return internal::peek(*this); });
+  Tensor snapshot;
+  if (replayed != nullptr) {
+    snapshot = *replayed;
+  } else {
+    snapshot = located("read", where, [&] {
+      if (internal::mode_word == 0) [[likely]]
+        return internal::peek(*this);
+      return internal::read_resource(internal::resource_of(*this), where);
+    });
+  }
   internal::announce_read(*this, snapshot);
   return snapshot;
+}
+
+template <class Next>
+Tensor Variable::change(const Arg& x, const char* name, const Next& next) const {
+  return located(name, x.where(), [&] {
+    internal::VariableCell& c = cell();
+    if (ContextStack::is_on_eager()) {
+      const std::lock_guard lock(c.mutex);
+      const ContextScope scope(eager_context(), x.where());
+      c.get();
+      next(c.value, x);
+      return c.value;
+    }
+    Tensor value = internal::read_resource(internal::resource_of(*this), x.where());
+    next(value, x);
+    c.require_fits(value);
+    return internal::assign_resource(internal::resource_of(*this), value, x.where());
+  });
 }
 
 Tensor Variable::assign(const Arg& x) const {
   return located("assign", x.where(), [&] {
     internal::VariableCell& c = cell();
-    const std::lock_guard lock(c.mutex);
-    const ContextScope scope(eager_context(), x.where());
-    const Tensor value = operand(x, c.dtype);
-    if (!c.dtype && !c.shape) {
-      c.set_initial(value);
-    } else {
-      c.set(value);
+    if (ContextStack::is_on_eager()) {
+      const ContextScope scope(eager_context(), x.where());
+      const Tensor value = operand(x, c.dtype);
+      return internal::assign_now(*this, value);
     }
-    return c.value;
+    const Tensor value = to_dense(operand(x, c.dtype));
+    c.require_fits(value);
+    return internal::assign_resource(internal::resource_of(*this), value, x.where());
   });
 }
 
 Tensor Variable::assign_add(const Arg& x) const {
-  return located("assign_add", x.where(), [&] {
-    internal::VariableCell& c = cell();
-    const std::lock_guard lock(c.mutex);
-    const ContextScope scope(eager_context(), x.where());
-    const Tensor by = operand(x, c.get().dtype());
-    c.value += Arg(by, x.where());
-    return c.value;
+  return change(x, "assign_add", [&](Tensor& value, const Arg& by) {
+    value += Arg(operand(by, dtype()), by.where());
   });
 }
 
 Tensor Variable::assign_sub(const Arg& x) const {
-  return located("assign_sub", x.where(), [&] {
-    internal::VariableCell& c = cell();
-    const std::lock_guard lock(c.mutex);
-    const ContextScope scope(eager_context(), x.where());
-    const Tensor by = operand(x, c.get().dtype());
-    c.value -= Arg(by, x.where());
-    return c.value;
+  return change(x, "assign_sub", [&](Tensor& value, const Arg& by) {
+    value -= Arg(operand(by, dtype()), by.where());
   });
 }
 
@@ -268,13 +298,9 @@ std::ostream& operator<<(std::ostream& out, const Variable& value) {
 }
 
 Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
-  return located(name, x.where(), [&] {
-    internal::VariableCell& c = variable_.cell();
-    const std::lock_guard lock(c.mutex);
-    const ContextScope scope(eager_context(), x.where());
-    const Tensor by = operand(x, c.get().dtype());
-    set_index(c.value, index_, Arg(by, x.where()), mode, x.where());
-    return c.value;
+  return variable_.change(x, name, [&](Tensor& value, const Arg& by) {
+    const Tensor rows = operand(by, variable_.dtype());
+    set_index(value, index_, Arg(rows, by.where()), mode, by.where());
   });
 }
 
@@ -290,15 +316,78 @@ Tensor DifferentiableTraits<Variable>::zero(const Variable& x) {
 
 namespace internal {
 
+struct VariableAccess {
+  static VariableCell& cell(const Variable& v) { return v.cell(); }
+  static std::weak_ptr<void> state(const Variable& v) { return v.cell_; }
+  static Variable of(std::shared_ptr<VariableCell> cell) { return Variable(std::move(cell)); }
+};
+
 Tensor peek(const Variable& variable) {
-  VariableCell* c = static_cast<VariableCell*>(const_cast<void*>(variable.ref()));
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, c != nullptr,
-                     "this Variable is gone: the handle was moved from. Use the handle that it was "
-                     "moved to, or copy handles instead");
-  const std::lock_guard lock(c->mutex);
-  if (c->value.has_value()) return c->value;
-  const ContextScope scope(eager_context(), c->where);
-  return c->get();
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  if (c.value.has_value()) return c.value;
+  const ContextScope scope(eager_context(), c.where);
+  return c.get();
+}
+
+Tensor resource_of(const Variable& variable) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  const Type* type = peek(variable).type();
+  if (!c.resource.has_value() || c.resource.type() != type) {
+    c.resource = make_resource(type, VariableAccess::state(variable));
+  }
+  return c.resource;
+}
+
+std::weak_ptr<void> weak_state(const Variable& variable) { return VariableAccess::state(variable); }
+
+std::string title_of(const Variable& variable) { return VariableAccess::cell(variable).title(); }
+
+Variable variable_of_state(const std::shared_ptr<void>& state) {
+  return VariableAccess::of(std::static_pointer_cast<VariableCell>(state));
+}
+
+Variable variable_of(const Tensor& resource) {
+  ETUDE_REQUIRE(is_resource(resource), "operand 'variable' is {}, a value, and no Variable",
+                resource.type()->to_string());
+  const std::shared_ptr<void> state = state_of(resource);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, state != nullptr,
+                     "the Variable is gone: its last handle was destroyed. Keep one as long as a "
+                     "function uses it");
+  return variable_of_state(state);
+}
+
+Variable stand_in_for(const Variable& variable) {
+  const VariableCell& cell = VariableAccess::cell(variable);
+  auto made = std::make_shared<VariableCell>();
+  made->value = peek(variable);
+  made->dtype = cell.dtype;
+  made->shape = cell.shape;
+  made->name = cell.name;
+  made->trainable = cell.trainable;
+  made->where = cell.where;
+  return VariableAccess::of(std::move(made));
+}
+
+Tensor assign_now(const Variable& variable, const Tensor& x) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  if (!c.dtype && !c.shape) {
+    c.set_initial(x);
+  } else {
+    c.set(x);
+  }
+  return c.value;
+}
+
+VariableLock::VariableLock(std::vector<Variable> variables) : variables_(std::move(variables)) {
+  std::ranges::sort(variables_, std::less<>(), &Variable::ref);
+  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.lock();
+}
+
+VariableLock::~VariableLock() {
+  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.unlock();
 }
 
 }  // namespace internal

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
@@ -30,7 +31,8 @@ struct VariableOptions {
 
 namespace internal {
 struct VariableCell;
-}
+struct VariableAccess;
+}  // namespace internal
 
 // A handle; copies name the same cell, which dies with its last handle.
 //
@@ -86,11 +88,17 @@ class Variable {
 
  private:
   friend class VariableSlice;
+  friend struct internal::VariableAccess;
   struct Initialiser {
     std::function<Tensor()> run;
   };
   Variable(Initialiser initialiser, VariableOptions options, CallSite where);
+  explicit Variable(std::shared_ptr<internal::VariableCell> cell) noexcept
+      : cell_(std::move(cell)) {}
   internal::VariableCell& cell() const;
+  // Assigns what `next` makes of the value: at once, or as calls that a trace sees.
+  template <class Next>
+  Tensor change(const Arg& x, const char* name, const Next& next) const;
 
   std::shared_ptr<internal::VariableCell> cell_;
 };
@@ -171,6 +179,18 @@ class VariableReader {
   bool is_registered_ = false;
 };
 
+// While alive, nobody on this thread hears of reads.
+class ReadersPause {
+ public:
+  ReadersPause() noexcept;
+  ReadersPause(const ReadersPause&) = delete;
+  ReadersPause& operator=(const ReadersPause&) = delete;
+  ~ReadersPause();
+
+ private:
+  VariableReader* saved_;
+};
+
 // While alive, reads on this thread give these values: how a function is run again as it was.
 class VariableReplay {
  public:
@@ -188,6 +208,32 @@ class VariableReplay {
 
 // The value without telling anybody.
 Tensor peek(const Variable& variable);
+// The Variable as an operand of calls; a resource of the type of its value (core/resource.h).
+Tensor resource_of(const Variable& variable);
+// The cell, by which a Variable is known; it is not kept alive.
+std::weak_ptr<void> weak_state(const Variable& variable);
+// "Variable 'w'": what messages call it.
+std::string title_of(const Variable& variable);
+Variable variable_of_state(const std::shared_ptr<void>& state);
+// throws: kFailedPrecondition if the Variable is gone.
+Variable variable_of(const Tensor& resource);
+// Another Variable that is like this one: what stands for it while a function is traced.
+Variable stand_in_for(const Variable& variable);
+// Assigns at once, whatever contexts there are.
+Tensor assign_now(const Variable& variable, const Tensor& x);
+
+// While alive, no other thread reads or assigns these Variables: a function that changes several
+// does so at once. They are locked in the order of their addresses.
+class VariableLock {
+ public:
+  explicit VariableLock(std::vector<Variable> variables);
+  VariableLock(const VariableLock&) = delete;
+  VariableLock& operator=(const VariableLock&) = delete;
+  ~VariableLock();
+
+ private:
+  std::vector<Variable> variables_;
+};
 
 }  // namespace internal
 }  // namespace etude

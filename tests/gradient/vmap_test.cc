@@ -160,7 +160,7 @@ TEST(Vmap, NamesWhatIsWrong) {
       kInvalid, {"add: ", "[2] and [3] do not broadcast", "vmap_test.cc"});
   expect_error(
       [] { vmap([](const Tensor& a) { return a.item<float>() > 0 ? a : -a; })(ones({5})); },
-      ErrorCode::kFailedPrecondition, {"one example of a batch", "where("});
+      ErrorCode::kFailedPrecondition, {"one example of a vmap", "where("});
   const auto positive = [](const Tensor& a) { return boolean_mask(a, a > 0.0F); };
   expect_error(
       [&] {

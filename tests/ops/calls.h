@@ -10,6 +10,8 @@
 #include "etude/base/philox.h"
 #include "etude/core/op.h"
 #include "etude/core/registry.h"
+#include "etude/graph/graph.h"
+#include "etude/runtime/graph_derivatives.h"
 
 namespace etude::matrix {
 
@@ -50,6 +52,12 @@ Tensor draw_like(Draw& draw, const Type* type);
 std::vector<DType> dtypes_of(const Op& op);
 // All calls of one op at one dtype; `seed` picks other values for the same calls.
 std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
+// The call as a graph, with its operands as inputs.
+GraphRef graph_of(const Call& call);
+// Its inputs with derivatives; and whether graphs hold the derivative, which one whose sizes depend
+// on data they do not. That this is said by name is checked.
+internal::Chosen movable_inputs(const Call& call);
+bool has_graph_derivative(const Call& call, const Graph& graph);
 // The operands of a case of `errors`: drawn as for calls (fill 0), or all of the value `fill`.
 enum class Fill { kDrawn, kZeros, kHundreds };
 Call error_call(const Op& op, const ErrorCase& c, Fill fill);

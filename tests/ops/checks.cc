@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/convert.h"
+#include "etude/runtime/trace.h"
 
 namespace etude::matrix {
 namespace {
@@ -110,6 +111,39 @@ std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds
     if (g.has_value()) g = to_dense(g);
   }
   return out;
+}
+
+GraphRef graph_of(const Call& call) {
+  internal::TraceContext trace(std::string(call.op->name()), {});
+  Call symbolic = call;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    if (!call.operands[i].has_value()) continue;
+    symbolic.operands[i] = trace.add_argument(operand_label(call, i), call.operands[i].type());
+  }
+  const Values out = run(symbolic);
+  trace.keep_constants();
+  return trace.finish({out.data(), out.size()}).graph;
+}
+
+internal::Chosen movable_inputs(const Call& call) {
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+    if (call.operands[i].has_value()) out.push_back(may_move(call, i));
+  }
+  return internal::Chosen(std::move(out));
+}
+
+bool has_graph_derivative(const Call& call, const Graph& graph) {
+  try {
+    internal::derivative_of(graph, movable_inputs(call));
+    return true;
+  } catch (const Error& error) {
+    const bool is_named =
+        std::string_view(error.what()).find("depends on data") != std::string::npos;
+    expect(error.code() == ErrorCode::kUnimplemented && is_named, call.label("staged gradient"),
+           [&] { return std::string(error.what()); });
+    return false;
+  }
 }
 
 bool is_checked_numerically(const Call& call) {

@@ -59,6 +59,8 @@ void check_vjp(const Call& call);   // against jvp by the inner product
 void check_second_order(const Call& call);
 void check_snapshot(const Call& call);   // operands written after the call
 void check_recording(const Call& call);  // record, replay, also gradients
+void check_staged(const Call& call);     // as a graph: its plan, its gradient
+void check_graph(const Call& call);      // a graph of one node: verified, printed, parsed, run
 void check_batch(const Call& call);      // all operands or one with three examples; gradients
 
 // ---- records

@@ -64,6 +64,8 @@ TEST_P(Matrix, Threads) {
 }
 TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
 TEST_P(Matrix, Recording) { each_call(check_recording); }
+TEST_P(Matrix, Staged) { each_call(check_staged); }
+TEST_P(Matrix, Graph) { each_call(check_graph); }
 TEST_P(Matrix, Batch) { each_call(check_batch); }
 TEST_P(Matrix, Tape) { each_call(check_tape); }
 TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }

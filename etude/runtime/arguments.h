@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a staged function sees of its arguments: the tensors, which become inputs of a graph, and
+// the rest, which is fixed in the graph and decides which graph serves a call. One walk collects
+// both.
+#pragma once
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/base/has_leaf.h"
+#include "etude/base/inline_vector.h"
+#include "etude/base/type_name.h"
+#include "etude/core/dtype.h"
+#include "etude/core/tensor.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+namespace internal {
+
+// A host value that is compared by its own ==: borrowed while a call looks for its graph, owned by
+// the graph that was made for it.
+struct HostValue {
+  using Equal = bool (*)(const void*, const void*);
+  using Copy = std::shared_ptr<const void> (*)(const void*);
+  const void* value = nullptr;  // given by a call, or what `copy` made of it
+  Equal equal = nullptr;        // of a given and a kept one; another function for each type
+  Copy copy = nullptr;
+};
+
+// What one call gave. Tensors are borrowed.
+struct Arguments {
+  // In order. Those of in-out arguments are written, and those of the copies that a trace uses.
+  InlineVector<Tensor*, 6> tensors;
+  InlineVector<uint64_t, 8> words;  // numbers, lengths, texts
+  InlineVector<HostValue, 2> objects;
+  InlineVector<Variable*, 2> variables;  // which of them are one object is among the words
+};
+
+// The names of what a walk meets, for messages: "model/layers/0/weight". Made while a graph is.
+struct ArgumentNames {
+  std::vector<std::string> tensors, words, objects;
+};
+
+// A class whose ETUDE_FIELDS leave members out says by which of these its calls differ:
+//   auto host_values() const { return std::tie(stride_, activation_); }
+template <class T>
+concept HasHostValues = requires(const T& x) {
+  x.host_values();
+};
+// A host value that a number stands for: two that have the same act the same.
+template <class T>
+concept HasHostKey = requires(const T& x) {
+  { x.host_key() } -> std::convertible_to<uint64_t>;
+};
+
+// Whether the fields that a class lists are all it has: their sizes and alignments fill it.
+template <class T>
+constexpr bool fields_fill() {
+  return []<class... F>(std::tuple<F&...>*) {
+    std::size_t end = 0, most = 1;
+    ((end = (end + alignof(F) - 1) / alignof(F) * alignof(F) + sizeof(F),
+      most = std::max(most, alignof(F))),
+     ...);
+    end = std::max<std::size_t>((end + most - 1) / most * most, 1);
+    return end == sizeof(T);
+  }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
+}
+template <class T>
+concept FunctionPointer = std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>;
+
+// Walks arguments. `Names` is NoNames on calls that only look for their graph.
+struct NoNames {
+  struct Scope {};
+  template <class Component>
+  Scope enter(const Component&) {
+    return {};
+  }
+  void tensor() {}
+  void word() {}
+  void object() {}
+};
+
+class PathNames {
+ public:
+  explicit PathNames(ArgumentNames& names) : names_(names) {}
+  struct Scope {
+    PathNames& names;
+    std::size_t length;
+    ~Scope() { names.path_.resize(length); }
+  };
+  [[nodiscard]] Scope enter(std::string_view component) {
+    const std::size_t length = path_.size();
+    if (length > 0) path_ += '/';
+    path_ += component;
+    return {*this, length};
+  }
+  [[nodiscard]] Scope enter(std::size_t i) { return enter(std::to_string(i)); }
+  void tensor() { names_.tensors.push_back(path_); }
+  void word() { names_.words.push_back(path_); }
+  void object() { names_.objects.push_back(path_); }
+
+ private:
+  ArgumentNames& names_;
+  std::string path_;
+};
+
+template <class Names>
+class ArgumentWalk {
+ public:
+  ArgumentWalk(Arguments& to, Names names) : to_(to), names_(std::move(names)) {}
+
+  template <class X>
+  void argument(std::string_view name, X& x) {
+    [[maybe_unused]] const auto scope = names_.enter(name);
+    walk(x);
+  }
+
+ private:
+  template <class X>
+  void walk(X& x) {
+    using T = std::remove_const_t<X>;
+    if constexpr (std::is_same_v<T, Tensor>) {
+      to_.tensors.push_back(const_cast<Tensor*>(&x));
+      names_.tensor();
+    } else if constexpr (std::is_same_v<T, Variable>) {
+      variable(x);
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || FunctionPointer<T>) {
+      number(x);
+    } else if constexpr (HasHostKey<T>) {
+      word(static_cast<uint64_t>(x.host_key()));
+    } else {
+      parts(x, static_cast<T*>(nullptr));
+    }
+  }
+
+  void variable(const Variable& x) {
+    std::size_t first = 0;
+    while (first < to_.variables.size() && to_.variables[first]->ref() != x.ref()) ++first;
+    word(first);
+    to_.variables.push_back(const_cast<Variable*>(&x));
+  }
+  void word(uint64_t bits) {
+    to_.words.push_back(bits);
+    names_.word();
+  }
+  // Numbers count by their bits.
+  template <class T>
+  void number(const T& x) {
+    static_assert(sizeof(T) <= 16);
+    uint64_t bits[2] = {};
+    if constexpr (std::is_same_v<T, long double>) {
+      std::memcpy(bits, &x, 10);  // the rest is padding
+    } else {
+      std::memcpy(bits, &x, sizeof(T));
+    }
+    word(bits[0]);
+    if constexpr (sizeof(T) > 8) word(bits[1]);
+  }
+  void text(std::string_view x) {
+    word(x.size());
+    for (std::size_t i = 0; i < x.size(); i += 8) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, x.data() + i, std::min<std::size_t>(8, x.size() - i));
+      word(bits);
+    }
+  }
+  template <class Component, class X>
+  void part(const Component& component, X& x) {
+    [[maybe_unused]] const auto scope = names_.enter(component);
+    walk(x);
+  }
+  template <class X>
+  void range(X& x) {
+    word(x.size());
+    std::size_t i = 0;
+    for (auto& element : x) part(i++, element);
+  }
+  template <class X>
+  void object(const X& x) {
+    to_.objects.push_back({&x,
+                           [](const void* given, const void* kept) {
+                             return static_cast<bool>(*static_cast<const X*>(given) ==
+                                                      *static_cast<const X*>(kept));
+                           },
+                           [](const void* value) -> std::shared_ptr<const void> {
+                             return std::make_shared<const X>(*static_cast<const X*>(value));
+                           }});
+    names_.object();
+  }
+
+  // By identity, held weakly: no graph keeps it alive, and a new object at its address is another.
+  template <class X, class T>
+  void parts(X& x, std::shared_ptr<T>*) {
+    to_.objects.push_back({&x,
+                           [](const void* given, const void* kept) {
+                             return !static_cast<const std::weak_ptr<T>*>(kept)->owner_before(
+                                        *static_cast<const std::shared_ptr<T>*>(given)) &&
+                                    !static_cast<const std::shared_ptr<T>*>(given)->owner_before(
+                                        *static_cast<const std::weak_ptr<T>*>(kept));
+                           },
+                           [](const void* value) -> std::shared_ptr<const void> {
+                             return std::make_shared<const std::weak_ptr<T>>(
+                                 *static_cast<const std::shared_ptr<T>*>(value));
+                           }});
+    names_.object();
+  }
+  template <class X, class T>
+  void parts(X& x, std::complex<T>*) {
+    number(x.real());
+    number(x.imag());
+  }
+  template <class X>
+  void parts(X& x, const char**) {
+    text(x);
+  }
+  template <class X>
+  void parts(X& x, std::string*) {
+    text(x);
+  }
+  template <class X>
+  void parts(X& x, std::string_view*) {
+    text(x);
+  }
+  template <class X, class T, class A>
+  void parts(X& x, std::vector<T, A>*) {
+    if constexpr (std::is_same_v<T, bool>) {
+      word(x.size());
+      for (const bool bit : x) word(bit);
+    } else {
+      range(x);
+    }
+  }
+  template <class X, class T, class A>
+  void parts(X& x, std::deque<T, A>*) {
+    range(x);
+  }
+  template <class X, class T, std::size_t n>
+  void parts(X& x, std::array<T, n>*) {
+    range(x);
+  }
+  template <class X, class T>
+  void parts(X& x, std::optional<T>*) {
+    word(x.has_value());
+    if (x.has_value()) walk(*x);
+  }
+  template <class X, class T, class C, class A>
+  void parts(X& x, std::map<std::string, T, C, A>*) {
+    word(x.size());
+    for (auto& [key, value] : x) {
+      text(key);
+      part(key, value);
+    }
+  }
+  template <class X, class T, class H, class E, class A>
+  void parts(X& x, std::unordered_map<std::string, T, H, E, A>*) {
+    word(x.size());
+    std::vector<std::string_view> keys;  // in order, so that the walk does not depend on hashes
+    for (auto& entry : x) keys.push_back(entry.first);
+    std::sort(keys.begin(), keys.end());
+    for (const std::string_view key : keys) {
+      text(key);
+      part(key, x.find(std::string(key))->second);
+    }
+  }
+  template <class X, class... T>
+  void parts(X& x, std::tuple<T...>*) {
+    tuple(x, std::index_sequence_for<T...>());
+  }
+  template <class X, class A, class B>
+  void parts(X& x, std::pair<A, B>*) {
+    tuple(x, std::make_index_sequence<2>());
+  }
+  template <class X, std::size_t... I>
+  void tuple(X& x, std::index_sequence<I...>) {
+    (part(I, std::get<I>(x)), ...);
+  }
+  template <class X, class... T>
+  void parts(X& x, std::variant<T...>*) {
+    word(x.index());
+    if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->walk(held); }, x);
+  }
+  template <class X>
+  void parts(X& x, void*) {
+    using T = std::remove_const_t<X>;
+    if constexpr (IsNoDerivative<T>::value) {
+      walk(x.value);
+    } else if constexpr (Reflectable<T>) {
+      fields_of(x, std::make_index_sequence<field_count<T>()>());
+      if constexpr (HasHostValues<T>) {
+        const auto others = x.host_values();
+        [[maybe_unused]] const auto scope = names_.enter("host_values");
+        walk(others);
+      } else {
+        static_assert(!kHasListedFields<T> || fields_fill<T>(),
+                      "etude: function(): this class has members that its ETUDE_FIELDS leave out, "
+                      "and calls with others must not get the same graph. Give it `auto "
+                      "host_values() const { return std::tie(other_, members_); }`");
+      }
+    } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
+      object(x);
+    } else {
+      static_assert(std::is_empty_v<T>,
+                    "etude: function(): an argument is a tensor, a number, a text, an enum, a "
+                    "container or a plain struct of these, or has ==. This type is none: pass what "
+                    "the function needs of it, or capture it");
+    }
+  }
+  template <class X, std::size_t... I>
+  void fields_of(X& x, std::index_sequence<I...>) {
+    [[maybe_unused]] auto all = fields(x);
+    (part(field_name<std::remove_const_t<X>, I>, std::get<I>(all)), ...);
+  }
+
+  Arguments& to_;
+  [[no_unique_address]] Names names_;
+};
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// function(f): a callable like f that is traced into a graph for each new kind of arguments and
+// from then on runs that graph instead of f.
+//
+//   auto step = function([](Line& line, const Tensor& x, const Tensor& y) {
+//     const auto [loss, slope] = value_with_gradient(
+//         [&](const Line& l) { return mean(square(matmul(x, l.w) + l.b - y)); }, line);
+//     move(line, -0.1F * slope);
+//     return loss;
+//   });
+//   for (int i = 0; i < 100; ++i) step(line, x, y);   // one trace; the line moves
+//
+// f may do what eager code may: take gradients, draw random numbers, call other functions, loop on
+// the host. Host code runs while f is traced only, so what it decides is fixed in the graph.
+//
+// Arguments are structures: tensors become inputs of the graph; numbers, texts, sizes of containers
+// and all else is fixed in it, and a call with others makes another graph. What a parameter of a
+// non-const reference holds comes back changed, as in a plain call. Variables that f reaches are
+// read and assigned at each call, in the order in which f does; they need not be arguments. If
+// anything throws, arguments and Variables are as they were. Tensors from outside that f uses are
+// captured: later writes to them are not seen. So are host values that f reaches by reference.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/structure.h"
+#include "etude/runtime/function_core.h"
+#include "etude/runtime/trace.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// One graph of a function: a value. thread-safe.
+class GraphFunction {
+ public:
+  explicit GraphFunction(internal::TraceRef trace) : trace_(std::move(trace)) {}
+
+  const Graph& graph() const noexcept { return *trace_->graph; }
+  const std::string& name() const noexcept { return graph().name(); }
+  // The tensors that it captured, in the order of the graph's inputs that stand for them.
+  std::span<const Tensor> captures() const noexcept { return trace_->captures; }
+  // The text of the graph (graph/print.h), with types and without the elements of long constants.
+  std::string to_string() const;
+
+ private:
+  internal::TraceRef trace_;
+};
+
+std::ostream& operator<<(std::ostream& out, const GraphFunction& function);
+
+namespace internal {
+
+template <class F>
+struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...)> {
+  using type = std::decay_t<R>(A...);
+};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...)> {
+  using type = std::decay_t<R>(A...);
+  using with_object = std::decay_t<R>(C&, A...);
+};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const> {
+  using type = std::decay_t<R>(A...);
+  using with_object = std::decay_t<R>(const C&, A...);
+};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const noexcept> : SignatureOf<R (C::*)(A...) const> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) noexcept> : SignatureOf<R (C::*)(A...)> {};
+
+template <class F>
+struct SignatureFor {
+  using type = typename SignatureOf<F>::type;
+};
+template <class F>
+requires std::is_member_function_pointer_v<F>
+struct SignatureFor<F> {
+  using type = typename SignatureOf<F>::with_object;
+};
+
+template <class A>
+inline constexpr bool kIsInOut =
+    std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
+
+// throws: kInvalidArgument: an argument that the function changed in a way that a graph cannot.
+[[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
+// throws: kInvalidArgument if a tensor that the function may write was given twice.
+void require_distinct(const Arguments& call, std::span<const bool> may_write,
+                      const ArgumentNames& names);
+// The first word or object in which two walks of one argument differ; empty: none.
+std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names);
+
+}  // namespace internal
+
+template <class F>
+using signature_of_t = typename internal::SignatureFor<F>::type;
+
+template <class Signature>
+class Function;
+
+// A value: copies share their graphs, which go with the last copy. Callable from any thread.
+template <class R, class... A>
+class Function<R(A...)> {
+  static_assert((!std::is_rvalue_reference_v<A> && ...),
+                "etude: function(): take arguments by value or by reference, not by &&");
+  static_assert(!HasLeaf<R, Variable, Marked::kWalk>::value,
+                "etude: function(): a graph gives values; return v.read() instead of the Variable");
+  static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
+                "etude: function(): arguments are copied while the function is traced");
+
+ public:
+  // Use function().
+  template <class F>
+  Function(F f, FunctionOptions options, CallSite where)
+      : core_(std::make_shared<internal::FunctionCore>(std::move(options), where)),
+        host_(std::make_shared<const std::function<R(A...)>>(std::move(f))) {}
+
+  // What f gives. Tensors in a result are in the places where f put them.
+  //
+  // throws: what f throws while it is traced; what the calls in the graph throw, at their lines in
+  //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
+  //   looks at elements of a tensor, which it has none while it is traced.
+  // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
+  R operator()(A... args, CallSite where = CallSite::here()) const {
+    if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
+    internal::Arguments call;
+    collect(call, internal::NoNames(), args...);
+    internal::TraceRef trace = core_->find(call);
+    if (!trace) trace = make_trace(call, where, args...);
+    Values out = core_->run(*trace, call, where);
+    return give_back(*trace, out, args...);
+  }
+
+  // The graph for arguments like these, made if there is none. Nothing is run.
+  GraphFunction trace(const std::decay_t<A>&... args, CallSite where = CallSite::here()) const {
+    std::tuple<std::decay_t<A>...> copies(args...);
+    return std::apply(
+        [&](auto&... copy) {
+          internal::Arguments call;
+          collect(call, internal::NoNames(), copy...);
+          internal::TraceRef trace = core_->find(call);
+          return GraphFunction(trace ? trace : make_trace(call, where, copy...));
+        },
+        copies);
+  }
+  // All graphs, oldest first.
+  std::vector<GraphFunction> traces() const {
+    std::vector<GraphFunction> out;
+    for (const internal::TraceRef& trace : core_->traces()) out.emplace_back(trace);
+    return out;
+  }
+  std::size_t trace_count() const { return core_->traces().size(); }
+  // The Variables from outside that its graphs reach, in the order of their first use.
+  std::vector<Variable> variables() const { return core_->variables(); }
+  std::vector<Variable> trainable_variables() const {
+    std::vector<Variable> out = core_->variables();
+    std::erase_if(out, [](const Variable& v) { return !v.trainable(); });
+    return out;
+  }
+  // One line per graph: what it was made for, and why.
+  std::string explain() const { return core_->explain(); }
+  const std::string& name() const { return core_->name(); }
+
+ private:
+  using Arguments = internal::Arguments;
+
+  template <class Names, class... X>
+  void collect(Arguments& to, Names names, X&... args) const {
+    internal::ArgumentWalk<Names> walk(to, std::move(names));
+    [[maybe_unused]] std::size_t i = 0;
+    if constexpr (std::is_same_v<Names, internal::NoNames>) {
+      (walk.argument("", args), ...);
+    } else {
+      (walk.argument(core_->argument_name(i++), args), ...);
+    }
+  }
+
+  template <class... X>
+  internal::TraceRef make_trace(const Arguments& call, CallSite where, X&... args) const {
+    internal::ArgumentNames names;
+    Arguments again;
+    collect(again, internal::PathNames(names), args...);
+    check_distinct(call, names, args...);
+    return core_->find_or_trace(
+        call, names,
+        [&](std::span<const Tensor> inputs, std::span<const Variable> variables) {
+          std::tuple<std::decay_t<A>...> copies(args...);
+          return run_host(names, inputs, variables, copies, std::index_sequence_for<A...>());
+        },
+        where);
+  }
+
+  // Which tensors of the call belong to in-out arguments.
+  template <class... X>
+  void check_distinct(const Arguments& call, const internal::ArgumentNames& names,
+                      X&... args) const {
+    if constexpr ((internal::kIsInOut<A> || ...)) {
+      auto may_write = std::make_unique<bool[]>(call.tensors.size() + 1);
+      std::size_t at = 0;
+      const auto mark = [&](auto& arg, bool writes) {
+        Arguments own;
+        internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
+        for (std::size_t k = 0; k < own.tensors.size(); ++k) may_write[at++] = writes;
+      };
+      (mark(args, internal::kIsInOut<A>), ...);
+      internal::require_distinct(call, {may_write.get(), at}, names);
+    }
+  }
+
+  template <class Tuple, std::size_t... I>
+  internal::Traced run_host(const internal::ArgumentNames& names, std::span<const Tensor> inputs,
+                            std::span<const Variable> variables, Tuple& copies,
+                            std::index_sequence<I...>) const {
+    Arguments before;
+    collect(before, internal::NoNames(), std::get<I>(copies)...);
+    const internal::TraceKey kept(before);
+    for (std::size_t k = 0; k < inputs.size(); ++k) *before.tensors[k] = inputs[k];
+    for (std::size_t k = 0; k < variables.size(); ++k) *before.variables[k] = variables[k];
+    internal::Traced out;
+    if constexpr (std::is_void_v<R>) {
+      (*host_)(static_cast<A>(std::get<I>(copies))...);
+    } else {
+      auto result = std::make_shared<R>((*host_)(static_cast<A>(std::get<I>(copies))...));
+      if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
+        for_each_leaf<Tensor, Marked::kWalk>(*result, [&](Tensor& y) {
+          if (!y.has_value()) return;
+          out.outputs.push_back(y);
+          y = y.type()->ghost();
+        });
+      }
+      out.result = std::move(result);
+    }
+    if constexpr ((internal::kIsInOut<A> || ...)) {
+      Arguments after;
+      collect(after, internal::NoNames(), std::get<I>(copies)...);
+      const std::string change = internal::find_change(kept, after, names);
+      if (!change.empty()) internal::throw_host_change(core_->name(), change);
+      (add_outputs<A>(out, std::get<I>(copies)), ...);
+    }
+    return out;
+  }
+
+  template <class As, class X>
+  static void add_outputs(internal::Traced& to, X& copy) {
+    if constexpr (internal::kIsInOut<As>) {
+      Arguments own;
+      internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", copy);
+      for (const Tensor* x : own.tensors) {
+        if (x->has_value()) to.outputs.push_back(*x);
+      }
+    }
+  }
+
+  template <class... X>
+  R give_back(const internal::Trace& trace, Values& out, X&... args) const {
+    std::size_t next = 0;
+    if constexpr (std::is_void_v<R>) {
+      (take_back<A>(out, next, args), ...);
+    } else if constexpr (std::is_same_v<R, Tensor>) {
+      Tensor result;
+      if (static_cast<const Tensor*>(trace.result.get())->has_value()) {
+        result = std::move(out[next++]);
+      }
+      (take_back<A>(out, next, args), ...);
+      return result;
+    } else {
+      R result = *static_cast<const R*>(trace.result.get());
+      if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
+        for_each_leaf<Tensor, Marked::kWalk>(result, [&](Tensor& y) {
+          if (y.has_value()) y = std::move(out[next++]);
+        });
+      }
+      (take_back<A>(out, next, args), ...);
+      return result;
+    }
+  }
+  template <class As, class X>
+  static void take_back(Values& out, std::size_t& next, X& arg) {
+    if constexpr (internal::kIsInOut<As>) {
+      Arguments own;
+      internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
+      for (Tensor* x : own.tensors) {
+        if (x->has_value()) *x = std::move(out[next++]);
+      }
+    }
+  }
+
+  std::shared_ptr<internal::FunctionCore> core_;
+  std::shared_ptr<const std::function<R(A...)>> host_;
+};
+
+// A staged function of the same parameters and result as f: a lambda, a function, or a member
+// function, which takes its object first. A generic lambda needs the signature:
+// function<Tensor(const Tensor&)>(f).
+template <class F>
+auto function(F f, FunctionOptions options = {}, CallSite where = CallSite::here()) {
+  if constexpr (std::is_member_function_pointer_v<F>) {
+    return Function<signature_of_t<F>>(std::mem_fn(f), std::move(options), where);
+  } else {
+    return Function<signature_of_t<F>>(std::move(f), std::move(options), where);
+  }
+}
+template <class Signature, class F>
+requires std::is_function_v<Signature>
+auto function(F f, FunctionOptions options = {}, CallSite where = CallSite::here()) {
+  return Function<Signature>(std::move(f), std::move(options), where);
+}
+
+}  // namespace etude

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/function_core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/mode.h"
+#include "etude/core/resource.h"
+#include "etude/graph/print.h"
+#include "etude/runtime/function.h"
+#include "etude/runtime/plan.h"
+#include "etude/runtime/trace.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+std::atomic<bool> all_run_eagerly{false};
+
+// One thread of the process traces at a time: a function may call others while it is traced, and
+// with a lock for each, two that call each other from two threads would wait for ever.
+std::recursive_mutex& tracing_mutex() {
+  static std::recursive_mutex* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+// The functions that this thread is tracing, innermost first.
+struct Tracing {
+  const FunctionCore* function;
+  const Arguments* call;
+  const Tracing* outer;
+  int depth;
+};
+thread_local constinit const Tracing* innermost_tracing = nullptr;
+constexpr int kMostNested = 200;  // each level is a host call as well: the stack is finite
+
+bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
+  return std::ranges::equal(kept, call.objects, [](const HostValue& k, const HostValue& given) {
+    return k.equal == given.equal && given.equal(given.value, k.value);
+  });
+}
+
+const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : nullptr; }
+
+class TracingScope {
+ public:
+  TracingScope(const FunctionCore& function, const Arguments& call)
+      : entry_{&function, &call, innermost_tracing,
+               innermost_tracing == nullptr ? 1 : innermost_tracing->depth + 1} {
+    for (const Tracing* t = innermost_tracing; t != nullptr; t = t->outer) {
+      ETUDE_REQUIRE_CODE(kUnimplemented, t->function != &function || !TraceKey(*t->call).fits(call),
+                         "function '{}' calls itself with arguments of the same types while it is "
+                         "traced for them: that would never end. Recursion may hang on host "
+                         "values, which are fixed in the graph",
+                         function.name());
+    }
+    ETUDE_REQUIRE_CODE(kUnimplemented, entry_.depth <= kMostNested,
+                       "{} staged functions call each other while they are traced, '{}' last. Does "
+                       "the recursion end?",
+                       entry_.depth, function.name());
+    innermost_tracing = &entry_;
+  }
+  TracingScope(const TracingScope&) = delete;
+  TracingScope& operator=(const TracingScope&) = delete;
+  ~TracingScope() { innermost_tracing = entry_.outer; }
+
+ private:
+  const Tracing entry_;
+};
+
+}  // namespace
+
+TraceKey::TraceKey(const Arguments& call)
+    : words(call.words.begin(), call.words.end()),
+      phase(ambient().phase),
+      default_dtype(ambient().default_dtype) {
+  for (const Tensor* x : call.tensors) types.push_back(type_or_null(x));
+  for (const HostValue& given : call.objects) {
+    held.push_back(given.copy(given.value));
+    objects.push_back({held.back().get(), given.equal, given.copy});
+  }
+}
+
+bool TraceKey::fits(const Arguments& call) const {
+  if (types.size() != call.tensors.size() || words.size() != call.words.size()) return false;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] != type_or_null(call.tensors[i])) return false;
+  }
+  const Ambient& now = ambient();
+  return std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
+         default_dtype == now.default_dtype && same_objects(objects, call);
+}
+
+namespace {
+
+// Whether the Variables are those that the graph was made for: of their types, and the ones from
+// outside not among the arguments as well, unless they were.
+bool variables_fit(const Trace& trace, const Arguments& call) {
+  for (const TraceVariable& v : trace.variables) {
+    const auto given =
+        v.argument < 0 ? nullptr : call.variables[static_cast<std::size_t>(v.argument)];
+    const std::shared_ptr<void> state = v.state.lock();
+    if (given == nullptr && state == nullptr) continue;  // gone: told when it runs
+    if (state != nullptr) {
+      const auto is_it = [&](const Variable* x) { return x->ref() == state.get(); };
+      const bool is_given = std::ranges::any_of(call.variables, is_it);
+      if (is_given != (given != nullptr) || (is_given && !is_it(given))) return false;
+    }
+    const Tensor value = peek(given != nullptr ? *given : variable_of_state(state));
+    if (value.type() != v.type) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FunctionCore::FunctionCore(FunctionOptions options, CallSite where)
+    : options_(std::move(options)), where_(where) {
+  if (options_.name.empty()) {
+    const std::string_view file = where.file;
+    options_.name = where.known()
+                        ? fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line)
+                        : "function";
+  }
+}
+
+std::string FunctionCore::argument_name(std::size_t i) const {
+  return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
+}
+
+TraceRef FunctionCore::find_locked(const Arguments& call) const {
+  const TraceContext* around = TraceContext::innermost();
+  for (auto at = traces_.rbegin(); at != traces_.rend(); ++at) {
+    const Trace& trace = **at;
+    if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
+    if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+      continue;
+    if (options_.max_traces > 0) {
+      static std::atomic<uint64_t> clock{1};
+      trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed),
+                           std::memory_order_relaxed);
+    }
+    return *at;
+  }
+  return {};
+}
+
+TraceRef FunctionCore::find(const Arguments& call) const {
+  const std::shared_lock lock(mutex_);
+  return find_locked(call);
+}
+
+TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
+                                     const HostRun& run, CallSite where) {
+  const std::lock_guard lock(tracing_mutex());
+  if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
+  return located("", where, [&] {
+    const TracingScope scope(*this, call);
+    TraceRef made = make(call, names, run, where);
+    keep(made);
+    return made;
+  });
+}
+
+namespace {
+
+// What a trace and the next one of the same call may make: Variables in the first only.
+// throws: kFailedPrecondition otherwise, naming one.
+void check_created(const TraceContext& context, const std::string& function, bool may_create) {
+  for (const TraceContext::Created& made : context.created()) {
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, may_create,
+                       "{} in function '{}' is made whenever the function is traced. Make it once: "
+                       "outside, or under `if (!v)` with v outside, in the first call",
+                       made.text, function);
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, !made.state.expired(),
+        "{} in function '{}' is gone after its first call: nothing keeps it. Keep it "
+        "outside, in a std::optional<Variable> that the first call fills",
+        made.text, function);
+  }
+}
+
+// What stands for the Variables of a call while it is traced: others, so that it is seen which the
+// function reaches by its arguments and which from outside; one for those that are one object.
+std::vector<Variable> stand_ins(const Arguments& call) {
+  std::vector<Variable> out;
+  for (std::size_t i = 0; i < call.variables.size(); ++i) {
+    std::size_t first = 0;
+    while (call.variables[first]->ref() != call.variables[i]->ref()) ++first;
+    out.push_back(first < i ? out[first] : stand_in_for(*call.variables[i]));
+  }
+  return out;
+}
+
+// The Variables of a graph that was traced with `used` as those of the call. Sets `is_both` for
+// those that are reached both ways.
+std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& found,
+                                           const Arguments& call, const std::vector<Variable>& used,
+                                           std::vector<bool>& is_both) {
+  std::vector<TraceVariable> out;
+  for (const TracedVariable& v : found) {
+    const std::shared_ptr<void> state = state_of(v.resource);
+    TraceVariable& made = out.emplace_back();
+    made.type = v.resource.type();
+    made.name = v.name;
+    made.is_read = v.is_read;
+    made.is_written = v.is_written;
+    bool is_real = true;
+    for (std::size_t i = used.size(); i-- > 0;) {
+      if (used[i].ref() == state.get()) made.argument = static_cast<int32_t>(i);
+      if (used[i].ref() == state.get()) is_real = call.variables[i]->ref() == state.get();
+      if (used[i].ref() != state.get() && call.variables[i]->ref() == state.get())
+        is_both[i] = true;
+    }
+    if (is_real) made.state = state;
+  }
+  return out;
+}
+
+}  // namespace
+
+TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                            CallSite where) {
+  auto trace = make_ref<Trace>();
+  trace->key = TraceKey(call);
+  trace->names = names;
+  trace->where = where;
+  trace->cause = cause_of(trace->key, names);
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
+  }
+  const bool is_first = traces().empty();
+  std::vector<Variable> used = stand_ins(call);
+  for (int attempt = 0;; ++attempt) {
+    TraceContext context(name(), where);
+    std::vector<Tensor> inputs(call.tensors.size());
+    for (const int32_t i : trace->inputs) {
+      const auto at = static_cast<std::size_t>(i);
+      inputs[at] = context.add_argument(names.tensors[at], trace->key.types[at]);
+    }
+    Traced traced = run(inputs, used);
+    check_created(context, name(), is_first && attempt == 0);
+    if (!context.created().empty()) continue;  // it has them now: once more, for the graph to keep
+    TracedGraph made = context.finish(traced.outputs);
+    std::vector<bool> is_both(used.size());
+    trace->variables = trace_variables(made.variables, call, used, is_both);
+    if (std::ranges::count(is_both, true) > 0) {  // once more, with those as what they are
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        if (is_both[i]) used[i] = *call.variables[i];
+      }
+      continue;
+    }
+    trace->outputs = traced.outputs.size();
+    trace->graph = std::move(made.graph);
+    trace->captures = std::move(made.captures);
+    trace->enclosing = std::move(made.enclosing);
+    trace->result = std::move(traced.result);
+    break;
+  }
+  trace->attrs = graph_attrs(*trace->graph);
+  trace->keys = static_cast<std::size_t>(std::ranges::count_if(
+      trace->graph->inputs(),
+      [](const Graph::Input& input) { return input.role == InputRole::kKey; }));
+  trace->plan = Plan::of(*trace->graph);
+  return trace;
+}
+
+void FunctionCore::keep(const TraceRef& trace) {
+  const std::unique_lock lock(mutex_);
+  // One that captures values of a trace that is over serves nobody.
+  std::erase_if(traces_, [](const TraceRef& t) {
+    const auto* around = static_cast<const TraceInfo*>(t->enclosing.get());
+    return around != nullptr && around->is_over;
+  });
+  if (options_.max_traces > 0 && traces_.size() >= options_.max_traces) {
+    traces_.erase(std::ranges::min_element(traces_, {}, [](const TraceRef& t) {
+      return t->last_use.load(std::memory_order_relaxed);
+    }));
+  }
+  traces_.push_back(trace);
+  ++made_;
+}
+
+Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
+  if (trace.variables.empty()) return run_locked(trace, call, {}, where);
+  std::vector<Variable> all, written;
+  for (const TraceVariable& v : trace.variables) {
+    const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, v.argument >= 0 || state != nullptr,
+                       "function '{}' uses {}, which is gone: its last handle was destroyed. Keep "
+                       "one as long as the function is called",
+                       name(), v.name);
+    all.push_back(v.argument >= 0 ? *call.variables[static_cast<std::size_t>(v.argument)]
+                                  : variable_of_state(state));
+    if (v.is_written) written.push_back(all.back());
+  }
+  // Between reading and assigning nobody else may assign, so that no update is lost.
+  std::optional<VariableLock> lock;
+  if (!written.empty() && ContextStack::is_on_eager()) lock.emplace(std::move(written));
+  return run_locked(trace, call, all, where);
+}
+
+Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
+                                const std::vector<Variable>& variables, CallSite where) const {
+  OperandList list;
+  bool has_data = true;
+  const auto add = [&](const Tensor& x) {
+    has_data = has_data && TensorAccess::data(x) != nullptr;
+    list.add(x);
+  };
+  for (const int32_t i : trace.inputs) add(*call.tensors[static_cast<std::size_t>(i)]);
+  InlineVector<Tensor, 2> keys;
+  for (std::size_t k = 0; k < trace.keys; ++k) keys.push_back(next_key());
+  for (const Tensor& key : keys) add(key);
+  InlineVector<Tensor, 4> values;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (trace.variables[i].is_read) values.push_back(variables[i].read(where));
+  }
+  for (const Tensor& value : values) add(value);
+  for (const Tensor& x : trace.captures) add(x);
+  return located("", where, [&] {
+    const bool is_plain = mode_word == 0 && has_data;
+    Values out =
+        is_plain ? trace.plan->run(list.view()) : call_graph(trace.attrs, list.view(), where);
+    std::size_t next = trace.outputs;
+    values.clear();  // so that new values may take their memory
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (trace.variables[i].is_written) variables[i].assign(Arg(out[next++], where));
+    }
+    return out;
+  });
+}
+
+std::vector<Variable> FunctionCore::variables() const {
+  std::vector<Variable> out;
+  for (const TraceRef& trace : traces()) {
+    for (const TraceVariable& v : trace->variables) {
+      const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
+      if (state == nullptr) continue;
+      const auto is_it = [&](const Variable& x) { return x.ref() == state.get(); };
+      if (std::ranges::none_of(out, is_it)) out.push_back(variable_of_state(state));
+    }
+  }
+  return out;
+}
+
+std::vector<TraceRef> FunctionCore::traces() const {
+  const std::shared_lock lock(mutex_);
+  return traces_;
+}
+
+std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {
+  const std::vector<TraceRef> known = traces();
+  if (known.empty()) return "it is the first";
+  const Trace& latest = *known.back();
+  const std::size_t n = known.size();
+  if (key.types.size() != latest.key.types.size() || key.words.size() != latest.key.words.size() ||
+      key.objects.size() != latest.key.objects.size()) {
+    return fmt::format("the arguments have another structure than in trace {}", n);
+  }
+  const auto text = [](const Type* type) { return type == nullptr ? "absent" : type->to_string(); };
+  for (std::size_t i = 0; i < key.types.size(); ++i) {
+    if (key.types[i] == latest.key.types[i]) continue;
+    return fmt::format("{} is {}, was {} in trace {}", names.tensors[i], text(key.types[i]),
+                       text(latest.key.types[i]), n);
+  }
+  for (std::size_t i = 0; i < key.words.size(); ++i) {
+    if (key.words[i] == latest.key.words[i]) continue;
+    return fmt::format("{} is another host value than in trace {}", names.words[i], n);
+  }
+  if (key.phase != latest.key.phase) {
+    return fmt::format("the phase is {}, was {} in trace {}",
+                       key.phase == Phase::kTraining ? "training" : "inference",
+                       key.phase == Phase::kTraining ? "inference" : "training", n);
+  }
+  return fmt::format("a host object among the arguments differs from that in trace {}", n);
+}
+
+std::string FunctionCore::explain() const {
+  const std::vector<TraceRef> known = traces();
+  std::string text = fmt::format("function '{}': {} {}\n", name(), known.size(),
+                                 known.size() == 1 ? "trace" : "traces");
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const Trace& t = *known[i];
+    std::vector<std::string> inputs;
+    for (std::size_t k = 0; k < t.key.types.size(); ++k) {
+      inputs.push_back(t.names.tensors[k] + ": " +
+                       (t.key.types[k] == nullptr ? "absent" : t.key.types[k]->to_string()));
+    }
+    text += fmt::format("trace {} ({}), {} nodes: {}", i + 1, fmt::join(inputs, ", "),
+                        t.graph->size(), t.cause);
+    text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
+  }
+  return text;
+}
+
+void throw_host_change(const std::string& name, const std::string& path) {
+  ETUDE_THROW(
+      kInvalidArgument,
+      "function '{}' changes {}, a host value of an argument, while it is traced. That would "
+      "happen once and not at each call. Make it a tensor, or change it outside",
+      name, path);
+}
+
+void require_distinct(const Arguments& call, std::span<const bool> may_write,
+                      const ArgumentNames& names) {
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      ETUDE_REQUIRE(call.tensors[i] != call.tensors[k] || !(may_write[i] || may_write[k]),
+                    "{} and {} are the same object, and the function may write to it. Pass two "
+                    "objects",
+                    names.tensors[k], names.tensors[i]);
+    }
+  }
+}
+
+std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names) {
+  if (after.tensors.size() != kept.types.size() || after.words.size() != kept.words.size() ||
+      after.objects.size() != kept.objects.size()) {
+    return "the structure of an argument";
+  }
+  for (std::size_t i = 0; i < kept.words.size(); ++i) {
+    if (after.words[i] != kept.words[i]) return names.words[i];
+  }
+  for (std::size_t i = 0; i < kept.objects.size(); ++i) {
+    const HostValue& now = after.objects[i];
+    if (now.equal != kept.objects[i].equal || !now.equal(now.value, kept.objects[i].value)) {
+      return names.objects[i];
+    }
+  }
+  for (std::size_t i = 0; i < kept.types.size(); ++i) {
+    const bool was_there = kept.types[i] != nullptr;
+    if (was_there != after.tensors[i]->has_value()) return names.tensors[i];
+  }
+  return "";
+}
+
+}  // namespace internal
+
+std::string GraphFunction::to_string() const {
+  return to_text(graph(), {.elide_constants = true, .types = true});
+}
+
+std::ostream& operator<<(std::ostream& out, const GraphFunction& function) {
+  return out << function.to_string();
+}
+
+void run_functions_eagerly(bool eagerly) noexcept { internal::all_run_eagerly = eagerly; }
+bool functions_run_eagerly() noexcept {
+  return internal::all_run_eagerly.load(std::memory_order_relaxed);
+}
+
+}  // namespace etude

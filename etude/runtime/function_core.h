@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all staged functions share, whatever their signature: the graphs that were made, and which
+// of them serves a call. function.h puts types around it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/core/ambient.h"
+#include "etude/core/attrs.h"
+#include "etude/core/values.h"
+#include "etude/graph/graph.h"
+#include "etude/runtime/arguments.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct FunctionOptions {
+  std::string name = {};                    // for display; default: the line that made it
+  std::vector<std::string> arg_names = {};  // default: arg0, arg1, ...
+  bool run_eagerly = false;                 // calls run the host function, as if it were not staged
+  std::size_t max_traces = 0;  // the graph that was used least lately goes; 0: no limit
+};
+
+// While true, calls of all functions run their host function, also where graphs were made before.
+// For looking at values while an error is sought. thread-safe.
+void run_functions_eagerly(bool eagerly) noexcept;
+bool functions_run_eagerly() noexcept;
+
+namespace internal {
+
+class Plan;
+
+// What decides which graph serves a call, as a graph keeps it.
+struct TraceKey {
+  std::vector<const Type*> types;  // of the tensors; null for an absent one
+  std::vector<uint64_t> words;
+  std::vector<HostValue> objects;
+  std::vector<std::shared_ptr<const void>> held;  // what `objects` point to
+  Phase phase = Phase::kInference;
+  DType default_dtype = kFloat32;
+
+  TraceKey() = default;
+  explicit TraceKey(const Arguments& call);
+  bool fits(const Arguments& call) const;
+};
+
+// A Variable that a graph reads or assigns: one that the function reaches from outside, or that the
+// call gives.
+struct TraceVariable {
+  std::weak_ptr<void> state;  // of one from outside
+  int32_t argument = -1;  // which Variable of the call; also for one from outside: then it is both
+  const Type* type = nullptr;
+  std::string name;  // for messages
+  bool is_read = false;
+  bool is_written = false;
+};
+
+// A graph, what it was made for, and how it is run.
+struct Trace : RefCounted {
+  TraceKey key;
+  ArgumentNames names;
+  GraphRef graph;
+  Attrs attrs;  // of the op call
+  RefPtr<const Plan> plan;
+  std::vector<Tensor> captures;
+  RefPtr<const RefCounted> enclosing;    // the trace whose values it captures; null: none
+  std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
+  std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
+  std::size_t outputs = 0;               // that are not values of Variables
+  std::size_t keys = 0;                  // random keys to draw for a call, in this order
+  std::string cause;                     // why it was made, for explain()
+  CallSite where;                        // the call that it was made for
+  std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
+  mutable std::atomic<uint64_t> last_use{0};
+};
+using TraceRef = RefPtr<const Trace>;
+
+// What tracing gives, before it is kept: tensors of results and of in-out arguments, and the result
+// itself.
+struct Traced {
+  std::vector<Tensor> outputs;
+  std::shared_ptr<const void> result;
+};
+
+using HostRun =
+    std::function<Traced(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
+
+// thread-safe.
+class FunctionCore {
+ public:
+  FunctionCore(FunctionOptions options, CallSite where);
+  FunctionCore(const FunctionCore&) = delete;
+  FunctionCore& operator=(const FunctionCore&) = delete;
+
+  const std::string& name() const noexcept { return options_.name; }
+  const FunctionOptions& options() const noexcept { return options_; }
+  bool runs_eagerly() const noexcept { return options_.run_eagerly || functions_run_eagerly(); }
+
+  // The graph for this call; null: there is none yet.
+  TraceRef find(const Arguments& call) const;
+  // The graph for this call, made by `run` if there is none: it calls the host function on tensors
+  // without elements, one per tensor of the call, and on what stands for its Variables. One thread
+  // of the process traces at a time. throws: what the host function throws; nothing is kept then.
+  // kFailedPrecondition for a function that is called with the same types while it is traced for
+  // them.
+  TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                         CallSite where);
+  // Runs it as one call. throws: as the calls in it, with the name of this function.
+  Values run(const Trace& trace, const Arguments& call, CallSite where) const;
+
+  std::vector<TraceRef> traces() const;
+  // Those that its graphs reach, in the order of their first use; those that are gone are left out.
+  std::vector<Variable> variables() const;
+  std::string explain() const;
+  std::string argument_name(std::size_t i) const;
+
+ private:
+  TraceRef find_locked(const Arguments& call) const;
+  Values run_locked(const Trace& trace, const Arguments& call,
+                    const std::vector<Variable>& variables, CallSite where) const;
+  TraceRef make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                CallSite where);
+  std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
+  void keep(const TraceRef& trace);
+
+  FunctionOptions options_;
+  CallSite where_;
+  mutable std::shared_mutex mutex_;
+  std::vector<TraceRef> traces_;  // oldest first
+  std::size_t made_ = 0;
+};
+
+}  // namespace internal
+}  // namespace etude

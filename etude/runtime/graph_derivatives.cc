@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/graph_derivatives.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/values.h"
+#include "etude/graph/builder.h"
+#include "etude/runtime/batch.h"
+#include "etude/runtime/jvp.h"
+#include "etude/runtime/tape.h"
+#include "etude/runtime/trace.h"
+
+namespace etude::internal {
+namespace {
+
+std::vector<Tensor> add_inputs(TraceContext& trace, const Graph& graph) {
+  std::vector<Tensor> out;
+  for (const Graph::Input& input : graph.inputs()) {
+    out.push_back(trace.add_argument(input.name, input.type));
+  }
+  return out;
+}
+
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs) {
+  const OperandList list(inputs);
+  return etude::interpret(graph, list.view());
+}
+
+// A graph kept by another: kept objects are counted, and so is it.
+struct KeptGraph final : RefCounted {
+  explicit KeptGraph(GraphRef g) : graph(std::move(g)) {}
+  GraphRef graph;
+};
+
+// Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`.
+GraphRef joint_graph(const Graph& graph, const Chosen& wanted) {
+  TraceContext trace(graph.name(), {});
+  const std::vector<Tensor> inputs = add_inputs(trace, graph);
+  std::vector<Tensor> sources, outputs;
+  Tape tape;
+  {
+    TapeContext context(tape);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!wanted[i]) continue;
+      sources.push_back(inputs[i]);
+      tape.watch(inputs[i]);
+    }
+    outputs = interpret(graph, inputs);
+  }
+  std::vector<Tensor> targets, seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].has_value() || !is_differentiable(outputs[i].dtype())) continue;
+    const Tensor ct = trace.add_argument("ct" + std::to_string(i), outputs[i].type());
+    if (!tape.is_watched(outputs[i])) continue;
+    targets.push_back(outputs[i]);
+    seeds.push_back(ct);
+  }
+  std::vector<Tensor> found(sources.size());
+  if (!targets.empty()) found = tape.gradient(targets, sources, seeds);
+  outputs.insert(outputs.end(), found.begin(), found.end());
+  trace.keep_constants();
+  return trace.finish(outputs).graph;
+}
+
+// Cuts a joint graph: `inputs` of its inputs and `outputs` of its outputs belong to the first part.
+class Cut {
+ public:
+  Cut(const Graph& joint, std::size_t inputs, std::size_t outputs)
+      : joint_(joint), inputs_(inputs), outputs_(outputs), is_forward_(joint.value_count()) {}
+
+  RefPtr<const GraphDerivative> make() {
+    find_forward();
+    find_kept();
+    auto out = make_ref<GraphDerivative>();
+    out->forward = forward();
+    out->backward = backward();
+    return out;
+  }
+
+ private:
+  using Draft = GraphBuilder::Draft;
+
+  void find_forward() {
+    for (GraphValue v = 0; v < inputs_; ++v) is_forward_[v] = true;
+    std::vector<bool> needed(joint_.value_count());
+    for (const GraphValue v : joint_.outputs().first(outputs_)) {
+      if (v != kNoValue) needed[v] = true;
+    }
+    for (std::size_t i = joint_.size(); i-- > 0;) {
+      const Graph::Node node = joint_.node(i);
+      bool is_needed = false;
+      for (uint32_t r = 0; r < node.results; ++r) {
+        is_needed = is_needed || needed[node.first_result + r];
+      }
+      if (!is_needed) continue;
+      for (uint32_t r = 0; r < node.results; ++r) is_forward_[node.first_result + r] = true;
+      for (const GraphValue v : node.operands) {
+        if (v != kNoValue) needed[v] = true;
+      }
+    }
+  }
+
+  // What the second part reads of the first, in order. Constants are in both.
+  void find_kept() {
+    std::vector<bool> is_read(joint_.value_count());
+    for (std::size_t i = 0; i < joint_.size(); ++i) {
+      const Graph::Node node = joint_.node(i);
+      if (is_forward_[node.first_result]) continue;
+      for (const GraphValue v : node.operands) {
+        if (v != kNoValue) is_read[v] = true;
+      }
+    }
+    for (const GraphValue v : joint_.outputs().subspan(outputs_)) {
+      if (v != kNoValue) is_read[v] = true;
+    }
+    for (GraphValue v = 0; v < joint_.value_count(); ++v) {
+      if (is_read[v] && is_forward_[v]) kept_.push_back(v);
+    }
+  }
+
+  // Appends the nodes of one part; `numbers` has the drafts of what they read from outside.
+  void add_nodes(GraphBuilder& build, std::vector<Draft>& numbers, bool forward) const {
+    for (std::size_t c = 0; c < joint_.constants().size(); ++c) {
+      numbers[joint_.first_constant() + c] = build.add_constant(joint_.constants()[c]);
+    }
+    for (std::size_t i = 0; i < joint_.size(); ++i) {
+      const Graph::Node node = joint_.node(i);
+      if (is_forward_[node.first_result] != forward) continue;
+      std::vector<Draft> operands;
+      for (const GraphValue v : node.operands) {
+        operands.push_back(v == kNoValue ? GraphBuilder::kNoDraft : numbers[v]);
+      }
+      const Draft first = build.add_node(node.op, node.attrs, operands, node.where);
+      for (uint32_t r = 0; r < node.results; ++r) numbers[node.first_result + r] = first + r;
+    }
+  }
+
+  std::vector<Draft> numbered(const std::vector<Draft>& numbers,
+                              std::span<const GraphValue> values) const {
+    std::vector<Draft> out;
+    for (const GraphValue v : values) {
+      out.push_back(v == kNoValue ? GraphBuilder::kNoDraft : numbers[v]);
+    }
+    return out;
+  }
+
+  GraphRef forward() const {
+    GraphBuilder build(joint_.name());
+    std::vector<Draft> numbers(joint_.value_count(), GraphBuilder::kNoDraft);
+    for (GraphValue v = 0; v < inputs_; ++v) {
+      numbers[v] = build.add_input(joint_.inputs()[v].name, joint_.type(v));
+    }
+    add_nodes(build, numbers, true);
+    std::vector<Draft> outputs = numbered(numbers, joint_.outputs().first(outputs_));
+    for (const GraphValue v : kept_) outputs.push_back(numbers[v]);
+    return build.finish(outputs);
+  }
+
+  GraphRef backward() const {
+    GraphBuilder build(joint_.name() + "_backward");
+    std::vector<Draft> numbers(joint_.value_count(), GraphBuilder::kNoDraft);
+    for (const GraphValue v : kept_) {
+      numbers[v] = build.add_input("kept" + std::to_string(v), joint_.type(v));
+    }
+    for (std::size_t v = inputs_; v < joint_.inputs().size(); ++v) {
+      numbers[v] = build.add_input(joint_.inputs()[v].name, joint_.inputs()[v].type);
+    }
+    add_nodes(build, numbers, false);
+    return build.finish(numbered(numbers, joint_.outputs().subspan(outputs_)));
+  }
+
+  const Graph& joint_;
+  const std::size_t inputs_, outputs_;
+  std::vector<bool> is_forward_;
+  std::vector<GraphValue> kept_;
+};
+
+}  // namespace
+
+Chosen::Chosen(uint64_t bits, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i)
+    which_.push_back(((bits >> std::min<std::size_t>(i, 63)) & 1) != 0);
+}
+
+std::string Chosen::to_string() const {
+  std::string text;
+  for (const bool is : which_) text += is ? '1' : '0';
+  return text;
+}
+
+RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted) {
+  return graph.kept<GraphDerivative>("derivative " + wanted.to_string(), [&] {
+    const GraphRef joint = joint_graph(graph, wanted);
+    return Cut(*joint, graph.inputs().size(), graph.outputs().size()).make();
+  });
+}
+
+GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
+  return graph
+      .kept<KeptGraph>("tangent " + moved.to_string(),
+                       [&] {
+                         TraceContext trace(graph.name() + "_tangent", {});
+                         const std::vector<Tensor> inputs = add_inputs(trace, graph);
+                         JvpContext jvp;
+                         for (std::size_t i = 0; i < inputs.size(); ++i) {
+                           if (!moved[i]) continue;
+                           jvp.set_tangent(inputs[i],
+                                           trace.add_argument("t_" + graph.inputs()[i].name,
+                                                              graph.inputs()[i].type));
+                         }
+                         std::vector<Tensor> tangents;
+                         for (const Tensor& y : interpret(graph, inputs))
+                           tangents.push_back(jvp.tangent(y));
+                         ContextStack::remove(jvp);
+                         trace.keep_constants();
+                         return make_ref<const KeptGraph>(trace.finish(tangents).graph);
+                       })
+      ->graph;
+}
+
+GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size) {
+  return graph
+      .kept<KeptGraph>(
+          "batch " + std::to_string(size) + " " + batched.to_string(),
+          [&] {
+            TraceContext trace(graph.name() + "_batch", {});
+            std::vector<Tensor> inputs;
+            for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+              const Graph::Input& input = graph.inputs()[i];
+              std::vector<int64_t> sizes = input.type->shape().to_vector();
+              if (batched[i]) sizes.insert(sizes.begin(), size);
+              inputs.push_back(trace.add_argument(
+                  input.name, intern_type(input.type->dtype(), sizes, input.type->device())));
+            }
+            std::vector<Tensor> outputs;
+            {
+              BatchContext batch(size);
+              std::vector<Tensor> examples;
+              for (std::size_t i = 0; i < inputs.size(); ++i) {
+                examples.push_back(batched[i] ? batch.example_of(inputs[i]) : inputs[i]);
+              }
+              for (const Tensor& y : interpret(graph, examples)) {
+                outputs.push_back(batch.batch_of(y));
+              }
+            }
+            trace.keep_constants();
+            return make_ref<const KeptGraph>(trace.finish(outputs).graph);
+          })
+      ->graph;
+}
+
+}  // namespace etude::internal

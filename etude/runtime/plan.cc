@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running plans. How they are made is in planner.cc.
+#include "etude/runtime/plan.h"
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/located.h"
+#include "etude/device/cpu/float_mode.h"
+#include "etude/runtime/dispatch.h"
+
+namespace etude::internal {
+
+Plan::~Plan() { delete spare_.load(std::memory_order_relaxed); }
+
+std::unique_ptr<Plan::Frame> Plan::make_frame() const {
+  auto frame = std::make_unique<Frame>();
+  if (arena_bytes_ > 0) frame->arena = allocate_buffer(arena_bytes_);
+  frame->pointers.resize(places_.size());
+  const auto constants = graph_->constants();
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.home == Home::kArena) {
+      frame->pointers[i] = static_cast<char*>(frame->arena->data) + place.offset;
+    } else if (place.home == Home::kConstant) {
+      frame->pointers[i] =
+          static_cast<char*>(TensorAccess::rep(constants[place.index])->data) + place.offset;
+    }
+  }
+  for (const Step& step : steps_) {
+    void** const first = frame->pointers.data() + step.first_place;
+    frame->calls.push_back({first, first + step.results, step.params});
+  }
+  return frame;
+}
+
+std::unique_ptr<Plan::Frame> Plan::take_frame() const {
+  if (Frame* frame = spare_.exchange(nullptr, std::memory_order_acquire)) {
+    return std::unique_ptr<Frame>(frame);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spares_.empty()) {
+      auto frame = std::move(spares_.back());
+      spares_.pop_back();
+      return frame;
+    }
+  }
+  return make_frame();
+}
+
+void Plan::give_frame(std::unique_ptr<Frame> frame) const noexcept {
+  constexpr std::size_t kMostSpares = 16;
+  Frame* none = nullptr;
+  if (spare_.compare_exchange_strong(none, frame.get(), std::memory_order_release,
+                                     std::memory_order_relaxed)) {
+    static_cast<void>(frame.release());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (spares_.size() < kMostSpares) spares_.push_back(std::move(frame));
+}
+
+void Plan::run_steps(const Frame& frame) const {
+  const KernelCall* call = frame.calls.data();
+  for (const Step& step : steps_) {
+    if (!step.run(*call++)) [[unlikely]] {
+      const Graph::Node node = graph_->node(step.node);
+      located(node.op, node.where, [] { throw_fault(); });
+    }
+  }
+}
+
+Values Plan::run(Operands inputs) const {
+  Values made;
+  for (const Type* type : made_) made.push_back(make_tensor(type));
+  struct Taken {
+    const Plan& plan;
+    std::unique_ptr<Frame> frame;
+    ~Taken() { plan.give_frame(std::move(frame)); }
+  } taken{*this, take_frame()};
+  void** const pointers = taken.frame->pointers.data();
+  for (const Patch& patch : input_patches_) {
+    pointers[patch.at] =
+        static_cast<char*>(TensorAccess::rep(inputs[patch.index])->data) + patch.offset;
+  }
+  for (const Patch& patch : output_patches_) {
+    pointers[patch.at] =
+        static_cast<char*>(TensorAccess::rep(made[patch.index])->data) + patch.offset;
+  }
+  {
+    const FloatModeScope float_mode;
+    run_steps(*taken.frame);
+  }
+  return results(inputs, made);
+}
+
+Values Plan::results(Operands inputs, Values& made) const {
+  Values out(outputs_.size());
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Place& place = outputs_[i].place;
+    if (outputs_[i].type == nullptr || outputs_[i].is_whole) continue;
+    const Tensor& from = place.home == Home::kInput      ? inputs[place.index]
+                         : place.home == Home::kConstant ? graph_->constants()[place.index]
+                                                         : made[place.index];
+    out[i] = with_type(from, outputs_[i].type, place.offset);
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].is_whole) out[i] = std::move(made[outputs_[i].place.index]);
+  }
+  return out;
+}
+
+std::string Plan::place_text(const Place& place) const {
+  const auto offset = place.offset == 0 ? "" : fmt::format("+{}", place.offset);
+  switch (place.home) {
+    case Home::kInput:
+      return graph_->inputs()[place.index].name + offset;
+    case Home::kConstant:
+      return fmt::format("constant{}{}", place.index, offset);
+    case Home::kOutput:
+      return fmt::format("out{}{}", place.index, offset);
+    case Home::kArena:
+      return fmt::format("@{}", place.offset);
+    case Home::kNone:
+      break;
+  }
+  return "none";
+}
+
+std::string Plan::to_string() const {
+  std::string text = fmt::format("plan of '{}': {} steps, arena of {} bytes ({} alive at once)\n",
+                                 graph_->name(), steps_.size(), arena_bytes_, live_bytes_);
+  for (const Step& step : steps_) {
+    const Graph::Node node = graph_->node(step.node);
+    std::string out, in;
+    for (uint32_t i = 0; i < step.results; ++i) {
+      out += fmt::format("{}{} {}", i > 0 ? ", " : "", place_text(places_[step.first_place + i]),
+                         graph_->type(node.first_result + i)->to_string());
+    }
+    for (uint32_t i = 0; i < step.operands; ++i) {
+      in += (i > 0 ? ", " : "") + place_text(places_[step.first_place + step.results + i]);
+    }
+    const std::string line = fmt::format("  {} = {}({})", out, node.op.name(), in);
+    text += node.where.known()
+                ? fmt::format("{:<70}  # {}:{}\n", line, node.where.file, node.where.line)
+                : line + "\n";
+  }
+  return text;
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: a graph made ready to run on the host. Its kernels are prepared, its intermediate values
+// have places in one block of memory (the arena), and a run is a loop over its steps: no op is
+// looked up, no tensor is made but for the results. It computes the same bits as the calls one by
+// one.
+//
+// Invariant of the places: two values share bytes only if the later one is written by a step that
+// is the last reader of the earlier one and whose kernel may write its result there, or by a later
+// step. Builds with assertions check it for each plan (verify_places).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "etude/core/rules.h"
+#include "etude/core/values.h"
+#include "etude/graph/graph.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// thread-safe: runs on several threads at once have an arena each.
+class Plan final : public RefCounted {
+ public:
+  // The plan of this graph, made at the first question and kept by it. It is good while the graph
+  // is. throws: kUnimplemented for an op without a kernel, naming it and its line.
+  static RefPtr<const Plan> of(const Graph& graph);
+
+  // Runs all steps. `inputs` have the types of the graph's inputs and elements; an expiring one may
+  // not be overwritten. throws: what a kernel reports, with the name and line of its call;
+  // kResourceExhausted.
+  Values run(Operands inputs) const;
+
+  // Bytes of the arena, and of all values that are alive at once where most are: a lower bound.
+  int64_t arena_bytes() const noexcept { return arena_bytes_; }
+  int64_t live_bytes() const noexcept { return live_bytes_; }
+  std::size_t steps() const noexcept { return steps_.size(); }
+  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41".
+  std::string to_string() const;
+
+ private:
+  friend class Planner;
+  // Where the bytes of a value lie.
+  enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
+  struct Place {
+    Home home = Home::kNone;
+    uint32_t index = 0;  // of the input, the constant, or the new tensor
+    int64_t offset = 0;  // bytes from there; from the beginning of the arena
+  };
+  struct Step {
+    KernelFn run;
+    const void* params;
+    uint32_t first_place;  // results, then operands, in places_
+    uint32_t results;
+    uint32_t operands;
+    uint32_t node;
+  };
+  struct Output {
+    const Type* type = nullptr;  // null: absent
+    Place place;
+    bool is_whole = false;  // the new tensor itself
+  };
+  // A pointer that each run sets: places_[at] lies in an input or in a new tensor.
+  struct Patch {
+    uint32_t at;
+    uint32_t index;
+    int64_t offset;
+  };
+  // What one run at a time needs: the arena, and all pointers of all steps.
+  struct Frame {
+    Frame() = default;
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+    ~Frame() {
+      if (arena != nullptr) free_buffer(arena);
+    }
+
+    Buffer* arena = nullptr;
+    std::vector<void*> pointers;    // one per place
+    std::vector<KernelCall> calls;  // one per step, into `pointers`
+  };
+
+  Plan() = default;
+  ~Plan() override;
+  std::unique_ptr<Frame> take_frame() const;
+  void give_frame(std::unique_ptr<Frame> frame) const noexcept;
+  std::unique_ptr<Frame> make_frame() const;
+  void run_steps(const Frame& frame) const;
+  Values results(Operands inputs, Values& made) const;
+  std::string place_text(const Place& place) const;
+  // Builds with assertions run the steps in thought, and look at each read whether what is there is
+  // what was meant (plan_check.cc). It shares nothing with the planner.
+  void verify_places() const;
+
+  GraphRef graph_;  // as it is run: without calls of other graphs
+  std::vector<Step> steps_;
+  std::vector<Place> places_;
+  std::vector<RefPtr<const RefCounted>> held_;  // what `params` point into
+  std::vector<Patch> input_patches_, output_patches_;
+  std::vector<const Type*> made_;  // types of the new tensors
+  std::vector<Output> outputs_;
+  int64_t arena_bytes_ = 0;
+  int64_t live_bytes_ = 0;
+
+  mutable std::atomic<Frame*> spare_{nullptr};
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first
+};
+
+}  // namespace internal
+}  // namespace etude

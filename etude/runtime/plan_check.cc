@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of plans: runs the steps in thought and looks at each read whether it sees what the
+// graph means.
+#include <map>
+
+#include "etude/base/check.h"
+#include "etude/runtime/dispatch.h"
+#include "etude/runtime/plan.h"
+
+namespace etude::internal {
+namespace {
+
+// Which value wrote the bytes of the arena last.
+class Memory {
+ public:
+  void write(int64_t begin, int64_t end, GraphValue value) {
+    if (begin == end) return;
+    for (auto at = first_over(begin); at != spans_.end() && at->first < end;) {
+      const auto [from, span] = *at;
+      at = spans_.erase(at);
+      if (from < begin) spans_.emplace(from, Span{begin, span.value});
+      if (span.end > end) spans_.emplace(end, span);
+    }
+    spans_.emplace(begin, Span{end, value});
+  }
+  bool holds(int64_t begin, int64_t end, GraphValue value) {
+    int64_t at = begin;
+    for (auto span = first_over(begin); at < end; ++span) {
+      if (span == spans_.end() || span->first > at || span->second.value != value) return false;
+      at = span->second.end;
+    }
+    return true;
+  }
+
+ private:
+  struct Span {
+    int64_t end;
+    GraphValue value;
+  };
+  std::map<int64_t, Span>::iterator first_over(int64_t begin) {
+    auto at = spans_.upper_bound(begin);
+    if (at != spans_.begin() && std::prev(at)->second.end > begin) --at;
+    return at;
+  }
+  std::map<int64_t, Span> spans_;
+};
+
+}  // namespace
+
+void Plan::verify_places() const {
+  Memory memory;
+  // Views have no step: what they show was written by the value at the end of the chain.
+  std::vector<GraphValue> writer(graph_->value_count());
+  for (GraphValue v = 0; v < writer.size(); ++v) writer[v] = v;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < graph_->size(); ++i) {
+    const Graph::Node node = graph_->node(i);
+    InlineVector<const Type*, 6> types;
+    for (const GraphValue v : node.operands) {
+      types.push_back(v == kNoValue ? nullptr : graph_->type(v));
+    }
+    const RefPtr<Prepared> p = prepare(node.op, node.attrs, {types.data(), types.size()});
+    if (p->view_of >= 0) {
+      writer[node.first_result] = writer[node.operands[static_cast<std::size_t>(p->view_of)]];
+      continue;
+    }
+    const Step& step = steps_[next++];
+    ETUDE_CHECK(
+        step.node == i && step.results == node.results && step.operands == node.operands.size(),
+        "step {} of a plan is not node {}", next - 1, i);
+    const Place* const results = &places_[step.first_place];
+    const Place* const operands = results + step.results;
+    for (std::size_t o = 0; o < node.operands.size(); ++o) {
+      const GraphValue v = node.operands[o];
+      if (v == kNoValue || operands[o].home != Home::kArena) continue;
+      const int64_t begin = operands[o].offset, end = begin + graph_->type(v)->bytes();
+      ETUDE_CHECK(memory.holds(begin, end, writer[v]),
+                  "operand {} of step {} ({}) of a plan was overwritten", o, next - 1,
+                  node.op.name());
+      for (uint32_t r = 0; r < node.results; ++r) {
+        if (results[r].home != Home::kArena) continue;
+        const int64_t to = results[r].offset;
+        const int64_t to_end = to + graph_->type(node.first_result + r)->bytes();
+        if (to >= end || begin >= to_end) continue;
+        const bool is_over =
+            r < p->results_over.size() && p->results_over[r] == static_cast<int>(o);
+        const bool may = node.results == 1 ? o < 64 && ((p->in_place >> o) & 1) != 0 : is_over;
+        const bool is_same = to == begin && to_end == end;
+        bool has_twin = false;  // the same value at an operand that may be overwritten
+        for (std::size_t t = 0; t < node.operands.size(); ++t) {
+          has_twin = has_twin || (node.operands[t] == v && node.results == 1 && t < 64 &&
+                                  ((p->in_place >> t) & 1) != 0);
+        }
+        ETUDE_CHECK(is_same && (may || has_twin), "step {} ({}) of a plan writes over operand {}",
+                    next - 1, node.op.name(), o);
+      }
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {
+      if (results[r].home != Home::kArena) continue;
+      const GraphValue v = node.first_result + r;
+      memory.write(results[r].offset, results[r].offset + graph_->type(v)->bytes(), v);
+    }
+  }
+}
+
+}  // namespace etude::internal

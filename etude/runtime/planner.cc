@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes plans: kernels of the nodes, and places of the values.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/core/located.h"
+#include "etude/runtime/dispatch.h"
+#include "etude/runtime/plan.h"
+#include "etude/runtime/trace.h"
+
+namespace etude::internal {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The graph as it is run: with what is called in the place of calls, and equal nodes as one.
+GraphRef flattened(const Graph& graph) {
+  TraceContext trace(graph.name(), {});
+  trace.merge_equal_nodes();
+  trace.inline_graphs();
+  trace.keep_constants();
+  std::vector<Tensor> inputs;
+  for (const Graph::Input& input : graph.inputs()) {
+    inputs.push_back(trace.add_argument(input.name, input.type));
+  }
+  const OperandList list{std::span<const Tensor>(inputs)};
+  return trace.finish(interpret(graph, list.view())).graph;
+}
+
+// Free stretches of an arena that grows at its end. Takes the smallest that fits.
+class Arena {
+ public:
+  int64_t take(int64_t bytes) {
+    auto best = free_.end();
+    for (auto at = free_.begin(); at != free_.end(); ++at) {
+      if (at->second >= bytes && (best == free_.end() || at->second < best->second)) best = at;
+    }
+    if (best == free_.end()) {
+      // A stretch at the end can grow.
+      if (!free_.empty() &&
+          std::prev(free_.end())->first + std::prev(free_.end())->second == end_) {
+        const int64_t offset = std::prev(free_.end())->first;
+        free_.erase(std::prev(free_.end()));
+        end_ = offset + bytes;
+        return offset;
+      }
+      return std::exchange(end_, end_ + bytes);
+    }
+    const auto [offset, size] = *best;
+    free_.erase(best);
+    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    return offset;
+  }
+  void give(int64_t offset, int64_t bytes) {
+    auto at = free_.emplace(offset, bytes).first;
+    if (const auto next = std::next(at); next != free_.end() && offset + bytes == next->first) {
+      at->second += next->second;
+      free_.erase(next);
+    }
+    if (at == free_.begin()) return;
+    if (const auto before = std::prev(at); before->first + before->second == offset) {
+      before->second += at->second;
+      free_.erase(at);
+    }
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  std::map<int64_t, int64_t> free_;  // offset to size
+  int64_t end_ = 0;
+};
+
+}  // namespace
+
+class Planner {
+ public:
+  explicit Planner(const GraphRef& graph) : graph_(*graph), plan_(new Plan), held_(plan_) {
+    plan_->graph_ = graph;
+    values_.resize(graph_.value_count());
+  }
+
+  RefPtr<const Plan> make() {
+    prepare_nodes();
+    find_roots();
+    find_outputs();
+    find_last_uses();
+    write_in_place();
+    place_roots();
+    add_steps();
+    add_outputs();
+#ifdef ETUDE_ASSERTIONS
+    plan_->verify_places();
+#endif
+    return held_;
+  }
+
+ private:
+  using Home = Plan::Home;
+  using Place = Plan::Place;
+  static constexpr std::size_t kForEver = ~std::size_t{0};
+
+  // A value lies in its root, from `offset` on: views lie in what they show, results that are
+  // written over an operand in that operand.
+  struct Value {
+    GraphValue root = kNoValue;
+    int64_t offset = 0;
+    // Of roots only:
+    Home home = Home::kNone;
+    uint32_t index = 0;
+    std::size_t first = 0, last = 0;  // the steps that write it first and read it last
+    int64_t bytes = 0;
+    int64_t at = 0;  // in the arena
+  };
+
+  bool is_view(const Prepared& p) const { return p.view_of >= 0; }
+
+  void prepare_nodes() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      located(node.op, node.where, [&] {
+        InlineVector<const Type*, 6> types;
+        for (const GraphValue v : node.operands) {
+          types.push_back(v == kNoValue ? nullptr : graph_.type(v));
+        }
+        prepared_.push_back(prepare(node.op, node.attrs, {types.data(), types.size()}));
+      });
+    }
+  }
+
+  Value& root_of(GraphValue v) { return values_[values_[v].root]; }
+
+  void make_root(GraphValue v, Home home, uint32_t index) {
+    values_[v].root = v;
+    values_[v].home = home;
+    values_[v].index = index;
+    values_[v].bytes = graph_.type(v)->bytes();
+  }
+
+  void find_roots() {
+    for (GraphValue v = 0; v < graph_.first_constant(); ++v) make_root(v, Home::kInput, v);
+    for (GraphValue v = graph_.first_constant(); v < graph_.first_result(); ++v) {
+      make_root(v, Home::kConstant, v - graph_.first_constant());
+    }
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue v = node.first_result + r;
+        make_root(v, Home::kArena, 0);
+        values_[v].first = i;
+      }
+      if (!is_view(p)) continue;
+      const Value& shown = values_[node.operands[static_cast<std::size_t>(p.view_of)]];
+      values_[node.first_result].root = shown.root;
+      values_[node.first_result].offset = shown.offset + p.view_offset;
+    }
+  }
+
+  // Roots that outputs lie in become tensors of their own.
+  void find_outputs() {
+    for (const GraphValue v : graph_.outputs()) {
+      if (v == kNoValue) continue;
+      Value& root = root_of(v);
+      root.last = kForEver;
+      if (root.home != Home::kArena) continue;
+      root.home = Home::kOutput;
+      root.index = static_cast<uint32_t>(plan_->made_.size());
+      plan_->made_.push_back(made_type(values_[v].root));
+    }
+  }
+
+  // The type of the tensor for a root: that of an output that covers it, so that the tensor is this
+  // output.
+  const Type* made_type(GraphValue root) const {
+    for (const GraphValue v : graph_.outputs()) {
+      if (v != kNoValue && values_[v].root == root && values_[v].offset == 0 &&
+          graph_.type(v)->bytes() == values_[root].bytes) {
+        return graph_.type(v);
+      }
+    }
+    return graph_.type(root);
+  }
+
+  void find_last_uses() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) touch(node.first_result + r, i);
+      for (const GraphValue v : node.operands) {
+        if (v != kNoValue) touch(v, i);
+      }
+    }
+  }
+  void touch(GraphValue v, std::size_t step) {
+    Value& root = root_of(v);
+    if (root.last != kForEver) root.last = std::max(root.last, step);
+  }
+
+  // Whether step i may write `result` over its operand: nobody reads that operand afterwards, it is
+  // alone in its root, and no other operand of the step lies there too.
+  bool may_overwrite(std::size_t i, std::size_t operand, GraphValue result) {
+    const Graph::Node node = graph_.node(i);
+    const GraphValue v = node.operands[operand];
+    if (v == kNoValue) return false;
+    const Value& root = root_of(v);
+    const Value& target = values_[result];
+    if (root.home != Home::kArena || root.last != i || values_[v].offset != 0 ||
+        target.home != Home::kArena || target.root != result || root.bytes != target.bytes) {
+      return false;
+    }
+    return std::ranges::none_of(node.operands, [&](GraphValue other) {
+      return other != kNoValue && other != v && values_[other].root == values_[v].root;
+    });
+  }
+
+  void overwrite(std::size_t i, std::size_t operand, GraphValue result) {
+    const GraphValue v = graph_.node(i).operands[operand];
+    const GraphValue root = values_[v].root;
+    values_[root].last = values_[result].last;
+    // Views of the result are moved to the new root when they are asked for: see settle().
+    values_[result].root = root;
+  }
+
+  void write_in_place() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      settle(node);
+      if (is_view(p)) continue;
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue result = node.first_result + r;
+        if (r == 0 && node.results == 1) {
+          for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+            if (((p.in_place >> o) & 1) == 0 || !may_overwrite(i, o, result)) continue;
+            overwrite(i, o, result);
+            break;
+          }
+        } else if (r < p.results_over.size() && p.results_over[r] >= 0) {
+          const auto o = static_cast<std::size_t>(p.results_over[r]);
+          if (may_overwrite(i, o, result)) overwrite(i, o, result);
+        }
+      }
+    }
+  }
+  // Roots of a node's values may have moved into another root since they were found.
+  void settle(const Graph::Node& node) {
+    const auto follow = [&](GraphValue v) {
+      if (v == kNoValue) return;
+      while (values_[values_[v].root].root != values_[v].root) {
+        values_[v].root = values_[values_[v].root].root;
+      }
+    };
+    for (const GraphValue v : node.operands) follow(v);
+    for (uint32_t r = 0; r < node.results; ++r) follow(node.first_result + r);
+  }
+
+  void place_roots() {
+    std::vector<std::vector<GraphValue>> dying(graph_.size());
+    Arena arena;
+    int64_t live = 0;
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue v = node.first_result + r;
+        Value& value = values_[v];
+        if (value.root != v || value.home != Home::kArena) continue;
+        value.at = arena.take(aligned(std::max<int64_t>(value.bytes, 1)));
+        live += value.bytes;
+        dying[value.last].push_back(v);
+      }
+      plan_->live_bytes_ = std::max(plan_->live_bytes_, live);
+      for (const GraphValue v : dying[i]) {
+        arena.give(values_[v].at, aligned(std::max<int64_t>(values_[v].bytes, 1)));
+        live -= values_[v].bytes;
+      }
+    }
+    plan_->arena_bytes_ = arena.end();
+  }
+
+  Place place_of(GraphValue v) {
+    if (v == kNoValue) return {};
+    const Value& root = root_of(v);
+    const int64_t start = root.home == Home::kArena ? root.at : 0;
+    return {root.home, root.index, start + values_[v].offset};
+  }
+
+  void add_place(GraphValue v) {
+    const Place place = place_of(v);
+    const auto at = static_cast<uint32_t>(plan_->places_.size());
+    if (place.home == Home::kInput) {
+      plan_->input_patches_.push_back({at, place.index, place.offset});
+    } else if (place.home == Home::kOutput) {
+      plan_->output_patches_.push_back({at, place.index, place.offset});
+    }
+    plan_->places_.push_back(place);
+  }
+
+  void add_steps() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      if (is_view(p)) continue;
+      const auto first = static_cast<uint32_t>(plan_->places_.size());
+      for (uint32_t r = 0; r < node.results; ++r) add_place(node.first_result + r);
+      for (const GraphValue v : node.operands) add_place(v);
+      plan_->steps_.push_back({p.run, p.params, first, node.results,
+                               static_cast<uint32_t>(node.operands.size()),
+                               static_cast<uint32_t>(i)});
+      if (p.owner) plan_->held_.push_back(p.owner);
+    }
+  }
+
+  void add_outputs() {
+    std::vector<bool> is_given(plan_->made_.size());
+    for (const GraphValue v : graph_.outputs()) {
+      Plan::Output output;
+      if (v != kNoValue) {
+        output.type = graph_.type(v);
+        output.place = place_of(v);
+        const bool covers = output.place.home == Home::kOutput && output.place.offset == 0 &&
+                            plan_->made_[output.place.index] == output.type;
+        // A second output of the same value is a value of its own.
+        if (covers && !is_given[output.place.index]) {
+          output.is_whole = is_given[output.place.index] = true;
+        }
+      }
+      plan_->outputs_.push_back(output);
+    }
+  }
+
+  const Graph& graph_;
+  Plan* plan_;
+  RefPtr<const Plan> held_;
+  std::vector<RefPtr<Prepared>> prepared_;
+  std::vector<Value> values_;
+};
+
+RefPtr<const Plan> Plan::of(const Graph& graph) {
+  return graph.kept<Plan>("plan", [&] { return Planner(flattened(graph)).make(); });
+}
+
+}  // namespace etude::internal

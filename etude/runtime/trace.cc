@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/trace.h"
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/resource.h"
+#include "etude/runtime/dispatch.h"
+
+namespace etude::internal {
+namespace {
+
+thread_local constinit TraceContext* innermost_trace = nullptr;
+
+}  // namespace
+
+const TraceContext* TraceContext::innermost() noexcept { return innermost_trace; }
+
+TraceContext::TraceContext(std::string function, CallSite where)
+    : builder_(function),
+      info_(make_ref<TraceInfo>(std::move(function), where)),
+      outer_(std::exchange(innermost_trace, this)),
+      outer_keys_(std::exchange(ambient().keys, static_cast<KeySource*>(this))),
+      bottom_(*this) {}
+
+OutsideScope::OutsideScope()
+    : trace_(std::exchange(innermost_trace, nullptr)),
+      keys_(std::exchange(ambient().keys, nullptr)),
+      eager_(eager_context()) {}
+
+OutsideScope::~OutsideScope() {
+  ambient().keys = keys_;
+  innermost_trace = trace_;
+}
+
+TraceContext::~TraceContext() { leave(); }
+
+void TraceContext::leave() noexcept {
+  if (!std::exchange(is_live_, false)) return;
+  info_->is_over = true;
+  innermost_trace = outer_;
+  ambient().keys = outer_keys_;
+  bottom_.leave();
+}
+
+Tensor TraceContext::made(Draft draft, std::string_view op, CallSite where) {
+  if (builder_.type(draft) == nullptr) return {};  // an absent result
+  Tensor out = make_traced(builder_.type(draft), info_, op, where);
+  drafts_.emplace(TensorAccess::id(out), draft);
+  return out;
+}
+
+Tensor TraceContext::add_argument(std::string name, const Type* type) {
+  return made(builder_.add_input(std::move(name), type), "", {});
+}
+
+Tensor TraceContext::next_key() {
+  const Type* type = intern_type(kUInt64, {2});
+  return made(builder_.add_input("key", type, InputRole::kKey), "", {});
+}
+
+bool TraceContext::is_around(const TraceInfo* trace) const noexcept {
+  for (const TraceContext* t = outer_; t != nullptr; t = t->outer_) {
+    if (t->info_.get() == trace) return true;
+  }
+  return false;
+}
+
+TraceContext::Draft TraceContext::number(const Tensor& x) {
+  if (!x.has_value()) return GraphBuilder::kNoDraft;
+  const auto known = drafts_.find(TensorAccess::id(x));
+  return known != drafts_.end() ? known->second : capture(x);
+}
+
+TraceContext::Draft TraceContext::capture(const Tensor& x) {
+  ETUDE_CHECK(!TensorAccess::is_sparse(x), "a sparse value reached a trace");
+  if (TensorAccess::is_ghost(x)) {
+    const TraceInfo* trace = trace_of(x);
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, is_around(trace), "{}", explain_ghost(x));
+    enclosing_ = RefPtr<const TraceInfo>(outer_->info_.get());
+  }
+  const std::string name = "capture" + std::to_string(captures_.size());
+  const Draft input = builder_.add_input(name, x.type(), InputRole::kCapture);
+  drafts_.emplace(TensorAccess::id(x), input);
+  captures_.push_back({input, x});
+  return input;
+}
+
+void TraceContext::note_created(const Variable& variable) {
+  if (innermost_trace == nullptr) return;
+  const CallSite where = variable.where();
+  innermost_trace->created_.push_back(
+      {weak_state(variable),
+       fmt::format("{} made at {}:{}", title_of(variable), where.file, where.line)});
+}
+
+TraceContext::Held& TraceContext::held(const Tensor& resource) {
+  const Variable variable = variable_of(resource);
+  const auto state = state_of(resource);
+  for (Held& known : variables_) {
+    if (state_of(known.variable.resource) == state) return known;
+  }
+  return variables_.emplace_back(Held{{resource, title_of(variable), false, false}, {}});
+}
+
+Tensor TraceContext::read(const Tensor& resource) {
+  Held& v = held(resource);
+  if (!v.current.has_value()) {
+    const std::string& name = variable_of(resource).name();
+    v.variable.is_read = true;
+    v.current = made(
+        builder_.add_input(name.empty() ? "variable" : name, resource.type(), InputRole::kVariable),
+        "", {});
+  }
+  return v.current;
+}
+
+Tensor TraceContext::write(const Tensor& resource, const Tensor& x) {
+  Held& v = held(resource);
+  v.variable.is_written = true;
+  v.current = made(number(to_dense(x)), "assign", {});  // a value of its own
+  return v.current;
+}
+
+Values TraceContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  if (op.def().effect == Effect::kReads) return {read(in[0])};
+  if (op.def().effect == Effect::kWrites) return {write(in[0], in[1])};
+  if (is_composed(op) || (inlines_ && calls_graph(op))) return lower(op, in, attrs, *this, where);
+  InlineVector<Draft, 6> operands;
+  for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
+  const auto [first, count] = builder_.append(op, attrs, {operands.data(), operands.size()}, where);
+  Values out;
+  for (uint32_t r = 0; r < count; ++r) out.push_back(made(first + r, op.name(), where));
+  return out;
+}
+
+TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
+  std::vector<Draft> results;
+  for (const Tensor& y : outputs) results.push_back(number(y.has_value() ? to_dense(y) : y));
+  TracedGraph out;
+  // Inputs stand in the order of the first reads, outputs in that of the first uses.
+  for (const Held& v : variables_) {
+    if (v.variable.is_written) results.push_back(number(v.current));
+    out.variables.push_back(v.variable);
+  }
+  leave();
+  out.enclosing = enclosing_;
+  for (Capture& c : captures_) {
+    // What nobody outside holds is a number of the function itself, such as the 0.5 of x * 0.5.
+    if (!TensorAccess::is_ghost(c.value) && (!has_outside_ || TensorAccess::is_unique(c.value))) {
+      builder_.make_constant(c.input, std::move(c.value));
+    } else {
+      out.captures.push_back(std::move(c.value));
+    }
+  }
+  out.graph = builder_.finish(results);
+  return out;
+}
+
+}  // namespace etude::internal

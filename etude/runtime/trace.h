@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// TraceContext: runs a program on tensors without elements and keeps its calls as a graph. It is
+// the bottom of the stack while it lives: tapes, jvp and vmap inside the program lie over it, so
+// what they do is in the graph as well. It names no op.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "etude/core/ambient.h"
+#include "etude/core/context.h"
+#include "etude/core/traced.h"
+#include "etude/graph/builder.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// A Variable that a graph reads or assigns.
+struct TracedVariable {
+  Tensor resource;
+  std::string name;         // "Variable 'w'", for messages
+  bool is_read = false;     // its value is an input with InputRole::kVariable
+  bool is_written = false;  // its new value is an output, behind those of finish()
+};
+
+// A graph and the values that its captures had when it was made.
+struct TracedGraph {
+  GraphRef graph;
+  std::vector<Tensor> captures;           // in the order of the inputs with InputRole::kCapture
+  std::vector<TracedVariable> variables;  // in the order of inputs, and of outputs
+  // The enclosing trace whose values it captures; null: none, so that it can be used anywhere.
+  RefPtr<const TraceInfo> enclosing;
+};
+
+// confined to the thread that made it.
+class TraceContext final : public Context, private KeySource {
+ public:
+  // From here on the calls of this thread are kept, and draw keys that are inputs of the graph.
+  TraceContext(std::string function, CallSite where);
+  ~TraceContext() override;
+
+  // A tensor that stands for an input.
+  Tensor add_argument(std::string name, const Type* type);
+  Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
+  // Ends the trace. Outputs may be values of the trace, tensors from outside, or absent; sparse
+  // ones are made dense. throws: kFailedPrecondition for a value of another trace.
+  TracedGraph finish(std::span<const Tensor> outputs);
+
+  // For putting a graph into another form: all tensors that are used are constants of it, as it has
+  // no outside.
+  void keep_constants() { has_outside_ = false; }
+  // Ops with a graph among their attributes are looked into, so that the result has none.
+  void inline_graphs() { inlines_ = true; }
+  void merge_equal_nodes() { builder_.merge_equal_nodes(); }
+  const TraceInfo& info() const { return *info_; }
+  // The innermost trace of this thread; null: none.
+  static const TraceContext* innermost() noexcept;
+  // Tells the innermost trace that a Variable was made in it.
+  static void note_created(const Variable& variable);
+  // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
+  struct Created {
+    std::weak_ptr<void> state;
+    std::string text;
+  };
+  const std::vector<Created>& created() const noexcept { return created_; }
+
+ private:
+  using Draft = GraphBuilder::Draft;
+  struct Capture {
+    Draft input;
+    Tensor value;
+  };
+
+  // What a Variable holds at this point of the program. Nothing else orders reads and assignments:
+  // each value is the result of the node that made it.
+  struct Held {
+    TracedVariable variable;
+    Tensor current;  // absent until it is read or assigned
+  };
+
+  Tensor next_key() override;
+  Held& held(const Tensor& resource);
+  Tensor read(const Tensor& resource);
+  Tensor write(const Tensor& resource, const Tensor& x);
+  Draft number(const Tensor& x);
+  Draft capture(const Tensor& x);
+  Tensor made(Draft draft, std::string_view op, CallSite where);
+  bool is_around(const TraceInfo* trace) const noexcept;
+  void leave() noexcept;
+
+  GraphBuilder builder_;
+  RefPtr<TraceInfo> info_;
+  RefPtr<const TraceInfo> enclosing_;
+  std::unordered_map<uint64_t, Draft> drafts_;  // by value id
+  std::vector<Held> variables_;
+  std::vector<Created> created_;
+  std::vector<Capture> captures_;  // kept alive, so that ids stay theirs
+  TraceContext* outer_;
+  bool is_live_ = true;
+  bool inlines_ = false;
+  bool has_outside_ = true;
+  // What it found on this thread, and puts back.
+  KeySource* outer_keys_;
+  BottomScope bottom_;
+};
+
+// While alive, this thread is as if no trace, tape or other context were around it. Scopes of the
+// ambient state stay. confined to the thread that made it.
+class OutsideScope {
+ public:
+  OutsideScope();
+  OutsideScope(const OutsideScope&) = delete;
+  OutsideScope& operator=(const OutsideScope&) = delete;
+  ~OutsideScope();
+
+ private:
+  TraceContext* trace_;
+  KeySource* keys_;
+  ReadersPause readers_;
+  BottomScope eager_;
+};
+
+}  // namespace internal
+
+// What f() gives, run outside of all traces and tapes: its calls run at once and are in no graph.
+//
+//   Variable steps = init_scope([] { return Variable(0); });
+//
+// throws: what f throws; kFailedPrecondition if f uses a value of a trace.
+template <class F>
+auto init_scope(F&& f) -> std::invoke_result_t<F> {
+  const internal::OutsideScope outside;
+  return std::forward<F>(f)();
+}
+
+}  // namespace etude

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which graph serves a call: what the arguments hold beside tensors.
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+
+namespace etude {
+namespace {
+
+// spec: TC-04, TC-06
+TEST(Function, KnowsStructureAndHostValues) {
+  using Values = std::vector<Tensor>;
+  const auto f = function([](const std::vector<Values>& x, double k) {
+    Tensor total = zeros({2});
+    for (const Values& row : x) {
+      for (const Tensor& y : row) total += y * static_cast<float>(k);
+    }
+    return total;
+  });
+  const Tensor a = ones({2});
+  EXPECT_EQ(f({{a}, {a, a}}, 1.0).to_vector<float>(), (std::vector<float>{3, 3}));
+  EXPECT_EQ(f({{a, a}, {a}}, 1.0).to_vector<float>(), (std::vector<float>{3, 3}));
+  EXPECT_EQ(f.trace_count(), 2u);
+  EXPECT_EQ(f({{a}, {a, a}}, 2.0).to_vector<float>(), (std::vector<float>{6, 6}));
+  EXPECT_EQ(f.trace_count(), 3u);
+  f({{a}}, 0.0);
+  f({{a}}, -0.0);
+  f({{a}}, std::nan(""));
+  f({{a}}, std::nan(""));
+  EXPECT_EQ(f.trace_count(), 6u);
+}
+
+// spec: TC-04
+TEST(Function, KnowsTexts) {
+  const auto f = function([](const std::vector<std::string>& names, const Tensor& x) {
+    return x * static_cast<float>(names.size());
+  });
+  f({"ab", "c"}, ones({1}));
+  f({"a", "bc"}, ones({1}));
+  f({"ab", "c"}, ones({1}));
+  EXPECT_EQ(f.trace_count(), 2u);
+}
+
+// spec: TC-08
+TEST(Function, HoldsObjectsWeakly) {
+  struct Thing {
+    float factor;
+  };
+  const auto f =
+      function([](const std::shared_ptr<Thing>& t, const Tensor& x) { return x * t->factor; });
+  std::weak_ptr<Thing> seen;
+  for (int i = 1; i <= 3; ++i) {
+    const auto thing = std::make_shared<Thing>(Thing{static_cast<float>(i)});
+    seen = thing;
+    EXPECT_EQ(f(thing, Tensor(1.0F)).item<float>(), i);
+    EXPECT_EQ(f(thing, Tensor(2.0F)).item<float>(), 2 * i);
+  }
+  EXPECT_TRUE(seen.expired());
+  EXPECT_EQ(f.trace_count(), 3u);
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs of tensors: staged they give the same bits as eagerly, and so do their gradients,
+// tangents and batches. Program n is made from seed n alone; a failure prints it:
+//
+//   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+
+namespace etude {
+namespace {
+
+constexpr int64_t kRows = 3, kColumns = 4;
+
+// What a program works on: square-free matrices [3, 4] and Variables of that shape.
+struct State {
+  std::vector<Tensor> values;
+  std::vector<Variable> variables;
+};
+
+enum class Step {
+  kAdd,
+  kMultiply,
+  kTanh,
+  kMatmul,
+  kSum,
+  kWhere,
+  kSort,
+  kWriteRow,
+  kUpdateInPlace,
+  kReshape,
+  kDraw,
+  kReadVariable,
+  kAssign,
+  kAssignAdd,
+  kAssignRow,
+  kCallInner,
+  kGradient,
+  kVmap,
+  kCopy,
+  kStop,
+  kEnd,
+};
+
+struct Program {
+  explicit Program(uint64_t seed) : seed_(seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint64_t n) { return static_cast<int>(random() % n); };
+    const int n = 4 + below(12);
+    for (int i = 0; i < n; ++i) {
+      lines.push_back(
+          {static_cast<Step>(below(static_cast<uint64_t>(Step::kEnd))), below(1000), below(1000)});
+    }
+  }
+  struct Line {
+    Step step;
+    int a, b;  // which values or Variables, among those there are
+  };
+
+  // The same calls whoever runs them.
+  Tensor run(State& s, bool has_state = true) const {
+    for (const Line& line : lines) step(s, line, has_state);
+    Tensor total = s.values.back();
+    for (std::size_t i = 0; i + 1 < s.values.size(); i += 3) total = total + s.values[i] * 0.5F;
+    return total;
+  }
+
+  std::string text() const {
+    std::string out = fmt::format("ETUDE_TEST_SEED={} ETUDE_TEST_CASES=1:", seed_);
+    for (const Line& l : lines)
+      out += fmt::format(" {}({}, {})", static_cast<int>(l.step), l.a, l.b);
+    return out;
+  }
+
+  std::vector<Line> lines;
+
+ private:
+  static Tensor inner(const Tensor& x, const Tensor& y) { return tanh(x - y) * x + 0.25F; }
+
+  void step(State& s, const Line& line, bool has_state) const {
+    const auto at = [&](int i) { return static_cast<std::size_t>(i) % s.values.size(); };
+    const Tensor x = s.values[at(line.a)], y = s.values[at(line.b)];
+    switch (line.step) {
+      case Step::kAdd:
+        return s.values.push_back(x + y);
+      case Step::kMultiply:
+        return s.values.push_back(x * y * 0.5F);
+      case Step::kTanh:
+        return s.values.push_back(tanh(x));
+      case Step::kMatmul:
+        return s.values.push_back(matmul(matmul(x, y, {.transpose_y = true}), x) * 0.1F);
+      case Step::kSum:
+        return s.values.push_back(x - mean(y, {.axis = {1}, .keepdims = true}));
+      case Step::kWhere:
+        return s.values.push_back(where(x > y, x, y * 0.75F));
+      case Step::kSort:
+        return s.values.push_back(sort(x) + y);
+      case Step::kWriteRow: {
+        Tensor z = x;
+        z.at(line.b % kRows) = y.at(0);
+        return s.values.push_back(z);
+      }
+      case Step::kUpdateInPlace:
+        s.values[at(line.a)] += y;
+        return;
+      case Step::kReshape:
+        return s.values.push_back(
+            reshape(permute_dims(reshape(x, {2, 2, 3}), {2, 0, 1}), {kRows, kColumns}));
+      case Step::kDraw:
+      case Step::kReadVariable:
+      case Step::kAssign:
+      case Step::kAssignAdd:
+      case Step::kAssignRow:
+        return state_step(s, line, x, y, has_state);
+      case Step::kCallInner: {
+        static const auto staged = function(inner);
+        return s.values.push_back(staged(x, y));
+      }
+      case Step::kGradient:
+        return s.values.push_back(
+            gradient([&](const Tensor& z) { return sum(tanh(z * y) * z); }, x));
+      case Step::kVmap:
+        return s.values.push_back(
+            vmap([&](const Tensor& row) { return row / (1.0F + sum(row * row)); })(x) + y);
+      case Step::kCopy:
+        return s.values.push_back(x);
+      case Step::kStop:
+        return s.values.push_back(stop_gradient(x) * y);
+      case Step::kEnd:
+        break;
+    }
+  }
+
+  // Random numbers and Variables.
+  static void state_step(State& s, const Line& line, const Tensor& x, const Tensor& y,
+                         bool has_state) {
+    Variable& v = s.variables[static_cast<std::size_t>(line.a) % s.variables.size()];
+    switch (line.step) {
+      case Step::kDraw:
+        if (has_state) s.values.push_back(x + random::normal({kRows, kColumns}) * 0.1F);
+        return;
+      case Step::kReadVariable:
+        return s.values.push_back(v * x);
+      case Step::kAssign:
+        if (has_state) v.assign(tanh(x));
+        return;
+      case Step::kAssignAdd:
+        if (has_state) v.assign_add(y * 0.125F);
+        return;
+      case Step::kAssignRow:
+        if (has_state) v.at(line.b % kRows) = x.at(1);
+        return;
+      default:
+        return;
+    }
+  }
+
+  uint64_t seed_;
+};
+
+uint64_t from_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::vector<Tensor> inputs(uint64_t seed) {
+  const SeedScope scope(seed);
+  return {random::normal({kRows, kColumns}), random::normal({kRows, kColumns})};
+}
+std::vector<Variable> variables() {
+  return {Variable(ones({kRows, kColumns})), Variable(full(0.5, {kRows, kColumns}))};
+}
+
+#define EXPECT_SAME(a, b) \
+  EXPECT_TRUE(same_value(a, b)) << program.text() << "\n" << (a) << "\n" << (b)
+
+// Calls one after the other, with Variables and random numbers.
+void check_calls(const Program& program, uint64_t seed) {
+  State eager{{}, variables()}, staged{{}, variables()};
+  const auto f = function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
+    State s{x, staged.variables};
+    return program.run(s);
+  });
+  for (uint64_t call = 0; call < 3; ++call) {
+    const std::vector<Tensor> x = inputs(seed + call);
+    const auto run_eagerly = [&] {
+      const SeedScope scope(call);
+      eager.values = x;
+      return program.run(eager);
+    };
+    const auto run_staged = [&] {
+      const SeedScope scope(call);
+      return f(x);
+    };
+    EXPECT_SAME(run_staged(), run_eagerly());
+    for (std::size_t i = 0; i < eager.variables.size(); ++i) {
+      EXPECT_SAME(staged.variables[i].read(), eager.variables[i].read());
+    }
+  }
+  EXPECT_EQ(f.trace_count(), 1u) << program.text();
+}
+
+// Derivatives of a program without state: around the staged call, and staged as a whole.
+void check_derivatives(const Program& program, uint64_t seed) {
+  const std::vector<Variable> fixed = variables();
+  const auto plain = [&](const Tensor& x, const Tensor& y) {
+    State s{{x, y}, fixed};
+    return program.run(s, false);
+  };
+  const auto staged = function<Tensor(const Tensor&, const Tensor&)>(plain);
+  const std::vector<Tensor> x = inputs(seed);
+  const auto gradients = [](const auto& f, const Tensor& a, const Tensor& b) {
+    return gradient([&](const Tensor& p, const Tensor& q) { return sum(f(p, q) * 0.5F); }, a, b);
+  };
+  const auto [wa, wb] = gradients(plain, x[0], x[1]);
+  const auto [ga, gb] = gradients(staged, x[0], x[1]);
+  EXPECT_SAME(ga, wa);
+  EXPECT_SAME(gb, wb);
+  const auto whole = function<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&)>(
+      [&](const Tensor& a, const Tensor& b) {
+        return std::tuple<Tensor, Tensor>(gradients(plain, a, b));
+      });
+  const auto [ha, hb] = whole(x[0], x[1]);
+  EXPECT_SAME(ha, wa);
+  EXPECT_SAME(hb, wb);
+  const auto tangent = [&](const auto& f) {
+    return jvp([&](const Tensor& p) { return f(p, x[1]); }, std::tuple(x[0]), std::tuple(x[1]))
+        .second;
+  };
+  EXPECT_SAME(tangent(staged), tangent(plain));
+  const Tensor rows = stack({x[0], x[1], x[0] + x[1]});
+  const auto batch = [&](const auto& f) {
+    return vmap([&](const Tensor& p) { return f(p, x[1]); })(rows);
+  };
+  EXPECT_SAME(batch(staged), batch(plain));
+}
+
+TEST(RandomPrograms, GiveTheSameBitsStaged) {
+  const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
+  const uint64_t cases = from_environment("ETUDE_TEST_CASES", 1000);
+  for (uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
+    const Program program(seed);
+    SCOPED_TRACE(program.text());
+    check_calls(program, seed);
+    check_derivatives(program, seed);
+  }
+}
+
+}  // namespace
+}  // namespace etude

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls as graphs: traced, run as plans and node by node, and derived. A plan gives the same bits
+// as the call, and so do its derivatives.
+
+// spec: CG-04, FB-02
+#include <fmt/format.h>
+
+#include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/plan.h"
+#include "etude/runtime/trace.h"
+#include "tests/ops/checks.h"
+
+namespace etude::matrix {
+namespace {
+
+using internal::Chosen;
+using internal::Plan;
+
+std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs) {
+  const OperandList list{std::span<const Tensor>(inputs)};
+  const Values out = Plan::of(graph)->run(list.view());
+  return {out.begin(), out.end()};
+}
+
+void compare(const Call& call, std::string_view mode, std::span<const Tensor> got,
+             std::span<const Tensor> want) {
+  expect(got.size() == want.size(), call.label(mode),
+         [&] { return fmt::format("got {} tensors, want {}", got.size(), want.size()); });
+  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+    expect(same_bits(got[i], want[i]), call.label(mode), [&] {
+      return fmt::format("output {}: got {}, want {}", i, show(got[i]), show(want[i]));
+    });
+  }
+}
+
+void check_derivatives(const Call& call, const Graph& graph, const std::vector<Tensor>& inputs,
+                       const Values& y) {
+  if (!has_graph_derivative(call, graph)) return;
+  const auto pair = internal::derivative_of(graph, movable_inputs(call));
+  const std::vector<Tensor> forward = run_plan(*pair->forward, inputs);
+  compare(call, "staged forward", std::span(forward).first(y.size()), {y.data(), y.size()});
+  const std::vector<Tensor> seeds = cotangents(call, y);
+  std::vector<Tensor> kept(forward.begin() + static_cast<std::ptrdiff_t>(y.size()), forward.end());
+  for (const Tensor& seed : seeds) {
+    if (seed.has_value()) kept.push_back(seed);
+  }
+  const std::vector<Tensor> found = run_plan(*pair->backward, kept);
+  std::vector<Tensor> want;
+  const std::vector<Tensor> all = gradients(call, seeds);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (call.operands[i].has_value() && may_move(call, i)) want.push_back(all[i]);
+  }
+  compare(call, "staged gradient", found, want);
+}
+
+}  // namespace
+
+void check_staged(const Call& call) {
+  const Op& op = *call.op;
+  const bool has_data_sizes = op.def().data != nullptr && op.def().batch == nullptr;
+  if (has_data_sizes) {
+    bool refused = false;
+    try {
+      graph_of(call);
+    } catch (const Error& error) {
+      refused = error.code() == ErrorCode::kUnimplemented;
+    }
+    expect(refused, call.label("staged"),
+           [] { return std::string("a size that depends on data got into a graph"); });
+    return;
+  }
+  std::vector<Tensor> inputs;
+  for (const Tensor& x : call.operands) {
+    if (x.has_value()) inputs.push_back(x);
+  }
+  Values want = run(call);
+  for (Tensor& y : want) {
+    if (y.has_value()) y = to_dense(y);
+  }
+  const GraphRef graph = graph_of(call);
+  compare(call, "staged", run_plan(*graph, inputs), {want.data(), want.size()});
+  const OperandList list{std::span<const Tensor>(inputs)};
+  compare(call, "interpreted", interpret(*graph, list.view()), {want.data(), want.size()});
+  // A graph takes one tensor for two operands as two inputs, which have a gradient each.
+  if (op.is_differentiable() && !call.is_same_tensor) check_derivatives(call, *graph, inputs, want);
+}
+
+}  // namespace etude::matrix
