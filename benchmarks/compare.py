@@ -19,6 +19,7 @@ import sys
 
 TOLERATED = 1.05
 SIGNIFICANCE = 0.005
+OURS = {"etude", "staged"}  # one program: a peer that gets slower with us tells nothing
 FEWEST_ROUNDS = 5  # with less even five against five can not be told from chance
 
 
@@ -61,7 +62,7 @@ def compare_row(old, new):
     for when, systems in zip(("stored", "new"), timed):
         if "etude" not in systems:
             raise Incomparable(f"Etude has no figure in the {when} run")
-    peers = sorted((timed[0] & timed[1]) - {"etude"})
+    peers = sorted((timed[0] & timed[1]) - OURS)
     if not peers:
         raise Incomparable("no peer ran in both runs")
     found = []
@@ -81,7 +82,7 @@ def compare(old, new, chosen=None):
     lines, bad, compared = [], False, 0
     if old["machine"]["cpu"] != new["machine"]["cpu"]:
         lines.append(f"another processor: stored on {old['machine']['cpu']}, now {new['machine']['cpu']}")
-    for name in sorted(set(old["versions"]) & set(new["versions"]) - {"etude"}):
+    for name in sorted(set(old["versions"]) & set(new["versions"]) - OURS):
         if old["versions"][name] != new["versions"][name]:
             lines.append(f"another {name}: stored with {old['versions'][name]}, now {new['versions'][name]}")
     for name, row in old["results"].items():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems that run the workloads: Etude, PyTorch from Python, and PyTorch's C++ library."""
+"""The systems that run the workloads: Etude, PyTorch from Python, PyTorch's C++ library, and JAX."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -11,12 +12,14 @@ ROOT = HERE.parent
 TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "filelock", "fsspec", "markupsafe",
                   "typing_extensions", "mpmath", "nvidia-cusparselt-cu13", "nvidia-nccl-cu13",
                   "nvidia-nvshmem-cu13", "nvidia-cufile"]
+JAX_PACKAGES = ["jax==0.10.2", "jaxlib==0.10.2", "ml_dtypes==0.6.0", "numpy==2.4.6", "opt_einsum==3.4.0",
+                "scipy==1.17.1"]
 
 
 class Worker:
     """A system that answers the worker protocol."""
 
-    def __init__(self, name, command, threads, environment=None):
+    def __init__(self, name, command, threads, environment=None, mode=None):
         self.name = name
         environment = dict(os.environ, **(environment or {}), BENCH_THREADS=str(threads))
         cpus = sorted(os.sched_getaffinity(0))[:threads]
@@ -24,7 +27,13 @@ class Worker:
                                         stderr=subprocess.DEVNULL, env=environment,
                                         preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         self.hello = self.ask(":hello")
-        self.workloads = self.hello.get("workloads", {})
+        served = self.hello.get("workloads", {})
+        # By workload, the mode that is asked for: the given one, or the first that the system has.
+        self.modes = {w: mode or modes[0] for w, modes in served.items() if (mode in modes if mode else modes)}
+        self.workloads = list(served)
+
+    def run(self, workload, options):
+        return self.ask(f"{workload} mode={self.modes[workload]} {options}")
 
     def ask(self, request):
         print(request, file=self.process.stdin, flush=True)
@@ -53,21 +62,33 @@ def run_quietly(command, what, environment=None):
     return done.stdout.strip()
 
 
+def installed(name, title, packages):
+    """The folder of a private environment with these packages, made at first use: ETUDE_BENCH_NAME, if set."""
+    folder = pathlib.Path(os.environ.get(f"ETUDE_BENCH_{name.upper()}", ROOT / "build" / "bench" / name))
+    python = folder / "bin" / "python"
+    if not python.exists():
+        print(f"==> installing the peer ({title}) into", folder, file=sys.stderr)
+        run_quietly([sys.executable, "-m", "venv", folder], "python3-venv is missing")
+        try:
+            run_quietly([python, "-m", "pip", "install", "-q", "--no-deps", *packages], "pip")
+        except Missing:
+            shutil.rmtree(folder)  # or it would be taken for a whole one next time
+            raise
+    return folder
+
+
 class Torch:
-    """PyTorch in a private environment, made at first use."""
+    """PyTorch, from Python and from C++."""
 
     def __init__(self):
-        folder = pathlib.Path(os.environ.get("ETUDE_BENCH_TORCH", ROOT / "build" / "bench" / "torch"))
+        folder = installed("torch", "PyTorch", TORCH_PACKAGES)
         self.python = folder / "bin" / "python"
-        if not self.python.exists():
-            print("==> installing the peer (PyTorch) into", folder, file=sys.stderr)
-            run_quietly([sys.executable, "-m", "venv", folder], "python3-venv is missing")
-            run_quietly([self.python, "-m", "pip", "install", "-q", "--no-deps", *TORCH_PACKAGES], "pip")
         libraries = [str(p) for p in folder.glob("lib/python3*/site-packages/nvidia/*/lib")]
         libraries += [str(p) for p in pathlib.Path("/usr/local").glob("cuda*/lib64")]
         self.environment = {"LD_LIBRARY_PATH": ":".join(libraries)}
         program = "import torch, pathlib; print(pathlib.Path(torch.__file__).parent)"
         self.package = pathlib.Path(run_quietly([self.python, "-c", program], "import torch", self.environment))
+        self.workers = {"torch": self.worker, "libtorch": self.cpp_worker}
 
     def worker(self, threads):
         return Worker("torch", [self.python, HERE / "workloads" / "torch" / "worker.py"], threads, self.environment)
@@ -88,18 +109,35 @@ class Torch:
         return Worker("libtorch", [program, "--serve"], threads, self.environment)
 
 
-def start(program, threads, with_peers):
-    """The workers, and why others are missing."""
-    systems, missing = [Worker("etude", [program, "--serve"], threads)], {}
-    if not with_peers:
-        return systems, missing
-    try:
-        torch = Torch()
-    except Missing as reason:
-        return systems, {"torch": str(reason), "libtorch": str(reason)}
-    for name, make in (("torch", torch.worker), ("libtorch", torch.cpp_worker)):
+class Jax:
+    def __init__(self):
+        self.python = installed("jax", "JAX", JAX_PACKAGES) / "bin" / "python"
+        run_quietly([self.python, "-c", "import jax"], "import jax")
+        self.workers = {"jax": self.worker}
+
+    def worker(self, threads):
+        return Worker("jax", [self.python, HERE / "workloads" / "jax" / "worker.py"], threads)
+
+
+PACKAGES = {Torch: ("torch", "libtorch"), Jax: ("jax",)}
+PEERS = [name for names in PACKAGES.values() for name in names]
+
+
+def start(program, threads, wanted):
+    """The workers, Etude's first in two modes, and why some of the wanted peers are missing."""
+    command = [program, "--serve"]
+    systems = [Worker("etude", command, threads, mode="eager"), Worker("staged", command, threads, mode="staged")]
+    missing = {}
+    for package, names in PACKAGES.items():
+        names = [name for name in names if name in wanted]
         try:
-            systems.append(make(threads))
+            workers = package().workers if names else {}
         except Missing as reason:
-            missing[name] = str(reason)
+            missing |= dict.fromkeys(names, str(reason))
+            continue
+        for name in names:
+            try:
+                systems.append(workers[name](threads))
+            except Missing as reason:
+                missing[name] = str(reason)
     return systems, missing

@@ -2,8 +2,8 @@
 """What `./dev bench` found, as a Markdown page with a bar chart (SVG) per workload."""
 import html
 
-COLOURS = {"etude": "#2a6f97", "torch": "#bc6c25", "libtorch": "#dda15e"}
-NAMES = {"etude": "Etude", "torch": "PyTorch", "libtorch": "libtorch"}
+COLOURS = {"etude": "#2a6f97", "staged": "#61a5c2", "torch": "#bc6c25", "libtorch": "#dda15e", "jax": "#6a994e"}
+NAMES = {"etude": "Etude", "staged": "staged", "torch": "PyTorch", "libtorch": "libtorch", "jax": "JAX"}
 WIDTH, LABEL, BAR, GAP = 560, 80, 20, 8
 
 
@@ -14,8 +14,9 @@ def human(seconds):
 
 
 def ratio(results, peer):
-    """How many times as long the peer takes; None where either has no figure."""
-    ours, theirs = results.get("etude", {}), results.get(peer, {})
+    """How many times as long the peer takes as Etude eagerly, or staged where it has no eager mode; None where
+    either has no figure."""
+    ours, theirs = results.get("etude", results.get("staged", {})), results.get(peer, {})
     return theirs["median"] / ours["median"] if "median" in ours and "median" in theirs else None
 
 
@@ -50,7 +51,7 @@ def write(folder, record):
     """Writes folder/README.md and folder/NAME.svg."""
     folder.mkdir(parents=True, exist_ok=True)
     results = record["results"]
-    peers = [p for p in ("torch", "libtorch") if any(p in r for r in results.values())]
+    peers = [p for p in list(NAMES)[1:] if any(p in r for r in results.values())]
     machine, probes = record["machine"], record["probes"]
     lines = ["# Benchmark results", "",
              f"{machine['cpu']}, {record['threads']} thread(s), {machine['time']}; "

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the workloads beside their peers and prints ratios: `./dev bench [NAME...] [--threads N] [--no-peers]`.
+"""Runs the workloads beside their peers and prints ratios: `./dev bench [NAME...] [--threads N] [--peers LIST]`.
 
 One process per system is held open; systems take turns, so that noise of the machine meets all alike; a
 workload is timed only after its result was checked. What a program costs before it computes follows: start,
@@ -28,16 +28,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def measure(systems, name, rounds, budget_ms):
     results = {}
     for system in systems:
-        if name not in system.workloads:
+        if name not in system.modes:
             continue
-        reply = system.ask(f"{name} mode=eager setup=1")
+        reply = system.run(name, "setup=1")
         if "checksum" not in reply:
             results[system.name] = reply
-    samples = {s.name: [] for s in systems if name in s.workloads and s.name not in results}
+    samples = {s.name: [] for s in systems if name in s.modes and s.name not in results}
     for _ in range(rounds):
         for system in systems:
             if system.name in samples:
-                samples[system.name].append(system.ask(f"{name} mode=eager ms={budget_ms}"))
+                samples[system.name].append(system.run(name, f"ms={budget_ms}"))
     for system, replies in samples.items():
         medians = [r["median"] for r in replies]
         results[system] = {"median": statistics.median(medians), "rounds": medians,
@@ -50,7 +50,7 @@ def measure(systems, name, rounds, budget_ms):
 
 def disagreement(results):
     """Which peer's check values differ from ours; workloads without published values compare by these."""
-    ours = results.get("etude", {}).get("checksum", [])
+    ours = results.get("etude", results.get("staged", {})).get("checksum", [])
     for system, found in results.items():
         theirs = found.get("checksum", [])
         if any(abs(a - b) > 1e-2 * max(abs(a), abs(b), 1e-3) for a, b in zip(ours, theirs)):
@@ -84,8 +84,17 @@ def run_workloads(systems, chosen, args):
         wrong = disagreement(found)
         if wrong:
             print(f"  {wrong}")
-        failed = failed or bool(wrong) or "error" in found.get("etude", {})
+        failed = failed or bool(wrong) or any("error" in result for result in found.values())
     return results, failed
+
+
+def peer_names(text):
+    """The names in LIST of --peers LIST."""
+    names = text.split(",")
+    for name in names:
+        if name not in peers.PEERS:
+            raise argparse.ArgumentTypeError(f"no peer is called '{name}'; there are: {', '.join(peers.PEERS)}")
+    return names
 
 
 def read_stored(path):
@@ -113,14 +122,16 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ms", type=int, default=60)
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", type=peer_names, default=peers.PEERS, metavar="LIST",
+                        help=f"those of {','.join(peers.PEERS)} that run as well: all of them, if not given")
+    parser.add_argument("--no-peers", action="store_const", dest="peers", const=[], help="Etude alone")
     parser.add_argument("--store", metavar="FILE", help="writes the run there, for --compare")
     parser.add_argument("--compare", metavar="FILE", help="says what is slower than in this stored run")
     args = parser.parse_args()
-    if args.compare and args.no_peers:
+    if args.compare and not args.peers:
         parser.error("--compare needs the peers: it holds ratios to them against the stored ones")
     stored = read_stored(args.compare)
-    systems, skipped = peers.start(args.program, args.threads, not args.no_peers)
+    systems, skipped = peers.start(args.program, args.threads, args.peers)
     chosen = [n for n in systems[0].workloads if not args.names or any(n.startswith(p) for p in args.names)]
     probes = systems[0].ask(":probes")
     print(f"{machine()['cpu']}, {args.threads} thread(s); medians of {args.rounds} interleaved rounds")

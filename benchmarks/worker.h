@@ -30,13 +30,16 @@ struct Workload {
   double tolerance = 2e-3;  // relative
   double units = 1;         // units of one run(); times are given per unit
   std::function<std::unique_ptr<Instance>()> make;
+  std::function<std::unique_ptr<Instance>()> staged =
+      {};  // the same in mode `staged`, if it has one
 };
 
 struct Peer {
   std::string name, version;
 };
 
-// The main function: `--serve`, or names of workloads to run once. Gives the exit status.
+// The main function: `--serve`, or names of workloads to run once; "NAME:staged" runs that mode.
+// Gives the exit status.
 int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> workloads);
 
 }  // namespace etude::bench

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps where libraries meet: a residual network and a transformer block.
 #include <cmath>
+#include <tuple>
 
 #include "benchmarks/workloads/training.h"
 #include "etude/nn/norm.h"
@@ -29,6 +30,7 @@ struct ConvNorm {
   Tensor filter;
   nn::BatchNorm norm;
   ETUDE_FIELDS(ConvNorm, filter, norm);
+  auto host_values() const { return std::tie(stride_); }
 
  private:
   int64_t stride_;
@@ -85,9 +87,9 @@ std::vector<nn::BatchStatistics> statistics_of(const ResNet56& model) {
 std::unique_ptr<Instance> resnet(int64_t batch) {
   ResNet56 model;
   auto running = std::make_shared<std::vector<nn::BatchStatistics>>(statistics_of(model));
-  return training(std::move(model), 1e-3,
-                  [x = hashed(98, {batch, 32, 32, 3}), y = labels(batch), running](
-                      const ResNet56& m) { return nn::softmax_cross_entropy(m(x, *running), y); });
+  const auto loss = [x = hashed(98, {batch, 32, 32, 3}), y = labels(batch), running](
+                        const ResNet56& m) { return nn::softmax_cross_entropy(m(x, *running), y); };
+  return training(std::move(model), 1e-3, loss, Mode::kEager);
 }
 
 struct Norm {
@@ -123,13 +125,13 @@ struct TransformerBlock {
   }
 };
 
-std::unique_ptr<Instance> transformer() {
+std::unique_ptr<Instance> transformer(Mode mode) {
   using Block = TransformerBlock;
-  return training(Block{}, 1e-2,
-                  [x = hashed(5, {Block::kBatch, Block::kTime, Block::kWidth})](const Block& m) {
-                    const Tensor y = m(x);
-                    return mean(y * y);
-                  });
+  const auto loss = [x = hashed(5, {Block::kBatch, Block::kTime, Block::kWidth})](const Block& m) {
+    const Tensor y = m(x);
+    return mean(y * y);
+  };
+  return training(Block{}, 1e-2, loss, mode);
 }
 
 }  // namespace
@@ -144,7 +146,7 @@ std::vector<Workload> deep_workloads() {
        .expected = {3.351328, 3.137967, 2.975112},
        .tolerance = 5e-3,
        .make = [] { return resnet(128); }},
-      {.name = "transformer", .expected = {.5719873, .5717317, .5714766}, .make = transformer},
+      in_both_modes("transformer", {.5719873, .5717317, .5714766}, transformer),
   };
 }
 

@@ -107,25 +107,25 @@ struct Cell {
   }
 };
 
-std::unique_ptr<Instance> recurrent() {
-  return training(Cell{}, 1e-2, [xs = unstack(hashed(4, {50, 16, 64}))](const Cell& cell) {
+std::unique_ptr<Instance> recurrent(Mode mode) {
+  const auto loss = [xs = unstack(hashed(4, {50, 16, 64}))](const Cell& cell) {
     Tensor h = zeros({16, 64});
     for (const Tensor& x : xs) h = cell(x, h);
     return mean(h * h);
-  });
+  };
+  return training(Cell{}, 1e-2, loss, mode);
 }
 
 }  // namespace
 
 std::vector<Workload> dynamic_workloads() {
+  const auto l2hmc = [](int64_t chains) {
+    return [chains](Mode mode) { return training(Sampler{}, 1e-5, Proposal(chains), mode); };
+  };
   return {
-      {.name = "l2hmc_10",
-       .expected = {-21.04338, -23.47849, -26.04367},
-       .make = [] { return training(Sampler{}, 1e-5, Proposal(10)); }},
-      {.name = "l2hmc_200",
-       .expected = {-18.49098, -19.70679, -20.97344},
-       .make = [] { return training(Sampler{}, 1e-5, Proposal(200)); }},
-      {.name = "rnn_fb", .expected = {.3065847, .3062464, .3059086}, .make = recurrent},
+      in_both_modes("l2hmc_10", {-21.04338, -23.47849, -26.04367}, l2hmc(10)),
+      in_both_modes("l2hmc_200", {-18.49098, -19.70679, -20.97344}, l2hmc(200)),
+      in_both_modes("rnn_fb", {.3065847, .3062464, .3059086}, recurrent),
   };
 }
 

@@ -77,32 +77,29 @@ class Epoch final : public Instance {
 };
 
 template <class Model>
-std::unique_ptr<Instance> classification(const Tensor& x) {
-  return training(Model{}, kRate, [x, y = labels(x.shape()[0])](const Model& m) {
+std::unique_ptr<Instance> classification(const Tensor& x, Mode mode) {
+  const auto loss = [x, y = labels(x.shape()[0])](const Model& m) {
     return nn::softmax_cross_entropy(m(x), y);
-  });
+  };
+  return training(Model{}, kRate, loss, mode);
 }
 
 }  // namespace
 
 std::vector<Workload> network_workloads() {
-  const auto mlp = [](int64_t batch) { return classification<Mlp>(hashed(4, {batch, 784})); };
+  const auto mlp = [](int64_t batch) {
+    return [batch](Mode mode) { return classification<Mlp>(hashed(4, {batch, 784}), mode); };
+  };
   const auto lenet = [](int64_t batch) {
-    return classification<LeNet>(hashed(6, {batch, 28, 28, 1}));
+    return [batch](Mode mode) {
+      return classification<LeNet>(hashed(6, {batch, 28, 28, 1}), mode);
+    };
   };
   return {
-      {.name = "mlp_b32",
-       .expected = {2.347079, 2.079925, 1.848816},
-       .make = [=] { return mlp(32); }},
-      {.name = "mlp_b128",
-       .expected = {2.404194, 2.329789, 2.260331},
-       .make = [=] { return mlp(128); }},
-      {.name = "lenet_b64",
-       .expected = {2.298409, 2.297743, 2.297112},
-       .make = [=] { return lenet(64); }},
-      {.name = "lenet_b128",
-       .expected = {2.301838, 2.301542, 2.301272},
-       .make = [=] { return lenet(128); }},
+      in_both_modes("mlp_b32", {2.347079, 2.079925, 1.848816}, mlp(32)),
+      in_both_modes("mlp_b128", {2.404194, 2.329789, 2.260331}, mlp(128)),
+      in_both_modes("lenet_b64", {2.298409, 2.297743, 2.297112}, lenet(64)),
+      in_both_modes("lenet_b128", {2.301838, 2.301542, 2.301272}, lenet(128)),
       {.name = "epoch", .units = Epoch::kUnits, .make = [] { return std::make_unique<Epoch>(); }},
   };
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workloads of tiny operands: what a call costs.
+#include "benchmarks/workloads/training.h"
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
 #include "etude/runtime/gradient_tape.h"
@@ -103,17 +104,43 @@ class Scan final : public Instance {
 
 class MatmulMany final : public Instance {
  public:
-  explicit MatmulMany(int64_t n) : x_(hashed(5, {n, n})), w_(rotation(n)) {}
-  std::vector<double> check() override { return digest({chain()}); }
-  void run() override { keep(chain()); }
+  MatmulMany(int64_t n, Mode mode) : x_(hashed(5, {n, n})), w_(rotation(n)), mode_(mode) {}
+  std::vector<double> check() override { return digest({result()}); }
+  void run() override { keep(result()); }
 
  private:
-  Tensor chain() const {
-    Tensor x = x_;
-    for (int i = 0; i < 100; ++i) x = matmul(x, w_);
+  Tensor result() const { return mode_ == Mode::kStaged ? staged_(x_, w_) : chain(x_, w_); }
+  static Tensor chain(const Tensor& from, const Tensor& w) {
+    Tensor x = from;
+    for (int i = 0; i < 100; ++i) x = matmul(x, w);
     return x;
   }
   Tensor x_, w_;
+  Mode mode_;
+  Function<Tensor(const Tensor&, const Tensor&)> staged_ = function(chain);
+};
+
+// What one call of a staged function costs, with as many arguments: (a0 + 1) + a1 + ...
+class Call final : public Instance {
+ public:
+  explicit Call(uint64_t arguments) {
+    for (uint64_t i = 0; i < arguments; ++i) a_.push_back(hashed(i, {2, 2}));
+  }
+  std::vector<double> check() override { return digest({call()}); }
+  void run() override { keep(call()); }
+
+ private:
+  Tensor call() const {
+    return a_.size() == 1 ? one_(a_[0])
+                          : eight_(a_[0], a_[1], a_[2], a_[3], a_[4], a_[5], a_[6], a_[7]);
+  }
+  std::vector<Tensor> a_;
+  Function<Tensor(const Tensor&)> one_ = function([](const Tensor& a) { return a + 1.0F; });
+  using T = Tensor;
+  Function<T(const T&, const T&, const T&, const T&, const T&, const T&, const T&, const T&)>
+      eight_ =
+          function([](const T& a, const T& b, const T& c, const T& d, const T& e, const T& f,
+                      const T& g, const T& h) { return a + 1.0F + b + c + d + e + f + g + h; });
 };
 
 }  // namespace
@@ -139,12 +166,16 @@ std::vector<Workload> small_workloads() {
        .expected = {.3856547, 31.93231, 38.93129},
        .units = 100,
        .make = [] { return std::make_unique<Tape100>(true); }},
-      {.name = "matmul_many_2x2",
-       .expected = {-.2164536, .4956818},
-       .make = [] { return std::make_unique<MatmulMany>(2); }},
-      {.name = "matmul_many_16x16",
-       .expected = {-.3436749, .501836},
-       .make = [] { return std::make_unique<MatmulMany>(16); }},
+      in_both_modes("matmul_many_2x2", {-.2164536, .4956818},
+                    [](Mode mode) { return std::make_unique<MatmulMany>(2, mode); }),
+      in_both_modes("matmul_many_16x16", {-.3436749, .501836},
+                    [](Mode mode) { return std::make_unique<MatmulMany>(16, mode); }),
+      {.name = "call_1",
+       .expected = {1.359849, 1.077256},
+       .staged = [] { return std::make_unique<Call>(1); }},
+      {.name = "call_8",
+       .expected = {1.745935, 1.717928},
+       .staged = [] { return std::make_unique<Call>(8); }},
       {.name = "scan",
        .expected = {1.414193},
        .units = Scan::kSteps,

@@ -1,58 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The workloads in PyTorch eager, behind the protocol of benchmarks/README.md."""
-import json
 import math
 import os
-import resource
+import pathlib
 import sys
-import time
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+
+import values  # noqa: E402
+from serve import serve  # noqa: E402
+from values import digest, strided  # noqa: E402
+
 torch.set_num_threads(int(os.environ.get("BENCH_THREADS", "1")))
 torch.set_flush_denormal(True)
-MASK = (1 << 64) - 1
 
 
 def hashed(seed, shape, scale=1.0):
-    n = int(np.prod(shape)) if shape else 1
-    with np.errstate(over="ignore"):
-        z = np.arange(n, dtype=np.uint64) + np.uint64((seed << 32) & MASK) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    t = (z >> np.uint64(40)).astype(np.float64)
-    return torch.from_numpy(((t * 2.0**-23 - 1) * scale).astype(np.float32).reshape(shape))
+    return torch.from_numpy(values.hashed(seed, shape, scale))
 
 
 def glorot(seed, shape):
-    inputs = math.prod(shape[:-1])
-    outputs = math.prod(shape[:-2]) * shape[-1]
-    return hashed(seed, shape, math.sqrt(6 / (inputs + outputs)))
+    return torch.from_numpy(values.glorot(seed, shape))
 
 
 def labels(n):
-    return torch.tensor([7 * i % 10 for i in range(n)])
-
-
-def rotation(n):
-    q = np.eye(n)
-    for seed in (11, 12):
-        v = hashed(seed, (n, 1)).double().numpy()
-        q = q @ (np.eye(n) - 2 * v @ v.T / (v.T @ v))
-    return torch.from_numpy(q.astype(np.float32))
-
-
-def digest(*arrays):
-    out = []
-    for array in arrays:
-        a = array.detach().double().numpy().reshape(-1)
-        out.append(float((a * np.cos(0.7 * np.arange(a.size))).sum() / math.sqrt(a.size)))
-        out.append(float(np.abs(a).mean()))
-    return out
+    return torch.from_numpy(values.labels(n))
 
 
 class Add:
@@ -62,7 +38,7 @@ class Add:
         self.a, self.b = hashed(1, (2, 2)), hashed(2, (2, 2))
 
     def check(self):
-        return digest(self.a + self.b)
+        return digest(self.run())
 
     def run(self):
         return self.a + self.b
@@ -140,7 +116,7 @@ class MatmulMany:
     units = 1
 
     def __init__(self, n):
-        self.x, self.w = hashed(5, (n, n)), rotation(n)
+        self.x, self.w = hashed(5, (n, n)), torch.from_numpy(values.rotation(n))
 
     def run(self):
         x = self.x
@@ -248,21 +224,13 @@ class L2hmc(Training):
     rate = 1e-5
 
     def __init__(self, n):
-        self.nets = [self.net(200), self.net(220)]
+        self.nets = [[torch.from_numpy(a) for a in values.l2hmc_net(net)] for net in (0, 1)]
         self.eps = torch.tensor(.1)
         self.parameters = [p.requires_grad_() for net in self.nets for p in net] + [self.eps.requires_grad_()]
         self.precision = torch.tensor([[2, .6], [.6, 1]])
         self.x, self.v = hashed(250, (n, 2), 2), hashed(251, (n, 2), 1.5)
         self.masks = torch.tensor([1., 0.]), torch.tensor([0., 1.])
-        angles = [2 * math.pi * i / 10 for i in range(10)]
-        self.times = [torch.tensor([math.cos(a), math.sin(a)]) for a in angles]
-
-    @staticmethod
-    def net(s):
-        zeros = torch.zeros
-        return [hashed(s, (2, 10), .5), hashed(s + 1, (2, 10), .5), hashed(s + 2, (2, 10), .5), zeros(10),
-                hashed(s + 3, (10, 10), .5), zeros(10), hashed(s + 4, (10, 2), .5), zeros(2),
-                hashed(s + 5, (10, 2), .5), zeros(2), hashed(s + 6, (10, 2), .5), zeros(2), zeros(2), zeros(2)]
+        self.times = torch.from_numpy(values.l2hmc_times()).unbind()
 
     @staticmethod
     def steer(net, a, b, t):
@@ -394,9 +362,7 @@ class Elementwise:
         return torch.tanh(.75 * x + .25) * torch.exp(-(x * x))
 
     def check(self):
-        y = self.run()
-        seen = y[::max(1, len(y) // 997)].double()
-        return [float(seen.mean()), float(y[0]), float(y[-1])]
+        return strided(self.run())
 
 
 class Conv3x3:
@@ -445,71 +411,5 @@ WORKLOADS |= {f"lenet_b{b}": (lambda b=b: Lenet(b)) for b in (64, 128)}
 WORKLOADS |= {f"gemm_{n}": (lambda n=n: Gemm(n)) for n in (32, 64, 128, 256, 512, 1024)}
 
 
-class Ready:
-    def __init__(self, make):
-        self.checksum = make().check()
-        self.instance = make()
-        self.instance.run()
-        self.inner = 1
-        while self.sample() * self.inner * self.instance.units < 3e-3:
-            self.inner *= 2
-
-    def sample(self):
-        run, start = self.instance.run, time.perf_counter()
-        for _ in range(self.inner):
-            run()
-        return (time.perf_counter() - start) / (self.inner * self.instance.units)
-
-    def timed(self, budget):
-        samples, start = [], time.perf_counter()
-        while len(samples) < 3 or time.perf_counter() - start < budget:
-            samples.append(self.sample())
-        median, p10, p90 = np.quantile(samples, (.5, .1, .9))
-        return {"median": median, "p10": p10, "p90": p90, "n": len(samples), "inner": self.inner,
-                "checksum": self.checksum}
-
-
-def rss():
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmRSS"):
-                return int(line.split()[1])
-    return 0
-
-
-def answer(line, ready, start_kb):
-    name, *options = line.split()
-    options = dict(option.split("=") for option in options)
-    if name == ":hello":
-        names = {w: ["eager"] for w in WORKLOADS}
-        return {"peer": "pytorch", "version": torch.__version__, "rss_kb": rss(), "workloads": names}
-    if name == ":rss":
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {"rss_kb": rss(), "peak_kb": peak, "start_kb": start_kb}
-    if name == ":drop":
-        ready.clear()
-        return {"ok": True}
-    if name not in WORKLOADS or options.get("mode") != "eager":
-        return {"skip": f"no workload {name} in mode {options.get('mode')}"}
-    if name not in ready:
-        ready[name] = Ready(WORKLOADS[name])
-    if "setup" in options:
-        return {"checksum": ready[name].checksum, "first_call": None}
-    return ready[name].timed(float(options.get("ms", 100)) / 1e3)
-
-
-def main():
-    ready, start_kb = {}, rss()
-    for line in sys.stdin:
-        if line.strip() == ":quit":
-            print(json.dumps({"ok": True}), flush=True)
-            return
-        try:
-            reply = answer(line, ready, start_kb)
-        except Exception as error:  # a failing workload is an answer, not an end
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve("pytorch", torch.__version__, {"eager": WORKLOADS})
