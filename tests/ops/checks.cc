@@ -146,6 +146,17 @@ bool has_graph_derivative(const Call& call, const Graph& graph) {
   }
 }
 
+void compare_lists(const Call& call, std::string_view mode, std::span<const Tensor> got,
+                   std::span<const Tensor> want) {
+  expect(got.size() == want.size(), call.label(mode),
+         [&] { return fmt::format("got {} tensors, want {}", got.size(), want.size()); });
+  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+    expect(same_bits(got[i], want[i]), call.label(mode), [&] {
+      return fmt::format("output {}: got {}, want {}", i, show(got[i]), show(want[i]));
+    });
+  }
+}
+
 bool is_checked_numerically(const Call& call) {
   return call.op->is_differentiable() && call.op->def().samples.no_gradient_check.empty() &&
          !call.is_same_tensor && !call.is_exempt;

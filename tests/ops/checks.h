@@ -5,6 +5,7 @@
 
 #include <complex>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,10 @@ std::vector<Tensor> cotangents(const Call& call, const Values& y);
 // Gradients for all operands with these cotangents of the results; dense, some absent.
 std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds);
 bool is_checked_numerically(const Call& call);
+
+// A failure per tensor of which the bits differ.
+void compare_lists(const Call& call, std::string_view mode, std::span<const Tensor> got,
+                   std::span<const Tensor> want);
 
 // ---- values
 void check_eager(const Call& call);      // types as inferred, equal bits again, in place, lowered

@@ -18,17 +18,6 @@ std::vector<Tensor> present(const Call& call) {
   return out;
 }
 
-void compare_lists(const Call& call, std::string_view mode, const std::vector<Tensor>& got,
-                   std::span<const Tensor> want) {
-  expect(got.size() == want.size(), call.label(mode),
-         [&] { return fmt::format("got {} tensors, want {}", got.size(), want.size()); });
-  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
-    expect(same_bits(got[i], want[i]), call.label(mode), [&] {
-      return fmt::format("output {}: got {}, want {}", i, show(got[i]), show(want[i]));
-    });
-  }
-}
-
 Call with_other_values(const Call& call) {
   const std::vector<Call> others = calls_of(*call.op, call.dtype, 1);
   return others[static_cast<std::size_t>(call.sample)];

@@ -22,23 +22,12 @@ std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inpu
   return {out.begin(), out.end()};
 }
 
-void compare(const Call& call, std::string_view mode, std::span<const Tensor> got,
-             std::span<const Tensor> want) {
-  expect(got.size() == want.size(), call.label(mode),
-         [&] { return fmt::format("got {} tensors, want {}", got.size(), want.size()); });
-  for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
-    expect(same_bits(got[i], want[i]), call.label(mode), [&] {
-      return fmt::format("output {}: got {}, want {}", i, show(got[i]), show(want[i]));
-    });
-  }
-}
-
 void check_derivatives(const Call& call, const Graph& graph, const std::vector<Tensor>& inputs,
                        const Values& y) {
   if (!has_graph_derivative(call, graph)) return;
   const auto pair = internal::derivative_of(graph, movable_inputs(call));
   const std::vector<Tensor> forward = run_plan(*pair->forward, inputs);
-  compare(call, "staged forward", std::span(forward).first(y.size()), {y.data(), y.size()});
+  compare_lists(call, "staged forward", std::span(forward).first(y.size()), {y.data(), y.size()});
   const std::vector<Tensor> seeds = cotangents(call, y);
   std::vector<Tensor> kept(forward.begin() + static_cast<std::ptrdiff_t>(y.size()), forward.end());
   for (const Tensor& seed : seeds) {
@@ -50,7 +39,7 @@ void check_derivatives(const Call& call, const Graph& graph, const std::vector<T
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (call.operands[i].has_value() && may_move(call, i)) want.push_back(all[i]);
   }
-  compare(call, "staged gradient", found, want);
+  compare_lists(call, "staged gradient", found, want);
 }
 
 }  // namespace
@@ -78,9 +67,9 @@ void check_staged(const Call& call) {
     if (y.has_value()) y = to_dense(y);
   }
   const GraphRef graph = graph_of(call);
-  compare(call, "staged", run_plan(*graph, inputs), {want.data(), want.size()});
+  compare_lists(call, "staged", run_plan(*graph, inputs), {want.data(), want.size()});
   const OperandList list{std::span<const Tensor>(inputs)};
-  compare(call, "interpreted", interpret(*graph, list.view()), {want.data(), want.size()});
+  compare_lists(call, "interpreted", interpret(*graph, list.view()), {want.data(), want.size()});
   // A graph takes one tensor for two operands as two inputs, which have a gradient each.
   if (op.is_differentiable() && !call.is_same_tensor) check_derivatives(call, *graph, inputs, want);
 }
