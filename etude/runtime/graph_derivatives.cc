@@ -27,12 +27,6 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
   return etude::interpret(graph, list.view());
 }
 
-// A graph kept by another: kept objects are counted, and so is it.
-struct KeptGraph final : RefCounted {
-  explicit KeptGraph(GraphRef g) : graph(std::move(g)) {}
-  GraphRef graph;
-};
-
 // Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`.
 GraphRef joint_graph(const Graph& graph, const Chosen& wanted) {
   TraceContext trace(graph.name(), {});
@@ -197,57 +191,47 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
 }
 
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
-  return graph
-      .kept<KeptGraph>("tangent " + moved.to_string(),
-                       [&] {
-                         TraceContext trace(graph.name() + "_tangent", {});
-                         const std::vector<Tensor> inputs = add_inputs(trace, graph);
-                         JvpContext jvp;
-                         for (std::size_t i = 0; i < inputs.size(); ++i) {
-                           if (!moved[i]) continue;
-                           jvp.set_tangent(inputs[i],
-                                           trace.add_argument("t_" + graph.inputs()[i].name,
-                                                              graph.inputs()[i].type));
-                         }
-                         std::vector<Tensor> tangents;
-                         for (const Tensor& y : interpret(graph, inputs))
-                           tangents.push_back(jvp.tangent(y));
-                         ContextStack::remove(jvp);
-                         trace.keep_constants();
-                         return make_ref<const KeptGraph>(trace.finish(tangents).graph);
-                       })
-      ->graph;
+  return graph.kept<Graph>("tangent " + moved.to_string(), [&] {
+    TraceContext trace(graph.name() + "_tangent", {});
+    const std::vector<Tensor> inputs = add_inputs(trace, graph);
+    JvpContext jvp;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!moved[i]) continue;
+      const Graph::Input& input = graph.inputs()[i];
+      jvp.set_tangent(inputs[i], trace.add_argument("t_" + input.name, input.type));
+    }
+    std::vector<Tensor> tangents;
+    for (const Tensor& y : interpret(graph, inputs)) tangents.push_back(jvp.tangent(y));
+    ContextStack::remove(jvp);
+    trace.keep_constants();
+    return trace.finish(tangents).graph;
+  });
 }
 
 GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size) {
-  return graph
-      .kept<KeptGraph>(
-          "batch " + std::to_string(size) + " " + batched.to_string(),
-          [&] {
-            TraceContext trace(graph.name() + "_batch", {});
-            std::vector<Tensor> inputs;
-            for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
-              const Graph::Input& input = graph.inputs()[i];
-              std::vector<int64_t> sizes = input.type->shape().to_vector();
-              if (batched[i]) sizes.insert(sizes.begin(), size);
-              inputs.push_back(trace.add_argument(
-                  input.name, intern_type(input.type->dtype(), sizes, input.type->device())));
-            }
-            std::vector<Tensor> outputs;
-            {
-              BatchContext batch(size);
-              std::vector<Tensor> examples;
-              for (std::size_t i = 0; i < inputs.size(); ++i) {
-                examples.push_back(batched[i] ? batch.example_of(inputs[i]) : inputs[i]);
-              }
-              for (const Tensor& y : interpret(graph, examples)) {
-                outputs.push_back(batch.batch_of(y));
-              }
-            }
-            trace.keep_constants();
-            return make_ref<const KeptGraph>(trace.finish(outputs).graph);
-          })
-      ->graph;
+  const std::string what = "batch " + std::to_string(size) + " " + batched.to_string();
+  return graph.kept<Graph>(what, [&] {
+    TraceContext trace(graph.name() + "_batch", {});
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+      const Graph::Input& input = graph.inputs()[i];
+      std::vector<int64_t> sizes = input.type->shape().to_vector();
+      if (batched[i]) sizes.insert(sizes.begin(), size);
+      inputs.push_back(trace.add_argument(
+          input.name, intern_type(input.type->dtype(), sizes, input.type->device())));
+    }
+    std::vector<Tensor> outputs;
+    {
+      BatchContext batch(size);
+      std::vector<Tensor> examples;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        examples.push_back(batched[i] ? batch.example_of(inputs[i]) : inputs[i]);
+      }
+      for (const Tensor& y : interpret(graph, examples)) outputs.push_back(batch.batch_of(y));
+    }
+    trace.keep_constants();
+    return trace.finish(outputs).graph;
+  });
 }
 
 }  // namespace etude::internal
