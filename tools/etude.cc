@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 void list_ops(bool names_only) {
   for (const Op* op : Registry::global().ops()) {
     if (names_only)
-      fmt::print("{}\n", full_name(*op));
+      fmt::print("{}\n", op->full_name());
     else
-      fmt::print("{:<32} {:<13} {}\n", full_name(*op), kind_name(op->def().kind), op->def().doc);
+      fmt::print("{:<32} {:<13} {}\n", op->full_name(), kind_name(op->def().kind), op->def().doc);
   }
 }
 

@@ -104,11 +104,6 @@ std::string kind_name(Kind kind) {
   return "general";
 }
 
-std::string full_name(const Op& op) {
-  return op.def().space.empty() ? std::string(op.name())
-                                : fmt::format("{}.{}", op.def().space, op.name());
-}
-
 std::string signature(const Op& op) {
   std::vector<std::string> list;
   for (const OperandDef& d : op.def().operands) {
@@ -118,7 +113,7 @@ std::string signature(const Op& op) {
     list.push_back(a.required ? std::string(a.name)
                               : fmt::format("{}={}", a.name, to_string(a.default_value)));
   }
-  return fmt::format("{}({}) -> {}", full_name(op), fmt::join(list, ", "),
+  return fmt::format("{}({}) -> {}", op.full_name(), fmt::join(list, ", "),
                      fmt::join(op.def().results, ", "));
 }
 

@@ -11,8 +11,6 @@ namespace etude::tools {
 
 // "element-wise", "linear", "composition", "general".
 std::string kind_name(Kind kind);
-// "nn.relu".
-std::string full_name(const Op& op);
 // "matmul(x, y, transpose_x=false, transpose_y=false) -> y".
 std::string signature(const Op& op);
 // "x: float32, float64", one line per operand.

@@ -40,7 +40,8 @@ Tensor next_key() {
 }
 
 Tensor KeyRecord::next_key() {
-  keys.push_back(outer_ != nullptr ? outer_->next_key() : ambient().generator.next_key());
+  KeySource* const outer = scope_.outer();
+  keys.push_back(outer != nullptr ? outer->next_key() : ambient().generator.next_key());
   return keys.back();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "etude/core/dtype.h"
@@ -62,6 +63,19 @@ void set_seed(uint64_t seed);
 namespace internal {
 // The key of the next draw on this thread.
 Tensor next_key();
+
+// While alive, keys come from `source`; from the generator if that is null. confined to its thread.
+class KeyScope {
+ public:
+  explicit KeyScope(KeySource* source) noexcept : outer_(std::exchange(ambient().keys, source)) {}
+  KeyScope(const KeyScope&) = delete;
+  KeyScope& operator=(const KeyScope&) = delete;
+  ~KeyScope() { ambient().keys = outer_; }
+  KeySource* outer() const noexcept { return outer_; }
+
+ private:
+  KeySource* outer_;
+};
 }  // namespace internal
 
 // confined to the thread that made it.
@@ -82,20 +96,16 @@ class SeedScope {
  public:
   explicit SeedScope(uint64_t seed) noexcept : SeedScope(Generator(seed)) {}
   explicit SeedScope(const Generator& generator) noexcept
-      : saved_(ambient().generator), saved_keys_(ambient().keys) {
+      : saved_(ambient().generator), keys_(nullptr) {
     ambient().generator = generator;
-    ambient().keys = nullptr;
   }
   SeedScope(const SeedScope&) = delete;
   SeedScope& operator=(const SeedScope&) = delete;
-  ~SeedScope() {
-    ambient().generator = saved_;
-    ambient().keys = saved_keys_;
-  }
+  ~SeedScope() { ambient().generator = saved_; }
 
  private:
   Generator saved_;
-  internal::KeySource* saved_keys_;
+  internal::KeyScope keys_;
 };
 
 namespace internal {
@@ -103,36 +113,26 @@ namespace internal {
 // Notes the keys that are drawn while it lives, wherever they come from. confined to its thread.
 class KeyRecord final : public KeySource {
  public:
-  KeyRecord() noexcept : outer_(ambient().keys) { ambient().keys = this; }
-  KeyRecord(const KeyRecord&) = delete;
-  KeyRecord& operator=(const KeyRecord&) = delete;
-  ~KeyRecord() override { ambient().keys = outer_; }
   Tensor next_key() override;
 
   std::vector<Tensor> keys;
 
  private:
-  KeySource* outer_;
+  KeyScope scope_{this};
 };
 
 // While alive, draws get these keys in turn: how a function runs again as it was. confined to its
 // thread.
 class KeyReplay final : public KeySource {
  public:
-  explicit KeyReplay(const std::vector<Tensor>& keys) noexcept
-      : keys_(keys), outer_(ambient().keys) {
-    ambient().keys = this;
-  }
-  KeyReplay(const KeyReplay&) = delete;
-  KeyReplay& operator=(const KeyReplay&) = delete;
-  ~KeyReplay() override { ambient().keys = outer_; }
+  explicit KeyReplay(const std::vector<Tensor>& keys) noexcept : keys_(keys) {}
   // throws: kFailedPrecondition if there are no more.
   Tensor next_key() override;
 
  private:
   const std::vector<Tensor>& keys_;
   std::size_t next_ = 0;
-  KeySource* outer_;
+  KeyScope scope_{this};
 };
 
 }  // namespace internal

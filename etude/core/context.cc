@@ -41,12 +41,6 @@ CallSite rule_call_site() noexcept { return inside_rule ? rule_site : CallSite{}
 
 namespace {
 
-// The same in an expression: "x", "xs[3]".
-std::string operand_expression(const Op& op, std::size_t i) {
-  const OperandDef& def = op.operand(i);
-  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - op.arity()) : std::string(def.name);
-}
-
 void update_mode() noexcept {
   mode_word = (mode_word & ~kModeContexts) | (top_context != nullptr ? kModeContexts : 0);
 }
@@ -153,6 +147,11 @@ std::string operand_text(const Op& op, std::size_t i) {
   const OperandDef& def = op.operand(i);
   if (!def.variadic) return fmt::format("operand '{}'", def.name);
   return fmt::format("element {} of '{}'", i + 1 - op.arity(), def.name);
+}
+
+std::string operand_expression(const Op& op, std::size_t i) {
+  const OperandDef& def = op.operand(i);
+  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - op.arity()) : std::string(def.name);
 }
 
 void place_error(Error& error, const Op& op, CallSite where) {

@@ -9,13 +9,6 @@
 namespace etude::internal {
 namespace {
 
-template <class T>
-constexpr bool kIsComplex = false;
-template <class T>
-constexpr bool kIsComplex<std::complex<T>> = true;
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
 template <class To>
 To from_double(double value) {
   if constexpr (std::is_integral_v<To>) {

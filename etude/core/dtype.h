@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "etude/base/float16.h"
 #include "etude/version.h"
@@ -31,6 +32,15 @@ enum class DType : uint8_t {
   kComplex128,
 };
 inline constexpr int kDTypeCount = 15;
+
+namespace internal {
+// Element types by what arithmetic does with them.
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+template <class T>
+inline constexpr bool kIsComplex =
+    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+}  // namespace internal
 
 inline constexpr DType kBool = DType::kBool;
 inline constexpr DType kInt8 = DType::kInt8;

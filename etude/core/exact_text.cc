@@ -18,14 +18,8 @@ namespace etude::internal {
 namespace {
 
 template <class T>
-inline constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-template <class T>
-inline constexpr bool kIsComplex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
-
-template <class T>
 auto bits_of(T value) {
-  if constexpr (kIsShort<T>) {
+  if constexpr (kIsHalf<T>) {
     return value.bits();
   } else if constexpr (sizeof(T) == 4) {
     return std::bit_cast<uint32_t>(value);
@@ -37,7 +31,7 @@ template <class T>
 using BitsOf = decltype(bits_of(T{}));
 template <class T>
 T from_bits(BitsOf<T> bits) {
-  if constexpr (kIsShort<T>) {
+  if constexpr (kIsHalf<T>) {
     return T::from_bits(bits);
   } else {
     return std::bit_cast<T>(bits);
@@ -71,7 +65,7 @@ std::string float_text(T value) {
   const auto bits = bits_of(value);
   const bool is_negative = (bits & kSign<T>) != 0;
   if (!is_nan_pattern<T>(bits)) {
-    if constexpr (kIsShort<T>) {
+    if constexpr (kIsHalf<T>) {
       return short_float_text(value);
     } else {
       return fmt::format("{}", value);
@@ -121,7 +115,7 @@ bool read_float(const char*& at, const char* end, T& value) {
   }
   // Not the other words that from_chars knows.
   if (at == end || !((*at >= '0' && *at <= '9') || *at == '.')) return false;
-  std::conditional_t<kIsShort<T>, double, T> number = 0;
+  std::conditional_t<kIsHalf<T>, double, T> number = 0;
   if (!read_number(at, end, number)) return false;
   value = T(is_negative ? -number : number);
   return !std::isinf(static_cast<double>(value));

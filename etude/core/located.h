@@ -17,6 +17,8 @@ void require_count(const Op& op, std::size_t given);
 
 // What errors call operand i: "operand 'x'", or "element 3 of 'xs'" of a list.
 std::string operand_text(const Op& op, std::size_t i);
+// The same in an expression: "x", "xs[3]".
+std::string operand_expression(const Op& op, std::size_t i);
 
 // An error of a call that a rule made: what failed in which op, for the layer that runs the rule to
 // tell in terms of the operands that its caller gave.

@@ -103,6 +103,10 @@ Op::Op(OpDef def, uint32_t index) : def_(std::move(def)), index_(index) {
   if (default_attrs_.block_ != nullptr) default_attrs_.block_->dispatch_id = 0;
 }
 
+std::string Op::full_name() const {
+  return def_.space.empty() ? std::string(name()) : fmt::format("{}.{}", def_.space, name());
+}
+
 bool Op::is_differentiable() const noexcept {
   return def_.no_derivative.empty() &&
          (def_.partials.by_operand[0].program != nullptr || def_.transpose != nullptr ||

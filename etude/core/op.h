@@ -129,6 +129,8 @@ class Op {
  public:
   const OpDef& def() const noexcept { return def_; }
   std::string_view name() const noexcept { return def_.name; }
+  // With its namespace: "nn.relu".
+  std::string full_name() const;
   uint32_t index() const noexcept { return index_; }
   const Attrs& default_attrs() const noexcept { return default_attrs_; }
 

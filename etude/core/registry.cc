@@ -104,8 +104,7 @@ const Op& Registry::at(std::string_view name) const {
   // With and without its namespace, since a user may have written either.
   std::vector<std::pair<std::size_t, std::string>> all;
   for (const Op* op : ops()) {
-    const std::string_view space = op->def().space;
-    const std::string full = fmt::format("{}{}{}", space, space.empty() ? "" : ".", op->name());
+    const std::string full = op->full_name();
     all.emplace_back(std::min(edit_distance(op->name(), name), edit_distance(full, name)), full);
   }
   std::stable_sort(all.begin(), all.end(),

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/traced.h"
 
-#include <memory>
-
 #include <fmt/format.h>
+
+#include "etude/core/ghost_mark.h"
 
 namespace etude::internal {
 namespace {
 
-// Lies where a tensor has the owner of its elements. No tensor over it takes it for its own, since
-// it is given back and not freed.
-struct TraceMark : Buffer {
+struct Made {
   RefPtr<const TraceInfo> trace;
   std::string_view op;  // of a record, which lives for ever
   CallSite where;
 };
-
-void give_back_mark(Buffer* mark) noexcept { delete static_cast<TraceMark*>(mark); }
-
-const TraceMark* mark_of(const Tensor& x) noexcept {
-  if (!x.has_value() || !TensorAccess::is_ghost(x)) return nullptr;
-  const Buffer* buffer = TensorAccess::rep(x)->buffer;
-  const bool is_mark = buffer != nullptr && buffer->give_back == give_back_mark;
-  return is_mark ? static_cast<const TraceMark*>(buffer) : nullptr;
-}
 
 std::string line_text(CallSite where) {
   return where.known() ? fmt::format(" at {}:{}", where.file, where.line) : "";
@@ -33,24 +22,16 @@ std::string line_text(CallSite where) {
 
 Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::string_view op,
                    CallSite where) {
-  auto mark = std::make_unique<TraceMark>();
-  mark->count = 2;
-  mark->give_back = give_back_mark;
-  mark->trace = trace;
-  mark->op = op;
-  mark->where = where;
-  Tensor out = make_ghost(type);
-  TensorAccess::rep(out)->buffer = mark.release();
-  return out;
+  return make_marked_ghost(type, Made{trace, op, where});
 }
 
 const TraceInfo* trace_of(const Tensor& x) noexcept {
-  const TraceMark* mark = mark_of(x);
-  return mark == nullptr ? nullptr : mark->trace.get();
+  const Made* made = find_mark<Made>(x);
+  return made == nullptr ? nullptr : made->trace.get();
 }
 
 std::string explain_ghost(const Tensor& x) {
-  const TraceMark* mark = mark_of(x);
+  const Made* mark = find_mark<Made>(x);
   const std::string type = x.type()->to_string();
   if (mark == nullptr) {
     return fmt::format(

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/exact_text.h"
+#include "etude/core/located.h"
 #include "etude/core/registry.h"
 #include "etude/graph/programs.h"
 
@@ -43,19 +44,15 @@ std::string spell_name(std::string_view name) {
   return is_bare ? std::string(name) : quoted_text(name);
 }
 
-std::string_view role_sigil(InputRole role) {
-  switch (role) {
-    case InputRole::kKey:
-      return "*";
-    case InputRole::kVariable:
-      return "&";
-    case InputRole::kCapture:
-      return "^";
-    case InputRole::kArgument:
-      break;
-  }
-  return "";
+std::span<const RoleText> role_texts() {
+  static constexpr RoleText kTexts[] = {{InputRole::kArgument, "", "argument", "an argument"},
+                                        {InputRole::kKey, "*", "key", "a key"},
+                                        {InputRole::kVariable, "&", "variable", "a Variable"},
+                                        {InputRole::kCapture, "^", "capture", "a capture"}};
+  return kTexts;
 }
+
+const RoleText& role_text(InputRole role) { return role_texts()[static_cast<std::size_t>(role)]; }
 
 std::string UniqueNames::add(const std::string& name) {
   const int count = ++counts_[name];
@@ -67,7 +64,7 @@ std::vector<std::string> value_names(const Graph& graph) {
   out.reserve(graph.value_count());
   UniqueNames unique;
   for (const Graph::Input& input : graph.inputs()) {
-    out.push_back(unique.add(std::string(role_sigil(input.role)) + spell_name(input.name)));
+    out.push_back(unique.add(std::string(role_text(input.role).sigil) + spell_name(input.name)));
   }
   while (out.size() < graph.value_count()) out.push_back(fmt::format("%{}", out.size()));
   return out;
@@ -169,15 +166,14 @@ std::vector<std::string> attr_texts(const Attrs& attrs, const GraphList& graphs)
 
 std::string op_text(const Op& op) {
   if (op.def().space.empty()) return spell_name(op.name());
-  const std::string full = fmt::format("{}.{}", op.def().space, op.name());
+  const std::string full = op.full_name();
   const bool is_found = Registry::global().find(full) == &op;  // no other op has that for a name
   return spell_name(is_found ? full : std::string(op.name()));
 }
 
 std::string operand_label(const Op& op, std::size_t i) {
   if (op.arity() == 0) return fmt::format("#{}", i);
-  const OperandDef& def = op.operand(i);
-  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - op.arity()) : std::string(def.name);
+  return operand_expression(op, i);
 }
 
 }  // namespace etude::internal

@@ -23,13 +23,9 @@ template <std::size_t kBytes>
 using Word = std::conditional_t<kBytes == 2, std::uint16_t,
                                 std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
 
+using etude::internal::kIsComplex;
 template <class T>
-constexpr bool kIsComplex = false;
-template <class T>
-constexpr bool kIsComplex<std::complex<T>> = true;
-template <class T>
-constexpr bool kIsFloat =
-    std::is_floating_point_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+constexpr bool kIsFloat = std::is_floating_point_v<T> || etude::internal::kIsHalf<T>;
 // What digits are written of: half types are exact as float.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -20,18 +20,13 @@ TraceContext::TraceContext(std::string function, CallSite where)
     : builder_(function),
       info_(make_ref<TraceInfo>(std::move(function), where)),
       outer_(std::exchange(innermost_trace, this)),
-      outer_keys_(std::exchange(ambient().keys, static_cast<KeySource*>(this))),
+      keys_(std::in_place, static_cast<KeySource*>(this)),
       bottom_(*this) {}
 
 OutsideScope::OutsideScope()
-    : trace_(std::exchange(innermost_trace, nullptr)),
-      keys_(std::exchange(ambient().keys, nullptr)),
-      eager_(eager_context()) {}
+    : trace_(std::exchange(innermost_trace, nullptr)), keys_(nullptr), eager_(eager_context()) {}
 
-OutsideScope::~OutsideScope() {
-  ambient().keys = keys_;
-  innermost_trace = trace_;
-}
+OutsideScope::~OutsideScope() { innermost_trace = trace_; }
 
 TraceContext::~TraceContext() { leave(); }
 
@@ -39,7 +34,7 @@ void TraceContext::leave() noexcept {
   if (!std::exchange(is_live_, false)) return;
   info_->is_over = true;
   innermost_trace = outer_;
-  ambient().keys = outer_keys_;
+  keys_.reset();
   bottom_.leave();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -107,8 +108,7 @@ class TraceContext final : public Context, private KeySource {
   bool is_live_ = true;
   bool inlines_ = false;
   bool has_outside_ = true;
-  // What it found on this thread, and puts back.
-  KeySource* outer_keys_;
+  std::optional<KeyScope> keys_;
   BottomScope bottom_;
 };
 
@@ -123,7 +123,7 @@ class OutsideScope {
 
  private:
   TraceContext* trace_;
-  KeySource* keys_;
+  KeyScope keys_;
   ReadersPause readers_;
   BottomScope eager_;
 };

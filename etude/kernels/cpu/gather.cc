@@ -157,9 +157,7 @@ template <class T>
 using Wide =
     std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
 
-template <class T>
-inline constexpr bool kIsComplex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+using etude::internal::kIsComplex;
 
 // Integers wrap: the arithmetic is done without sign.
 template <Update kMode, class T>

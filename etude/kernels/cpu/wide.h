@@ -7,20 +7,17 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "etude/base/float16.h"
+#include "etude/core/dtype.h"
 
 namespace etude::kernels::cpu::internal {
 
-template <class T>
-inline constexpr bool kIsShort = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-template <class T>
-inline constexpr bool kIsComplex =
-    std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+using etude::internal::kIsComplex;
+using etude::internal::kIsHalf;
 
 // Sums and products of narrow integers widen; half types accumulate in float32.
 template <class T>
 using Wide = std::conditional_t<
-    kIsShort<T>, float,
+    kIsHalf<T>, float,
     std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
                        std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, T>>;
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hangs on a tensor without elements: who made it in which trace, or the state that it stands
+// for. It lies where other tensors have the owner of their elements.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "etude/core/tensor.h"
+
+namespace etude::internal {
+
+template <class Data>
+struct GhostMark : Buffer {
+  Data data;
+  static void give_back_mark(Buffer* mark) noexcept { delete static_cast<GhostMark*>(mark); }
+};
+
+// No tensor over it takes it for its own: its count starts at two, as that of foreign memory.
+template <class Data>
+Tensor make_marked_ghost(const Type* type, Data data) {
+  auto mark = std::make_unique<GhostMark<Data>>();
+  mark->count = 2;
+  mark->give_back = GhostMark<Data>::give_back_mark;
+  mark->data = std::move(data);
+  Tensor out = make_ghost(type);
+  TensorAccess::rep(out)->buffer = mark.release();
+  return out;
+}
+
+// What hangs on x; null if it is another tensor.
+template <class Data>
+const Data* find_mark(const Tensor& x) noexcept {
+  const Buffer* buffer = x.has_value() ? TensorAccess::rep(x)->buffer : nullptr;
+  const bool is_mark = buffer != nullptr && buffer->give_back == GhostMark<Data>::give_back_mark;
+  return is_mark ? &static_cast<const GhostMark<Data>*>(buffer)->data : nullptr;
+}
+
+}  // namespace etude::internal
