@@ -29,20 +29,6 @@ Fact count_differs(std::string_view what, std::size_t a, std::size_t b) {
   return fmt::format("the first graph has {} {}, the second {}", a, what, b);
 }
 
-std::string_view role_text(InputRole role) {
-  switch (role) {
-    case InputRole::kCapture:
-      return "a capture";
-    case InputRole::kKey:
-      return "a key";
-    case InputRole::kVariable:
-      return "a Variable";
-    case InputRole::kArgument:
-      break;
-  }
-  return "an argument";
-}
-
 // Two graphs, and what has to be known to speak of their values.
 class Pair {
  public:
@@ -79,7 +65,8 @@ class Pair {
     for (std::size_t i = 0; i < a_.inputs().size(); ++i) {
       const Graph::Input &x = a_.inputs()[i], &y = b_.inputs()[i];
       const std::string what = "input " + names_a_[i];
-      if (x.role != y.role) return differs(what, role_text(x.role), role_text(y.role));
+      if (x.role != y.role)
+        return differs(what, internal::role_text(x.role).words, internal::role_text(y.role).words);
       if (x.type == y.type) continue;
       return differs(what, internal::type_text(x.type), internal::type_text(y.type));
     }

@@ -198,20 +198,6 @@ Json node_json(const Graph& graph, std::size_t i, const GraphList& graphs) {
   return out;
 }
 
-std::string_view role_name(InputRole role) {
-  switch (role) {
-    case InputRole::kCapture:
-      return "capture";
-    case InputRole::kKey:
-      return "key";
-    case InputRole::kVariable:
-      return "variable";
-    case InputRole::kArgument:
-      break;
-  }
-  return "argument";
-}
-
 std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -231,7 +217,7 @@ std::string graph_json(const GraphList& graphs, std::size_t number) {
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     Json input = value_json(graph, static_cast<GraphValue>(i));
     input["name"] = graph.inputs()[i].name;
-    input["role"] = role_name(graph.inputs()[i].role);
+    input["role"] = internal::role_text(graph.inputs()[i].role).key;
     inputs.push_back(std::move(input));
   }
   for (GraphValue v = graph.first_constant(); v < graph.first_result(); ++v) {

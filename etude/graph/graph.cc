@@ -41,18 +41,25 @@ bool Graph::same(const AttrObject& other) const noexcept {
 
 std::string Graph::to_string() const { return "@" + name_; }
 
-std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
+void internal::require_inputs(const Graph& graph, std::span<const Type* const> given) {
   const auto wanted = graph.inputs();
-  ETUDE_REQUIRE(inputs.size() == wanted.size(), "graph '{}' has {} inputs, but {} were given",
-                graph.name(), wanted.size(), inputs.size());
-  std::vector<Tensor> values(graph.value_count());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    ETUDE_REQUIRE(inputs.has(i) && inputs[i].type() == wanted[i].type,
-                  "input '{}' of graph '{}' is {}, but {} was given", wanted[i].name, graph.name(),
-                  wanted[i].type->to_string(),
-                  inputs.has(i) ? inputs[i].type()->to_string() : "nothing");
-    values[i] = inputs[i];
+  ETUDE_REQUIRE(given.size() == wanted.size(), "graph '{}' has {} inputs, but {} were given",
+                graph.name(), wanted.size(), given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    ETUDE_REQUIRE(given[i] == wanted[i].type, "input '{}' of graph '{}' is {}, but {} was given",
+                  wanted[i].name, graph.name(), wanted[i].type->to_string(),
+                  given[i] != nullptr ? given[i]->to_string() : "nothing");
   }
+}
+
+std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
+  std::vector<const Type*> types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(inputs.has(i) ? inputs[i].type() : nullptr);
+  }
+  internal::require_inputs(graph, types);
+  std::vector<Tensor> values(graph.value_count());
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
   std::ranges::copy(graph.constants(), values.begin() + graph.first_constant());
   // Values go when their last reader has run.
   std::vector<std::size_t> last_use(graph.value_count(), graph.size());

@@ -34,11 +34,12 @@ class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 
 // Where the value of an input comes from when a function calls its graph.
+// Inputs stand in this order.
 enum class InputRole : uint8_t {
   kArgument,  // the caller gives it
-  kCapture,   // a tensor from outside that the function used: fixed when the graph was made
   kKey,       // the key of one random draw, new at each call
   kVariable,  // what a Variable holds when the call begins
+  kCapture,   // a tensor from outside that the function used: fixed when the graph was made
 };
 
 // Values are numbered: inputs first, then constants, then results of the nodes in order.
@@ -144,5 +145,10 @@ class Graph final : public AttrObject {
 // throws: kInvalidArgument for another number or type of inputs, naming the input; what the ops
 // throw.
 std::vector<Tensor> interpret(const Graph& graph, Operands inputs);
+
+namespace internal {
+// throws: kInvalidArgument unless these are the types of the inputs, naming the first that is not.
+void require_inputs(const Graph& graph, std::span<const Type* const> given);
+}  // namespace internal
 
 }  // namespace etude

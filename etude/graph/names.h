@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,8 +19,15 @@ namespace etude::internal {
 std::string spell_name(std::string_view name);
 // The length of the bare name at the start of `text`; 0 if there is none.
 std::size_t bare_name_length(std::string_view text);
-// "", "*", "&" or "^".
-std::string_view role_sigil(InputRole role);
+// What texts call the role of an input.
+struct RoleText {
+  InputRole role;
+  std::string_view sigil;  // in front of the name: "", "*", "&" or "^"
+  std::string_view key;    // in JSON: "capture"
+  std::string_view words;  // "a capture"
+};
+std::span<const RoleText> role_texts();  // in the order of inputs
+const RoleText& role_text(InputRole role);
 
 // Gives texts that were given before the suffix ~2, ~3, ...
 class UniqueNames {

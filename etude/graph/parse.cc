@@ -91,30 +91,29 @@ class GraphParser {
   void input() {
     in_.skip_blanks();
     const std::size_t at = in_.at();
-    const InputRole role = in_.take("*")   ? InputRole::kKey
-                           : in_.take("&") ? InputRole::kVariable
-                           : in_.take("^") ? InputRole::kCapture
-                                           : InputRole::kArgument;
-    if (role_order(role) < role_order(last_role_)) {
+    const internal::RoleText& text = role();
+    if (text.role < last_role_) {
       in_.fail(at, "inputs stand in this order: arguments, *keys, &variables, ^captures");
     }
-    last_role_ = role;
+    last_role_ = text.role;
     const std::string name = in_.name("an input");
     if (name.empty()) in_.fail(at, "the name of an input is empty");
-    const std::string sigil(internal::role_sigil(role));
+    const std::string sigil(text.sigil);
     const std::string given = spelling(sigil, name);
     const std::string wanted = unique_.add(sigil + internal::spell_name(name));
     if (given != wanted) {
       in_.fail(at, fmt::format("an input is written {} here, as the names before it are", wanted));
     }
     in_.need(":", "the name of an input");
-    values_.emplace(given, build_->add_input(name, in_.type(), role));
+    values_.emplace(given, build_->add_input(name, in_.type(), text.role));
   }
 
-  static int role_order(InputRole role) {
-    constexpr InputRole kOrder[] = {InputRole::kArgument, InputRole::kKey, InputRole::kVariable,
-                                    InputRole::kCapture};
-    return static_cast<int>(std::ranges::find(kOrder, role) - kOrder);
+  // That of the sigil that stands here.
+  const internal::RoleText& role() {
+    for (const internal::RoleText& text : internal::role_texts().subspan(1)) {
+      if (in_.take(text.sigil)) return text;
+    }
+    return internal::role_text(InputRole::kArgument);
   }
 
   // How a name that was just read is printed, with the ordinal that may follow it.
@@ -142,10 +141,7 @@ class GraphParser {
       name.spelling = fmt::format("%{}", word);
       return name;
     }
-    const std::string_view sigil = in_.take("*")   ? "*"
-                                   : in_.take("&") ? "&"
-                                   : in_.take("^") ? "^"
-                                                   : "";
+    const std::string_view sigil = role().sigil;
     const bool is_quoted = in_.peek() == '"';
     const std::string text = in_.name("a value");
     const bool is_none = text == "none" && sigil.empty() && !is_quoted;

@@ -19,15 +19,7 @@ const Graph& graph_of(const Attrs& attrs) {
 
 Types call_type(const TypeCall& call) {
   const Graph& graph = graph_of(call.attrs);
-  const auto inputs = graph.inputs();
-  ETUDE_REQUIRE(call.types.size() == inputs.size(), "graph '{}' has {} inputs, but {} were given",
-                graph.name(), inputs.size(), call.types.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    ETUDE_REQUIRE(call.types[i] == inputs[i].type,
-                  "input '{}' of graph '{}' is {}, but {} was given", inputs[i].name, graph.name(),
-                  inputs[i].type->to_string(),
-                  call.has(i) ? call.types[i]->to_string() : "nothing");
-  }
+  internal::require_inputs(graph, call.types);
   return graph.output_types();
 }
 

@@ -121,8 +121,7 @@ bool variables_fit(const Trace& trace, const Arguments& call) {
 
 }  // namespace
 
-FunctionCore::FunctionCore(FunctionOptions options, CallSite where)
-    : options_(std::move(options)), where_(where) {
+FunctionCore::FunctionCore(FunctionOptions options, CallSite where) : options_(std::move(options)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -135,7 +134,8 @@ std::string FunctionCore::argument_name(std::size_t i) const {
   return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
 }
 
-TraceRef FunctionCore::find_locked(const Arguments& call) const {
+TraceRef FunctionCore::find(const Arguments& call) const {
+  const std::shared_lock lock(mutex_);
   const TraceContext* around = TraceContext::innermost();
   for (auto at = traces_.rbegin(); at != traces_.rend(); ++at) {
     const Trace& trace = **at;
@@ -150,11 +150,6 @@ TraceRef FunctionCore::find_locked(const Arguments& call) const {
     return *at;
   }
   return {};
-}
-
-TraceRef FunctionCore::find(const Arguments& call) const {
-  const std::shared_lock lock(mutex_);
-  return find_locked(call);
 }
 
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
@@ -275,17 +270,13 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
 void FunctionCore::keep(const TraceRef& trace) {
   const std::unique_lock lock(mutex_);
   // One that captures values of a trace that is over serves nobody.
-  std::erase_if(traces_, [](const TraceRef& t) {
-    const auto* around = static_cast<const TraceInfo*>(t->enclosing.get());
-    return around != nullptr && around->is_over;
-  });
+  std::erase_if(traces_, [](const TraceRef& t) { return t->enclosing && t->enclosing->is_over; });
   if (options_.max_traces > 0 && traces_.size() >= options_.max_traces) {
     traces_.erase(std::ranges::min_element(traces_, {}, [](const TraceRef& t) {
       return t->last_use.load(std::memory_order_relaxed);
     }));
   }
   traces_.push_back(trace);
-  ++made_;
 }
 
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {

@@ -15,6 +15,7 @@
 #include "etude/base/call_site.h"
 #include "etude/core/ambient.h"
 #include "etude/core/attrs.h"
+#include "etude/core/traced.h"
 #include "etude/core/values.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
@@ -71,7 +72,7 @@ struct Trace : RefCounted {
   Attrs attrs;  // of the op call
   RefPtr<const Plan> plan;
   std::vector<Tensor> captures;
-  RefPtr<const RefCounted> enclosing;    // the trace whose values it captures; null: none
+  RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
   std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
   std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
   std::size_t outputs = 0;               // that are not values of Variables
@@ -123,7 +124,6 @@ class FunctionCore {
   std::string argument_name(std::size_t i) const;
 
  private:
-  TraceRef find_locked(const Arguments& call) const;
   Values run_locked(const Trace& trace, const Arguments& call,
                     const std::vector<Variable>& variables, CallSite where) const;
   TraceRef make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
@@ -132,10 +132,8 @@ class FunctionCore {
   void keep(const TraceRef& trace);
 
   FunctionOptions options_;
-  CallSite where_;
   mutable std::shared_mutex mutex_;
   std::vector<TraceRef> traces_;  // oldest first
-  std::size_t made_ = 0;
 };
 
 }  // namespace internal

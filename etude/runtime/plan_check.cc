@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle of plans: runs the steps in thought and looks at each read whether it sees what the
 // graph means.
+#include <algorithm>
 #include <map>
 
 #include "etude/base/check.h"
@@ -45,6 +46,17 @@ class Memory {
   std::map<int64_t, Span> spans_;
 };
 
+// Whether the kernel may write result r where operand o lies. The same value at an operand that may
+// be overwritten serves as well.
+bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
+  if (node.results > 1)
+    return r < p.results_over.size() && p.results_over[r] == static_cast<int>(o);
+  for (std::size_t t = 0; t < std::min<std::size_t>(node.operands.size(), 64); ++t) {
+    if (node.operands[t] == node.operands[o] && ((p.in_place >> t) & 1) != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Plan::verify_places() const {
@@ -82,17 +94,9 @@ void Plan::verify_places() const {
         const int64_t to = results[r].offset;
         const int64_t to_end = to + graph_->type(node.first_result + r)->bytes();
         if (to >= end || begin >= to_end) continue;
-        const bool is_over =
-            r < p->results_over.size() && p->results_over[r] == static_cast<int>(o);
-        const bool may = node.results == 1 ? o < 64 && ((p->in_place >> o) & 1) != 0 : is_over;
         const bool is_same = to == begin && to_end == end;
-        bool has_twin = false;  // the same value at an operand that may be overwritten
-        for (std::size_t t = 0; t < node.operands.size(); ++t) {
-          has_twin = has_twin || (node.operands[t] == v && node.results == 1 && t < 64 &&
-                                  ((p->in_place >> t) & 1) != 0);
-        }
-        ETUDE_CHECK(is_same && (may || has_twin), "step {} ({}) of a plan writes over operand {}",
-                    next - 1, node.op.name(), o);
+        ETUDE_CHECK(is_same && may_write_over(node, *p, o, r),
+                    "step {} ({}) of a plan writes over operand {}", next - 1, node.op.name(), o);
       }
     }
     for (uint32_t r = 0; r < node.results; ++r) {
