@@ -93,8 +93,7 @@ std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
 void run(const GraphOptions& options) {
   const GraphRef graph = load(options.file);
   const std::vector<Tensor> inputs = load_inputs(*graph, options.inputs);
-  const OperandList list{std::span<const Tensor>(inputs)};
-  const std::vector<Tensor> results = interpret(*graph, list.view());
+  const std::vector<Tensor> results = interpret(*graph, inputs);
   io::NamedTensors out;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_value()) continue;

@@ -52,6 +52,11 @@ void internal::require_inputs(const Graph& graph, std::span<const Type* const> g
   }
 }
 
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs) {
+  const OperandList list(inputs);
+  return interpret(graph, list.view());
+}
+
 std::vector<Tensor> interpret(const Graph& graph, Operands inputs) {
   std::vector<const Type*> types;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -145,6 +145,7 @@ class Graph final : public AttrObject {
 // throws: kInvalidArgument for another number or type of inputs, naming the input; what the ops
 // throw.
 std::vector<Tensor> interpret(const Graph& graph, Operands inputs);
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
 
 namespace internal {
 // throws: kInvalidArgument unless these are the types of the inputs, naming the first that is not.

@@ -14,23 +14,10 @@
 namespace etude::internal {
 namespace {
 
-std::vector<Tensor> add_inputs(TraceContext& trace, const Graph& graph) {
-  std::vector<Tensor> out;
-  for (const Graph::Input& input : graph.inputs()) {
-    out.push_back(trace.add_argument(input.name, input.type));
-  }
-  return out;
-}
-
-std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs) {
-  const OperandList list(inputs);
-  return etude::interpret(graph, list.view());
-}
-
 // Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`.
 GraphRef joint_graph(const Graph& graph, const Chosen& wanted) {
   TraceContext trace(graph.name(), {});
-  const std::vector<Tensor> inputs = add_inputs(trace, graph);
+  const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
   Tape tape;
   {
@@ -193,7 +180,7 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
   return graph.kept<Graph>("tangent " + moved.to_string(), [&] {
     TraceContext trace(graph.name() + "_tangent", {});
-    const std::vector<Tensor> inputs = add_inputs(trace, graph);
+    const std::vector<Tensor> inputs = trace.add_arguments(graph);
     JvpContext jvp;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!moved[i]) continue;

@@ -22,12 +22,7 @@ GraphRef flattened(const Graph& graph) {
   trace.merge_equal_nodes();
   trace.inline_graphs();
   trace.keep_constants();
-  std::vector<Tensor> inputs;
-  for (const Graph::Input& input : graph.inputs()) {
-    inputs.push_back(trace.add_argument(input.name, input.type));
-  }
-  const OperandList list{std::span<const Tensor>(inputs)};
-  return trace.finish(interpret(graph, list.view())).graph;
+  return trace.finish(interpret(graph, trace.add_arguments(graph))).graph;
 }
 
 // Free stretches of an arena that grows at its end. Takes the smallest that fits.

@@ -49,6 +49,14 @@ Tensor TraceContext::add_argument(std::string name, const Type* type) {
   return made(builder_.add_input(std::move(name), type), "", {});
 }
 
+std::vector<Tensor> TraceContext::add_arguments(const Graph& graph) {
+  std::vector<Tensor> out;
+  for (const Graph::Input& input : graph.inputs()) {
+    out.push_back(add_argument(input.name, input.type));
+  }
+  return out;
+}
+
 Tensor TraceContext::next_key() {
   const Type* type = intern_type(kUInt64, {2});
   return made(builder_.add_input("key", type, InputRole::kKey), "", {});

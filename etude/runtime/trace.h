@@ -50,6 +50,8 @@ class TraceContext final : public Context, private KeySource {
 
   // A tensor that stands for an input.
   Tensor add_argument(std::string name, const Type* type);
+  // One for each input of a graph.
+  std::vector<Tensor> add_arguments(const Graph& graph);
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   // Ends the trace. Outputs may be values of the trace, tensors from outside, or absent; sparse
   // ones are made dense. throws: kFailedPrecondition for a value of another trace.
