@@ -46,6 +46,7 @@
 #include "etude/optim/schedule.h"
 #include "etude/optim/sgd.h"
 #include "etude/runtime/custom_gradient.h"
+#include "etude/runtime/control_flow.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/gradient_check.h"

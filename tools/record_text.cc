@@ -29,6 +29,8 @@ std::string name_of(AttrKind kind) {
       return "scalar program";
     case AttrKind::kGraph:
       return "graph";
+    case AttrKind::kGraphs:
+      return "graphs";
     case AttrKind::kNone:
       break;
   }

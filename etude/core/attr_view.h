@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -43,12 +44,17 @@ enum class AttrKind : uint8_t {
   kReals,
   kProgram,
   kGraph,
+  kGraphs,
 };
+constexpr bool holds_graphs(AttrKind kind) noexcept {
+  return kind == AttrKind::kGraph || kind == AttrKind::kGraphs;
+}
 
 // kNone stands for "not given" where an attribute may be absent.
 using AttrValue =
     std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>, std::string,
-                 std::vector<double>, const ScalarDef*, internal::RefPtr<const AttrObject>>;
+                 std::vector<double>, const ScalarDef*, internal::RefPtr<const AttrObject>,
+                 std::vector<internal::RefPtr<const AttrObject>>>;
 
 // A list of axes or sizes as a parameter: {0, 1}, a single number, a Shape, or absent.
 class IntList {
@@ -117,6 +123,10 @@ class AttrView {
       : kind_(AttrKind::kGraph), data_(v) {}
   AttrView(const internal::RefPtr<const AttrObject>& v) noexcept
       : AttrView(v.get()) {}  // NOLINT(google-explicit-constructor)
+  AttrView(const std::vector<internal::RefPtr<const AttrObject>>& v) noexcept
+      : kind_(AttrKind::kGraphs),  // NOLINT(google-explicit-constructor)
+        size_(v.size()),
+        data_(v.data()) {}
 
   // A copy of the value. cost: the elements of a list.
   AttrValue own() const;
@@ -126,6 +136,9 @@ class AttrView {
 
  private:
   static AttrView of(const AttrValue& value) noexcept;
+  std::span<const internal::RefPtr<const AttrObject>> graphs() const noexcept {
+    return {static_cast<const internal::RefPtr<const AttrObject>*>(data_), size_};
+  }
 
   AttrKind kind_ = AttrKind::kNone;
   std::size_t size_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/attrs.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <functional>
@@ -55,6 +56,11 @@ std::string to_string(const AttrValue& value) {
     std::string operator()(const internal::RefPtr<const AttrObject>& v) const {
       return v->to_string();
     }
+    std::string operator()(const std::vector<internal::RefPtr<const AttrObject>>& v) const {
+      std::string text = "[";
+      for (const auto& x : v) text += (text.size() > 1 ? ", " : "") + x->to_string();
+      return text + "]";
+    }
   };
   return std::visit(Printer{}, value);
 }
@@ -86,6 +92,8 @@ AttrValue AttrView::own() const {
       return static_cast<const ScalarDef*>(data_);
     case AttrKind::kGraph:
       return internal::RefPtr<const AttrObject>(static_cast<const AttrObject*>(data_));
+    case AttrKind::kGraphs:
+      return list(static_cast<const internal::RefPtr<const AttrObject>*>(data_));
   }
   return {};
 }
@@ -99,6 +107,11 @@ uint64_t AttrView::hash() const noexcept {
       return step(kind, std::bit_cast<uintptr_t>(data_));
     case AttrKind::kGraph:
       return step(kind, static_cast<const AttrObject*>(data_)->hash());
+    case AttrKind::kGraphs: {
+      uint64_t h = step(kind, size_);
+      for (const auto& graph : graphs()) h = step(h, graph->hash());
+      return h;
+    }
     case AttrKind::kText:
       return step(kind, std::hash<std::string_view>{}({static_cast<const char*>(data_), size_}));
     case AttrKind::kInts:
@@ -142,6 +155,10 @@ bool AttrView::is(const AttrValue& value) const noexcept {
       const AttrObject& other = **std::get_if<internal::RefPtr<const AttrObject>>(&value);
       return static_cast<const AttrObject*>(data_)->same(other);
     }
+    case AttrKind::kGraphs:
+      return std::ranges::equal(
+          graphs(), *std::get_if<std::vector<internal::RefPtr<const AttrObject>>>(&value),
+          [](const auto& x, const auto& y) { return x->same(*y); });
   }
   return false;
 }
@@ -182,6 +199,9 @@ const std::string& Attrs::text(std::string_view name) const {
 
 const AttrObject& Attrs::object(std::string_view name) const {
   return *std::get<internal::RefPtr<const AttrObject>>(value(name));
+}
+std::span<const internal::RefPtr<const AttrObject>> Attrs::objects(std::string_view name) const {
+  return std::get<std::vector<internal::RefPtr<const AttrObject>>>(value(name));
 }
 
 std::span<const AttrDef> Attrs::defs() const {

@@ -84,6 +84,7 @@ class Attrs {
   const std::vector<double>& reals(std::string_view name) const;
   const std::string& text(std::string_view name) const;
   const AttrObject& object(std::string_view name) const;
+  std::span<const internal::RefPtr<const AttrObject>> objects(std::string_view name) const;
 
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;

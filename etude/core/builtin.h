@@ -52,11 +52,10 @@ Attrs program_attrs(const ScalarDef& def);
 // A program on operands, with its numeric attributes (op fused_elementwise).
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where = {});
-// The attributes of a call of this graph, and that call (op call). With a backward graph, results
-// from `visible` on are what that reads.
+// A key for each number, from a key (op random_fold_in).
+Tensor fold_in(const Tensor& key, const Tensor& numbers);
+// The attributes of a call of this graph, and that call (op call).
 Attrs graph_attrs(const AttrObject& graph);
-Attrs differentiated_call_attrs(const AttrObject& forward, const AttrObject& backward,
-                                int64_t visible);
 Values call_graph(const Attrs& graph, Operands operands, CallSite where);
 // Reading and writing what a resource holds (ops read_variable, assign_variable).
 Tensor read_resource(const Tensor& resource, CallSite where);

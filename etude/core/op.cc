@@ -167,7 +167,7 @@ Attrs Op::make_attrs(std::vector<AttrValue> values) const {
   Attrs made(def_.attrs, std::move(values));
   if (made == default_attrs_) return default_attrs_;
   // A set that is kept for ever would keep its graph for ever.
-  const auto is_graph = [](const AttrDef& def) { return def.kind == AttrKind::kGraph; };
+  const auto is_graph = [](const AttrDef& def) { return holds_graphs(def.kind); };
   if (std::ranges::any_of(def_.attrs, is_graph)) return made;
   const OpAttrs given{this, made};
   const OpAttrs* known = attr_table().sets.find_or_make(given, [&]() -> std::optional<OpAttrs> {

@@ -77,12 +77,19 @@ struct Sample {
   std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
   std::vector<std::pair<double, double>> ranges = {};  // by operand; default [-2, 2]
 };
+// A call for ops that take graphs.
+struct GraphSample {
+  std::vector<Tensor> operands;
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+};
 struct Samples {
   std::vector<Sample> calls = {};  // element-wise ops have a standard set as well
   std::vector<std::pair<double, double>> ranges = {};  // by operand, for all calls
   std::vector<double> avoid = {};           // points near which derivatives are not checked
   double ulp = 2;                           // of a float32 result against the double reference
   std::string_view no_gradient_check = "";  // reason why the numeric check is left out
+  // A call that runs `graph` on `inputs` in some way.
+  GraphSample (*around)(const AttrObject& graph, std::span<const Tensor> inputs) = nullptr;
 };
 // A call that must fail, and a part of its message.
 struct ErrorCase {

@@ -100,10 +100,14 @@ struct VjpCall {
 // One entry per operand; absent where not wanted or where there is none.
 using VjpRule = Values (*)(const VjpCall&);
 
-// The attributes of the call that a tape makes in the place of one with `attrs`: it has further
-// results behind the others, which only the reverse rule reads. `wanted` as in VjpCall.
-using KeepRule = Attrs (*)(std::span<const Type* const> operands, const Attrs& attrs,
-                           uint64_t wanted);
+// The call that a tape makes in the place of one with `attrs`: it has further results behind the
+// others, which only the reverse rule reads. `wanted` as in VjpCall.
+struct KeptCall {
+  Attrs attrs;
+  uint64_t reads = 0;  // bit i: the rule reads operand i; bit 63: all from 63 on
+};
+using KeepRule = KeptCall (*)(std::span<const Type* const> operands, const Attrs& attrs,
+                              uint64_t wanted);
 
 struct JvpCall {
   Operands in;

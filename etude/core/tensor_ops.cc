@@ -4,6 +4,7 @@
 #include "etude/base/thread_table.h"
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
+#include "etude/core/graph_calls.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
@@ -156,12 +157,35 @@ Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<do
 }
 
 Attrs graph_attrs(const AttrObject& graph) {
-  return op<"call">().attrs({&graph, AttrView(), AttrView()});
+  return op<"call">().attrs({&graph, AttrView(), AttrView(), AttrView()});
 }
 
-Attrs differentiated_call_attrs(const AttrObject& forward, const AttrObject& backward,
-                                int64_t visible) {
-  return op<"call">().attrs({&forward, &backward, visible});
+Tensor fold_in(const Tensor& key, const Tensor& numbers) {
+  return run(op<"random_fold_in">(), {&key, &numbers});
+}
+
+Values switch_graphs(const AttrObjects& branches, Operands operands, CallSite where) {
+  return run_all(op<"switch_case">(), operands,
+                 op<"switch_case">().attrs_by_name({{"branches", branches}}), where);
+}
+
+Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, int64_t rows,
+                  int64_t length, CallSite where) {
+  const Attrs attrs = op<"scan">().attrs_by_name({{"body", RefPtr<const AttrObject>(&body)},
+                                                  {"carried", carried},
+                                                  {"rows", rows},
+                                                  {"length", length}});
+  return run_all(op<"scan">(), operands, attrs, where);
+}
+
+Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,
+                  int64_t carried, int64_t max_steps, CallSite where) {
+  const Attrs attrs =
+      op<"while_loop">().attrs_by_name({{"condition", RefPtr<const AttrObject>(&condition)},
+                                        {"bodies", body},
+                                        {"carried", std::vector<int64_t>{carried}},
+                                        {"max_steps", max_steps}});
+  return run_all(op<"while_loop">(), operands, attrs, where);
 }
 
 Values call_graph(const Attrs& graph, Operands operands, CallSite where) {

@@ -105,6 +105,20 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
   return found->second.graph;
 }
 
+std::vector<RefPtr<const AttrObject>> read_graphs(TextReader& in, const SubGraphs& graphs,
+                                                  int& depth) {
+  if (!in.take("[")) {
+    in.fail(fmt::format("a list of graphs must stand here, as in [@then, @else], but here is {}",
+                        in.seen()));
+  }
+  std::vector<RefPtr<const AttrObject>> out;
+  for (bool is_first = true; !in.take("]"); is_first = false) {
+    if (!is_first) in.need(",", "an element of a list");
+    out.push_back(read_graph(in, graphs, depth));
+  }
+  return out;
+}
+
 }  // namespace
 
 const AttrDef& find_attr(const TextReader& in, const Op& op, std::size_t at,
@@ -141,6 +155,8 @@ AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs,
       return read_program(in);
     case AttrKind::kGraph:
       return read_graph(in, graphs, depth);
+    case AttrKind::kGraphs:
+      return read_graphs(in, graphs, depth);
     case AttrKind::kNone:
       break;
   }

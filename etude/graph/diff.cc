@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -126,9 +127,13 @@ class Pair {
     for (std::size_t k = 0; k < x.attrs.defs().size(); ++k) {
       const AttrValue &of_x = x.attrs.values()[k], &of_y = y.attrs.values()[k];
       if (AttrView(of_x).is(of_y)) continue;
-      const Graph *in_x = internal::graph_of(of_x), *in_y = internal::graph_of(of_y);
-      if (in_x != nullptr && in_y != nullptr) {
-        inner_.emplace(in_x, in_y);
+      const auto in_x = internal::graphs_in(of_x), in_y = internal::graphs_in(of_y);
+      const auto both = std::views::iota(std::size_t{0}, std::min(in_x.size(), in_y.size()));
+      const auto first = std::ranges::find_if(both, [&](std::size_t g) {
+        return in_x[g] != nullptr && in_y[g] != nullptr && !in_x[g]->same(*in_y[g]);
+      });
+      if (first != both.end()) {
+        inner_.emplace(in_x[*first], in_y[*first]);
         holder_ = fmt::format("{}attribute '{}', {}: ", place, x.attrs.defs()[k].name,
                               internal::attr_text(of_x, of_a_));
         return std::nullopt;

@@ -76,9 +76,15 @@ std::string type_text(const Type* type) {
   return type->to_string() + "@" + type->device().to_string();
 }
 
-const Graph* graph_of(const AttrValue& value) {
-  const auto* object = std::get_if<RefPtr<const AttrObject>>(&value);
-  return object == nullptr ? nullptr : dynamic_cast<const Graph*>(object->get());
+std::vector<const Graph*> graphs_in(const AttrValue& value) {
+  using Object = RefPtr<const AttrObject>;
+  std::vector<const Graph*> out;
+  if (const auto* object = std::get_if<Object>(&value)) {
+    out.push_back(dynamic_cast<const Graph*>(object->get()));
+  } else if (const auto* list = std::get_if<std::vector<Object>>(&value)) {
+    for (const Object& each : *list) out.push_back(dynamic_cast<const Graph*>(each.get()));
+  }
+  return out;
 }
 
 // One graph whose children are being listed.
@@ -131,7 +137,9 @@ std::vector<const Graph*> GraphList::children(const Graph& graph) {
   std::vector<const Graph*> out;
   for (std::size_t i = 0; i < graph.size(); ++i) {
     for (const AttrValue& value : graph.node(i).attrs.values()) {
-      if (const Graph* child = graph_of(value)) out.push_back(listed(*child));
+      for (const Graph* child : graphs_in(value)) {
+        if (child != nullptr) out.push_back(listed(*child));
+      }
     }
   }
   return out;
@@ -144,7 +152,14 @@ std::size_t GraphList::find(const Graph& graph) const {
 }
 
 std::string attr_text(const AttrValue& value, const GraphList& graphs) {
-  if (const Graph* graph = graph_of(value)) return "@" + graphs.name(graphs.find(*graph));
+  std::vector<std::string> names;
+  for (const Graph* graph : graphs_in(value)) {
+    names.push_back(graph == nullptr ? "<no graph>" : "@" + graphs.name(graphs.find(*graph)));
+  }
+  if (value.index() == static_cast<std::size_t>(AttrKind::kGraphs)) {
+    return fmt::format("[{}]", fmt::join(names, ", "));
+  }
+  if (!names.empty()) return names[0];
   if (const auto* program = std::get_if<const ScalarDef*>(&value)) return program_text(*program);
   return to_string(value);
 }

@@ -68,10 +68,11 @@ class GraphList {
   std::vector<std::string> names_;
 };
 
-// The graph that an attribute holds; null if it holds none.
-const Graph* graph_of(const AttrValue& value);
+// The graphs that an attribute holds, one or a list; null for an object that is no graph.
+std::vector<const Graph*> graphs_in(const AttrValue& value);
 
-// One attribute: to_string() of it, but "@name" for a graph and "{...}" for a scalar program.
+// One attribute: to_string() of it, but "@name" for a graph, "[@then, @else]" for a list of them,
+// and "{...}" for a scalar program.
 std::string attr_text(const AttrValue& value, const GraphList& graphs);
 // Whether the value is what the record has for a default.
 bool is_default(const AttrDef& def, const AttrValue& value);

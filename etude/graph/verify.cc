@@ -87,11 +87,12 @@ class Verifier {
       require_of(i, fits, [&] {
         return fmt::format("attribute '{}' is of another kind than its record says", defs[a].name);
       });
-      if (defs[a].kind != AttrKind::kGraph || !is_given) continue;
-      const Graph* graph = internal::graph_of(values[a]);
-      require_of(i, graph != nullptr,
-                 [&] { return fmt::format("attribute '{}' is no graph", defs[a].name); });
-      found_.push_back(graph);
+      if (!is_given) continue;
+      for (const Graph* graph : internal::graphs_in(values[a])) {
+        require_of(i, graph != nullptr,
+                   [&] { return fmt::format("attribute '{}' is no graph", defs[a].name); });
+        found_.push_back(graph);
+      }
     }
   }
 

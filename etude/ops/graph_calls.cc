@@ -29,17 +29,19 @@ const Graph& backward_of(const Attrs& attrs) {
   return static_cast<const Graph&>(attrs.object("backward"));
 }
 
-Attrs keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
+KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
   const Graph& graph = graph_of(attrs);
   const auto pair = internal::derivative_of(graph, internal::Chosen(wanted, operands.size()));
-  return internal::differentiated_call_attrs(*pair->forward, *pair->backward,
-                                             static_cast<int64_t>(graph.outputs().size()));
+  return {op<"call">().attrs({pair->forward.get(), pair->backward.get(),
+                              static_cast<int64_t>(graph.outputs().size()), pair->read}),
+          internal::operand_bits(pair->read)};
 }
 
 Values call_vjp(const VjpCall& call) {
   const Graph& backward = backward_of(call.attrs);
   const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
   OperandList in;
+  for (const int64_t i : call.attrs.ints("read")) in.add(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.add(call.out[i]);
   std::vector<Tensor> zeros(visible);  // for results from which nothing arrived
   for (std::size_t i = 0; i < visible; ++i) {
@@ -80,8 +82,10 @@ Values call_batch(const BatchCall& call) {
     batched.push_back(call.is_batched(i));
     in.add(call.in[i]);
   }
-  const GraphRef batch = internal::batched_graph_of(
-      graph_of(call.attrs), internal::Chosen(std::move(batched)), call.size);
+  const Graph& graph = graph_of(call.attrs);
+  const internal::Chosen all(std::vector<bool>(graph.outputs().size(), true));
+  const GraphRef batch =
+      internal::batched_graph_of(graph, internal::Chosen(std::move(batched)), call.size, all);
   return internal::call_graph(internal::graph_attrs(*batch), in.view(), {});
 }
 
@@ -102,7 +106,8 @@ void define_graph_calls(Registry& r) {
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"graph", AttrKind::kGraph},
                 {"backward", AttrKind::kGraph, none},
-                {"visible", AttrKind::kInt, none}},
+                {"visible", AttrKind::kInt, none},
+                {"read", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = call_type,
       .data = [](Operands in,

@@ -215,7 +215,7 @@ bool is_composed(const Op& op) noexcept {
 
 bool calls_graph(const Op& op) noexcept {
   return std::ranges::any_of(op.def().attrs,
-                             [](const AttrDef& def) { return def.kind == AttrKind::kGraph; });
+                             [](const AttrDef& def) { return holds_graphs(def.kind); });
 }
 
 void DispatchEntry::table_was_made() { profile_this_thread(); }

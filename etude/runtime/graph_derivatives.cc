@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "etude/base/check.h"
 #include "etude/core/values.h"
 #include "etude/graph/builder.h"
@@ -56,6 +58,7 @@ class Cut {
     auto out = make_ref<GraphDerivative>();
     out->forward = forward();
     out->backward = backward();
+    out->read.assign(read_.begin(), read_.end());
     return out;
   }
 
@@ -96,7 +99,7 @@ class Cut {
       if (v != kNoValue) is_read[v] = true;
     }
     for (GraphValue v = 0; v < joint_.value_count(); ++v) {
-      if (is_read[v] && is_forward_[v]) kept_.push_back(v);
+      if (is_read[v] && is_forward_[v]) (v < inputs_ ? read_ : kept_).push_back(v);
     }
   }
 
@@ -141,6 +144,9 @@ class Cut {
   GraphRef backward() const {
     GraphBuilder build(joint_.name() + "_backward");
     std::vector<Draft> numbers(joint_.value_count(), GraphBuilder::kNoDraft);
+    for (const GraphValue v : read_) {
+      numbers[v] = build.add_input(joint_.inputs()[v].name, joint_.type(v));
+    }
     for (const GraphValue v : kept_) {
       numbers[v] = build.add_input("kept" + std::to_string(v), joint_.type(v));
     }
@@ -154,14 +160,31 @@ class Cut {
   const Graph& joint_;
   const std::size_t inputs_, outputs_;
   std::vector<bool> is_forward_;
-  std::vector<GraphValue> kept_;
+  std::vector<GraphValue> read_, kept_;  // inputs, and results of the first part
 };
 
 }  // namespace
 
+GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f) {
+  TraceContext trace(std::move(name), {});
+  std::vector<Tensor> arguments;
+  for (const Graph::Input& input : inputs) {
+    arguments.push_back(trace.add_argument(input.name, input.type));
+  }
+  const std::vector<Tensor> outputs = f(arguments);
+  trace.keep_constants();
+  return trace.finish(outputs).graph;
+}
+
 Chosen::Chosen(uint64_t bits, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i)
     which_.push_back(((bits >> std::min<std::size_t>(i, 63)) & 1) != 0);
+}
+
+uint64_t operand_bits(std::span<const int64_t> operands) {
+  uint64_t bits = 0;
+  for (const int64_t i : operands) bits |= uint64_t{1} << std::min<int64_t>(i, 63);
+  return bits;
 }
 
 std::string Chosen::to_string() const {
@@ -195,30 +218,48 @@ GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
   });
 }
 
-GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size) {
-  const std::string what = "batch " + std::to_string(size) + " " + batched.to_string();
+GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,
+                          const Chosen& results) {
+  const std::string what =
+      fmt::format("batch {} {} {}", size, batched.to_string(), results.to_string());
   return graph.kept<Graph>(what, [&] {
-    TraceContext trace(graph.name() + "_batch", {});
-    std::vector<Tensor> inputs;
+    std::vector<Graph::Input> inputs;
     for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
       const Graph::Input& input = graph.inputs()[i];
       std::vector<int64_t> sizes = input.type->shape().to_vector();
       if (batched[i]) sizes.insert(sizes.begin(), size);
-      inputs.push_back(trace.add_argument(
-          input.name, intern_type(input.type->dtype(), sizes, input.type->device())));
+      inputs.push_back(
+          {input.name, intern_type(input.type->dtype(), sizes, input.type->device())});
     }
-    std::vector<Tensor> outputs;
-    {
+    return make_graph(graph.name() + "_batch", inputs, [&](std::span<const Tensor> given) {
       BatchContext batch(size);
-      std::vector<Tensor> examples;
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        examples.push_back(batched[i] ? batch.example_of(inputs[i]) : inputs[i]);
+      std::vector<Tensor> examples, outputs;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        examples.push_back(batched[i] ? batch.example_of(given[i]) : given[i]);
       }
-      for (const Tensor& y : interpret(graph, examples)) outputs.push_back(batch.batch_of(y));
-    }
-    trace.keep_constants();
-    return trace.finish(outputs).graph;
+      for (const Tensor& y : interpret(graph, examples)) {
+        const bool is_result = results[outputs.size()];
+        ETUDE_CHECK(is_result || !batch.is_example(y), "output {} belongs to one example",
+                    outputs.size());
+        outputs.push_back(is_result ? batch.batch_of(y) : y);
+      }
+      return outputs;
+    });
   });
+}
+
+Chosen outputs_behind(const Graph& graph, const Chosen& inputs) {
+  std::vector<bool> depends(graph.value_count());
+  for (GraphValue v = 0; v < graph.first_constant(); ++v) depends[v] = inputs[v];
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    const bool does = std::ranges::any_of(
+        node.operands, [&](GraphValue v) { return v != kNoValue && depends[v]; });
+    for (uint32_t r = 0; r < node.results; ++r) depends[node.first_result + r] = does;
+  }
+  std::vector<bool> out;
+  for (const GraphValue v : graph.outputs()) out.push_back(v != kNoValue && depends[v]);
+  return Chosen(std::move(out));
 }
 
 }  // namespace etude::internal

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "etude/base/function_ref.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 
@@ -24,6 +26,7 @@ class Chosen {
 
   bool operator[](std::size_t i) const { return which_[i]; }
   std::size_t size() const { return which_.size(); }
+  const std::vector<bool>& to_vector() const { return which_; }
   // "0110": what a graph knows it by.
   std::string to_string() const;
 
@@ -31,13 +34,23 @@ class Chosen {
   std::vector<bool> which_;
 };
 
+// Operands by their numbers, as the bits of a rule.
+uint64_t operand_bits(std::span<const int64_t> operands);
+
+// A graph of what `f` calls on tensors that stand for the inputs. All other tensors that it uses
+// are constants.
+using GraphBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor> inputs)>;
+GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f);
+
 // A graph cut in two, so that what lies between the runs is known.
 struct GraphDerivative final : RefCounted {
   // The inputs of the graph; its outputs, and then what `backward` reads of the run.
   GraphRef forward;
-  // That, and then the cotangents of the outputs of differentiable dtypes; gives the cotangents of
-  // the chosen inputs, absent where there is none.
+  // Those inputs of the graph that `read` lists, what `forward` gives behind the outputs, and then
+  // the cotangents of the outputs of differentiable dtypes; gives the cotangents of the chosen
+  // inputs, absent where there is none.
   GraphRef backward;
+  std::vector<int64_t> read;
 };
 
 // throws: kUnimplemented for an op on the way that has no derivative, naming it.
@@ -45,8 +58,12 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
 // Inputs of the graph, then tangents of the chosen ones; gives a tangent per output, absent where
 // none moves. throws: as derivative_of().
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved);
-// The chosen inputs have `size` examples along axis 0, and so have all outputs.
-GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size);
+// The chosen inputs have `size` examples along axis 0, and so have the outputs of `results`; the
+// others must not depend on these inputs.
+GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,
+                          const Chosen& results);
+// Which outputs depend on the chosen inputs, by the way the nodes are wired.
+Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
 
 }  // namespace internal
 }  // namespace etude

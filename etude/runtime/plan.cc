@@ -2,6 +2,8 @@
 // Running plans. How they are made is in planner.cc.
 #include "etude/runtime/plan.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
@@ -61,14 +63,12 @@ void Plan::give_frame(std::unique_ptr<Frame> frame) const noexcept {
   if (spares_.size() < kMostSpares) spares_.push_back(std::move(frame));
 }
 
-void Plan::run_steps(const Frame& frame) const {
+const Plan::Step* Plan::run_steps(const Frame& frame) const {
   const KernelCall* call = frame.calls.data();
   for (const Step& step : steps_) {
-    if (!step.run(*call++)) [[unlikely]] {
-      const Graph::Node node = graph_->node(step.node);
-      located(node.op, node.where, [] { throw_fault(); });
-    }
+    if (!step.run(*call++)) [[unlikely]] return &step;
   }
+  return nullptr;
 }
 
 Values Plan::run(Operands inputs) const {
@@ -90,7 +90,10 @@ Values Plan::run(Operands inputs) const {
   }
   {
     const FloatModeScope float_mode;
-    run_steps(*taken.frame);
+    if (const Step* failed = run_steps(*taken.frame)) [[unlikely]] {
+      const Graph::Node node = graph_->node(failed->node);
+      located(node.op, node.where, [] { throw_fault(); });
+    }
   }
   return results(inputs, made);
 }
@@ -109,6 +112,57 @@ Values Plan::results(Operands inputs, Values& made) const {
     if (outputs_[i].is_whole) out[i] = std::move(made[outputs_[i].place.index]);
   }
   return out;
+}
+
+Plan::Runner::Runner(const Plan& plan)
+    : plan_(&plan),
+      frame_(plan.take_frame()),
+      whole_(plan.made_.size(), -1),
+      made_(plan.made_.size()) {
+  for (std::size_t i = 0; i < plan.outputs_.size(); ++i) {
+    if (plan.outputs_[i].is_whole) whole_[plan.outputs_[i].place.index] = static_cast<int32_t>(i);
+  }
+  for (std::size_t m = 0; m < whole_.size(); ++m) {
+    if (whole_[m] >= 0) continue;
+    made_[m] = TensorAccess::rep(scratch_.emplace_back(make_tensor(plan.made_[m])))->data;
+  }
+}
+
+Plan::Runner::~Runner() {
+  if (frame_ != nullptr) plan_->give_frame(std::move(frame_));
+}
+
+bool Plan::Runner::run(const void* const* in, void* const* out) {
+  void** const pointers = frame_->pointers.data();
+  for (std::size_t m = 0; m < whole_.size(); ++m) {
+    if (whole_[m] >= 0) made_[m] = out[whole_[m]];
+  }
+  for (const Patch& patch : plan_->input_patches_) {
+    pointers[patch.at] = const_cast<char*>(static_cast<const char*>(in[patch.index])) + patch.offset;
+  }
+  for (const Patch& patch : plan_->output_patches_) {
+    pointers[patch.at] = static_cast<char*>(made_[patch.index]) + patch.offset;
+  }
+  if (const Step* failed = plan_->run_steps(*frame_)) [[unlikely]] {
+    const Graph::Node node = plan_->graph_->node(failed->node);
+    try {
+      located(node.op, node.where, [] { throw_fault(); });
+    } catch (const Error& error) {
+      return report_fault(error.code(), error.what());
+    }
+  }
+  for (std::size_t i = 0; i < plan_->outputs_.size(); ++i) {
+    const Output& output = plan_->outputs_[i];
+    if (output.type == nullptr || output.is_whole || output.type->bytes() == 0) continue;
+    const Place& place = output.place;
+    const void* from = place.home == Home::kInput ? in[place.index]
+                       : place.home == Home::kConstant
+                           ? TensorAccess::rep(plan_->graph_->constants()[place.index])->data
+                           : made_[place.index];
+    std::memcpy(out[i], static_cast<const char*>(from) + place.offset,
+                static_cast<std::size_t>(output.type->bytes()));
+  }
+  return true;
 }
 
 std::string Plan::place_text(const Place& place) const {

@@ -36,6 +36,10 @@ class Plan final : public RefCounted {
   // kResourceExhausted.
   Values run(Operands inputs) const;
 
+  // Runs on memory of the caller, as often as it likes: how a kernel runs the graphs of its call.
+  // confined to one thread at a time; the plan outlives it.
+  class Runner;
+
   // Bytes of the arena, and of all values that are alive at once where most are: a lower bound.
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
@@ -90,7 +94,8 @@ class Plan final : public RefCounted {
   std::unique_ptr<Frame> take_frame() const;
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
   std::unique_ptr<Frame> make_frame() const;
-  void run_steps(const Frame& frame) const;
+  // Null, or the step that failed after its kernel reported a fault.
+  const Step* run_steps(const Frame& frame) const;
   Values results(Operands inputs, Values& made) const;
   std::string place_text(const Place& place) const;
   // Builds with assertions run the steps in thought, and look at each read whether what is there is
@@ -110,6 +115,26 @@ class Plan final : public RefCounted {
   mutable std::atomic<Frame*> spare_{nullptr};
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first
+};
+
+class Plan::Runner {
+ public:
+  // throws: kResourceExhausted.
+  explicit Runner(const Plan& plan);
+  Runner(Runner&&) = default;
+  ~Runner();
+
+  // One run. `in` are the elements of the inputs; `out` has room for those of the outputs, which
+  // overlaps with no input, null for absent ones. False after report_fault(), which names the op
+  // that failed and its line.
+  bool run(const void* const* in, void* const* out);
+
+ private:
+  const Plan* plan_;
+  std::unique_ptr<Frame> frame_;
+  std::vector<int32_t> whole_;     // by new tensor: the output that it is; -1: none
+  std::vector<void*> made_;        // where the new tensors of this run lie
+  std::vector<Tensor> scratch_;    // for those that are no output
 };
 
 }  // namespace internal

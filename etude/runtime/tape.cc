@@ -312,11 +312,15 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
   for (std::size_t i = 0; i < in.size(); ++i) types.push_back(entries_[first + i].type);
   const std::span<const Type* const> operands(types.data(), types.size());
   const std::size_t visible = infer_types(op, operands, attrs).size();
-  const Attrs keeping = op.def().keep(operands, attrs, wanted);
-  Values out = parent.execute(op, in.without_expiring(), keeping, where);
+  KeptCall keeping = op.def().keep(operands, attrs, wanted);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const bool is_read = (keeping.reads >> std::min<std::size_t>(i, 63)) & 1;
+    if (is_read) entries_[first + i].saved = in[i];
+  }
+  Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
   for (std::size_t i = 0; i < out.size(); ++i) add_output(out[i], i >= visible);
   finish_call({.op = &op,
-               .attrs = keeping,
+               .attrs = std::move(keeping.attrs),
                .where = where,
                .inputs = static_cast<uint32_t>(in.size()),
                .keeps_result = true,

@@ -79,8 +79,10 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
   ETUDE_CHECK(!TensorAccess::is_sparse(x), "a sparse value reached a trace");
   if (TensorAccess::is_ghost(x)) {
     const TraceInfo* trace = trace_of(x);
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, is_around(trace), "{}", explain_ghost(x));
-    enclosing_ = RefPtr<const TraceInfo>(outer_->info_.get());
+    const bool is_followed = trace == nullptr && takes_followed_;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, is_followed || is_around(trace), "{}",
+                       explain_ghost(x));
+    if (!is_followed) enclosing_ = RefPtr<const TraceInfo>(outer_->info_.get());
   }
   const std::string name = "capture" + std::to_string(captures_.size());
   const Draft input = builder_.add_input(name, x.type(), InputRole::kCapture);
@@ -128,7 +130,8 @@ Tensor TraceContext::write(const Tensor& resource, const Tensor& x) {
 Values TraceContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
   if (op.def().effect == Effect::kReads) return {read(in[0])};
   if (op.def().effect == Effect::kWrites) return {write(in[0], in[1])};
-  if (is_composed(op) || (inlines_ && calls_graph(op))) return lower(op, in, attrs, *this, where);
+  const bool is_inlined = inlines_ && op.def().lower != nullptr && calls_graph(op);
+  if (is_composed(op) || is_inlined) return lower(op, in, attrs, *this, where);
   InlineVector<Draft, 6> operands;
   for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
   const auto [first, count] = builder_.append(op, attrs, {operands.data(), operands.size()}, where);

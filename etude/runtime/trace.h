@@ -62,6 +62,9 @@ class TraceContext final : public Context, private KeySource {
   void keep_constants() { has_outside_ = false; }
   // Ops with a graph among their attributes are looked into, so that the result has none.
   void inline_graphs() { inlines_ = true; }
+  // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
+  // be captured, since the call that it is for runs in these contexts.
+  void take_followed_values() { takes_followed_ = true; }
   void merge_equal_nodes() { builder_.merge_equal_nodes(); }
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
@@ -110,6 +113,7 @@ class TraceContext final : public Context, private KeySource {
   bool is_live_ = true;
   bool inlines_ = false;
   bool has_outside_ = true;
+  bool takes_followed_ = false;
   std::optional<KeyScope> keys_;
   BottomScope bottom_;
 };

@@ -11,7 +11,7 @@ void check_samples(const Op& op) {
   if (op.def().effect != Effect::kNone) return;
   bool takes_code = false;  // calls are made of other records
   for (const AttrDef& a : op.def().attrs) {
-    takes_code = takes_code || a.kind == AttrKind::kProgram || a.kind == AttrKind::kGraph;
+    takes_code = takes_code || a.kind == AttrKind::kProgram || holds_graphs(a.kind);
   }
   const bool standard = op.def().kind == Kind::kElementwise || takes_code;
   expect(standard || !op.def().samples.calls.empty(), std::string(op.name()),

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/ops/graph_attrs.h"
+
+#include <algorithm>
+#include <string>
+
+#include "etude/base/check.h"
+
+namespace etude::ops {
+namespace {
+
+GraphRef require_graph(const AttrObject& object, std::string_view name) {
+  const auto* graph = dynamic_cast<const Graph*>(&object);
+  ETUDE_REQUIRE(graph != nullptr, "attribute '{}' is no graph", name);
+  return GraphRef(graph);
+}
+
+}  // namespace
+
+GraphRef graph_of(const Attrs& attrs, std::string_view name) {
+  return require_graph(attrs.object(name), name);
+}
+
+Graphs graphs_of(const Attrs& attrs, std::string_view name) {
+  Graphs out;
+  for (const auto& object : attrs.objects(name)) out.push_back(require_graph(*object, name));
+  return out;
+}
+
+AttrValue graph_value(const GraphRef& graph) {
+  return internal::RefPtr<const AttrObject>(graph.get());
+}
+
+AttrValue graphs_value(const Graphs& graphs) {
+  std::vector<internal::RefPtr<const AttrObject>> out;
+  for (const GraphRef& graph : graphs) out.emplace_back(graph.get());
+  return out;
+}
+
+void add_inputs(Inputs& to, std::span<const Graph::Input> from, std::string_view prefix) {
+  for (const Graph::Input& input : from) {
+    to.push_back({std::string(prefix) + input.name, input.type});
+  }
+}
+
+std::span<const Tensor> part(std::span<const Tensor> list, std::size_t& at, std::size_t count) {
+  return list.subspan(std::exchange(at, at + count), count);
+}
+
+std::vector<const Type*> differentiable(const Types& types) {
+  std::vector<const Type*> out;
+  for (const Type* type : types) {
+    if (type != nullptr && is_differentiable(type->dtype())) out.push_back(type);
+  }
+  return out;
+}
+
+std::vector<bool> moving(const JvpCall& call) {
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < call.in.size(); ++i) out.push_back(call.tangents[i].has_value());
+  return out;
+}
+
+std::vector<bool> batched(const BatchCall& call) {
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < call.in.size(); ++i) out.push_back(call.is_batched(i));
+  return out;
+}
+
+std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types) {
+  std::vector<bool> out;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool is_asked = ((bits >> std::min<std::size_t>(i, 63)) & 1) != 0;
+    out.push_back(is_asked && types[i] != nullptr && is_differentiable(types[i]->dtype()));
+  }
+  return out;
+}
+
+Types types_of(Operands operands) {
+  Types out;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    out.push_back(operands[i].has_value() ? operands[i].type() : nullptr);
+  }
+  return out;
+}
+
+void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::size_t count) {
+  for (std::size_t i = first; i < first + count; ++i) {
+    if (!call.out[i].has_value() || !is_differentiable(call.out[i].dtype())) continue;
+    to.push_back(call.cotangents[i].has_value() ? call.cotangents[i]
+                                                : internal::full(call.out[i].type(), 0));
+  }
+}
+
+Doubled::Doubled(const Graph& graph, std::span<const std::size_t> groups,
+                 const std::vector<bool>& moves)
+    : value_at(moves.size()) {
+  std::size_t first = 0;
+  for (const std::size_t size : groups) {
+    const std::size_t before = inputs.size();
+    for (std::size_t i = first; i < first + size; ++i) {
+      value_at[i] = inputs.size();
+      inputs.push_back({graph.inputs()[i].name, graph.inputs()[i].type});
+    }
+    for (std::size_t i = first; i < first + size; ++i) {
+      if (!moves[i]) continue;
+      tangent_at.push_back(inputs.size());
+      inputs.push_back({"t_" + graph.inputs()[i].name, graph.inputs()[i].type});
+    }
+    group_sizes.push_back(inputs.size() - before);
+    first += size;
+  }
+}
+
+Tensors Doubled::values(std::span<const Tensor> given) const {
+  Tensors out;
+  for (const std::size_t at : value_at) out.push_back(given[at]);
+  return out;
+}
+
+Tensors Doubled::tangents(std::span<const Tensor> given) const {
+  Tensors out;
+  for (const std::size_t at : tangent_at) out.push_back(given[at]);
+  return out;
+}
+
+Values call_op(const Op& op, std::span<const Tensor> operands,
+               const std::vector<std::pair<std::string_view, AttrValue>>& attrs) {
+  const OperandList list(operands);
+  return internal::run_all(op, list.view(), op.attrs_by_name(attrs));
+}
+
+}  // namespace etude::ops

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// scan: a graph run once for each row of tensors, with values that it carries from step to step.
+// What scan() and fold() are among tensors of a trace. Its derivative is a scan from the other end,
+// over the rows that the forward one has kept.
+#include <algorithm>
+#include <cstring>
+
+#include "etude/base/check.h"
+#include "etude/core/batching.h"
+#include "etude/core/located.h"
+#include "etude/ops/families.h"
+#include "etude/ops/graph_attrs.h"
+
+namespace etude::ops {
+namespace {
+
+// Operands are carried values, tensors that give a row to each step, and what is the same for all
+// steps. The body takes the same with rows instead of these tensors; it gives the carried values
+// for the next step, and then rows of the further results.
+struct Scan {
+  explicit Scan(const Attrs& attrs, std::size_t operands)
+      : body(graph_of(attrs, "body")),
+        carried(static_cast<std::size_t>(attrs.integer("carried"))),
+        rows(static_cast<std::size_t>(attrs.integer("rows"))),
+        invariants(operands - std::min(operands, carried + rows)),
+        length(attrs.integer("length")),
+        is_reverse(attrs.flag("reverse")) {}
+
+  std::size_t operands() const { return carried + rows + invariants; }
+  std::size_t stacked() const { return body->outputs().size() - carried; }
+
+  GraphRef body;
+  std::size_t carried, rows, invariants;
+  int64_t length;
+  bool is_reverse;
+};
+
+const Type* row_of(const Type* type) {
+  return intern_type(type->dtype(), Shape(type->shape().sizes().subspan(1)), type->device());
+}
+const Type* stack_of(const Type* row, int64_t length) {
+  return intern_type(row->dtype(), Shape(batching::behind(length, row->shape().sizes())),
+                     row->device());
+}
+
+Types scan_type(const TypeCall& call) {
+  const Scan scan(call.attrs, call.types.size());
+  ETUDE_REQUIRE(scan.operands() == call.types.size() && scan.length >= 0,
+                "carries {} values over {} steps with {} rows each, but has {} operands",
+                scan.carried, scan.length, scan.rows, call.types.size());
+  Types inputs(call.types.begin(), call.types.end());
+  for (std::size_t i = scan.carried; i < scan.carried + scan.rows; ++i) {
+    ETUDE_REQUIRE(call.has(i) && call.rank(i) > 0 && call.shape(i)[0] == scan.length,
+                  "element {} of 'xs' is {}, but gives a row to each of {} steps: axis 0 has them",
+                  i, call.has(i) ? call.types[i]->to_string() : "absent", scan.length);
+    inputs[i] = row_of(call.types[i]);
+  }
+  internal::require_inputs(*scan.body, {inputs.data(), inputs.size()});
+  Types out = scan.body->output_types();
+  ETUDE_REQUIRE(out.size() >= scan.carried, "carries {} values, but its body gives {}",
+                scan.carried, out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    ETUDE_REQUIRE(out[i] != nullptr, "result {} of the body is absent", i);
+    if (i >= scan.carried) {
+      out[i] = stack_of(out[i], scan.length);
+    } else {
+      ETUDE_REQUIRE(out[i] == call.types[i],
+                    "carried value {} is {} before a step and {} after it", i,
+                    call.types[i]->to_string(), out[i]->to_string());
+    }
+  }
+  return out;
+}
+
+struct ScanParams : PlanParams {
+  std::size_t carried = 0, rows = 0, invariants = 0, stacked = 0;
+  int64_t length = 0;
+  bool is_reverse = false;
+  std::vector<std::size_t> bytes_in, bytes_out;  // of inputs and outputs of the body
+};
+
+// Carried values take turns between the results and memory beside them, so that the last step
+// writes the results.
+bool run_steps(const ScanParams& p, const KernelCall& call) {
+  internal::Plan::Runner runner(*p.plans[0]);
+  std::vector<Tensor> beside;
+  for (std::size_t c = 0; c < p.carried && p.length > 1; ++c) {
+    beside.push_back(internal::make_tensor(p.graphs[0]->inputs()[c].type));
+  }
+  std::vector<const void*> in(call.in, call.in + p.bytes_in.size());
+  std::vector<void*> out(call.out, call.out + p.bytes_out.size());
+  const std::size_t first_invariant = p.carried + p.rows;
+  for (int64_t step = 0; step < p.length; ++step) {
+    const auto row = static_cast<std::size_t>(p.is_reverse ? p.length - 1 - step : step);
+    const bool is_result = (p.length - step) % 2 == 1;
+    for (std::size_t c = 0; c < p.carried; ++c) {
+      if (step > 0) in[c] = out[c];
+      out[c] = is_result ? call.out[c] : TensorAccess::rep(beside[c])->data;
+    }
+    for (std::size_t i = p.carried; i < first_invariant; ++i) {
+      in[i] = static_cast<const char*>(call.in[i]) + row * p.bytes_in[i];
+    }
+    for (std::size_t i = p.carried; i < out.size(); ++i) {
+      out[i] = static_cast<char*>(call.out[i]) + row * p.bytes_out[i];
+    }
+    if (!runner.run(in.data(), out.data())) return false;
+  }
+  return true;
+}
+
+bool run_scan(const KernelCall& call) {
+  const auto& p = *static_cast<const ScanParams*>(call.params);
+  for (std::size_t c = 0; c < p.carried && p.length == 0; ++c) {
+    if (p.bytes_in[c] > 0) std::memcpy(call.out[c], call.in[c], p.bytes_in[c]);
+  }
+  return p.length == 0 || guarded([&] { return run_steps(p, call); });
+}
+
+void prepare_scan(const PrepareCall& call) {
+  const Scan scan(call.attrs, call.types.size());
+  auto params = internal::make_ref<ScanParams>();
+  params->add(scan.body);
+  params->carried = scan.carried;
+  params->rows = scan.rows;
+  params->invariants = scan.invariants;
+  params->stacked = scan.stacked();
+  params->length = scan.length;
+  params->is_reverse = scan.is_reverse;
+  for (const Graph::Input& input : scan.body->inputs()) {
+    params->bytes_in.push_back(static_cast<std::size_t>(input.type->bytes()));
+  }
+  for (const Type* type : scan.body->output_types()) {
+    params->bytes_out.push_back(static_cast<std::size_t>(type->bytes()));
+  }
+  call.set(run_scan, params);
+}
+
+Values call_scan(const Scan& like, const GraphRef& body, std::span<const Tensor> operands,
+                 std::size_t carried, std::size_t rows, bool is_reverse) {
+  return call_op(op<"scan">(), operands,
+                 {{"body", graph_value(body)},
+                  {"carried", static_cast<int64_t>(carried)},
+                  {"rows", static_cast<int64_t>(rows)},
+                  {"length", like.length},
+                  {"reverse", is_reverse}});
+}
+
+// What the derivative of a scan consists of.
+struct ScanDerivative {
+  ScanDerivative(const Scan& of, const std::vector<bool>& is_wanted) : scan(of) {
+    std::vector<bool> chosen = is_wanted;
+    for (std::size_t c = 0; c < scan.carried; ++c) {
+      const Type* type = scan.body->inputs()[c].type;
+      chosen[c] = is_differentiable(type->dtype());
+      if (chosen[c]) moved.push_back(c);
+    }
+    pair = internal::derivative_of(*scan.body, Chosen(chosen));
+    for (const int64_t i : pair->read) {
+      const auto at = static_cast<std::size_t>(i);
+      (at < scan.carried ? carried_read : operands_read).push_back(i);
+    }
+    const Types cts = pair->backward->output_types();
+    std::size_t next = moved.size();
+    for (std::size_t i = scan.carried; i < scan.operands(); ++i) {
+      if (!chosen[i]) continue;
+      if (cts[next] != nullptr) {
+        const bool is_row = i < scan.carried + scan.rows;
+        (is_row ? rows_given : sums_given).push_back(static_cast<int64_t>(i));
+      }
+      result_of.push_back(cts[next] != nullptr ? static_cast<int64_t>(i) : -1);
+      ++next;
+    }
+  }
+
+  // The body, which keeps what the backward one reads of a step, as further rows.
+  GraphRef forward() const {
+    return internal::make_graph(
+        scan.body->name(), scan.body->inputs(), [&](std::span<const Tensor> in) {
+          Tensors out = interpret(*pair->forward, in);
+          for (const int64_t c : carried_read) out.push_back(in[static_cast<std::size_t>(c)]);
+          return out;
+        });
+  }
+
+  // One step back. Carries cotangents of the carried values, and sums of those of what is the same
+  // for all steps.
+  GraphRef backward() const {
+    const auto all = scan.body->inputs();
+    const Types types = pair->forward->output_types();
+    Inputs inputs;
+    for (const std::size_t c : moved) add_inputs(inputs, all.subspan(c, 1), "ct_");
+    for (const int64_t i : sums_given) {
+      add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1), "sum_");
+    }
+    const std::size_t visible = scan.body->outputs().size();
+    for (std::size_t k = visible; k < types.size(); ++k) inputs.push_back({"kept", types[k]});
+    for (const auto& list : {carried_read, rows_read()}) {
+      for (const int64_t i : list) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
+    }
+    for (std::size_t y = scan.carried; y < visible; ++y) {
+      if (is_differentiable(types[y]->dtype())) inputs.push_back({"ct", types[y]});
+    }
+    for (const int64_t i : invariants_read()) {
+      add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
+    }
+    return internal::make_graph(pair->backward->name(), inputs, [&](std::span<const Tensor> in) {
+      return step_back(in, types.size() - visible);
+    });
+  }
+
+  Tensors step_back(std::span<const Tensor> in, std::size_t kept_count) const {
+    std::size_t at = 0;
+    const auto cts = part(in, at, moved.size());
+    const auto sums = part(in, at, sums_given.size());
+    const auto kept = part(in, at, kept_count);
+    const auto carried = part(in, at, carried_read.size());
+    const auto rows = part(in, at, rows_read().size());
+    const auto row_cts = part(in, at, in.size() - at - invariants_read().size());
+    const auto invariants = part(in, at, invariants_read().size());
+    Tensors given(carried.begin(), carried.end());  // inputs of the body, in their order
+    for (const auto& list : {rows, invariants, kept, cts, row_cts}) append(given, list);
+    const Tensors found = interpret(*pair->backward, given);
+    Tensors out, of_rows;
+    for (std::size_t k = 0; k < moved.size(); ++k) {
+      out.push_back(found[k].has_value() ? found[k] : internal::full(cts[k].type(), 0));
+    }
+    std::size_t next_sum = 0;
+    for (std::size_t k = 0; k < result_of.size(); ++k) {
+      if (result_of[k] < 0) continue;
+      const Tensor& ct = found[moved.size() + k];
+      if (static_cast<std::size_t>(result_of[k]) < scan.carried + scan.rows) {
+        of_rows.push_back(ct);
+      } else {
+        out.push_back(internal::add(Tensor(sums[next_sum++]), ct));
+      }
+    }
+    append(out, of_rows);
+    return out;
+  }
+
+  std::vector<int64_t> rows_read() const { return read_of(scan.carried, scan.rows); }
+  std::vector<int64_t> invariants_read() const {
+    return read_of(scan.carried + scan.rows, scan.invariants);
+  }
+  std::vector<int64_t> read_of(std::size_t first, std::size_t count) const {
+    std::vector<int64_t> out;
+    for (const int64_t i : operands_read) {
+      const auto at = static_cast<std::size_t>(i);
+      if (at >= first && at < first + count) out.push_back(i);
+    }
+    return out;
+  }
+
+  const Scan& scan;
+  internal::RefPtr<const internal::GraphDerivative> pair;
+  std::vector<std::size_t> moved;                   // carried values with cotangents
+  std::vector<int64_t> carried_read, operands_read;  // inputs that `pair->backward` reads
+  std::vector<int64_t> sums_given, rows_given;       // operands that get a cotangent
+  std::vector<int64_t> result_of;  // by further result of `pair->backward`: operand; -1: absent
+};
+
+KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
+  const Scan scan(attrs, types.size());
+  const ScanDerivative derivative(scan, wanted(bits, types));
+  std::vector<int64_t> gives = derivative.sums_given;
+  gives.insert(gives.end(), derivative.rows_given.begin(), derivative.rows_given.end());
+  return {op<"scan">().attrs_by_name(
+              {{"body", graph_value(derivative.forward())},
+               {"carried", attrs.value("carried")},
+               {"rows", attrs.value("rows")},
+               {"length", scan.length},
+               {"reverse", scan.is_reverse},
+               {"backward", graph_value(derivative.backward())},
+               {"visible", static_cast<int64_t>(scan.body->outputs().size())},
+               {"read", derivative.operands_read},
+               {"gives", gives}}),
+          internal::operand_bits(derivative.operands_read)};
+}
+
+Values scan_vjp(const VjpCall& call) {
+  const Scan scan(call.attrs, call.in.size());
+  const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
+  const std::size_t first_invariant = scan.carried + scan.rows;
+  Tensors in;
+  add_cotangents(in, call, 0, scan.carried);
+  const std::size_t moved = in.size();
+  const std::vector<int64_t>& gives = call.attrs.ints("gives");
+  for (const int64_t i : gives) {
+    const auto at = static_cast<std::size_t>(i);
+    // -0, to which the first number adds without a change
+    if (at >= first_invariant) in.push_back(internal::full(call.in[at].type(), -0.0));
+  }
+  const std::size_t carried = in.size();
+  for (std::size_t k = visible; k < call.out.size(); ++k) in.push_back(call.out[k]);
+  Tensors invariants;
+  for (const int64_t i : call.attrs.ints("read")) {
+    const auto at = static_cast<std::size_t>(i);
+    (at < first_invariant ? in : invariants).push_back(call.in[at]);
+  }
+  add_cotangents(in, call, scan.carried, visible - scan.carried);
+  const std::size_t rows = in.size() - carried;
+  append(in, invariants);
+  const Values found = call_scan(scan, graph_of(call.attrs, "backward"), in, carried, rows,
+                                 !scan.is_reverse);
+  Values out(call.in.size());
+  std::size_t next = 0;
+  for (std::size_t c = 0; c < scan.carried; ++c) {
+    if (is_differentiable(call.in[c].dtype())) out[c] = found[next++];
+  }
+  for (std::size_t g = 0; g < gives.size(); ++g) {
+    out[static_cast<std::size_t>(gives[g])] = found[moved + g];
+  }
+  return out;
+}
+
+Values scan_jvp(const JvpCall& call) {
+  const Scan scan(call.attrs, call.in.size());
+  std::vector<bool> moves = moving(call);
+  GraphRef tangent;
+  for (bool is_settled = false; !is_settled;) {  // what moves once may move more in the next step
+    tangent = internal::tangent_graph_of(*scan.body, Chosen(moves));
+    is_settled = true;
+    for (std::size_t c = 0; c < scan.carried; ++c) {
+      if (tangent->output_types()[c] == nullptr || moves[c]) continue;
+      moves[c] = true;
+      is_settled = false;
+    }
+  }
+  const std::size_t groups[] = {scan.carried, scan.rows, scan.invariants};
+  const Doubled doubled(*scan.body, groups, moves);
+  const Types types = tangent->output_types();
+  const GraphRef body = internal::make_graph(
+      scan.body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
+        Tensors in = doubled.values(given);
+        const Tensors values = interpret(*scan.body, in);
+        append(in, doubled.tangents(given));
+        const Tensors tangents = interpret(*tangent, in);
+        Tensors out(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(scan.carried));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const bool is_carried = i < scan.carried;
+          if (tangents[i].has_value()) {
+            out.push_back(tangents[i]);
+          } else if (is_carried && moves[i]) {
+            out.push_back(internal::full(values[i].type(), 0));
+          }
+        }
+        return out;
+      });
+  Tensors in(doubled.inputs.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    in[doubled.value_at[i]] = call.in[i];
+    if (!moves[i]) continue;
+    in[doubled.tangent_at[next++]] = call.tangents[i].has_value()
+                                         ? call.tangents[i]
+                                         : internal::full(call.in[i].type(), 0);
+  }
+  const Values found = call_scan(scan, body, in, doubled.group_sizes[0], doubled.group_sizes[1],
+                                 scan.is_reverse);
+  Values out(types.size());
+  next = scan.carried;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] != nullptr || (i < scan.carried && moves[i])) out[i] = found[next++];
+  }
+  return out;
+}
+
+Values scan_batch(const BatchCall& call) {
+  const Scan scan(call.attrs, call.in.size());
+  std::vector<bool> is_batch = batched(call);
+  std::vector<bool> gives(scan.body->outputs().size());
+  for (bool is_settled = false; !is_settled;) {
+    const Chosen behind = internal::outputs_behind(*scan.body, Chosen(is_batch));
+    is_settled = true;
+    for (std::size_t i = 0; i < gives.size(); ++i) {
+      gives[i] = behind[i] || (i < scan.carried && is_batch[i]);
+      if (i >= scan.carried || !gives[i] || is_batch[i]) continue;
+      is_batch[i] = true;
+      is_settled = false;
+    }
+  }
+  const auto spread = [&](const Tensor& x) {
+    return internal::broadcasted(x, Shape(batching::behind(call.size, x.shape().sizes())));
+  };
+  Tensors in;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    const bool is_row = i >= scan.carried && i < scan.carried + scan.rows;
+    if (is_row && is_batch[i]) {
+      in.push_back(internal::with_first_axis_second(call.in[i]));
+    } else {
+      in.push_back(is_batch[i] && !call.is_batched(i) ? spread(call.in[i]) : call.in[i]);
+    }
+  }
+  const GraphRef body = internal::batched_graph_of(*scan.body, Chosen(is_batch), call.size,
+                                                   Chosen(gives));
+  Values out = call_scan(scan, body, in, scan.carried, scan.rows, scan.is_reverse);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!gives[i]) {
+      out[i] = spread(out[i]);
+    } else if (i >= scan.carried) {
+      out[i] = internal::with_first_axis_second(out[i]);
+    }
+  }
+  return out;
+}
+
+// Three steps, to which the inputs are in turn rows and the same; results are carried and stacked.
+GraphSample scan_around(const AttrObject& object, std::span<const Tensor> inputs) {
+  const GraphRef graph(static_cast<const Graph*>(&object));
+  Inputs before, rows, others;
+  Tensors start, of_rows, of_others;
+  for (const Type* type : graph->output_types()) {
+    if (type == nullptr) continue;
+    before.push_back({"before", type});
+    start.push_back(internal::full(type, 0));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_row = i % 2 == 0;
+    add_inputs(is_row ? rows : others, graph->inputs().subspan(i, 1));
+    if (is_row) of_rows.push_back(internal::stack(Tensors(3, inputs[i])));
+    if (!is_row) of_others.push_back(inputs[i]);
+  }
+  Inputs all = before;
+  add_inputs(all, rows);
+  add_inputs(all, others);
+  const GraphRef body = internal::make_graph(
+      graph->name(), all, [&](std::span<const Tensor> given) {
+        std::size_t row = before.size(), other = row + rows.size();
+        Tensors in;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+          in.push_back(given[i % 2 == 0 ? row++ : other++]);
+        }
+        Tensors out = interpret(*graph, in);
+        std::erase_if(out, [](const Tensor& y) { return !y.has_value(); });
+        const Tensors results = out;
+        append(out, results);
+        return out;
+      });
+  GraphSample out{start,
+                  {{"body", graph_value(body)},
+                   {"carried", static_cast<int64_t>(before.size())},
+                   {"rows", static_cast<int64_t>(rows.size())},
+                   {"length", int64_t{3}}}};
+  append(out.operands, of_rows);
+  append(out.operands, of_others);
+  return out;
+}
+
+}  // namespace
+
+void define_row_scan(Registry& r) {
+  r.define({
+      .name = "scan",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "Runs a graph for each row of tensors, with values carried from step to step.",
+      .operands = {{"xs...", kAnyDType}},
+      .attrs = {{"body", AttrKind::kGraph},
+                {"carried", AttrKind::kInt},
+                {"rows", AttrKind::kInt},
+                {"length", AttrKind::kInt},
+                {"reverse", false},
+                {"backward", AttrKind::kGraph, none},
+                {"visible", AttrKind::kInt, none},
+                {"read", AttrKind::kInts, none},
+                {"gives", AttrKind::kInts, none}},
+      .results = {"ys..."},
+      .type = scan_type,
+      .kernel = prepare_scan,
+      .vjp = scan_vjp,
+      .keep = keep_scan,
+      .jvp = scan_jvp,
+      .batch = scan_batch,
+      .samples = {.around = scan_around},
+  });
+}
+
+}  // namespace etude::ops

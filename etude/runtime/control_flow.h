@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// cond, switch_case, while_loop, fold, scan: control flow that hangs on the elements of tensors.
+//
+//   Tensor y = cond(sum(x) > 0.0F, [&] { return x; }, [&] { return -x; });
+//   Tensor total = fold([](const Tensor& s, const Tensor& x) { return s * 10 + x; }, Tensor(0), xs);
+//   auto [last, all] = scan([&](const Tensor& h, const Tensor& x) {
+//     const Tensor next = tanh(matmul(h, w) + x);
+//     return std::pair(next, next);
+//   }, h0, inputs);
+//
+// Eagerly they are the host's `if` and loops. While a function is traced, each branch and body is
+// traced once, into a graph of its own, and the call is one node; the results have the same bits.
+// They are differentiated, batched and nested like any other call, in both forms.
+//
+// Branches and bodies are callables on structures of tensors; what they capture, they may read.
+// Host values in these structures stay as they are. Variables may be read and assigned in branches
+// and bodies, where they happen as often as these run. Each call takes one key of the thread's
+// sequence of random keys, and draws inside follow from it.
+//
+// throws, all of them: what branches and bodies throw; kInvalidArgument for structures that change,
+// naming the field; kFailedPrecondition for a Variable that is made in a traced branch or body.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/function_ref.h"
+#include "etude/base/structure.h"
+#include "etude/core/ambient.h"
+#include "etude/core/arg.h"
+#include "etude/runtime/arguments.h"
+#include "etude/runtime/function_core.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct LoopOptions {
+  // The loop ends after so many steps, whatever the condition says; none: no limit.
+  std::optional<std::int64_t> max_iterations = {};
+};
+
+namespace internal {
+
+// What a structure consists of, but for the elements of its tensors: what must not change from step
+// to step, or from branch to branch.
+class StructureShape {
+ public:
+  // `op` and `what` are for messages: "while_loop", "state".
+  template <class S>
+  StructureShape(std::string_view op, std::string_view what, const S& s, CallSite where)
+      : StructureShape(op, what, where) {
+    Arguments arguments;
+    ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+    key_ = TraceKey(arguments);
+  }
+  // throws: kInvalidArgument, naming the first part that is another. `then` and `now` say where the
+  // two come from: "before the first step", "after a step".
+  template <class S>
+  void require_same(const S& s, std::string_view then, std::string_view now) const {
+    Arguments arguments;
+    ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+    if (key_.fits(arguments)) return;
+    ArgumentNames names;
+    Arguments again;
+    ArgumentWalk<PathNames>(again, PathNames(names)).argument(what_, s);
+    throw_change(again, names, then, now);
+  }
+
+ private:
+  StructureShape(std::string_view op, std::string_view what, CallSite where)
+      : op_(op), what_(what), where_(where) {}
+  [[noreturn]] void throw_change(const Arguments& found, const ArgumentNames& names,
+                                 std::string_view then, std::string_view now) const;
+
+  std::string_view op_, what_;
+  CallSite where_;
+  TraceKey key_;
+};
+
+template <class S>
+std::vector<Tensor> tensors_of(const S& s) {
+  Arguments arguments;
+  ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+  std::vector<Tensor> out;
+  for (const Tensor* x : arguments.tensors) {
+    if (x->has_value()) out.push_back(*x);
+  }
+  return out;
+}
+// Puts tensors where those of `s` are.
+template <class S>
+void put_tensors(S& s, std::span<const Tensor> from) {
+  Arguments arguments;
+  ArgumentWalk<NoNames>(arguments, {}).argument("", s);
+  std::size_t next = 0;
+  for (Tensor* x : arguments.tensors) {
+    if (x->has_value()) *x = from[next++];
+  }
+}
+template <class S>
+std::vector<std::string> tensor_names(std::string_view what, const S& s) {
+  ArgumentNames names;
+  Arguments arguments;
+  ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what, s);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < arguments.tensors.size(); ++i) {
+    if (arguments.tensors[i]->has_value()) out.push_back(names.tensors[i]);
+  }
+  return out;
+}
+
+// While alive, draws follow from one key of the sequence, the number of the step and the number of
+// the draw in it, so that they are the same in any form of a loop. confined to its thread.
+class StepKeys final : public KeySource {
+ public:
+  StepKeys() : base_(internal::next_key()), scope_(this) {}
+  // What follows belongs to this step of a loop, its condition or its body.
+  void start(int64_t step, bool is_condition);
+  Tensor next_key() override;
+  const Tensor& base() const { return base_; }
+
+ private:
+  Tensor base_;
+  Tensor of_step_;  // absent until the first draw
+  int64_t step_ = -1, draws_ = 0;
+  bool is_condition_ = false;
+  KeyScope scope_;
+};
+
+// Whether a function is being traced, so that control flow becomes part of its graph.
+bool is_tracing() noexcept;
+// What a condition says; none if that is not known before the program runs.
+// throws: kInvalidArgument for anything but a single bool.
+std::optional<bool> truth_of(std::string_view op, const Tensor& condition, CallSite where);
+// The same for the number of a branch. throws: kOutOfRange.
+std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, CallSite where);
+// The number of rows that tensors have. throws: kInvalidArgument, naming one.
+int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
+                   std::span<const std::string> names, CallSite where);
+// throws: kInvalidArgument for a limit below 0.
+void check_options(std::string_view op, const LoopOptions& options, CallSite where);
+
+// A branch or a body: called with tensors that stand for its arguments, gives those of its result.
+using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
+
+// Branches, traced one by one, and then the call. Implemented in control_flow.cc, like the loops.
+class StagedSwitch {
+ public:
+  StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
+  StagedSwitch(const StagedSwitch&) = delete;
+  StagedSwitch& operator=(const StagedSwitch&) = delete;
+  ~StagedSwitch();
+  void trace(const std::string& name, TensorBody branch);
+  std::vector<Tensor> run(const Tensor& index);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// A loop as it begins.
+struct StagedLoop {
+  std::string_view op;
+  std::vector<Tensor> carried;
+  std::vector<std::string> names;  // of these
+  Tensor key;
+  int64_t first_step = 0;
+  CallSite where;
+};
+std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options,
+                              TensorBody condition, TensorBody body);
+// Gives the carried values, and the further results of all steps.
+std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
+                             TensorBody body);
+
+template <class T>
+inline constexpr bool kIsTuple = false;
+template <class... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+
+// f(state, x...); a std::tuple is given as its elements to a function that takes these.
+template <class F, class S, class... X>
+decltype(auto) call_on(F& f, S& state, const X&... x) {
+  if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
+    return std::apply([&](auto&... part) -> decltype(auto) { return std::invoke(f, part..., x...); },
+                      state);
+  } else {
+    return std::invoke(f, state, x...);
+  }
+}
+// One step of a body that returns the next state, or changes the one it is given.
+template <class F, class S, class... X>
+void advance(F& body, S& state, const X&... x) {
+  if constexpr (std::is_void_v<decltype(call_on(body, state, x...))>) {
+    call_on(body, state, x...);
+  } else {
+    state = call_on(body, std::as_const(state), x...);
+  }
+}
+
+template <class S>
+constexpr void check_state() {
+  static_assert(HasLeaf<S, Tensor, Marked::kWalk>::value,
+                "etude: the state of a loop holds tensors: a loop in a graph carries nothing else");
+  static_assert(!HasLeaf<S, Variable, Marked::kWalk>::value,
+                "etude: the state of a loop is values; Variables are captured");
+}
+
+// Row i of each tensor, where the tensors are those of `xs`.
+template <class X>
+class Rows {
+ public:
+  Rows(std::string_view op, const X& xs, CallSite where)
+      : row_(xs), tensors_(tensors_of(xs)), count_(count_rows(op, tensors_, tensor_names("xs", xs), where)) {}
+  int64_t count() const { return count_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  X& row() { return row_; }
+  // cost: one pass over the elements, at the first call.
+  const X& at(int64_t i);
+
+ private:
+  X row_;
+  std::vector<Tensor> tensors_;
+  std::vector<Values> parts_;
+  int64_t count_;
+};
+Values parts_of(const Tensor& x);
+Tensor stacked(std::span<const Tensor> rows, CallSite where);
+
+template <class X>
+const X& Rows<X>::at(int64_t i) {
+  if (parts_.empty()) {
+    for (const Tensor& x : tensors_) parts_.push_back(parts_of(x));
+  }
+  std::vector<Tensor> now;
+  for (Values& parts : parts_) now.push_back(std::move(parts[static_cast<std::size_t>(i)]));
+  put_tensors(row_, now);
+  return row_;
+}
+
+template <class R, class Tuple>
+struct BranchesGive;
+template <class R, class... F>
+struct BranchesGive<R, std::tuple<F...>> {
+  template <class... X>
+  static constexpr bool kWith = (std::is_same_v<R, std::decay_t<std::invoke_result_t<F, const X&...>>> && ...);
+};
+
+// Traces all branches. `names` are for messages and for the names of graphs.
+template <class R, class... F, class... X>
+R stage_branches(std::string_view op, const Tensor& index, const StepKeys& keys, CallSite where,
+                 const std::array<std::string, sizeof...(F)>& names, std::tuple<F...>& branches,
+                 const X&... operands) {
+  StagedSwitch call(op, keys.base(), where);
+  std::vector<R> results;
+  std::size_t at = 0;
+  const auto trace = [&](auto& branch) {
+    call.trace(names[at++], [&](std::span<const Tensor>) {
+      return tensors_of(results.emplace_back(std::invoke(branch, operands...)));
+    });
+  };
+  std::apply([&](auto&... branch) { (trace(branch), ...); }, branches);
+  const StructureShape shape(op, "result", results[0], where);
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    shape.require_same(results[i], "from branch '" + names[0] + "'",
+                       "from branch '" + names[i] + "'");
+  }
+  R out = std::move(results[0]);
+  put_tensors(out, call.run(index));
+  return out;
+}
+
+// Runs branch number i.
+template <class R, class Branches, class... X>
+R run_branch(std::size_t i, Branches& branches, const X&... operands) {
+  std::optional<R> out;
+  std::size_t at = 0;
+  const auto run = [&](auto& branch) {
+    if (at++ == i) out.emplace(std::invoke(branch, operands...));
+  };
+  std::apply([&](auto&... branch) { (run(branch), ...); }, branches);
+  return std::move(*out);
+}
+
+// A branch that gives nothing gives an empty structure inside.
+struct Nothing {};
+template <class F>
+struct GivesNothing {
+  F& f;
+  template <class... X>
+  Nothing operator()(const X&... x) const {
+    std::invoke(f, x...);
+    return {};
+  }
+};
+template <class... X, class F>
+auto branch_of(F& f) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const X&...>>) {
+    return GivesNothing<F>{f};
+  } else {
+    return std::ref(f);
+  }
+}
+
+}  // namespace internal
+
+// then(operands...) if the predicate is true, else otherwise(operands...). The predicate is a
+// single bool. Both give values of one C++ type, or nothing; in a trace they also give tensors of
+// the same types.
+//
+// Derivatives are those of the branch that ran. In a vmap, where each example chooses for itself,
+// each runs its branch alone.
+template <class Then, class Else, class... X>
+auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... operands) {
+  const Tensor choice = internal::materialize(predicate);
+  const std::optional<bool> known = internal::truth_of("cond", choice, predicate.where());
+  const internal::StepKeys keys;
+  auto branches = std::tuple(internal::branch_of<X...>(otherwise), internal::branch_of<X...>(then));
+  using R = std::decay_t<std::invoke_result_t<decltype(std::get<1>(branches)), const X&...>>;
+  static_assert(
+      internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
+      "etude: cond: both branches give values of one type: `return` the same struct in both");
+  R out = known ? internal::run_branch<R>(*known ? 1 : 0, branches, operands...)
+                : internal::stage_branches<R>("cond", choice, keys, predicate.where(),
+                                              {"else", "then"}, branches, operands...);
+  if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
+}
+
+// Branch number `index` of a tuple of branches, which stand to each other as those of cond().
+// throws: kOutOfRange for an index that is no branch.
+template <class... Branch, class... X>
+auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... operands) {
+  static_assert(sizeof...(Branch) > 0, "etude: switch_case: there is no branch to choose");
+  const Tensor choice = internal::materialize(index);
+  const std::optional<std::size_t> known =
+      internal::index_of(choice, sizeof...(Branch), index.where());
+  const internal::StepKeys keys;
+  auto branches = std::apply(
+      [](auto&... branch) { return std::tuple(internal::branch_of<X...>(branch)...); }, given);
+  using R = std::decay_t<std::invoke_result_t<decltype(std::get<0>(branches)), const X&...>>;
+  static_assert(
+      internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
+      "etude: switch_case: all branches give values of one type: `return` the same struct in all");
+  std::array<std::string, sizeof...(Branch)> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = "branch" + std::to_string(i);
+  R out = known ? internal::run_branch<R>(*known, branches, operands...)
+                : internal::stage_branches<R>("switch_case", choice, keys, index.where(), names,
+                                              branches, operands...);
+  if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
+}
+
+// The state after body(state) has been applied as long as condition(state), a single bool, is true.
+// body is (S) -> S or (S&); a std::tuple state is given as its elements to functions that take
+// these. Types of tensors stay the same from step to step.
+//
+// Derivatives run the loop once more, forwards, and then backwards: memory grows with the steps
+// while a derivative is taken, and not otherwise. In a vmap, where examples need different numbers
+// of steps, they run one by one.
+template <class S, class Condition, class Body>
+S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
+             CallSite where = CallSite::here()) {
+  internal::check_state<S>();
+  internal::check_options("while_loop", options, where);
+  const internal::StructureShape shape("while_loop", "state", init, where);
+  const auto require_same = [&](const S& state) {
+    shape.require_same(state, "before the first step", "after a step");
+  };
+  internal::StepKeys keys;
+  S state = std::move(init);
+  const int64_t last = options.max_iterations.value_or(INT64_MAX);
+  int64_t step = 0;
+  for (; !internal::is_tracing() && step < last; ++step) {
+    keys.start(step, true);
+    const Tensor says = internal::call_on(condition, std::as_const(state));
+    const std::optional<bool> goes_on = internal::truth_of("while_loop", says, where);
+    if (!goes_on) break;
+    if (!*goes_on) return state;
+    keys.start(step, false);
+    internal::advance(body, state);
+    require_same(state);
+  }
+  if (step == last) return state;
+  const internal::StagedLoop loop{"while_loop", internal::tensors_of(state),
+                                  internal::tensor_names("state", state), keys.base(), step, where};
+  const auto on_tensors = [&](std::span<const Tensor> given) {
+    S now = state;
+    internal::put_tensors(now, given);
+    return now;
+  };
+  LoopOptions rest;
+  if (options.max_iterations) rest.max_iterations = last - step;
+  internal::put_tensors(
+      state, internal::run_while(
+                 loop, rest,
+                 [&](std::span<const Tensor> given) {
+                   const S now = on_tensors(given);
+                   return std::vector<Tensor>{internal::call_on(condition, now)};
+                 },
+                 [&](std::span<const Tensor> given) {
+                   S now = on_tensors(given);
+                   internal::advance(body, now);
+                   require_same(now);
+                   return internal::tensors_of(now);
+                 }));
+  return state;
+}
+
+// The last state, and the rows that all steps gave, stacked along a new axis 0: body(state, x) for
+// each row x along axis 0 of xs, in order, is a std::pair of the next state and of a row. `xs` is a
+// tensor or a structure of tensors with equally many rows; x is a row of each.
+template <class S, class X, class Body>
+requires(!std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
+auto scan(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
+  using Row = std::decay_t<decltype(internal::call_on(body, std::as_const(init), xs).second)>;
+  internal::check_state<S>();
+  const internal::StructureShape shape("scan", "state", init, where);
+  internal::StepKeys keys;
+  internal::Rows<X> rows("scan", xs, where);
+  S state = std::move(init);
+  std::optional<Row> of_all;
+  if (internal::is_tracing() || rows.count() == 0) {
+    const internal::StagedLoop loop{"scan", internal::tensors_of(state),
+                                    internal::tensor_names("state", state), keys.base(), 0, where};
+    const std::size_t carried = loop.carried.size();
+    const std::vector<Tensor> out = internal::run_scan(
+        loop, rows.tensors(), rows.count(), [&](std::span<const Tensor> given) {
+          S before = state;
+          internal::put_tensors(before, given.first(carried));
+          internal::put_tensors(rows.row(), given.subspan(carried));
+          auto [next, row] = internal::call_on(body, std::as_const(before), rows.row());
+          shape.require_same(S(next), "before the first step", "after a step");
+          std::vector<Tensor> tensors = internal::tensors_of(S(std::move(next)));
+          of_all.emplace(std::move(row));
+          const std::vector<Tensor> more = internal::tensors_of(*of_all);
+          tensors.insert(tensors.end(), more.begin(), more.end());
+          return tensors;
+        });
+    internal::put_tensors(state, std::span(out).first(carried));
+    internal::put_tensors(*of_all, std::span(out).subspan(carried));
+    return std::pair<S, Row>(std::move(state), std::move(*of_all));
+  }
+  std::vector<std::vector<Tensor>> results;
+  std::optional<internal::StructureShape> row_shape;
+  for (int64_t step = 0; step < rows.count(); ++step) {
+    keys.start(step, false);
+    auto [next, row] = internal::call_on(body, std::as_const(state), rows.at(step));
+    state = S(std::move(next));
+    shape.require_same(state, "before the first step", "after a step");
+    if (!row_shape) row_shape.emplace("scan", "row", row, where);
+    row_shape->require_same(row, "after the first step", "after a later one");
+    const std::vector<Tensor> tensors = internal::tensors_of(row);
+    results.resize(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) results[i].push_back(tensors[i]);
+    if (!of_all) of_all.emplace(std::move(row));
+  }
+  std::vector<Tensor> stacks;
+  for (const std::vector<Tensor>& list : results) stacks.push_back(internal::stacked(list, where));
+  internal::put_tensors(*of_all, stacks);
+  return std::pair<S, Row>(std::move(state), std::move(*of_all));
+}
+
+// The last state of scan(), where steps give nothing else: body is (S, x) -> S or (S&, x).
+template <class S, class X, class Body>
+S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
+  internal::check_state<S>();
+  const internal::StructureShape shape("fold", "state", init, where);
+  internal::StepKeys keys;
+  internal::Rows<X> rows("fold", xs, where);
+  S state = std::move(init);
+  if (!internal::is_tracing()) {
+    for (int64_t step = 0; step < rows.count(); ++step) {
+      keys.start(step, false);
+      internal::advance(body, state, rows.at(step));
+      shape.require_same(state, "before the first step", "after a step");
+    }
+    return state;
+  }
+  const internal::StagedLoop loop{"fold", internal::tensors_of(state),
+                                  internal::tensor_names("state", state), keys.base(), 0, where};
+  const std::size_t carried = loop.carried.size();
+  internal::put_tensors(
+      state, internal::run_scan(loop, rows.tensors(), rows.count(),
+                                [&](std::span<const Tensor> given) {
+                                  S now = state;
+                                  internal::put_tensors(now, given.first(carried));
+                                  internal::put_tensors(rows.row(), given.subspan(carried));
+                                  internal::advance(body, now, rows.row());
+                                  shape.require_same(now, "before the first step", "after a step");
+                                  return internal::tensors_of(now);
+                                }));
+  return state;
+}
+
+}  // namespace etude
