@@ -95,6 +95,11 @@ Values inline_call(Operands in, const Attrs& attrs) {
   return out;
 }
 
+GraphSample call_around(const AttrObject& graph, std::span<const Tensor> inputs) {
+  return {{inputs.begin(), inputs.end()},
+          {{"graph", internal::RefPtr<const AttrObject>(&graph)}}};
+}
+
 }  // namespace
 
 void define_graph_calls(Registry& r) {
@@ -117,6 +122,7 @@ void define_graph_calls(Registry& r) {
       .keep = keep_call,
       .jvp = call_jvp,
       .batch = call_batch,
+      .samples = {.around = call_around},
   });
 }
 

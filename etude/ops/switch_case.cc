@@ -23,6 +23,7 @@ Types switch_type(const TypeCall& call) {
                 "operand 'index' is a bool, so that there are two branches, and not {}",
                 branches.size());
   const Types first = branches[0]->output_types();
+  ETUDE_REQUIRE(std::ranges::count(first, nullptr) == 0, "a result of the branches is absent");
   for (std::size_t b = 0; b < branches.size(); ++b) {
     internal::require_inputs(*branches[b], call.types.subspan(1));
     const Types types = branches[b]->output_types();
@@ -82,35 +83,35 @@ void prepare_switch(const PrepareCall& call) {
   call.set(run_switch, params);
 }
 
-// Branches must give results of the same types: one that has none where another has one gives
-// zeros.
-Graphs aligned(const Graphs& branches) {
-  Types wanted(branches[0]->outputs().size());
-  for (const GraphRef& branch : branches) {
-    const Types types = branch->output_types();
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      if (types[i] != nullptr) wanted[i] = types[i];
+// Branches give results of the same types, and none is absent: outputs that no branch gives are
+// left out, and a branch that lacks one gives zeros.
+struct Aligned {
+  explicit Aligned(const Graphs& branches) {
+    Types wanted(branches[0]->outputs().size());
+    for (const GraphRef& branch : branches) {
+      const Types types = branch->output_types();
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        if (types[i] != nullptr) wanted[i] = types[i];
+      }
     }
-  }
-  Graphs out;
-  for (const GraphRef& branch : branches) {
-    if (std::ranges::equal(branch->output_types(), wanted)) {
-      out.push_back(branch);
-      continue;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] != nullptr) given.push_back(i);
     }
-    out.push_back(internal::make_graph(
-        branch->name(), branch->inputs(), [&](std::span<const Tensor> in) {
-          Tensors results = interpret(*branch, in);
-          for (std::size_t i = 0; i < results.size(); ++i) {
-            if (!results[i].has_value() && wanted[i] != nullptr) {
-              results[i] = internal::full(wanted[i], 0);
+    for (const GraphRef& branch : branches) {
+      graphs.push_back(internal::make_graph(
+          branch->name(), branch->inputs(), [&](std::span<const Tensor> in) {
+            const Tensors results = interpret(*branch, in);
+            Tensors out;
+            for (const std::size_t i : given) {
+              out.push_back(results[i].has_value() ? results[i] : internal::full(wanted[i], 0));
             }
-          }
-          return results;
-        }));
+            return out;
+          }));
+    }
   }
-  return out;
-}
+  Graphs graphs;
+  std::vector<std::size_t> given;  // which outputs these give
+};
 
 // The derivatives of all branches, as one: what the forward runs keep has common places.
 class SwitchDerivative {
@@ -153,7 +154,7 @@ class SwitchDerivative {
     return out;
   }
 
-  Graphs backward() const {
+  Aligned backward() const {
     Inputs inputs;
     for (const int64_t i : read_) {
       add_inputs(inputs, branches_[0]->inputs().subspan(static_cast<std::size_t>(i), 1));
@@ -176,7 +177,7 @@ class SwitchDerivative {
             return interpret(*pairs_[b]->backward, given);
           }));
     }
-    return aligned(out);
+    return Aligned(out);
   }
 
  private:
@@ -209,10 +210,17 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
   const Graphs branches = graphs_of(attrs, "branches");
   const SwitchDerivative derivative(branches, Chosen(chosen));
   const auto visible = static_cast<int64_t>(branches[0]->outputs().size());
+  const Aligned backward = derivative.backward();
+  std::vector<int64_t> operands, gives;  // of the call; operand 0 is the index
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (chosen[i]) operands.push_back(static_cast<int64_t>(i + 1));
+  }
+  for (const std::size_t i : backward.given) gives.push_back(operands[i]);
   return {op<"switch_case">().attrs_by_name({{"branches", graphs_value(derivative.forward())},
-                                             {"backward", graphs_value(derivative.backward())},
+                                             {"backward", graphs_value(backward.graphs)},
                                              {"visible", visible},
-                                             {"read", derivative.operands()}}),
+                                             {"read", derivative.operands()},
+                                             {"gives", gives}}),
           internal::operand_bits(derivative.operands()) | 1};
 }
 
@@ -222,14 +230,13 @@ Values switch_vjp(const VjpCall& call) {
   for (const int64_t i : call.attrs.ints("read")) in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
+  if (call.attrs.ints("gives").empty()) return Values(call.in.size());
   const Values found =
       call_op(op<"switch_case">(), in, {{"branches", call.attrs.value("backward")}});
-  const Types types = types_of(call.in);
-  const std::vector<bool> asked = wanted(call.wanted, {types.data(), types.size()});
   Values out(call.in.size());
   std::size_t next = 0;
-  for (std::size_t i = 1; i < call.in.size(); ++i) {
-    if (asked[i]) out[i] = found[next++];
+  for (const int64_t i : call.attrs.ints("gives")) {
+    out[static_cast<std::size_t>(i)] = found[next++];
   }
   return out;
 }
@@ -246,7 +253,13 @@ Values switch_jvp(const JvpCall& call) {
   for (const GraphRef& branch : graphs_of(call.attrs, "branches")) {
     tangents.push_back(internal::tangent_graph_of(*branch, Chosen(moves)));
   }
-  return call_op(op<"switch_case">(), in, {{"branches", graphs_value(aligned(tangents))}});
+  const Aligned aligned(tangents);
+  Values out(tangents[0]->outputs().size());
+  if (aligned.given.empty()) return out;
+  const Values found =
+      call_op(op<"switch_case">(), in, {{"branches", graphs_value(aligned.graphs)}});
+  for (std::size_t i = 0; i < found.size(); ++i) out[aligned.given[i]] = found[i];
+  return out;
 }
 
 // Where the examples choose each for itself, they run one by one: a branch that an example does not
@@ -284,7 +297,8 @@ void define_switch_case(Registry& r) {
       .attrs = {{"branches", AttrKind::kGraphs},
                 {"backward", AttrKind::kGraphs, none},
                 {"visible", AttrKind::kInt, none},
-                {"read", AttrKind::kInts, none}},
+                {"read", AttrKind::kInts, none},
+                {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = switch_type,
       .kernel = prepare_switch,

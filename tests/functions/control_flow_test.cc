@@ -399,7 +399,7 @@ TEST(Loops, NestInEachOther) {
         [](const Tensor& s, const Tensor& row) {
           const Tensor inner = fold(
               [&](const Tensor& t, const Tensor& x) {
-                return cond(x > s, [&] { return t + x * s; }, [&] { return t - x; });
+                return cond(x > 0.0F, [&] { return t + x * s * s; }, [&] { return t - x * x; });
               },
               Tensor(0.0F), row);
           return s * 0.5F + inner;

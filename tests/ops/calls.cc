@@ -174,29 +174,30 @@ void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
   }
 }
 
-// An attribute that is a graph takes the graph of a call of each other record: of its first sample,
-// or of a pair of operands.
-std::vector<Call> make_graph_calls(const Op& op, std::size_t attr, int seed) {
+// An op that takes graphs takes the graph of a call of each other record that takes none: of its
+// first sample, or of a pair of operands.
+std::vector<Call> make_graph_calls(const Op& op, int seed) {
   std::vector<Call> out;
   for (const Op* other : Registry::global().ops()) {
     const OpDef& def = other->def();
     // One without a rule is told by name when a gradient asks for it: not what is tested here.
     const bool has_rule = other->is_differentiable() || !def.no_derivative.empty();
-    if (other == &op || def.data != nullptr || !has_rule) continue;
+    if (def.samples.around != nullptr || def.data != nullptr || !has_rule) continue;
     const DType dtype = def.dtypes.contains(kFloat32) ? kFloat32 : dtypes_of(*other).front();
     const std::vector<Call> calls = calls_of(*other, dtype, seed);
     for (const Call& inner : calls) {
       Call call{&op, kFloat32, 0, {}, {}};  // whatever its operands are
       call.is_exempt = !def.samples.no_gradient_check.empty() || inner.is_same_tensor;
+      std::vector<Tensor> inputs;
       for (const Tensor& x : inner.operands) {
-        if (x.has_value()) call.operands.push_back(to_dense(x));
+        if (x.has_value()) inputs.push_back(to_dense(x));
       }
-      std::vector<AttrValue> values(op.def().attrs.size());
       try {
         const GraphRef graph = graph_of(inner);
         if (other->is_differentiable() && !has_graph_derivative(inner, *graph)) break;
-        values[attr] = internal::RefPtr<const AttrObject>(graph);
-        call.attrs = op.attrs(values);
+        GraphSample sample = op.def().samples.around(*graph, inputs);
+        call.operands = std::move(sample.operands);
+        call.attrs = op.attrs_by_name(sample.attrs);
         out.push_back(std::move(call));
         break;
       } catch (const Error&) {  // its rule refuses this one
@@ -207,10 +208,10 @@ std::vector<Call> make_graph_calls(const Op& op, std::size_t attr, int seed) {
 }
 
 // They are made once: their plans and derivatives are kept by the graphs.
-void add_graph_calls(const Op& op, std::size_t attr, int seed, std::vector<Call>& out) {
+void add_graph_calls(const Op& op, int seed, std::vector<Call>& out) {
   static std::map<std::pair<const Op*, int>, std::vector<Call>> made;
   std::vector<Call>& calls = made[{&op, seed}];
-  if (calls.empty()) calls = make_graph_calls(op, attr, seed);
+  if (calls.empty()) calls = make_graph_calls(op, seed);
   out.insert(out.end(), calls.begin(), calls.end());
 }
 
@@ -282,10 +283,9 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed) {
   for (std::size_t a = 0; a < op.def().attrs.size(); ++a) {
     const AttrDef& def = op.def().attrs[a];
     if (def.kind == AttrKind::kProgram) add_program_calls(op, a, dtype, seed, out);
-    // Graphs have dtypes of their own.
-    const bool takes_graphs = def.kind == AttrKind::kGraph && def.required && dtype == kFloat32;
-    if (takes_graphs) add_graph_calls(op, a, seed, out);
   }
+  // Graphs have dtypes of their own.
+  if (op.def().samples.around != nullptr && dtype == kFloat32) add_graph_calls(op, seed, out);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].sample = static_cast<int>(i);
   return out;
 }

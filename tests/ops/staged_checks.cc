@@ -29,7 +29,9 @@ void check_derivatives(const Call& call, const Graph& graph, const std::vector<T
   const std::vector<Tensor> forward = run_plan(*pair->forward, inputs);
   compare_lists(call, "staged forward", std::span(forward).first(y.size()), {y.data(), y.size()});
   const std::vector<Tensor> seeds = cotangents(call, y);
-  std::vector<Tensor> kept(forward.begin() + static_cast<std::ptrdiff_t>(y.size()), forward.end());
+  std::vector<Tensor> kept;
+  for (const int64_t i : pair->read) kept.push_back(inputs[static_cast<std::size_t>(i)]);
+  kept.insert(kept.end(), forward.begin() + static_cast<std::ptrdiff_t>(y.size()), forward.end());
   for (const Tensor& seed : seeds) {
     if (seed.has_value()) kept.push_back(seed);
   }
