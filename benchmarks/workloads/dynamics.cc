@@ -7,6 +7,7 @@
 
 #include "benchmarks/workloads/training.h"
 #include "etude/ops.h"
+#include "etude/runtime/control_flow.h"
 
 namespace etude::bench {
 namespace {
@@ -108,12 +109,19 @@ struct Cell {
 };
 
 std::unique_ptr<Instance> recurrent(Mode mode) {
-  const auto loss = [xs = unstack(hashed(4, {50, 16, 64}))](const Cell& cell) {
+  const Tensor xs = hashed(4, {50, 16, 64});
+  const auto by_host = [rows = unstack(xs)](const Cell& cell) {
     Tensor h = zeros({16, 64});
-    for (const Tensor& x : xs) h = cell(x, h);
+    for (const Tensor& x : rows) h = cell(x, h);
     return mean(h * h);
   };
-  return training(Cell{}, 1e-2, loss, mode);
+  const auto by_fold = [xs](const Cell& cell) {
+    const Tensor last = fold([&](const Tensor& h, const Tensor& x) { return cell(x, h); },
+                             zeros({16, 64}), xs);
+    return mean(last * last);
+  };
+  if (mode == Mode::kStaged) return training(Cell{}, 1e-2, by_fold, mode);
+  return training(Cell{}, 1e-2, by_host, mode);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "benchmarks/workloads/training.h"
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
+#include "etude/runtime/control_flow.h"
 #include "etude/runtime/gradient_tape.h"
 
 namespace etude::bench {
@@ -91,15 +92,25 @@ class Scan final : public Instance {
  public:
   static constexpr int kSteps = 10000;
 
+  explicit Scan(Mode mode) : mode_(mode) {}
   std::vector<double> check() override { return {end().item<double>()}; }
   void run() override { keep(end()); }
 
  private:
-  static Tensor end() {
+  Tensor end() const { return mode_ == Mode::kStaged ? staged_(Tensor(.5f), steps_) : by_host(); }
+  static Tensor next(const Tensor& x) { return x + 1e-3 * (2.0 - x * x); }
+  static Tensor by_host() {
     Tensor x = .5f;
-    for (int i = 0; i < kSteps; ++i) x = x + 1e-3 * (2.0 - x * x);
+    for (int i = 0; i < kSteps; ++i) x = next(x);
     return x;
   }
+  static Tensor by_fold(const Tensor& x, const Tensor& steps) {
+    return fold([](const Tensor& now, const Tensor&) { return next(now); }, x, steps);
+  }
+
+  Mode mode_;
+  Tensor steps_ = arange(0, {.stop = kSteps});
+  Function<Tensor(const Tensor&, const Tensor&)> staged_ = function(by_fold);
 };
 
 class MatmulMany final : public Instance {
@@ -179,7 +190,8 @@ std::vector<Workload> small_workloads() {
       {.name = "scan",
        .expected = {1.414193},
        .units = Scan::kSteps,
-       .make = [] { return std::make_unique<Scan>(); }},
+       .make = [] { return std::make_unique<Scan>(Mode::kEager); },
+       .staged = [] { return std::make_unique<Scan>(Mode::kStaged); }},
   };
 }
 

@@ -120,6 +120,7 @@ struct OpDef {
   TransposeRule transpose = nullptr;
   VjpRule vjp = nullptr;
   KeepRule keep = nullptr;  // where `vjp` reads more than operands and results
+  bool takes_sums = false;  // `vjp` adds to what has reached an operand: VjpCall::take_sum()
   JvpRule jvp = nullptr;
   BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
   Effect effect = Effect::kNone;

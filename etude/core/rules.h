@@ -93,7 +93,14 @@ struct VjpCall {
   Operands cotangents;  // of the results; some may be absent, never all
   const Attrs& attrs;
   uint64_t wanted;  // bit i: the cotangent of operand i is asked for; bit 63: of all from 63 on
+  Tensor* const* sums = nullptr;  // by operand: see take_sum()
 
+  // The sum of the cotangents that have reached operand i so far, for rules of records with
+  // `takes_sums`. What the rule then gives for it is that sum with its own cotangents added one by
+  // one, in the order in which the calls that it stands for would. Absent if there is none.
+  Tensor take_sum(std::size_t i) const {
+    return sums == nullptr || sums[i] == nullptr ? Tensor() : std::move(*sums[i]);
+  }
   bool wants(std::size_t i) const { return (wanted >> (i < 63 ? i : 63)) & 1; }
   const Tensor& ct() const { return cotangents[0]; }
 };

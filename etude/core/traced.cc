@@ -37,7 +37,8 @@ std::string explain_ghost(const Tensor& x) {
     return fmt::format(
         "a value of type {} is only known by its type here: it stands for one example of a vmap, "
         "for a call that has not run, or for a value that a gradient rule did not ask to keep. "
-        "Return it from the function and look at the result; where() chooses without looking",
+        "Return it from the function and look at the result; cond(), while_loop() and where() "
+        "choose without looking",
         type);
   }
   const std::string made = mark->op.empty()
@@ -47,12 +48,14 @@ std::string explain_ghost(const Tensor& x) {
   if (mark->trace->is_over) {
     return fmt::format(
         "a value of type {} stands for {}, whose trace has ended: it has no elements outside of "
-        "it. Return it from the function instead of keeping it",
+        "it. Return it from the function instead of keeping it. From the body of a loop, scan() "
+        "gives a row for each step",
         type, made);
   }
   return fmt::format(
       "a value of type {} stands for {}, which is being traced{}: it has no elements before the "
-      "function runs. Choose with where(), without looking; or give the function the option "
+      "function runs. Instead of an `if` write cond(x, [&] {{ ... }}, [&] {{ ... }}), instead of a "
+      "`while` write while_loop(); where() chooses without looking. Or give the function the option "
       "run_eagerly",
       type, made, line_text(mark->trace->where));
 }

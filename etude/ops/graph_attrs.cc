@@ -92,6 +92,16 @@ void add_cotangents(Tensors& to, const VjpCall& call, std::size_t first, std::si
   }
 }
 
+Tensor empty_sum(const Type* type) {
+  if (!is_complex(type->dtype())) return internal::full(type, -0.0);
+  return internal::negative(internal::full(type, 0));
+}
+
+Tensor sum_for(const VjpCall& call, std::size_t i) {
+  const Tensor so_far = call.take_sum(i);
+  return so_far.has_value() ? to_dense(so_far) : empty_sum(call.in[i].type());
+}
+
 Doubled::Doubled(const Graph& graph, std::span<const std::size_t> groups,
                  const std::vector<bool>& moves)
     : value_at(moves.size()) {

@@ -51,6 +51,11 @@ std::vector<bool> moving(const JvpCall& call);
 std::vector<bool> batched(const BatchCall& call);
 std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
 
+// What a sum begins with: -0, to which the first number adds without a change.
+Tensor empty_sum(const Type* type);
+// The sum of what has reached operand i, for a backward graph to add to.
+Tensor sum_for(const VjpCall& call, std::size_t i);
+
 // A graph with tangents beside its inputs, which stand in groups (carried values, rows, what does
 // not change): behind the values of a group stand the tangents of those that move.
 struct Doubled {

@@ -154,21 +154,21 @@ struct ScanDerivative {
       chosen[c] = is_differentiable(type->dtype());
       if (chosen[c]) moved.push_back(c);
     }
-    pair = internal::derivative_of(*scan.body, Chosen(chosen));
+    std::vector<bool> summed = chosen;
+    std::fill_n(summed.begin(), scan.carried + scan.rows, false);
+    pair = internal::derivative_of(*scan.body, Chosen(chosen), Chosen(summed));
     for (const int64_t i : pair->read) {
       const auto at = static_cast<std::size_t>(i);
       (at < scan.carried ? carried_read : operands_read).push_back(i);
     }
-    const Types cts = pair->backward->output_types();
     std::size_t next = moved.size();
     for (std::size_t i = scan.carried; i < scan.operands(); ++i) {
       if (!chosen[i]) continue;
-      if (cts[next] != nullptr) {
-        const bool is_row = i < scan.carried + scan.rows;
-        (is_row ? rows_given : sums_given).push_back(static_cast<int64_t>(i));
-      }
-      result_of.push_back(cts[next] != nullptr ? static_cast<int64_t>(i) : -1);
-      ++next;
+      const bool adds = pair->adds[next++];
+      const bool is_row = i < scan.carried + scan.rows;
+      if (!is_row) summed_inputs.push_back(i);
+      if (is_row) adds_row.push_back(adds);
+      if (adds) (is_row ? rows_given : sums_given).push_back(static_cast<int64_t>(i));
     }
   }
 
@@ -189,9 +189,7 @@ struct ScanDerivative {
     const Types types = pair->forward->output_types();
     Inputs inputs;
     for (const std::size_t c : moved) add_inputs(inputs, all.subspan(c, 1), "ct_");
-    for (const int64_t i : sums_given) {
-      add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1), "sum_");
-    }
+    for (const std::size_t i : summed_inputs) add_inputs(inputs, all.subspan(i, 1), "sum_");
     const std::size_t visible = scan.body->outputs().size();
     for (std::size_t k = visible; k < types.size(); ++k) inputs.push_back({"kept", types[k]});
     for (const auto& list : {carried_read, rows_read()}) {
@@ -211,30 +209,24 @@ struct ScanDerivative {
   Tensors step_back(std::span<const Tensor> in, std::size_t kept_count) const {
     std::size_t at = 0;
     const auto cts = part(in, at, moved.size());
-    const auto sums = part(in, at, sums_given.size());
+    const auto sums = part(in, at, summed_inputs.size());
     const auto kept = part(in, at, kept_count);
     const auto carried = part(in, at, carried_read.size());
     const auto rows = part(in, at, rows_read().size());
     const auto row_cts = part(in, at, in.size() - at - invariants_read().size());
     const auto invariants = part(in, at, invariants_read().size());
     Tensors given(carried.begin(), carried.end());  // inputs of the body, in their order
-    for (const auto& list : {rows, invariants, kept, cts, row_cts}) append(given, list);
+    for (const auto& list : {rows, invariants, kept, cts, row_cts, sums}) append(given, list);
     const Tensors found = interpret(*pair->backward, given);
-    Tensors out, of_rows;
+    Tensors out;
     for (std::size_t k = 0; k < moved.size(); ++k) {
       out.push_back(found[k].has_value() ? found[k] : internal::full(cts[k].type(), 0));
     }
-    std::size_t next_sum = 0;
-    for (std::size_t k = 0; k < result_of.size(); ++k) {
-      if (result_of[k] < 0) continue;
-      const Tensor& ct = found[moved.size() + k];
-      if (static_cast<std::size_t>(result_of[k]) < scan.carried + scan.rows) {
-        of_rows.push_back(ct);
-      } else {
-        out.push_back(internal::add(Tensor(sums[next_sum++]), ct));
-      }
+    const auto of_rows = std::span(found).subspan(moved.size(), adds_row.size());
+    append(out, std::span(found).subspan(moved.size() + adds_row.size()));
+    for (std::size_t r = 0; r < of_rows.size(); ++r) {
+      if (adds_row[r]) out.push_back(of_rows[r]);
     }
-    append(out, of_rows);
     return out;
   }
 
@@ -256,12 +248,14 @@ struct ScanDerivative {
   std::vector<std::size_t> moved;                   // carried values with cotangents
   std::vector<int64_t> carried_read, operands_read;  // inputs that `pair->backward` reads
   std::vector<int64_t> sums_given, rows_given;       // operands that get a cotangent
-  std::vector<int64_t> result_of;  // by further result of `pair->backward`: operand; -1: absent
+  std::vector<std::size_t> summed_inputs;  // of the body
+  std::vector<bool> adds_row;              // by row whose cotangent is asked for
 };
 
 KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
   const Scan scan(attrs, types.size());
   const ScanDerivative derivative(scan, wanted(bits, types));
+  const std::vector<int64_t> sums(derivative.summed_inputs.begin(), derivative.summed_inputs.end());
   std::vector<int64_t> gives = derivative.sums_given;
   gives.insert(gives.end(), derivative.rows_given.begin(), derivative.rows_given.end());
   return {op<"scan">().attrs_by_name(
@@ -273,6 +267,7 @@ KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint6
                {"backward", graph_value(derivative.backward())},
                {"visible", static_cast<int64_t>(scan.body->outputs().size())},
                {"read", derivative.operands_read},
+               {"sums", sums},
                {"gives", gives}}),
           internal::operand_bits(derivative.operands_read)};
 }
@@ -285,10 +280,11 @@ Values scan_vjp(const VjpCall& call) {
   add_cotangents(in, call, 0, scan.carried);
   const std::size_t moved = in.size();
   const std::vector<int64_t>& gives = call.attrs.ints("gives");
-  for (const int64_t i : gives) {
+  const std::vector<int64_t>& sums = call.attrs.ints("sums");
+  for (const int64_t i : sums) {
     const auto at = static_cast<std::size_t>(i);
-    // -0, to which the first number adds without a change
-    if (at >= first_invariant) in.push_back(internal::full(call.in[at].type(), -0.0));
+    const bool is_given = std::ranges::count(gives, i) > 0;
+    in.push_back(is_given ? sum_for(call, at) : empty_sum(call.in[at].type()));
   }
   const std::size_t carried = in.size();
   for (std::size_t k = visible; k < call.out.size(); ++k) in.push_back(call.out[k]);
@@ -307,8 +303,12 @@ Values scan_vjp(const VjpCall& call) {
   for (std::size_t c = 0; c < scan.carried; ++c) {
     if (is_differentiable(call.in[c].dtype())) out[c] = found[next++];
   }
-  for (std::size_t g = 0; g < gives.size(); ++g) {
-    out[static_cast<std::size_t>(gives[g])] = found[moved + g];
+  std::size_t row = moved + sums.size();
+  for (const int64_t i : gives) {
+    const auto sum = std::ranges::find(sums, i);
+    const std::size_t at =
+        sum != sums.end() ? moved + static_cast<std::size_t>(sum - sums.begin()) : row++;
+    out[static_cast<std::size_t>(i)] = found[at];
   }
   return out;
 }
@@ -463,12 +463,14 @@ void define_row_scan(Registry& r) {
                 {"backward", AttrKind::kGraph, none},
                 {"visible", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
+                {"sums", AttrKind::kInts, none},
                 {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = scan_type,
       .kernel = prepare_scan,
       .vjp = scan_vjp,
       .keep = keep_scan,
+      .takes_sums = true,
       .jvp = scan_jvp,
       .batch = scan_batch,
       .samples = {.around = scan_around},

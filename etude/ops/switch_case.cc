@@ -116,10 +116,11 @@ struct Aligned {
 // The derivatives of all branches, as one: what the forward runs keep has common places.
 class SwitchDerivative {
  public:
-  SwitchDerivative(const Graphs& branches, const Chosen& chosen) : branches_(branches) {
+  SwitchDerivative(const Graphs& branches, const Chosen& chosen)
+      : branches_(branches), chosen_(chosen) {
     std::set<int64_t> read;
     for (const GraphRef& branch : branches_) {
-      pairs_.push_back(internal::derivative_of(*branch, chosen));
+      pairs_.push_back(internal::derivative_of(*branch, chosen, chosen));
       read.insert(pairs_.back()->read.begin(), pairs_.back()->read.end());
       add_places(*pairs_.back());
     }
@@ -154,14 +155,17 @@ class SwitchDerivative {
     return out;
   }
 
-  Aligned backward() const {
+  // Gives, for each chosen input, the sum that it is given with the cotangents of a branch added.
+  Graphs backward() const {
     Inputs inputs;
-    for (const int64_t i : read_) {
-      add_inputs(inputs, branches_[0]->inputs().subspan(static_cast<std::size_t>(i), 1));
-    }
+    const auto all = branches_[0]->inputs();
+    for (const int64_t i : read_) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
     for (const Type* type : places_) inputs.push_back({"kept", type});
     for (const Type* type : differentiable(branches_[0]->output_types())) {
       inputs.push_back({"ct", type});
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (chosen_[i]) add_inputs(inputs, all.subspan(i, 1), "sum_");
     }
     Graphs out;
     for (std::size_t b = 0; b < branches_.size(); ++b) {
@@ -177,7 +181,16 @@ class SwitchDerivative {
             return interpret(*pairs_[b]->backward, given);
           }));
     }
-    return Aligned(out);
+    return out;
+  }
+
+  // By chosen input: whether any branch has a cotangent for it.
+  std::vector<bool> adds() const {
+    std::vector<bool> out = pairs_[0]->adds;
+    for (const auto& pair : pairs_) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = out[i] || pair->adds[i];
+    }
+    return out;
   }
 
  private:
@@ -198,6 +211,7 @@ class SwitchDerivative {
   }
 
   const Graphs& branches_;
+  const Chosen& chosen_;
   std::vector<internal::RefPtr<const internal::GraphDerivative>> pairs_;
   std::vector<int64_t> read_;                        // inputs of branches
   std::vector<const Type*> places_;                  // for what is kept
@@ -205,38 +219,48 @@ class SwitchDerivative {
 };
 
 KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
-  std::vector<bool> chosen = wanted(bits, types);
-  chosen.erase(chosen.begin());
+  std::vector<bool> which = wanted(bits, types);
+  which.erase(which.begin());
+  const Chosen chosen(which);
   const Graphs branches = graphs_of(attrs, "branches");
-  const SwitchDerivative derivative(branches, Chosen(chosen));
+  const SwitchDerivative derivative(branches, chosen);
   const auto visible = static_cast<int64_t>(branches[0]->outputs().size());
-  const Aligned backward = derivative.backward();
-  std::vector<int64_t> operands, gives;  // of the call; operand 0 is the index
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    if (chosen[i]) operands.push_back(static_cast<int64_t>(i + 1));
+  std::vector<int64_t> sums, gives;  // operands of the call; operand 0 is the index
+  const std::vector<bool> adds = derivative.adds();
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (!which[i]) continue;
+    if (adds[sums.size()]) gives.push_back(static_cast<int64_t>(i + 1));
+    sums.push_back(static_cast<int64_t>(i + 1));
   }
-  for (const std::size_t i : backward.given) gives.push_back(operands[i]);
   return {op<"switch_case">().attrs_by_name({{"branches", graphs_value(derivative.forward())},
-                                             {"backward", graphs_value(backward.graphs)},
+                                             {"backward", graphs_value(derivative.backward())},
                                              {"visible", visible},
                                              {"read", derivative.operands()},
+                                             {"sums", sums},
                                              {"gives", gives}}),
           internal::operand_bits(derivative.operands()) | 1};
 }
 
 Values switch_vjp(const VjpCall& call) {
   const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
+  const std::vector<int64_t>& sums = call.attrs.ints("sums");
+  const std::vector<int64_t>& gives = call.attrs.ints("gives");
+  Values out(call.in.size());
+  if (gives.empty()) return out;
   Tensors in = {call.in[0]};
   for (const int64_t i : call.attrs.ints("read")) in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
-  if (call.attrs.ints("gives").empty()) return Values(call.in.size());
+  for (const int64_t i : sums) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool is_given = std::ranges::count(gives, i) > 0;
+    in.push_back(is_given ? sum_for(call, at) : empty_sum(call.in[at].type()));
+  }
   const Values found =
       call_op(op<"switch_case">(), in, {{"branches", call.attrs.value("backward")}});
-  Values out(call.in.size());
-  std::size_t next = 0;
-  for (const int64_t i : call.attrs.ints("gives")) {
-    out[static_cast<std::size_t>(i)] = found[next++];
+  for (std::size_t s = 0; s < sums.size(); ++s) {
+    const bool is_given = std::ranges::count(gives, sums[s]) > 0;
+    if (is_given) out[static_cast<std::size_t>(sums[s])] = found[s];
   }
   return out;
 }
@@ -298,12 +322,14 @@ void define_switch_case(Registry& r) {
                 {"backward", AttrKind::kGraphs, none},
                 {"visible", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
+                {"sums", AttrKind::kInts, none},
                 {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = switch_type,
       .kernel = prepare_switch,
       .vjp = switch_vjp,
       .keep = keep_switch,
+      .takes_sums = true,
       .jvp = switch_jvp,
       .batch = switch_batch,
       .samples = {.around = switch_around},

@@ -30,13 +30,18 @@ struct PassBack {
       if (!chosen.back()) continue;
       (i < carried ? moved : is_invariant ? summed : to_records).push_back(i);
     }
-    pair = internal::derivative_of(*body, Chosen(chosen));
+    std::vector<bool> in_sums = chosen;
+    std::fill_n(in_sums.begin(), carried + records, false);
+    pair = internal::derivative_of(*body, Chosen(chosen), Chosen(in_sums));
     for (const int64_t i : pair->read) {
       if (static_cast<std::size_t>(i) < carried) kept_carried.push_back(i);
     }
     const Types cts = pair->backward->output_types();
     for (std::size_t k = 0; k < to_records.size(); ++k) {
       if (cts[moved.size() + k] != nullptr) given.push_back(k);
+    }
+    for (std::size_t k = 0; k < summed.size(); ++k) {
+      adds_sum.push_back(pair->adds[moved.size() + to_records.size() + k]);
     }
   }
 
@@ -47,6 +52,7 @@ struct PassBack {
   GraphRef body;
   std::size_t carried, records;
   std::vector<std::size_t> moved, to_records, summed;  // inputs that have a cotangent
+  std::vector<bool> adds_sum;      // by `summed`: whether the pass adds to it
   std::vector<std::size_t> given;  // those of `to_records`, by place, that get one
   std::vector<int64_t> kept_carried;
   internal::RefPtr<const internal::GraphDerivative> pair;
@@ -172,16 +178,13 @@ class LoopBack {
       }
       given.push_back(ct.has_value() ? ct : internal::full(type, 0));
     }
+    append(given, carried.subspan(back.moved.size()));
     const Tensors found = interpret(*back.pair->backward, given);
     Tensors out;
     for (std::size_t k = 0; k < back.moved.size(); ++k) {
       out.push_back(found[k].has_value() ? found[k] : internal::full(carried[k].type(), 0));
     }
-    for (std::size_t k = 0; k < back.summed.size(); ++k) {
-      const Tensor& sum = carried[back.moved.size() + k];
-      const Tensor& ct = found[back.moved.size() + back.to_records.size() + k];
-      out.push_back(ct.has_value() ? internal::add(Tensor(sum), ct) : sum);
-    }
+    append(out, std::span(found).subspan(back.moved.size() + back.to_records.size()));
     for (const std::size_t g : back.given) out.push_back(found[back.moved.size() + g]);
     return out;
   }
@@ -204,11 +207,15 @@ Values while_vjp(const VjpCall& call) {
   const WhileLoop back = maker.make();
   const Tensors operands = list_of(call.in);
   Tensors in(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(carried));
+  std::vector<bool> is_taken(call.in.size());
   for (std::size_t p = loop.passes(); p-- > 0;) {
     add_cotangents(in, call, loop.first_carried(p), loop.carried[p]);
-    for (const std::size_t i : maker.backs()[p].summed) {
-      // -0, to which the first number adds without a change
-      in.push_back(internal::full(maker.backs()[p].body->inputs()[i].type, -0.0));
+    const PassBack& of = maker.backs()[p];
+    for (std::size_t k = 0; k < of.summed.size(); ++k) {
+      const std::size_t at = carried + of.summed[k] - of.carried - of.records;
+      const bool is_first = of.adds_sum[k] && !is_taken[at];
+      in.push_back(is_first ? sum_for(call, at) : empty_sum(call.in[at].type()));
+      is_taken[at] = is_taken[at] || is_first;
     }
   }
   append(in, std::span(operands).subspan(carried));
@@ -218,10 +225,10 @@ Values while_vjp(const VjpCall& call) {
   for (std::size_t p = loop.passes(); p-- > 0;) {
     const PassBack& of = maker.backs()[p];
     for (const std::size_t c : of.moved) out[loop.first_carried(p) + c] = found[next++];
-    for (const std::size_t i : of.summed) {
-      Tensor& sum = out[carried + i - of.carried - of.records];
-      const Tensor& more = found[next++];
-      sum = sum.has_value() ? internal::add(std::move(sum), more) : more;
+    for (std::size_t k = 0; k < of.summed.size(); ++k, ++next) {
+      if (!of.adds_sum[k]) continue;
+      Tensor& sum = out[carried + of.summed[k] - of.carried - of.records];
+      sum = sum.has_value() ? internal::add(std::move(sum), found[next]) : found[next];
     }
   }
   return out;

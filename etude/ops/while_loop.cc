@@ -290,6 +290,7 @@ void define_while_loop(Registry& r) {
       .type = while_type,
       .kernel = prepare_while,
       .vjp = while_vjp,
+      .takes_sums = true,
       .jvp = while_jvp,
       .batch = while_batch,
       .samples = {.around = while_around},

@@ -135,6 +135,11 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
            fmt::format("option 'max_iterations' is {}, but must be 0 or more", most), where);
 }
 
+std::vector<Tensor> own_values(std::vector<Tensor> xs) {
+  for (Tensor& x : xs) x = identity(x);
+  return xs;
+}
+
 Values parts_of(const Tensor& x) { return unstack(x); }
 Tensor stacked(std::span<const Tensor> rows, CallSite where) { return stack(rows, 0, where); }
 

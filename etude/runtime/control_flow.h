@@ -39,6 +39,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
+#include "etude/core/mode.h"
 #include "etude/runtime/arguments.h"
 #include "etude/runtime/function_core.h"
 #include "etude/version.h"
@@ -183,6 +184,14 @@ std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options
 // Gives the carried values, and the further results of all steps.
 std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
+
+// The tensors of a structure as values of their own, where contexts follow values: what reaches the
+// state of a loop is summed up before it reaches what the state began as, in any form of a loop.
+std::vector<Tensor> own_values(std::vector<Tensor> xs);
+template <class S>
+void make_own(S& s) {
+  if (mode_word != 0) put_tensors(s, own_values(tensors_of(s)));
+}
 
 template <class T>
 inline constexpr bool kIsTuple = false;
@@ -378,6 +387,7 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   };
   internal::StepKeys keys;
   S state = std::move(init);
+  internal::make_own(state);
   const int64_t last = options.max_iterations.value_or(INT64_MAX);
   int64_t step = 0;
   for (; !internal::is_tracing() && step < last; ++step) {
@@ -428,6 +438,7 @@ auto scan(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::StepKeys keys;
   internal::Rows<X> rows("scan", xs, where);
   S state = std::move(init);
+  internal::make_own(state);
   std::optional<Row> of_all;
   if (internal::is_tracing() || rows.count() == 0) {
     const internal::StagedLoop loop{"scan", internal::tensors_of(state),
@@ -478,6 +489,7 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::StepKeys keys;
   internal::Rows<X> rows("fold", xs, where);
   S state = std::move(init);
+  internal::make_own(state);
   if (!internal::is_tracing()) {
     for (int64_t step = 0; step < rows.count(); ++step) {
       keys.start(step, false);

@@ -17,7 +17,8 @@ namespace etude::internal {
 namespace {
 
 // Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`.
-GraphRef joint_graph(const Graph& graph, const Chosen& wanted) {
+GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed,
+                     std::vector<bool>& adds) {
   TraceContext trace(graph.name(), {});
   const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
@@ -40,7 +41,22 @@ GraphRef joint_graph(const Graph& graph, const Chosen& wanted) {
     seeds.push_back(ct);
   }
   std::vector<Tensor> found(sources.size());
+  std::vector<Tensor> sums(sources.size());
+  std::size_t source = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!wanted[i]) continue;
+    if (summed[i]) {
+      sums[source] = trace.add_argument("sum_" + graph.inputs()[i].name, inputs[i].type());
+      targets.push_back(inputs[i]);
+      seeds.push_back(sums[source]);
+    }
+    ++source;
+  }
   if (!targets.empty()) found = tape.gradient(targets, sources, seeds);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const bool is_sum = sums[i].has_value() && found[i].ref() == sums[i].ref();
+    adds.push_back(found[i].has_value() && !is_sum);
+  }
   outputs.insert(outputs.end(), found.begin(), found.end());
   trace.keep_constants();
   return trace.finish(outputs).graph;
@@ -52,13 +68,14 @@ class Cut {
   Cut(const Graph& joint, std::size_t inputs, std::size_t outputs)
       : joint_(joint), inputs_(inputs), outputs_(outputs), is_forward_(joint.value_count()) {}
 
-  RefPtr<const GraphDerivative> make() {
+  RefPtr<const GraphDerivative> make(std::vector<bool> adds) {
     find_forward();
     find_kept();
     auto out = make_ref<GraphDerivative>();
     out->forward = forward();
     out->backward = backward();
     out->read.assign(read_.begin(), read_.end());
+    out->adds = std::move(adds);
     return out;
   }
 
@@ -194,9 +211,16 @@ std::string Chosen::to_string() const {
 }
 
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted) {
-  return graph.kept<GraphDerivative>("derivative " + wanted.to_string(), [&] {
-    const GraphRef joint = joint_graph(graph, wanted);
-    return Cut(*joint, graph.inputs().size(), graph.outputs().size()).make();
+  return derivative_of(graph, wanted, Chosen(std::vector<bool>(wanted.size(), false)));
+}
+
+RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
+                                            const Chosen& summed) {
+  const std::string what = fmt::format("derivative {} {}", wanted.to_string(), summed.to_string());
+  return graph.kept<GraphDerivative>(what, [&] {
+    std::vector<bool> adds;
+    const GraphRef joint = joint_graph(graph, wanted, summed, adds);
+    return Cut(*joint, graph.inputs().size(), graph.outputs().size()).make(std::move(adds));
   });
 }
 

@@ -46,15 +46,20 @@ GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, Grap
 struct GraphDerivative final : RefCounted {
   // The inputs of the graph; its outputs, and then what `backward` reads of the run.
   GraphRef forward;
-  // Those inputs of the graph that `read` lists, what `forward` gives behind the outputs, and then
-  // the cotangents of the outputs of differentiable dtypes; gives the cotangents of the chosen
-  // inputs, absent where there is none.
+  // Those inputs of the graph that `read` lists, what `forward` gives behind the outputs, the
+  // cotangents of the outputs of differentiable dtypes, and then sums for the inputs of `summed`.
+  // Gives the cotangents of the chosen inputs, absent where there is none; for those of `summed`
+  // the sum with its cotangents added one by one.
   GraphRef backward;
   std::vector<int64_t> read;
+  std::vector<bool> adds;  // by chosen input: whether it has a cotangent
 };
 
 // throws: kUnimplemented for an op on the way that has no derivative, naming it.
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted);
+// `summed` are some of the wanted inputs.
+RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
+                                            const Chosen& summed);
 // Inputs of the graph, then tangents of the chosen ones; gives a tangent per output, absent where
 // none moves. throws: as derivative_of().
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved);

@@ -212,7 +212,8 @@ class Tape final {
   static std::string_view name_of(const Record& record);
   std::string describe_hold(const internal::SharedElements& elements) const;
   std::string describe_end(const Record& record, std::string_view why) const;
-  Values run_rule(const Record& record, std::span<const Tensor> cotangents) const;
+  Values run_rule(const Record& record, std::span<const Tensor> cotangents,
+                  std::vector<Tensor>& slots) const;
 
   // What grows. A tape hands it, emptied, to the next one on its thread.
   struct Storage {

@@ -41,7 +41,8 @@ void add_to(Tensor& slot, Tensor&& g, CallSite where) {
 
 }  // namespace
 
-Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) const {
+Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents,
+                      std::vector<Tensor>& slots) const {
   try {
     if (record.pullback) {
       std::vector<Tensor> back = record.pullback->run(cotangents);
@@ -73,12 +74,17 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents) 
     }
     const OperandList cts{cotangents};
     const Op& op = *record.op;
+    InlineVector<Tensor*, 6> sums;
+    for (std::size_t i = 0; op.def().takes_sums && i < record.inputs; ++i) {
+      sums.push_back(entries[i].id != 0 ? &slots[entries[i].slot] : nullptr);
+    }
     const ContextScope scope(ContextStack::top(), record.where);
     return internal::run_vjp(op, {{list.data(), record.inputs},
                                   {list.data() + record.inputs, record.outputs},
                                   cts.view(),
                                   record.attrs,
-                                  record.wanted});
+                                  record.wanted,
+                                  op.def().takes_sums ? sums.data() : nullptr});
   } catch (Error& error) {
     locate(record, error);
     throw;
@@ -180,8 +186,8 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
       // Rules that are recorded on this very tape may move its records.
       Values back;
       if (!run_simple(records_[k], cts[0], back)) {
-        back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()})
-                                   : run_rule(records_[k], {cts.data(), cts.size()});
+        back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()}, slots)
+                                   : run_rule(records_[k], {cts.data(), cts.size()}, slots);
       }
       const std::span<Entry> inputs = inputs_of(records_[k]);
       for (std::size_t i = 0; i < back.size(); ++i) {

@@ -45,6 +45,11 @@ enum class Step {
   kVmap,
   kCopy,
   kStop,
+  kCond,
+  kFold,
+  kScan,
+  kWhile,
+  kLoopWithState,
   kEnd,
 };
 
@@ -117,7 +122,13 @@ struct Program {
       case Step::kAssign:
       case Step::kAssignAdd:
       case Step::kAssignRow:
+      case Step::kLoopWithState:
         return state_step(s, line, x, y, has_state);
+      case Step::kCond:
+      case Step::kFold:
+      case Step::kScan:
+      case Step::kWhile:
+        return s.values.push_back(control_flow(line, x, y));
       case Step::kCallInner: {
         static const auto staged = function(inner);
         return s.values.push_back(staged(x, y));
@@ -134,6 +145,34 @@ struct Program {
         return s.values.push_back(stop_gradient(x) * y);
       case Step::kEnd:
         break;
+    }
+  }
+
+  static Tensor control_flow(const Line& line, const Tensor& x, const Tensor& y) {
+    switch (line.step) {
+      case Step::kCond:
+        return cond(
+            sum(x) > 0.0F, [&] { return x * y + 0.5F * x; }, [&] { return y - x * x * 0.25F; });
+      case Step::kFold:
+        return fold(
+            [&](const Tensor& state, const Tensor& row) {
+              return tanh(state * row + y * 0.5F) - row * y;
+            },
+            x, y);
+      case Step::kScan: {
+        const auto [last, rows] = scan(
+            [&](const Tensor& state, const Tensor& row) {
+              const Tensor next = state * 0.5F + row * mean(x);
+              return std::pair(next, cond(sum(next) > 0.0F, [&] { return tanh(next) * row; },
+                                          [&] { return next - row; }));
+            },
+            mean(x, {.axis = {0}}), y);
+        return rows + last;
+      }
+      default:
+        return while_loop([](const Tensor& state) { return sum(state * state) < 40.0F; },
+                          [&](const Tensor& state) { return state * 1.5F + y * 0.1F * x; }, x,
+                          {.max_iterations = 6});
     }
   }
 
@@ -156,6 +195,14 @@ struct Program {
       case Step::kAssignRow:
         if (has_state) v.at(line.b % kRows) = x.at(1);
         return;
+      case Step::kLoopWithState:
+        if (!has_state) return;
+        return s.values.push_back(fold(
+            [&](const Tensor& state, const Tensor& row) {
+              cond(sum(row) > 0.0F, [&] { v.assign_add(row * 0.125F); }, [&] {});
+              return state * 0.5F + v * random::uniform({kColumns});
+            },
+            x, y));
       default:
         return;
     }
