@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/located.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/profiler.h"
 
 namespace etude::internal {
 
@@ -61,13 +63,47 @@ void Plan::give_frame(std::unique_ptr<Frame> frame) const noexcept {
   if (spares_.size() < kMostSpares) spares_.push_back(std::move(frame));
 }
 
+namespace {
+
+// What the kernel of a node reported, told of this node, whatever op runs the plan.
+[[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
+  const Graph::Node node = graph.node(at);
+  try {
+    throw_fault();
+  } catch (Error& error) {
+    explain(error, node.op.name(), node.where);
+    for (uint32_t f = node.frame; f != Graph::kNoFrame; f = graph.frames()[f].outer) {
+      error.name_caller(graph.frames()[f].function, graph.frames()[f].where);
+    }
+    throw;
+  }
+}
+
+int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
+  int64_t bytes = 0;
+  const auto add = [&](GraphValue v) {
+    if (v != kNoValue && graph.type(v) != nullptr) bytes += graph.type(v)->bytes();
+  };
+  for (const GraphValue v : node.operands) add(v);
+  for (uint32_t r = 0; r < node.results; ++r) add(node.first_result + r);
+  return bytes;
+}
+
+}  // namespace
+
 void Plan::run_steps(const Frame& frame) const {
   const KernelCall* call = frame.calls.data();
-  for (const Step& step : steps_) {
-    if (!step.run(*call++)) [[unlikely]] {
+  if ((mode_word & kModeProfile) != 0) [[unlikely]] {
+    for (const Step& step : steps_) {
       const Graph::Node node = graph_->node(step.node);
-      located(node.op, node.where, [] { throw_fault(); });
+      const ProfiledCall timed(node.op, bytes_of(*graph_, node), user_line(node.where));
+      if (!step.run(*call++)) throw_fault_of(*graph_, step.node);
     }
+    return;
+  }
+  for (const Step& step : steps_) {
+    if (!step.run(*call++)) [[unlikely]]
+      throw_fault_of(*graph_, step.node);
   }
 }
 

@@ -6,24 +6,15 @@
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
-#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 namespace {
 
 constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// The graph as it is run: with what is called in the place of calls, and equal nodes as one.
-GraphRef flattened(const Graph& graph) {
-  TraceContext trace(graph.name(), {});
-  trace.merge_equal_nodes();
-  trace.inline_graphs();
-  trace.keep_constants();
-  return trace.finish(interpret(graph, trace.add_arguments(graph))).graph;
-}
 
 // Free stretches of an arena that grows at its end. Takes the smallest that fits.
 class Arena {
@@ -72,8 +63,11 @@ class Arena {
 
 class Planner {
  public:
-  explicit Planner(const GraphRef& graph) : graph_(*graph), plan_(new Plan), held_(plan_) {
-    plan_->graph_ = graph;
+  // For the graph `keeper`, which the passes made `graph` of.
+  Planner(const Graph& keeper, const GraphRef& graph)
+      : graph_(*graph), plan_(new Plan), held_(plan_) {
+    plan_->graph_ = graph.get();
+    if (graph.get() != &keeper) plan_->owned_ = graph;
     values_.resize(graph_.value_count());
   }
 
@@ -333,7 +327,7 @@ class Planner {
 };
 
 RefPtr<const Plan> Plan::of(const Graph& graph) {
-  return graph.kept<Plan>("plan", [&] { return Planner(flattened(graph)).make(); });
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph)).make(); });
 }
 
 }  // namespace etude::internal
