@@ -41,6 +41,15 @@ class GraphCopy {
   std::vector<Draft> scratch_;
 };
 
+// Whether a node satisfies the condition: a pass that finds none has nothing to copy.
+template <class Condition>
+bool has_node(const Graph& graph, Condition&& condition) {
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    if (condition(graph.node(i))) return true;
+  }
+  return false;
+}
+
 // The types of the results of node `node` of `graph`.
 Types result_types(const Graph& graph, const Graph::Node& node);
 

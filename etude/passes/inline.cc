@@ -80,20 +80,20 @@ class Inliner {
 }  // namespace
 
 GraphRef inline_calls(const Graph& graph) {
+  const auto calls = [](const Graph::Node& node) { return is_call(node.op); };
+  if (!has_node(graph, calls)) return GraphRef(&graph);
   GraphCopy copy(graph);
-  bool has_calls = false;
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
     if (!is_call(node.op)) {
       copy.copy(node);
       continue;
     }
-    has_calls = true;
     const std::vector<Draft> results =
         Inliner(copy.build()).splice(body_of(node), copy.operands(node), node.where, node.frame);
     for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
   }
-  return has_calls ? copy.finish() : GraphRef(&graph);
+  return copy.finish();
 }
 
 }  // namespace etude::internal

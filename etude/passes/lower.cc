@@ -68,23 +68,23 @@ class LoweringContext final : public Context {
 }  // namespace
 
 GraphRef lower_compositions(const Graph& graph) {
+  const auto is_composed = [](const Graph::Node& node) { return node.op.is_composed(); };
+  if (!has_node(graph, is_composed)) return GraphRef(&graph);
   GraphCopy copy(graph);
   LoweringContext context(copy.build());
-  bool has_any = false;
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
     if (!node.op.is_composed()) {
       copy.copy(node);
       continue;
     }
-    has_any = true;
     copy.build().set_frame(node.frame);
     const auto results = located(node.op, node.where, [&] {
       return context.run(node.op, node.attrs, copy.operands(node), node.where);
     });
     for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
   }
-  return has_any ? copy.finish() : GraphRef(&graph);
+  return copy.finish();
 }
 
 }  // namespace etude::internal

@@ -58,11 +58,7 @@ class Runner {
   // The graph with those that its nodes carry as the pass leaves them: of the same inputs and
   // outputs, so that each may take the place of the one before.
   GraphRef in_subgraphs(const Graph& graph) {
-    bool has_any = false;
-    for (std::size_t i = 0; i < graph.size() && !has_any; ++i) {
-      has_any = carries_graphs(graph.node(i));
-    }
-    if (!has_any) return GraphRef(&graph);
+    if (!internal::has_node(graph, carries_graphs)) return GraphRef(&graph);
     internal::GraphCopy copy(graph);
     for (std::size_t i = 0; i < graph.size(); ++i) {
       const Graph::Node node = graph.node(i);

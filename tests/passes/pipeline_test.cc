@@ -2,6 +2,7 @@
 // What all passes are wrapped in: the order, switches, reports, the verifier.
 #include "etude/passes/pipeline.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
 
@@ -113,11 +114,15 @@ TEST(Pipeline, KeepsBitsWithAllPassesOff) {
   EXPECT_TRUE(same_value(on[1], without[1]));
 }
 
-// Nothing recurses along a graph, and nothing looks at all nodes for each. With a million nodes:
-// ETUDE_TEST_NODES=1000000 build/dev/bin/passes_test --gtest_filter=Pipeline.HoldsManyNodes
-TEST(Pipeline, HoldsManyNodes) {
+std::size_t many_nodes() {
   const char* asked = std::getenv("ETUDE_TEST_NODES");
-  const std::size_t nodes = asked == nullptr ? 50000 : std::strtoull(asked, nullptr, 10);
+  return asked == nullptr ? 50000 : std::strtoull(asked, nullptr, 10);
+}
+
+// Nothing recurses along a graph, and nothing looks at all nodes for each. With a million nodes:
+// ETUDE_TEST_NODES=1000000 build/dev/bin/passes_test --gtest_filter=Pipeline.Holds*
+TEST(Pipeline, HoldsManyNodes) {
+  const std::size_t nodes = many_nodes();
   const Op& add = Registry::global().at("add");
   const Op& negative = Registry::global().at("negative");
   GraphBuilder build("f");
@@ -137,6 +142,30 @@ TEST(Pipeline, HoldsManyNodes) {
   const OperandList list{std::span<const Tensor>(inputs)};
   EXPECT_TRUE(
       same_value(internal::Plan::of(*read)->run(list.view())[0], interpret(*graph, inputs)[0]));
+}
+
+// Many values are alive at once, of many sizes, and are outputs.
+TEST(Pipeline, HoldsManyValuesAtOnce) {
+  const std::size_t nodes = many_nodes();
+  const Op& spread = Registry::global().at("broadcast_to");
+  const Op& negative = Registry::global().at("negative");
+  GraphBuilder build("f");
+  std::vector<GraphBuilder::Draft> values, outputs;
+  for (std::size_t i = 0; i < nodes / 2; ++i) {
+    const GraphBuilder::Draft x[] = {build.add_input("x", intern_type(kInt8, {}))};
+    const std::vector<int64_t> shape = {static_cast<int64_t>(i % 997) + 2};
+    const std::vector<AttrValue> attrs = {shape};
+    values.push_back(build.add_node(spread, spread.attrs(std::span(attrs)), x));
+  }
+  for (const GraphBuilder::Draft& y : values) {
+    outputs.push_back(build.add_node(negative, negative.default_attrs(), std::span(&y, 1)));
+  }
+  const GraphRef graph = build.finish(outputs);
+  const std::vector<Tensor> inputs = random_inputs(*graph, 1);
+  const OperandList list{std::span<const Tensor>(inputs)};
+  const Values got = internal::Plan::of(*graph)->run(list.view());
+  const std::vector<Tensor> want = interpret(*graph, inputs);
+  EXPECT_TRUE(std::ranges::equal(got, want, same_value));
 }
 
 // A failure at run time stays one: making the plan does not meet it.
