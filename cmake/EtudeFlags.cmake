@@ -19,7 +19,8 @@ target_compile_options(
             # File names in messages are relative to the root, also when ccache rewrites paths.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=)
 if(ETUDE_ASSERTIONS)
-  target_compile_definitions(etude_flags INTERFACE _GLIBCXX_ASSERTIONS)
+  # Plans and graphs are verified, and tapes of numbers check who writes to their slots.
+  target_compile_definitions(etude_flags INTERFACE _GLIBCXX_ASSERTIONS ETUDE_ASSERTIONS=1)
 endif()
 
 if(ETUDE_SANITIZE)

@@ -137,10 +137,6 @@ function(etude_test)
   endif()
   target_link_libraries(${target} PRIVATE ${library} etude_flags GTest::gtest_main rapidcheck
                                           ${arg_DEPS})
-  if(ETUDE_ASSERTIONS)
-    # Tapes of numbers, which headers alone make, check who writes to their slots (diff/slots.h).
-    target_compile_definitions(${target} PRIVATE ETUDE_ASSERTIONS=1)
-  endif()
   if(ETUDE_SANITIZE)
     # Instrumented bodies of tests are large: most of such a build went into optimising them.
     target_compile_options(${target} PRIVATE -O0)

@@ -45,6 +45,7 @@
 #include "etude/optim/rules.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/sgd.h"
+#include "etude/passes/pipeline.h"
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/control_flow.h"
 #include "etude/runtime/function.h"

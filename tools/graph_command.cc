@@ -15,6 +15,7 @@
 #include "etude/graph/print.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors.h"
+#include "etude/passes/pipeline.h"
 #include "etude/runtime/plan.h"
 
 namespace etude::tools {
@@ -22,7 +23,7 @@ namespace {
 
 struct GraphOptions {
   std::string file, other, inputs, output;
-  bool json = false, dot = false, full = false;
+  bool json = false, dot = false, full = false, passes = false;
 };
 
 GraphRef load(const std::string& file) {
@@ -36,7 +37,8 @@ GraphRef load(const std::string& file) {
 }
 
 void show(const GraphOptions& options) {
-  const GraphRef graph = load(options.file);
+  GraphRef graph = load(options.file);
+  if (options.passes) graph = run_passes(*graph);
   if (options.json) {
     fmt::print("{}", to_json(*graph));
   } else if (options.dot) {
@@ -104,6 +106,11 @@ void run(const GraphOptions& options) {
 
 void plan(const GraphOptions& options) {
   const GraphRef graph = load(options.file);
+  if (options.passes) {
+    std::vector<PassReport> reports;
+    run_passes(*graph, &reports);
+    fmt::print("{}", to_string(reports));
+  }
   fmt::print("{}", internal::Plan::of(*graph)->to_string());
 }
 
@@ -122,6 +129,7 @@ void add_graph_commands(CLI::App& app) {
   show_command->add_flag("--full", options->full, "the exact text, with all elements")
       ->excludes(json)
       ->excludes(dot);
+  show_command->add_flag("--passes", options->passes, "as the passes leave it, which is what runs");
   show_command->callback([options] { show(*options); });
   CLI::App* diff_command =
       graph->add_subcommand("diff", "what differs first between two graphs, and in which lines");
@@ -131,6 +139,8 @@ void add_graph_commands(CLI::App& app) {
   CLI::App* plan_command = graph->add_subcommand(
       "plan", "the steps in which a graph runs, and where in memory their values lie");
   plan_command->add_option("FILE", options->file)->required();
+  plan_command->add_flag("--passes", options->passes,
+                         "first, what each pass did and how long it took");
   plan_command->callback([options] { plan(*options); });
   CLI::App* run_command =
       graph->add_subcommand("run", "runs a graph on tensors of a safetensors file");

@@ -51,7 +51,7 @@ constexpr std::string_view to_string(ErrorCode code) {
 }
 
 // What Etude throws, header-only, for the sake of the headers that need no library. `what()` reads
-// "op: message\n  at file:line".
+// "op: message\n  at file:line", and behind it the staged functions around that line, if there are.
 class Error : public std::exception {
  public:
   [[gnu::cold]] Error(ErrorCode code, std::string message)
@@ -74,6 +74,16 @@ class Error : public std::exception {
     where_ = where;
     compose();
   }
+  // Adds the staged function in which it happened, and who called that. The innermost one comes
+  // first; the text shows the outermost first.
+  [[gnu::cold]] void name_caller(std::string_view function, CallSite where) {
+    std::string line = "\n  in function '" + std::string(function) + "'";
+    if (where.known()) {
+      line.append(" called at ").append(where.file).append(":").append(std::to_string(where.line));
+    }
+    callers_.insert(0, line);
+    compose();
+  }
   bool is_located() const noexcept { return where_.known(); }
   CallSite where() const noexcept { return where_; }
   // The op that failed, or "".
@@ -85,14 +95,17 @@ class Error : public std::exception {
     text_ = op_;
     if (!op_.empty()) text_.append(": ");
     text_.append(message_);
-    if (!where_.known()) return;
-    text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
+    if (where_.known()) {
+      text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
+    }
+    text_.append(callers_);
   }
 
   ErrorCode code_;
   std::string message_;
   std::string op_;
   CallSite where_;
+  std::string callers_;
   std::string text_;
 };
 

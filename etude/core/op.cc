@@ -107,6 +107,11 @@ std::string Op::full_name() const {
   return def_.space.empty() ? std::string(name()) : fmt::format("{}.{}", def_.space, name());
 }
 
+bool Op::is_composed() const noexcept {
+  return def_.kernel == nullptr && def_.kind != Kind::kElementwise && def_.data == nullptr &&
+         def_.lower != nullptr;
+}
+
 bool Op::is_differentiable() const noexcept {
   return def_.no_derivative.empty() &&
          (def_.partials.by_operand[0].program != nullptr || def_.transpose != nullptr ||

@@ -124,6 +124,9 @@ struct OpDef {
   JvpRule jvp = nullptr;
   BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
   Effect effect = Effect::kNone;
+  // The attribute that is a graph of which a call stands for the nodes, given the same operands.
+  std::string_view body = "";
+  std::vector<RewriteDef> rewrites = {};
   std::string_view no_derivative = "";  // reason: results do not depend smoothly on operands
   // Bit i: element by element and linear in operand i, so that a sparse operand i stays sparse
   // while the others are single numbers. Elsewhere sparse operands become dense.
@@ -161,6 +164,8 @@ class Op {
   DTypeSet operand_dtypes(std::size_t i) const {
     return operand(i).dtypes.empty() ? def_.dtypes : operand(i).dtypes;
   }
+  // Whether calls run as the calls of the lowering: there is no kernel.
+  bool is_composed() const noexcept;
   // Whether any rule can carry a derivative through this op.
   bool is_differentiable() const noexcept;
   // Whether all operands are required and share one dtype out of def().dtypes.

@@ -128,6 +128,34 @@ using LowerRule = Values (*)(Operands in, const Attrs& attrs);
 // The cotangent of operand `wrt` of a linear op. It does not read in[wrt] but for its type.
 using TransposeRule = Tensor (*)(Operands in, int wrt, const Tensor& ct, const Attrs& attrs);
 
+// What a rewrite rule sees: a call in a graph that is made ready to run.
+struct RewriteCall {
+  const Op& op;
+  const Attrs& attrs;
+  std::span<const Type* const> types;        // of the operands; null for an absent one
+  std::span<const uint32_t> values;          // the operands: equal numbers are one value
+  std::span<const Tensor* const> constants;  // their values where they are known, else null
+  const Attrs* inner;  // of the call that made operand 0, in a rule that names one
+  const Type* source;  // of the value that is read in the place of operand 0
+  const Type* result;
+};
+
+// A shorter way to the same bits, a row of the record of the call that goes. The call reads a
+// source: what operand 0 of it was made of, if the rule names the op that made it, else an operand.
+// It becomes a call on the source, or the source itself if that is of the type of the result.
+struct RewriteDef {
+  std::string_view name;        // for switching it off
+  std::string_view inner = "";  // the op that made operand 0: the source is operand 0 of that
+  std::size_t source = 0;       // without `inner`: which operand
+  bool (*when)(const RewriteCall&) = nullptr;  // null: always
+  // The op that the source, and the operands behind operand 0, are given to; "": none.
+  std::string_view to = "";
+  Attrs (*attrs)(const RewriteCall&) = nullptr;  // of that call
+  DTypeSet dtypes = kAnyDType;                   // of the source
+  // A graph to which it applies; T stands for each of `dtypes` in turn (tests/passes).
+  std::string_view sample = "";
+};
+
 // What a batching rule sees: a call on one example, made for a batch of them at once. Operands that
 // are `batched` have the examples along a new axis 0; the others are the same for all examples.
 struct BatchCall {

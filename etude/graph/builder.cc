@@ -40,11 +40,31 @@ void GraphBuilder::make_constant(Draft input, Tensor value) {
 }
 
 const char* GraphBuilder::keep_text(std::string_view text) {
-  for (const auto& known : texts_) {
-    if (*known == text) return known->c_str();
+  if (texts_ == nullptr) texts_ = std::make_shared<Graph::Texts>();
+  return texts_->emplace(text).first->c_str();
+}
+
+void GraphBuilder::keep_texts_of(const Graph& graph) {
+  for (const auto& texts : graph.texts_) {
+    if (std::ranges::find(other_texts_, texts) == other_texts_.end()) other_texts_.push_back(texts);
   }
-  texts_.push_back(std::make_shared<const std::string>(text));
-  return texts_.back()->c_str();
+}
+
+uint32_t GraphBuilder::add_frame(Graph::Frame frame) {
+  frames_.push_back(std::move(frame));
+  return static_cast<uint32_t>(frames_.size() - 1);
+}
+
+GraphBuilder::Made GraphBuilder::maker(Draft value) const {
+  const Value& v = values_[value];
+  if (v.origin != Origin::kResult) return {};
+  const Node& node = nodes_[v.index];
+  return {node.op, &node.attrs, operands_of(node)};
+}
+
+const Tensor* GraphBuilder::constant(Draft value) const {
+  const Value& v = values_[value];
+  return v.origin == Origin::kConstant ? &constants_[v.index] : nullptr;
 }
 
 GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
@@ -74,7 +94,7 @@ GraphBuilder::Draft GraphBuilder::add_node(const Op& op, const Attrs& attrs,
   const auto first = static_cast<Draft>(values_.size());
   nodes_.push_back({&op, attrs, where, static_cast<uint32_t>(operands_.size()),
                     static_cast<uint32_t>(operands.size()), first,
-                    static_cast<uint32_t>(results.size())});
+                    static_cast<uint32_t>(results.size()), frame_});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   for (const Type* type : results) values_.push_back({type, Origin::kResult, node, where});
   if (merges_) known_.emplace(hash, node);
@@ -143,7 +163,8 @@ GraphRef GraphBuilder::finish(std::span<const Draft> outputs, bool keep_all) {
     for (const Draft operand : operands_of(node)) graph->operands_.push_back(numbered(operand));
     const auto first_result = static_cast<GraphValue>(graph->types_.size());
     for (uint32_t r = 0; r < node.results; ++r) number(node.first_result + r);
-    graph->nodes_.push_back({node.op, first_operand, node.operands, first_result, node.results});
+    graph->nodes_.push_back(
+        {node.op, first_operand, node.operands, first_result, node.results, node.frame});
     const std::span<const GraphValue> in(graph->operands_.data() + first_operand, node.operands);
     hash = internal::mix(hash, call_hash(*node.op, node.attrs, in));
     graph->attrs_.push_back(std::move(node.attrs));
@@ -158,7 +179,9 @@ GraphRef GraphBuilder::finish(std::span<const Draft> outputs, bool keep_all) {
   }
   graph->hash_ = hash;
   graph->name_ = std::move(name_);
-  graph->files_ = std::move(texts_);
+  graph->frames_ = std::move(frames_);
+  graph->texts_ = std::move(other_texts_);
+  if (texts_ != nullptr) graph->texts_.push_back(std::move(texts_));
   *this = GraphBuilder("");
   return made;
 }

@@ -53,10 +53,24 @@ class GraphBuilder {
   std::size_t node_count() const { return nodes_.size(); }
   // The line that made a value.
   CallSite where(Draft value) const { return values_[value].where; }
+  // The call that gave a value; null op for an input or a constant. Valid until the next change.
+  struct Made {
+    const Op* op = nullptr;
+    const Attrs* attrs = nullptr;
+    std::span<const Draft> operands = {};
+  };
+  Made maker(Draft value) const;
+  // A constant; null for any other value.
+  const Tensor* constant(Draft value) const;
   // Makes the input `value` a constant, where its value turned out to be fixed.
   void make_constant(Draft input, Tensor value);
   // Keeps the text of a line alive as long as the graph; gives the pointer for a CallSite.
   const char* keep_text(std::string_view text);
+  // The same for all lines of a graph that nodes are taken from.
+  void keep_texts_of(const Graph& graph);
+  // Nodes are those of this frame from here on, until the next one is set.
+  uint32_t add_frame(Graph::Frame frame);
+  void set_frame(uint32_t frame) { frame_ = frame; }
 
   // The graph. The order of inputs is that of add_input(), but for the roles: arguments, keys,
   // Variables, captures. Nodes that no output needs are left out unless `keep_all`; constants that
@@ -79,6 +93,7 @@ class GraphBuilder {
     uint32_t operands;
     Draft first_result;
     uint32_t results;
+    uint32_t frame;
   };
 
   std::span<const Draft> operands_of(const Node& node) const {
@@ -97,7 +112,10 @@ class GraphBuilder {
   std::vector<Draft> operands_;
   std::vector<Value> values_;
   std::unordered_multimap<uint64_t, uint32_t> known_;  // nodes by hash
-  std::vector<std::shared_ptr<const std::string>> texts_;
+  uint32_t frame_ = Graph::kNoFrame;
+  std::vector<Graph::Frame> frames_;
+  std::shared_ptr<Graph::Texts> texts_;  // of keep_text()
+  std::vector<std::shared_ptr<const Graph::Texts>> other_texts_;
 };
 
 }  // namespace etude

@@ -12,7 +12,8 @@ Graph::Node Graph::node(std::size_t i) const noexcept {
   const NodeData& data = nodes_[i];
   return {*data.op,          attrs_[i],
           where_[i],         {operands_.data() + data.first_operand, data.operands},
-          data.first_result, data.results};
+          data.first_result, data.results,
+          data.frame};
 }
 
 Types Graph::output_types() const {

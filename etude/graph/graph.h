@@ -22,6 +22,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -56,6 +57,14 @@ class Graph final : public AttrObject {
     InputRole role = InputRole::kArgument;
     bool operator==(const Input&) const = default;
   };
+  // A graph whose call was replaced by its nodes.
+  struct Frame {
+    std::string function;  // its name
+    CallSite where;        // of the call
+    uint32_t outer;        // the frame of the call, or kNoFrame
+    bool operator==(const Frame&) const = default;
+  };
+  static constexpr uint32_t kNoFrame = ~uint32_t{0};
   // One node, borrowed from its graph.
   struct Node {
     const Op& op;
@@ -64,6 +73,7 @@ class Graph final : public AttrObject {
     std::span<const GraphValue> operands;  // kNoValue: absent
     GraphValue first_result;               // results have consecutive numbers
     uint32_t results;
+    uint32_t frame;  // of frames(): whose node it was; kNoFrame: of this graph
   };
 
   // For messages and for printing; need not be unique.
@@ -74,6 +84,8 @@ class Graph final : public AttrObject {
   // The number of nodes.
   std::size_t size() const noexcept { return nodes_.size(); }
   Node node(std::size_t i) const noexcept;
+
+  std::span<const Frame> frames() const noexcept { return frames_; }
 
   // The number of values, and the type of one of them.
   std::size_t value_count() const noexcept { return types_.size(); }
@@ -119,7 +131,10 @@ class Graph final : public AttrObject {
     uint32_t operands = 0;
     GraphValue first_result = 0;
     uint32_t results = 0;
+    uint32_t frame = kNoFrame;
   };
+  // Texts of lines that were read from text, at places that stay.
+  using Texts = std::unordered_set<std::string>;
 
   std::string name_;
   std::vector<Input> inputs_;
@@ -130,8 +145,8 @@ class Graph final : public AttrObject {
   std::vector<GraphValue> operands_;
   std::vector<const Type*> types_;
   std::vector<GraphValue> outputs_;
-  std::vector<std::shared_ptr<const std::string>>
-      files_;  // texts of lines that were read from text
+  std::vector<Frame> frames_;
+  std::vector<std::shared_ptr<const Texts>> texts_;  // that lines of nodes point into
   uint64_t hash_ = 0;
 
   mutable std::mutex kept_mutex_;

@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binary and unary arithmetic. Integer arithmetic wraps; integer division by zero is an error.
+#include "etude/core/builtin.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 #include "etude/ops/zero_gradient.h"
 
 namespace etude::ops {
 namespace {
+
+// Whether operand I is a constant whose elements all are N. Of integers only: a calculation with
+// floats makes quiet NaNs of others and zeros of subnormal numbers, so that none gives back x.
+template <std::size_t I, int N>
+bool is_constant(const RewriteCall& call) {
+  const Tensor* x = call.constants[I];
+  return x != nullptr && same_value(*x, internal::full(x->type(), N));
+}
+template <int N>
+bool is_first(const RewriteCall& call) {
+  return is_constant<0, N>(call);
+}
+template <int N>
+bool is_second(const RewriteCall& call) {
+  return is_constant<1, N>(call);
+}
 
 void define_sums_and_products(Registry& r) {
   r.define({
@@ -16,6 +33,21 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 + x2; }),
+      .rewrites = {{.name = "add_zero",
+                    .when = is_second<0>,
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = constant T[] 0\n"
+                              "  %2 = add(x, %1)\n"
+                              "  return %2"},
+                   {.name = "zero_add",
+                    .source = 1,
+                    .when = is_first<0>,
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = constant T[] 0\n"
+                              "  %2 = add(%1, x)\n"
+                              "  return %2"}},
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
                  {{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
@@ -28,6 +60,13 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 - x2; }),
+      .rewrites = {{.name = "subtract_zero",
+                    .when = is_second<0>,
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = constant T[] 0\n"
+                              "  %2 = subtract(x, %1)\n"
+                              "  return %2"}},
   });
   r.define({
       .name = "multiply",
@@ -37,6 +76,21 @@ void define_sums_and_products(Registry& r) {
       .operands = {"x1", "x2"},
       .dtypes = kNumeric,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 * x2; }),
+      .rewrites = {{.name = "multiply_by_one",
+                    .when = is_second<1>,
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = constant T[] 1\n"
+                              "  %2 = multiply(x, %1)\n"
+                              "  return %2"},
+                   {.name = "one_multiply",
+                    .source = 1,
+                    .when = is_first<1>,
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = constant T[] 1\n"
+                              "  %2 = multiply(%1, x)\n"
+                              "  return %2"}},
       .accepts_slices = 0b11,
   });
   r.define({
@@ -140,6 +194,13 @@ void define_signs(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return -x; }),
+      .rewrites = {{.name = "negative_of_negative",
+                    .inner = "negative",
+                    .dtypes = kIntegers | kFloat32 | kFloat64 | kComplex,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = negative(x)\n"
+                              "  %2 = negative(%1)\n"
+                              "  return %2"}},
       .accepts_slices = 1,
   });
   r.define({
@@ -151,6 +212,10 @@ void define_signs(Registry& r) {
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return x; }),
       .kernel = [](const PrepareCall& call) { call.view(0); },
+      .rewrites = {{.name = "positive_is_x",
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = positive(x)\n"
+                              "  return %1"}},
       .accepts_slices = 1,
   });
   r.define({

@@ -33,8 +33,16 @@ void define_bitwise(Registry& r) {
   r.define(bitwise("bitwise_xor", "^", kIntegersBool, {"x1", "x2"},
                    "The bits in which x1 and x2 differ.",
                    values_of<2>([](auto x1, auto x2) { return math::bitwise_xor(x1, x2); })));
-  r.define(bitwise("bitwise_invert", "~", kIntegersBool, {"x"}, "x with every bit turned over.",
-                   values_of<1>([](auto x) { return math::bitwise_invert(x); })));
+  OpDef invert =
+      bitwise("bitwise_invert", "~", kIntegersBool, {"x"}, "x with every bit turned over.",
+              values_of<1>([](auto x) { return math::bitwise_invert(x); }));
+  invert.rewrites = {{.name = "invert_of_invert",
+                      .inner = "bitwise_invert",
+                      .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                                "  %1 = bitwise_invert(x)\n"
+                                "  %2 = bitwise_invert(%1)\n"
+                                "  return %2"}};
+  r.define(std::move(invert));
   OpDef left = bitwise(
       "bitwise_left_shift", "<<", kIntegers, {"x1", "x2"},
       "The bits of x1 moved up by x2 places; 0 if x2 is negative or at least the number of bits.",

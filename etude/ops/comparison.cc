@@ -78,8 +78,15 @@ void define_logic(Registry& r) {
                    values_of<2>([](auto x1, auto x2) { return math::logical_or(x1, x2); })));
   r.define(logical("logical_xor", {"x1", "x2"}, "Whether exactly one of x1 and x2 holds.",
                    values_of<2>([](auto x1, auto x2) { return math::logical_xor(x1, x2); })));
-  r.define(logical("logical_not", {"x"}, "Whether x does not hold.",
-                   values_of<1>([](auto x) { return math::logical_not(x); })));
+  OpDef negation = logical("logical_not", {"x"}, "Whether x does not hold.",
+                           values_of<1>([](auto x) { return math::logical_not(x); }));
+  negation.rewrites = {{.name = "not_of_not",
+                        .inner = "logical_not",
+                        .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                                  "  %1 = logical_not(x)\n"
+                                  "  %2 = logical_not(%1)\n"
+                                  "  return %2"}};
+  r.define(std::move(negation));
 }
 
 }  // namespace
@@ -93,6 +100,14 @@ void define_comparison(Registry& r) {
       .doc = "x1 where the condition holds, else x2, with broadcasting.",
       .operands = {{"condition", kBool}, "x1", "x2"},
       .scalar = scalar_of<3>([](auto c, auto x1, auto x2) { return math::where(c, x1, x2); }),
+      .rewrites = {{.name = "where_of_one_value",
+                    .source = 1,
+                    .when =
+                        [](const RewriteCall& call) { return call.values[1] == call.values[2]; },
+                    .dtypes = kIntegersBool | kFloat32 | kFloat64 | kComplex,
+                    .sample = "graph f(c: bool[9,15], x: T[9,15]) -> (T[9,15])\n"
+                              "  %2 = where(c, x, x)\n"
+                              "  return %2"}},
       .errors = {{{"int32[2]", "float32[2]", "float32[2]"},
                   "operand 'condition' is int32, but must be one of bool"}},
   });

@@ -126,6 +126,18 @@ void define_parts(Registry& r) {
           },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
       .batch = batching::same,
+      .rewrites = {{.name = "conj_of_real",
+                    .dtypes = kReal,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = conj(x)\n"
+                              "  return %1"},
+                   {.name = "conj_of_conj",
+                    .inner = "conj",
+                    .dtypes = kComplex,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = conj(x)\n"
+                              "  %2 = conj(%1)\n"
+                              "  return %2"}},
       .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
@@ -180,6 +192,14 @@ void define_polar(Registry& r) {
             prepare_map<abs_of<float>, abs_of<double>>(call);
           },
       .vjp = abs_vjp,
+      .rewrites = {{.name = "abs_of_abs",
+                    .inner = "abs",
+                    .to = "abs",
+                    .dtypes = kReal,
+                    .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
+                              "  %1 = abs(x)\n"
+                              "  %2 = abs(%1)\n"
+                              "  return %2"}},
       .samples = {.avoid = {0.0}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });

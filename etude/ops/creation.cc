@@ -132,6 +132,13 @@ Values full_batch(const BatchCall& call) {
                        batching::behind(call.size, shape))};
 }
 
+// Whether the operand holds all integers of the dtype that it was made from.
+bool was_widened(const RewriteCall& call) {
+  const DType from = call.source->dtype(), through = call.types[0]->dtype();
+  return is_integer(through) && itemsize(through) > itemsize(from) &&
+         (kSignedIntegers.contains(through) || kUnsignedIntegers.contains(from));
+}
+
 }  // namespace
 
 void define_creation(Registry& r) {
@@ -182,6 +189,20 @@ void define_creation(Registry& r) {
             return out;
           },
       .batch = batching::same,
+      .rewrites = {{.name = "astype_to_own_dtype",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = astype(x, dtype=T)\n"
+                              "  return %1"},
+                   {.name = "astype_of_wider_integer",
+                    .inner = "astype",
+                    .when = was_widened,
+                    .to = "astype",
+                    .attrs = [](const RewriteCall& call) { return call.attrs; },
+                    .dtypes = DTypeSet(kInt8) | kInt16 | kInt32 | kUInt8 | kUInt16 | kUInt32,
+                    .sample = "graph f(x: T[2,3]) -> (float32[2,3])\n"
+                              "  %1 = astype(x, dtype=int64)\n"
+                              "  %2 = astype(%1, dtype=float32)\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[2,3]"}, {{"dtype", kFloat64}}},
                             {{"[2,3]"}, {{"dtype", kInt32}}},
                             {{"[2,3]"}, {{"dtype", kComplex128}}}}},

@@ -22,6 +22,10 @@ void define_gradient_ops(Registry& r) {
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
       .batch = batching::same,
+      .rewrites = {{.name = "identity_is_x",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = identity(x)\n"
+                              "  return %1"}},
       .accepts_slices = 1,
       .samples = {.calls = {{{"[2,3]"}}}},
   });
@@ -36,6 +40,10 @@ void define_gradient_ops(Registry& r) {
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .batch = [](const BatchCall& call) -> Values { return {batching::leading(call, 0)}; },
+      .rewrites = {{.name = "custom_rule_is_y",
+                    .sample = "graph f(y: T[2,3], x: float32[2]) -> (T[2,3])\n"
+                              "  %2 = custom_rule(y, x)\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[2,3]", "[3]", "int32[2]"}}}},
   });
   r.define({
@@ -48,6 +56,10 @@ void define_gradient_ops(Registry& r) {
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
       .batch = batching::same,
+      .rewrites = {{.name = "stop_gradient_is_x",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = stop_gradient(x)\n"
+                              "  return %1"}},
       .no_derivative = "stop_gradient lets none pass",
       .samples = {.calls = {{{"[2,3]"}}}},
   });

@@ -89,12 +89,6 @@ Values call_batch(const BatchCall& call) {
   return internal::call_graph(internal::graph_attrs(*batch), in.view(), {});
 }
 
-Values inline_call(Operands in, const Attrs& attrs) {
-  Values out;
-  for (Tensor& y : interpret(graph_of(attrs), in)) out.push_back(std::move(y));
-  return out;
-}
-
 GraphSample call_around(const AttrObject& graph, std::span<const Tensor> inputs) {
   return {{inputs.begin(), inputs.end()},
           {{"graph", internal::RefPtr<const AttrObject>(&graph)}}};
@@ -117,11 +111,11 @@ void define_graph_calls(Registry& r) {
       .type = call_type,
       .data = [](Operands in,
                  const Attrs& attrs) { return internal::Plan::of(graph_of(attrs))->run(in); },
-      .lower = inline_call,
       .vjp = call_vjp,
       .keep = keep_call,
       .jvp = call_jvp,
       .batch = call_batch,
+      .body = "graph",
       .samples = {.around = call_around},
   });
 }

@@ -293,6 +293,11 @@ void define_joins(Registry& r) {
       .kernel = prepare_concat,
       .transpose = concat_back,
       .batch = concat_batch,
+      .rewrites = {{.name = "concat_of_one",
+                    .when = [](const RewriteCall& call) { return call.types.size() == 1; },
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = concat(x)\n"
+                              "  return %1"}},
       .samples = {.calls = {{{"[2,3]", "[1,3]"}},
                             {{"[2,3]", "[2,0]", "[2,1]"}, {{"axis", Ints{-1}}}},
                             {{"[2,3]", "[2]"}, {{"axis", Ints{}}}},

@@ -192,6 +192,19 @@ void define_reduction(Registry& r) {
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return broadcasted(ct, in[0].shape()); },
       .batch = sum_to_batch,
+      .rewrites = {{.name = "sum_to_own_shape",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = sum_to(x, shape=[2,3])\n"
+                              "  return %1"},
+                   {.name = "sum_to_of_sum_to",
+                    .inner = "sum_to",
+                    .to = "sum_to",
+                    .attrs = [](const RewriteCall& call) { return call.attrs; },
+                    .dtypes = kIntegers,
+                    .sample = "graph f(x: T[2,3]) -> (T[1])\n"
+                              "  %1 = sum_to(x, shape=[2,1])\n"
+                              "  %2 = sum_to(%1, shape=[1])\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[4,3]"}, {{"shape", Ints{3}}}},
                             {{"[2,3,4]"}, {{"shape", Ints{3, 1}}}},
                             {{"[2,3]"}, {{"shape", Ints{}}}},

@@ -50,6 +50,11 @@ Types reshape_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
+// For rules: a view of the result's shape.
+Attrs reshape_attrs(const RewriteCall& call) {
+  return op<"reshape">().attrs({call.result->shape().to_vector()});
+}
+
 Types expand_dims_type(const TypeCall& call) {
   const Ints& given = call.attrs.ints("axis");
   const int rank = call.rank(0) + static_cast<int>(given.size());
@@ -112,19 +117,36 @@ void prepare_strided(const PrepareCall& call, const Ints& from, int64_t offset) 
   call.set(run_strided, p);
 }
 
-void prepare_permute(const PrepareCall& call) {
-  const std::vector<int> axes = permutation(call.attrs.ints("axes"), call.shape(0).rank());
-  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(call.shape(0));
-  Ints from;
+// Whether only axes of size 1 change places.
+bool is_in_order(const Attrs& attrs, const Shape& shape) {
   int last = -1;
-  bool keeps_order = true;
-  for (const int axis : axes) {
-    from.push_back(dense[at(axis)]);
-    if (call.shape(0)[axis] == 1) continue;
-    keeps_order = keeps_order && axis > last;
+  for (const int axis : permutation(attrs.ints("axes"), shape.rank())) {
+    if (shape[axis] == 1) continue;
+    if (axis < last) return false;
     last = axis;
   }
-  if (keeps_order) return call.view(0);
+  return true;
+}
+bool keeps_order(const RewriteCall& call) {
+  return is_in_order(call.attrs, call.types[0]->shape());
+}
+
+// Axis i of x[inner][outer] is axis inner[outer[i]] of x.
+Attrs permute_both(const RewriteCall& call) {
+  const int rank = call.source->rank();
+  const std::vector<int> inner = permutation(call.inner->ints("axes"), rank);
+  Ints axes;
+  for (const int axis : permutation(call.attrs.ints("axes"), rank)) axes.push_back(inner[at(axis)]);
+  return call.op.attrs({axes});
+}
+
+void prepare_permute(const PrepareCall& call) {
+  if (is_in_order(call.attrs, call.shape(0))) return call.view(0);
+  const kernels::cpu::Strides dense = kernels::cpu::dense_strides(call.shape(0));
+  Ints from;
+  for (const int axis : permutation(call.attrs.ints("axes"), call.shape(0).rank())) {
+    from.push_back(dense[at(axis)]);
+  }
   prepare_strided(call, from, 0);
 }
 
@@ -321,6 +343,18 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = reshape_batch,
+      .rewrites = {{.name = "reshape_to_own_shape",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = reshape(x, shape=[2,-1])\n"
+                              "  return %1"},
+                   {.name = "reshape_of_reshape",
+                    .inner = "reshape",
+                    .to = "reshape",
+                    .attrs = reshape_attrs,
+                    .sample = "graph f(x: T[2,3]) -> (T[3,2])\n"
+                              "  %1 = reshape(x, shape=[6])\n"
+                              "  %2 = reshape(%1, shape=[3,2])\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[2,3]"}, {{"shape", Ints{3, -1}}}},
                             {{"[0,3]"}, {{"shape", Ints{3, 0}}}},
                             {{"[]"}, {{"shape", Ints{1, 1}}}}}},
@@ -339,6 +373,12 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = batching::along_new_axis,
+      .rewrites = {{.name = "expand_dims_is_reshape",
+                    .to = "reshape",
+                    .attrs = reshape_attrs,
+                    .sample = "graph f(x: T[2,3]) -> (T[2,1,3])\n"
+                              "  %1 = expand_dims(x, axis=[1])\n"
+                              "  return %1"}},
       .samples = {.calls = {{{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[3]"}, {{"axis", Ints{0, -1}}}}}},
       .errors = {{{"float32[2]"}, "axis 3", {{"axis", Ints{3}}}, ErrorCode::kOutOfRange}},
   });
@@ -352,6 +392,12 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = batching::along_axis,
+      .rewrites = {{.name = "squeeze_is_reshape",
+                    .to = "reshape",
+                    .attrs = reshape_attrs,
+                    .sample = "graph f(x: T[2,1,3]) -> (T[2,3])\n"
+                              "  %1 = squeeze(x, axis=[1])\n"
+                              "  return %1"}},
       .samples = {.calls = {{{"[2,1,3]"}, {{"axis", Ints{1}}}},
                             {{"[1,2,1]"}, {{"axis", Ints{0, -1}}}}}},
       .errors = {{{"float32[2,3]"}, "only axes of size 1 can be squeezed", {{"axis", Ints{0}}}}},
@@ -381,6 +427,21 @@ void define_orders(Registry& r) {
       .kernel = prepare_permute,
       .transpose = permute_back,
       .batch = permute_batch,
+      .rewrites = {{.name = "permute_that_keeps_order",
+                    .when = keeps_order,
+                    .to = "reshape",
+                    .attrs = reshape_attrs,
+                    .sample = "graph f(x: T[2,3,1]) -> (T[2,1,3])\n"
+                              "  %1 = permute_dims(x, axes=[0,2,1])\n"
+                              "  return %1"},
+                   {.name = "permute_of_permute",
+                    .inner = "permute_dims",
+                    .to = "permute_dims",
+                    .attrs = permute_both,
+                    .sample = "graph f(x: T[2,3,4]) -> (T[3,4,2])\n"
+                              "  %1 = permute_dims(x, axes=[2,0,1])\n"
+                              "  %2 = permute_dims(%1, axes=[2,0,1])\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[2,3]"}, {{"axes", Ints{1, 0}}}},
                             {{"[2,1,3,2]"}, {{"axes", Ints{-1, 0, 2, 1}}}},
                             {{"[2,0]"}, {{"axes", Ints{1, 0}}}}}},
@@ -437,6 +498,13 @@ void define_orders(Registry& r) {
             return attrs.has("axis") ? flip(ct, {.axis = attrs.ints("axis")}) : flip(ct);
           },
       .batch = batching::along_axis,
+      .rewrites = {{.name = "flip_of_flip",
+                    .inner = "flip",
+                    .when = [](const RewriteCall& call) { return call.attrs == *call.inner; },
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = flip(x, axis=[0])\n"
+                              "  %2 = flip(%1, axis=[0])\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[2,3]"}}, {{"[2,3]"}, {{"axis", Ints{1}}}}, {{"[0]"}}, {{"[]"}}}},
       .errors = {{{"float32[2]"}, "axis 1", {{"axis", Ints{1}}}, ErrorCode::kOutOfRange}},
   });
@@ -454,6 +522,18 @@ void define_repeats(Registry& r) {
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
       .batch = broadcast_batch,
+      .rewrites = {{.name = "broadcast_to_own_shape",
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = broadcast_to(x, shape=[2,3])\n"
+                              "  return %1"},
+                   {.name = "broadcast_of_broadcast",
+                    .inner = "broadcast_to",
+                    .to = "broadcast_to",
+                    .attrs = [](const RewriteCall& call) { return call.attrs; },
+                    .sample = "graph f(x: T[3]) -> (T[4,2,3])\n"
+                              "  %1 = broadcast_to(x, shape=[2,3])\n"
+                              "  %2 = broadcast_to(%1, shape=[4,2,3])\n"
+                              "  return %2"}},
       .samples = {.calls = {{{"[3]"}, {{"shape", Ints{4, 3}}}},
                             {{"[2,1,3]"}, {{"shape", Ints{2, 2, 3}}}},
                             {{"[1]"}, {{"shape", Ints{0}}}},

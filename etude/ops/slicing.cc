@@ -142,6 +142,27 @@ Values lower_slice(Operands in, const Attrs& attrs) {
   return {run(op<"strided_slice">(), {&in[0]}, {starts, sizes, steps})};
 }
 
+// Of a slice as large as its operand.
+bool keeps_order(const RewriteCall& call) {
+  const Ints &sizes = call.attrs.ints("sizes"), &steps = call.attrs.ints("steps");
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    if (sizes[a] > 1 && steps[a] != 1) return false;
+  }
+  return true;
+}
+
+// The slice that a slice of a slice is.
+Attrs slice_both(const RewriteCall& call) {
+  const Ints &first = call.inner->ints("starts"), &step = call.inner->ints("steps");
+  Ints starts = call.attrs.ints("starts"), steps = call.attrs.ints("steps");
+  const Ints& sizes = call.attrs.ints("sizes");
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    starts[a] = sizes[a] == 0 ? 0 : first[a] + starts[a] * step[a];
+    steps[a] = sizes[a] > 1 ? steps[a] * step[a] : 1;
+  }
+  return call.op.attrs({starts, sizes, steps});
+}
+
 // The shift of each axis, in [0, size).
 Ints shifts(const Attrs& attrs, const Shape& shape) {
   const Ints& given = attrs.ints("shift");
@@ -198,6 +219,19 @@ void define_slicing(Registry& r) {
                        {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
           },
       .batch = strided_batch,
+      .rewrites = {{.name = "slice_of_whole",
+                    .when = keeps_order,
+                    .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
+                              "  %1 = strided_slice(x, starts=[0,0], sizes=[2,3], steps=[1,1])\n"
+                              "  return %1"},
+                   {.name = "slice_of_slice",
+                    .inner = "strided_slice",
+                    .to = "strided_slice",
+                    .attrs = slice_both,
+                    .sample = "graph f(x: T[9,3]) -> (T[2,1])\n"
+                              "  %1 = strided_slice(x, starts=[8,1], sizes=[4,2], steps=[-2,1])\n"
+                              "  %2 = strided_slice(%1, starts=[3,0], sizes=[2,1], steps=[-2,5])\n"
+                              "  return %2"}},
       .samples =
           {.calls = {{{"[4,3]"},
                       {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},

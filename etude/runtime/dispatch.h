@@ -36,10 +36,6 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
-// Whether calls of this op run as the calls of its lowering: it has no kernel of its own.
-bool is_composed(const Op& op) noexcept;
-// Whether it has a graph among its attributes.
-bool calls_graph(const Op& op) noexcept;
 // A call made ready to run on the host. throws: what the type rule and the kernel's preparation
 // throw; kUnimplemented without a kernel.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);

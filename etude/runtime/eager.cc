@@ -130,7 +130,7 @@ class EagerContext final : public Context {
       const ContextScope scope(*this, where);
       return op.def().data(in, attrs);
     }
-    if (is_composed(op)) return lower(op, in, attrs, *this, where);
+    if (op.is_composed()) return lower(op, in, attrs, *this, where);
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
@@ -206,16 +206,6 @@ void throw_fault() {
   ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
   const std::unique_ptr<Fault> taken = std::move(fault);
   throw Error(taken->code, taken->message);
-}
-
-bool is_composed(const Op& op) noexcept {
-  const OpDef& def = op.def();
-  return kernel_of(op) == nullptr && def.data == nullptr && def.lower != nullptr;
-}
-
-bool calls_graph(const Op& op) noexcept {
-  return std::ranges::any_of(op.def().attrs,
-                             [](const AttrDef& def) { return holds_graphs(def.kind); });
 }
 
 void DispatchEntry::table_was_made() { profile_this_thread(); }

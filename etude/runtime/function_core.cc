@@ -49,6 +49,19 @@ bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
 
 const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : nullptr; }
 
+// Runs `f` as the work of a staged function that was called at `where`.
+template <class F>
+auto located_in(const std::string& function, CallSite where, F&& f) {
+  return located("", where, [&] {
+    try {
+      return f();
+    } catch (Error& error) {
+      error.name_caller(function, user_line(where));
+      throw;
+    }
+  });
+}
+
 class TracingScope {
  public:
   TracingScope(const FunctionCore& function, const Arguments& call)
@@ -156,7 +169,7 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
                                      const HostRun& run, CallSite where) {
   const std::lock_guard lock(tracing_mutex());
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
-  return located("", where, [&] {
+  return located_in(name(), where, [&] {
     const TracingScope scope(*this, call);
     TraceRef made = make(call, names, run, where);
     keep(made);
@@ -316,7 +329,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   }
   for (const Tensor& value : values) add(value);
   for (const Tensor& x : trace.captures) add(x);
-  return located("", where, [&] {
+  return located_in(name(), where, [&] {
     const bool is_plain = mode_word == 0 && has_data;
     Values out =
         is_plain ? trace.plan->run(list.view()) : call_graph(trace.attrs, list.view(), where);

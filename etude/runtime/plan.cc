@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/located.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/profiler.h"
 
 namespace etude::internal {
 
@@ -63,8 +65,44 @@ void Plan::give_frame(std::unique_ptr<Frame> frame) const noexcept {
   if (spares_.size() < kMostSpares) spares_.push_back(std::move(frame));
 }
 
+namespace {
+
+// What the kernel of a node reported, told of this node, whatever op runs the plan.
+[[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
+  const Graph::Node node = graph.node(at);
+  try {
+    throw_fault();
+  } catch (Error& error) {
+    explain(error, node.op.name(), node.where);
+    for (uint32_t f = node.frame; f != Graph::kNoFrame; f = graph.frames()[f].outer) {
+      error.name_caller(graph.frames()[f].function, graph.frames()[f].where);
+    }
+    throw;
+  }
+}
+
+int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
+  int64_t bytes = 0;
+  const auto add = [&](GraphValue v) {
+    if (v != kNoValue && graph.type(v) != nullptr) bytes += graph.type(v)->bytes();
+  };
+  for (const GraphValue v : node.operands) add(v);
+  for (uint32_t r = 0; r < node.results; ++r) add(node.first_result + r);
+  return bytes;
+}
+
+}  // namespace
+
 const Plan::Step* Plan::run_steps(const Frame& frame) const {
   const KernelCall* call = frame.calls.data();
+  if ((mode_word & kModeProfile) != 0) [[unlikely]] {
+    for (const Step& step : steps_) {
+      const Graph::Node node = graph_->node(step.node);
+      const ProfiledCall timed(node.op, bytes_of(*graph_, node), user_line(node.where));
+      if (!step.run(*call++)) return &step;
+    }
+    return nullptr;
+  }
   for (const Step& step : steps_) {
     if (!step.run(*call++)) [[unlikely]] return &step;
   }
@@ -91,8 +129,7 @@ Values Plan::run(Operands inputs) const {
   {
     const FloatModeScope float_mode;
     if (const Step* failed = run_steps(*taken.frame)) [[unlikely]] {
-      const Graph::Node node = graph_->node(failed->node);
-      located(node.op, node.where, [] { throw_fault(); });
+      throw_fault_of(*graph_, failed->node);
     }
   }
   return results(inputs, made);
@@ -144,9 +181,8 @@ bool Plan::Runner::run(const void* const* in, void* const* out) {
     pointers[patch.at] = static_cast<char*>(made_[patch.index]) + patch.offset;
   }
   if (const Step* failed = plan_->run_steps(*frame_)) [[unlikely]] {
-    const Graph::Node node = plan_->graph_->node(failed->node);
     try {
-      located(node.op, node.where, [] { throw_fault(); });
+      throw_fault_of(*plan_->graph_, failed->node);
     } catch (const Error& error) {
       return report_fault(error.code(), error.what());
     }

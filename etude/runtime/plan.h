@@ -102,7 +102,8 @@ class Plan final : public RefCounted {
   // what was meant (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
 
-  GraphRef graph_;  // as it is run: without calls of other graphs
+  const Graph* graph_ = nullptr;  // as the passes left it
+  GraphRef owned_;                // that graph, unless it is the one which keeps the plan
   std::vector<Step> steps_;
   std::vector<Place> places_;
   std::vector<RefPtr<const RefCounted>> held_;  // what `params` point into

@@ -2,13 +2,15 @@
 // Makes plans: kernels of the nodes, and places of the values.
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
-#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 namespace {
@@ -16,55 +18,58 @@ namespace {
 constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The graph as it is run: with what is called in the place of calls, and equal nodes as one.
-GraphRef flattened(const Graph& graph) {
-  TraceContext trace(graph.name(), {});
-  trace.merge_equal_nodes();
-  trace.inline_graphs();
-  trace.keep_constants();
-  return trace.finish(interpret(graph, trace.add_arguments(graph))).graph;
-}
-
 // Free stretches of an arena that grows at its end. Takes the smallest that fits.
 class Arena {
  public:
   int64_t take(int64_t bytes) {
-    auto best = free_.end();
-    for (auto at = free_.begin(); at != free_.end(); ++at) {
-      if (at->second >= bytes && (best == free_.end() || at->second < best->second)) best = at;
-    }
-    if (best == free_.end()) {
+    const auto best = by_size_.lower_bound({bytes, 0});
+    if (best == by_size_.end()) {
       // A stretch at the end can grow.
       if (!free_.empty() &&
           std::prev(free_.end())->first + std::prev(free_.end())->second == end_) {
         const int64_t offset = std::prev(free_.end())->first;
-        free_.erase(std::prev(free_.end()));
+        remove(std::prev(free_.end()));
         end_ = offset + bytes;
         return offset;
       }
       return std::exchange(end_, end_ + bytes);
     }
-    const auto [offset, size] = *best;
-    free_.erase(best);
-    if (size > bytes) free_.emplace(offset + bytes, size - bytes);
+    const auto [size, offset] = *best;
+    remove(free_.find(offset));
+    if (size > bytes) add(offset + bytes, size - bytes);
     return offset;
   }
   void give(int64_t offset, int64_t bytes) {
-    auto at = free_.emplace(offset, bytes).first;
-    if (const auto next = std::next(at); next != free_.end() && offset + bytes == next->first) {
-      at->second += next->second;
-      free_.erase(next);
+    auto next = free_.lower_bound(offset);
+    if (next != free_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      next = remove(next);
     }
-    if (at == free_.begin()) return;
-    if (const auto before = std::prev(at); before->first + before->second == offset) {
-      before->second += at->second;
-      free_.erase(at);
+    if (next != free_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second == offset) {
+        offset = before->first;
+        bytes += before->second;
+        remove(before);
+      }
     }
+    add(offset, bytes);
   }
   int64_t end() const { return end_; }
 
  private:
-  std::map<int64_t, int64_t> free_;  // offset to size
+  using Free = std::map<int64_t, int64_t>;
+  void add(int64_t offset, int64_t bytes) {
+    free_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+  Free::iterator remove(Free::iterator at) {
+    by_size_.erase({at->second, at->first});
+    return free_.erase(at);
+  }
+
+  Free free_;                                      // offset to size
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // size and offset
   int64_t end_ = 0;
 };
 
@@ -72,8 +77,11 @@ class Arena {
 
 class Planner {
  public:
-  explicit Planner(const GraphRef& graph) : graph_(*graph), plan_(new Plan), held_(plan_) {
-    plan_->graph_ = graph;
+  // For the graph `keeper`, which the passes made `graph` of.
+  Planner(const Graph& keeper, const GraphRef& graph)
+      : graph_(*graph), plan_(new Plan), held_(plan_) {
+    plan_->graph_ = graph.get();
+    if (graph.get() != &keeper) plan_->owned_ = graph;
     values_.resize(graph_.value_count());
   }
 
@@ -156,6 +164,7 @@ class Planner {
 
   // Roots that outputs lie in become tensors of their own.
   void find_outputs() {
+    const std::vector<const Type*> covers = find_covers();
     for (const GraphValue v : graph_.outputs()) {
       if (v == kNoValue) continue;
       Value& root = root_of(v);
@@ -163,20 +172,22 @@ class Planner {
       if (root.home != Home::kArena) continue;
       root.home = Home::kOutput;
       root.index = static_cast<uint32_t>(plan_->made_.size());
-      plan_->made_.push_back(made_type(values_[v].root));
+      const Type* const cover = covers[values_[v].root];
+      plan_->made_.push_back(cover != nullptr ? cover : graph_.type(values_[v].root));
     }
   }
 
-  // The type of the tensor for a root: that of an output that covers it, so that the tensor is this
-  // output.
-  const Type* made_type(GraphValue root) const {
+  // By root: the type of the first output that covers it, so that its tensor is this output; null:
+  // there is none.
+  std::vector<const Type*> find_covers() const {
+    std::vector<const Type*> out(values_.size());
     for (const GraphValue v : graph_.outputs()) {
-      if (v != kNoValue && values_[v].root == root && values_[v].offset == 0 &&
-          graph_.type(v)->bytes() == values_[root].bytes) {
-        return graph_.type(v);
-      }
+      if (v == kNoValue) continue;
+      const GraphValue root = values_[v].root;
+      const bool covers = values_[v].offset == 0 && graph_.type(v)->bytes() == values_[root].bytes;
+      if (covers && out[root] == nullptr) out[root] = graph_.type(v);
     }
-    return graph_.type(root);
+    return out;
   }
 
   void find_last_uses() {
@@ -333,7 +344,7 @@ class Planner {
 };
 
 RefPtr<const Plan> Plan::of(const Graph& graph) {
-  return graph.kept<Plan>("plan", [&] { return Planner(flattened(graph)).make(); });
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph)).make(); });
 }
 
 }  // namespace etude::internal

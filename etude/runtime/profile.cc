@@ -101,17 +101,21 @@ class Recorder {
 };
 
 ProfiledCall::ProfiledCall(const Op& op, Operands in, CallSite where)
-    : op_(op),
-      where_(where),
-      recorder_(recorder),
-      allocations_(thread_allocations()),
-      outer_inside_(std::exchange(recorder->inside, 0)),
-      outer_allocations_inside_(std::exchange(recorder->allocations_inside, 0)) {
+    : ProfiledCall(op, int64_t{0}, where) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i].has_value()) bytes_ += in[i].type()->bytes();
   }
-  start_ = Clock::now();
 }
+
+ProfiledCall::ProfiledCall(const Op& op, int64_t bytes, CallSite where)
+    : op_(op),
+      where_(where),
+      recorder_(recorder),
+      bytes_(bytes),
+      allocations_(thread_allocations()),
+      outer_inside_(std::exchange(recorder->inside, 0)),
+      outer_allocations_inside_(std::exchange(recorder->allocations_inside, 0)),
+      start_(Clock::now()) {}
 
 void ProfiledCall::ended_with(const Values& results) {
   for (const Tensor& y : results) bytes_ += y.has_value() ? y.type()->bytes() : 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the eager context tells the profiler about a call. Used where mode_word has kModeProfile.
+// How the eager context and plans tell the profiler about a call. Used where mode_word has
+// kModeProfile.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,8 @@ class Recorder;
 class ProfiledCall {
  public:
   ProfiledCall(const Op& op, Operands in, CallSite where);
+  // A step of a plan, with the bytes that it touches.
+  ProfiledCall(const Op& op, int64_t bytes, CallSite where);
   ProfiledCall(const ProfiledCall&) = delete;
   ~ProfiledCall();
   void ended_with(const Values& results);
@@ -23,7 +26,7 @@ class ProfiledCall {
   const Op& op_;
   CallSite where_;
   Recorder* recorder_;
-  int64_t bytes_ = 0;
+  int64_t bytes_;
   int64_t allocations_;
   int64_t outer_inside_;              // time of calls within the enclosing one
   int64_t outer_allocations_inside_;  // and their allocations

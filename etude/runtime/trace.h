@@ -60,12 +60,9 @@ class TraceContext final : public Context, private KeySource {
   // For putting a graph into another form: all tensors that are used are constants of it, as it has
   // no outside.
   void keep_constants() { has_outside_ = false; }
-  // Ops with a graph among their attributes are looked into, so that the result has none.
-  void inline_graphs() { inlines_ = true; }
   // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
-  void merge_equal_nodes() { builder_.merge_equal_nodes(); }
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
   static const TraceContext* innermost() noexcept;
@@ -111,7 +108,6 @@ class TraceContext final : public Context, private KeySource {
   std::vector<Capture> captures_;  // kept alive, so that ids stay theirs
   TraceContext* outer_;
   bool is_live_ = true;
-  bool inlines_ = false;
   bool has_outside_ = true;
   bool takes_followed_ = false;
   std::optional<KeyScope> keys_;

@@ -12,6 +12,7 @@
 #include "etude/core/mode.h"
 #include "etude/io/temp_folder.h"
 #include "etude/ops.h"
+#include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 
 namespace etude {
@@ -75,6 +76,29 @@ TEST(Profile, OwnTimeLeavesOutWhatACallIsMadeOf) {
   EXPECT_EQ(whole->seconds, longest);
   EXPECT_LT(whole->own_seconds, whole->seconds);
   EXPECT_NEAR(own, whole->seconds, 1e-9);
+}
+
+// A staged call shows its steps, at the lines of the function; its own time leaves them out.
+TEST(Profile, ShowsTheStepsOfAStagedFunction) {
+  const auto f = function([](const Tensor& v) {
+    const Tensor product = matmul(v, v);
+    return tanh(product);
+  });
+  const int line = __LINE__ - 3;
+  const Tensor x = ones({64, 64});
+  static_cast<void>(f(x));
+  ProfileScope scope;
+  for (int i = 0; i < 3; ++i) static_cast<void>(f(x));
+  const int call_line = __LINE__ - 1;
+  const std::vector<ProfileEntry> all = scope.profile().entries();
+  const ProfileEntry* product = entry_of(all, "matmul", line);
+  const ProfileEntry* whole = entry_of(all, "call", call_line);
+  ASSERT_TRUE(product != nullptr && whole != nullptr) << scope.profile().table();
+  ASSERT_NE(entry_of(all, "tanh", line + 1), nullptr) << scope.profile().table();
+  EXPECT_EQ(product->calls, 3);
+  EXPECT_EQ(product->bytes, 3 * 3 * 4 * 64 * 64);
+  EXPECT_EQ(whole->calls, 3);
+  EXPECT_LT(whole->own_seconds + product->own_seconds, whole->seconds);
 }
 
 TEST(Profile, InnermostScopeRecords) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs of tensors: staged they give the same bits as eagerly, and so do their gradients,
-// tangents and batches. Program n is made from seed n alone; a failure prints it:
+// tangents and batches, whatever passes run. Program n is made from seed n alone; a failure prints
+// it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
 #include <cstdlib>
@@ -288,12 +289,25 @@ void check_derivatives(const Program& program, uint64_t seed) {
   EXPECT_SAME(batch(staged), batch(plain));
 }
 
+std::vector<std::string> switched_off() {
+  std::vector<std::string> out = {"", "all"};
+  for (const Pass& pass : passes()) {
+    if (!pass.is_needed) out.emplace_back(pass.name);
+  }
+  return out;
+}
+
 TEST(RandomPrograms, GiveTheSameBitsStaged) {
   const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
   const uint64_t cases = from_environment("ETUDE_TEST_CASES", 1000);
   for (uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
     const Program program(seed);
     SCOPED_TRACE(program.text());
+    // With all passes on, and with each of them off in turn.
+    static const std::vector<std::string> switches = switched_off();
+    const std::string& off = switches[seed % switches.size()];
+    SCOPED_TRACE("passes off: " + off);
+    const PassScope scope(off);
     check_calls(program, seed);
     check_derivatives(program, seed);
   }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from tensor_files import read_file, write_file
 
@@ -56,6 +57,30 @@ class GraphTest(unittest.TestCase):
         both = self.run_graph("show", path, "--dot", "--json")
         self.assertNotEqual(both.returncode, 0)
         self.assertIn("excludes", both.stderr)
+
+    def test_show_behind_the_passes(self):
+        text = "graph f(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  %2 = exp(x)\n  %3 = add(%1, %2)\n  return %3\n"
+        shown = self.run_graph("show", self.write("a", text), "--passes", "--full")
+        self.assertEqual(shown.stdout, "graph f(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n"
+                                       "  %2 = add(%1, %1)\n  return %2\n")
+
+    def test_plan_with_what_each_pass_did(self):
+        planned = self.run_graph("plan", self.write("a", LAYER), "--passes")
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertRegex(planned.stdout, r"fold_constants +[0-9.]+  4 -> 3\n")
+        self.assertIn("plan of 'layer': 3 steps", planned.stdout)
+
+    # An environment variable switches passes off; a misspelt name is told.
+    def test_passes_are_switched_off_by_the_environment(self):
+        path = self.write("a", LAYER)
+        with unittest.mock.patch.dict(os.environ, {"ETUDE_PASSES_OFF": "fold_constants,merge_equal_nodes"}):
+            planned = self.run_graph("plan", path, "--passes")
+        self.assertRegex(planned.stdout, r"fold_constants +off\n")
+        self.assertIn("plan of 'layer': 4 steps", planned.stdout)
+        with unittest.mock.patch.dict(os.environ, {"ETUDE_PASSES_OFF": "fold"}):
+            refused = self.run_graph("plan", path)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("ETUDE_PASSES_OFF: there is no pass or rule 'fold'. There are: fold_constants, ", refused.stderr)
 
     def test_a_wrong_file_shows_its_line(self):
         shown = self.run_graph("show", self.write("a", LAYER.replace("sum(%2", "sum(%9")))

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "etude/graph/graph.h"
+
+namespace etude::internal {
+
+// Leaves out nodes and constants that no output needs.
+GraphRef drop_dead_nodes(const Graph& graph);
+
+}  // namespace etude::internal

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/passes/graph_copy.h"
+
+namespace etude::internal {
+
+Types result_types(const Graph& graph, const Graph::Node& node) {
+  Types out;
+  for (uint32_t r = 0; r < node.results; ++r) out.push_back(graph.type(node.first_result + r));
+  return out;
+}
+
+GraphCopy::GraphCopy(const Graph& graph)
+    : graph_(graph), build_(graph.name()), drafts_(graph.value_count(), GraphBuilder::kNoDraft) {
+  build_.keep_texts_of(graph);
+  for (const Graph::Frame& frame : graph.frames()) build_.add_frame(frame);
+  for (GraphValue v = 0; v < graph.first_constant(); ++v) {
+    const Graph::Input& input = graph.inputs()[v];
+    drafts_[v] = build_.add_input(input.name, input.type, input.role);
+  }
+}
+
+GraphCopy::Draft GraphCopy::at(GraphValue value) {
+  if (value == kNoValue) return GraphBuilder::kNoDraft;
+  Draft& draft = drafts_[value];
+  if (draft == GraphBuilder::kNoDraft && graph_.is_constant(value)) {
+    draft = build_.add_constant(graph_.constants()[value - graph_.first_constant()]);
+  }
+  return draft;
+}
+
+std::span<const GraphCopy::Draft> GraphCopy::operands(const Graph::Node& node) {
+  scratch_.clear();
+  for (const GraphValue v : node.operands) scratch_.push_back(at(v));
+  return scratch_;
+}
+
+GraphCopy::Draft GraphCopy::copy(const Graph::Node& node) { return copy(node, node.attrs); }
+
+GraphCopy::Draft GraphCopy::copy(const Graph::Node& node, const Attrs& attrs) {
+  build_.set_frame(node.frame);
+  const Draft first =
+      build_.add_node(node.op, attrs, operands(node), result_types(graph_, node), node.where);
+  for (uint32_t r = 0; r < node.results; ++r) drafts_[node.first_result + r] = first + r;
+  return first;
+}
+
+GraphRef GraphCopy::finish(bool keep_all) {
+  std::vector<Draft> outputs;
+  for (const GraphValue v : graph_.outputs()) outputs.push_back(at(v));
+  return build_.finish(outputs, keep_all);
+}
+
+}  // namespace etude::internal

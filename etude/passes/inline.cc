@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/passes/inline.h"
+
+#include <vector>
+
+#include "etude/base/check.h"
+#include "etude/passes/graph_copy.h"
+
+namespace etude::internal {
+namespace {
+
+using Draft = GraphBuilder::Draft;
+
+bool is_call(const Op& op) { return !op.def().body.empty(); }
+
+const Graph& body_of(const Graph::Node& node) {
+  const auto* body = dynamic_cast<const Graph*>(&node.attrs.object(node.op.def().body));
+  ETUDE_CHECK(body != nullptr, "the body of a call of '{}' is no graph", node.op.name());
+  return *body;
+}
+
+class Inliner {
+ public:
+  explicit Inliner(GraphBuilder& build) : build_(build) {}
+
+  // Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs.
+  std::vector<Draft> splice(const Graph& body, std::span<const Draft> inputs, CallSite where,
+                            uint32_t outer) {
+    build_.keep_texts_of(body);
+    const uint32_t frame = build_.add_frame({body.name(), where, outer});
+    std::vector<Draft> drafts(inputs.begin(), inputs.end());
+    drafts.resize(body.value_count(), GraphBuilder::kNoDraft);
+    for (std::size_t c = 0; c < body.constants().size(); ++c) {
+      drafts[body.first_constant() + c] = build_.add_constant(body.constants()[c]);
+    }
+    const std::vector<uint32_t> frames = add_frames(body, frame);
+    const auto draft = [&](GraphValue v) { return v == kNoValue ? kNone : drafts[v]; };
+    for (std::size_t i = 0; i < body.size(); ++i) {
+      const Graph::Node node = body.node(i);
+      std::vector<Draft> operands;
+      for (const GraphValue v : node.operands) operands.push_back(draft(v));
+      const CallSite line = node.where.known() ? node.where : where;
+      const uint32_t own = node.frame == Graph::kNoFrame ? frame : frames[node.frame];
+      const std::vector<Draft> results = append(body, node, operands, line, own);
+      for (uint32_t r = 0; r < node.results; ++r) drafts[node.first_result + r] = results[r];
+    }
+    std::vector<Draft> out;
+    for (const GraphValue v : body.outputs()) out.push_back(draft(v));
+    return out;
+  }
+
+ private:
+  static constexpr Draft kNone = GraphBuilder::kNoDraft;
+
+  // A node of `graph`, or what it calls; gives its results.
+  std::vector<Draft> append(const Graph& graph, const Graph::Node& node,
+                            std::span<const Draft> operands, CallSite where, uint32_t frame) {
+    if (is_call(node.op)) return splice(body_of(node), operands, where, frame);
+    build_.set_frame(frame);
+    const Draft first =
+        build_.add_node(node.op, node.attrs, operands, result_types(graph, node), where);
+    std::vector<Draft> out;
+    for (uint32_t r = 0; r < node.results; ++r) out.push_back(first + r);
+    return out;
+  }
+
+  // The frames of `body`, below the one that it now has itself.
+  std::vector<uint32_t> add_frames(const Graph& body, uint32_t frame) {
+    std::vector<uint32_t> out;
+    for (Graph::Frame own : body.frames()) {
+      own.outer = own.outer == Graph::kNoFrame ? frame : out[own.outer];
+      out.push_back(build_.add_frame(std::move(own)));
+    }
+    return out;
+  }
+
+  GraphBuilder& build_;
+};
+
+}  // namespace
+
+GraphRef inline_calls(const Graph& graph) {
+  const auto calls = [](const Graph::Node& node) { return is_call(node.op); };
+  if (!has_node(graph, calls)) return GraphRef(&graph);
+  GraphCopy copy(graph);
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    if (!is_call(node.op)) {
+      copy.copy(node);
+      continue;
+    }
+    const std::vector<Draft> results =
+        Inliner(copy.build()).splice(body_of(node), copy.operands(node), node.where, node.frame);
+    for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
+  }
+  return copy.finish();
+}
+
+}  // namespace etude::internal

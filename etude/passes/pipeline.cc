@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of all passes, and what each of them is wrapped in.
+#include "etude/passes/pipeline.h"
+
+#include <chrono>
+#include <unordered_map>
+
+#include "etude/base/check.h"
+#include "etude/core/context.h"
+#include "etude/graph/verify.h"
+#include "etude/passes/drop.h"
+#include "etude/passes/fold.h"
+#include "etude/passes/graph_copy.h"
+#include "etude/passes/inline.h"
+#include "etude/passes/lower.h"
+#include "etude/passes/merge.h"
+#include "etude/passes/rewrite.h"
+#include "etude/passes/switches.h"
+
+namespace etude {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"inline_calls", "the nodes of a graph in the place of its call", internal::inline_calls, true},
+    {"lower_compositions", "the calls of its lowering in the place of an op without a kernel",
+     internal::lower_compositions, true},
+    {"fold_constants", "small results of constants are constants", internal::fold_constants},
+    {"rewrite_calls", "shorter ways to the same bits, by the rules of the records",
+     internal::rewrite_calls},
+    {"merge_equal_nodes", "one node of those that compute the same", internal::merge_equal_nodes},
+    {"drop_dead_nodes", "no node that no output needs", internal::drop_dead_nodes},
+};
+
+// Runs one pass on graphs, and on those that they carry.
+class Runner {
+ public:
+  explicit Runner(const Pass& pass) : pass_(pass) {}
+
+  GraphRef run(const Graph& graph) {
+    const auto known = done_.find(&graph);
+    if (known != done_.end()) return known->second;
+    GraphRef out = in_subgraphs(*pass_.run(graph));
+    check(*out);
+    held_.push_back(GraphRef(&graph));
+    done_.emplace(&graph, out);
+    return out;
+  }
+
+ private:
+  static bool carries_graphs(const Graph::Node& node) {
+    if (!node.op.def().body.empty()) return false;  // its body is what it is a call of
+    for (const AttrDef& def : node.op.def().attrs) {
+      if (holds_graphs(def.kind)) return true;
+    }
+    return false;
+  }
+
+  // The graph with those that its nodes carry as the pass leaves them: of the same inputs and
+  // outputs, so that each may take the place of the one before.
+  GraphRef in_subgraphs(const Graph& graph) {
+    if (!internal::has_node(graph, carries_graphs)) return GraphRef(&graph);
+    internal::GraphCopy copy(graph);
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+      const Graph::Node node = graph.node(i);
+      copy.copy(node, carries_graphs(node) ? passed(node) : node.attrs);
+    }
+    return copy.finish();
+  }
+
+  Attrs passed(const Graph::Node& node) {
+    std::vector<AttrValue> values(node.attrs.values().begin(), node.attrs.values().end());
+    using Object = internal::RefPtr<const AttrObject>;
+    const auto pass = [&](Object& object) {
+      const auto* graph = dynamic_cast<const Graph*>(object.get());
+      if (graph != nullptr) object = Object(run(*graph));
+    };
+    for (AttrValue& value : values) {
+      if (auto* one = std::get_if<Object>(&value)) pass(*one);
+      if (auto* list = std::get_if<std::vector<Object>>(&value)) {
+        for (Object& each : *list) pass(each);
+      }
+    }
+    return node.op.attrs(std::span<const AttrValue>(values));
+  }
+
+  void check([[maybe_unused]] const Graph& graph) const {
+#ifdef ETUDE_ASSERTIONS
+    try {
+      verify(graph);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("after pass '{}': {}", pass_.name, error.what()));
+    }
+#endif
+  }
+
+  const Pass& pass_;
+  std::unordered_map<const Graph*, GraphRef> done_;
+  std::vector<GraphRef> held_;  // so that addresses stay theirs
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+GraphRef run_passes(const Graph& graph, std::vector<PassReport>* reports) {
+  internal::check_environment();
+  const BottomScope at_once(eager_context());  // what passes compute is in no trace
+  GraphRef current(&graph);
+  for (const Pass& pass : kPasses) {
+    PassReport report{pass.name, 0, current->size(), current->size(),
+                      !pass.is_needed && internal::is_switched_off(pass.name)};
+    if (!report.is_off) {
+      const auto start = std::chrono::steady_clock::now();
+      current = Runner(pass).run(*current);
+      report.seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      report.nodes_after = current->size();
+    }
+    if (reports != nullptr) reports->push_back(report);
+  }
+  return current;
+}
+
+std::string to_string(std::span<const PassReport> reports) {
+  std::string out = fmt::format("{:<20} {:>9}  {}\n", "pass", "ms", "nodes");
+  for (const PassReport& r : reports) {
+    out += r.is_off ? fmt::format("{:<20} {:>9}\n", r.pass, "off")
+                    : fmt::format("{:<20} {:>9.3f}  {} -> {}\n", r.pass, 1e3 * r.seconds,
+                                  r.nodes_before, r.nodes_after);
+  }
+  return out;
+}
+
+}  // namespace etude

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/passes/switches.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/base/check.h"
+#include "etude/core/registry.h"
+#include "etude/passes/pipeline.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+using Names = std::vector<std::string>;
+
+thread_local constinit const Names* off_here = nullptr;
+
+// What may be switched off.
+Names all_names() {
+  Names out;
+  for (const Pass& pass : passes()) {
+    if (!pass.is_needed) out.emplace_back(pass.name);
+  }
+  for (const Op* op : Registry::global().ops()) {
+    for (const RewriteDef& rule : op->def().rewrites) out.emplace_back(rule.name);
+  }
+  return out;
+}
+
+bool contains(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// The names of a list with commas, which came from `origin`.
+Names parse(std::string_view list, std::string_view origin) {
+  const Names all = all_names();
+  if (list == "all") return all;
+  Names out;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    const auto is_it = [&](const Pass& pass) { return pass.name == name; };
+    const bool is_needed = std::ranges::any_of(passes(), is_it) && !contains(all, name);
+    ETUDE_REQUIRE(!is_needed,
+                  "{}: pass '{}' cannot be switched off: plans have no step for what it takes away",
+                  origin, name);
+    ETUDE_REQUIRE(contains(all, name), "{}: there is no pass or rule '{}'. There are: {}", origin,
+                  name, fmt::join(all, ", "));
+    out.emplace_back(name);
+  }
+  return out;
+}
+
+// Read once; again if that failed.
+const Names& off_in_program() {
+  static const Names names = [] {
+    const char* list = std::getenv("ETUDE_PASSES_OFF");
+    return list == nullptr ? Names() : parse(list, "ETUDE_PASSES_OFF");
+  }();
+  return names;
+}
+
+}  // namespace
+
+bool is_switched_off(std::string_view name) {
+  return (off_here != nullptr && contains(*off_here, name)) || contains(off_in_program(), name);
+}
+
+void check_environment() { off_in_program(); }
+
+}  // namespace internal
+
+PassScope::PassScope(std::string_view off)
+    : off_(internal::parse(off, "PassScope")), outer_(internal::off_here) {
+  if (outer_ != nullptr) off_.insert(off_.end(), outer_->begin(), outer_->end());
+  internal::off_here = &off_;
+}
+
+PassScope::~PassScope() { internal::off_here = outer_; }
+
+}  // namespace etude

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which passes and rules are switched off on this thread (PassScope in pipeline.h) or in the
+// program (ETUDE_PASSES_OFF).
+#pragma once
+
+#include <string_view>
+
+namespace etude::internal {
+
+// `name` is that of a pass or of a rule.
+bool is_switched_off(std::string_view name);
+// throws: kInvalidArgument if ETUDE_PASSES_OFF holds a name that is none.
+void check_environment();
+
+}  // namespace etude::internal
