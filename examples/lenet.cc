@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint from which
-// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--seed N] [--threads N].
+// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--mode staged].
 #include <csignal>
 #include <cstdio>
 
@@ -31,12 +31,13 @@ int main(int argc, char** argv) try {
   std::int64_t epochs = 10, steps = -1;
   std::uint64_t seed = 1;
   int threads = 0;
-  std::string save = "lenet.safetensors", resume;
+  std::string save = "lenet.safetensors", resume, mode = "eager";
   CLI::App app("Trains LeNet on Fashion-MNIST");
   app.add_option("--epochs", epochs, "epochs to train for");
   app.add_option("--steps", steps, "stop after that many steps, as Ctrl-C does");
   app.add_option("--seed", seed, "of weights and order");
   app.add_option("--threads", threads, "default: all processors; results do not depend on it");
+  app.add_option("--mode", mode, "eager or staged")->check(CLI::IsMember({"eager", "staged"}));
   app.add_option("--save", save, "where the checkpoint goes");
   app.add_option("--resume", resume, "checkpoint to go on from; same --epochs and --seed as then");
   CLI11_PARSE(app, argc, argv);
@@ -60,9 +61,10 @@ int main(int argc, char** argv) try {
     const bool ends = event == nn::Event::kBatchEnd && (interrupted || --steps == 0);
     if (ends) state.cancel = nn::Cancel::kFit;
   };
-  const nn::History history =
-      nn::fit(model, optimizer, data, loss,
-              {.epochs = epochs, .validation = evaluate, .callbacks = {nn::progress(), stop}});
+  nn::FitOptions options{.epochs = epochs, .validation = evaluate};
+  options.callbacks = {nn::progress(), stop};
+  if (mode == "staged") options.mode = nn::Mode::kStaged;
+  const nn::History history = nn::fit(model, optimizer, data, loss, options);
   io::save_checkpoint(save, model, optimizer, data);
   std::printf("loss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());
   if (history.was_cancelled) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,19 @@ namespace etude::bench {
 
 enum class Mode { kEager, kStaged };
 
-// The model is a plain struct of tensors; `loss` gives the loss of one. The check is the losses of
-// the first three steps.
-template <class Model, class Loss>
+struct NoState {};
+
+// The model is a plain struct of tensors; `loss` gives the loss of one, and may change a state that
+// it is given as well. The check is the losses of the first three steps.
+template <class Model, class Loss, class State>
 class Training final : public Instance {
  public:
-  Training(Model model, double rate, Loss loss, Mode mode)
-      : model_(std::move(model)), rate_(rate), loss_(std::move(loss)), mode_(mode) {}
+  Training(Model model, double rate, Loss loss, Mode mode, State state)
+      : model_(std::move(model)),
+        state_(std::move(state)),
+        rate_(rate),
+        loss_(std::move(loss)),
+        mode_(mode) {}
 
   std::vector<double> check() override {
     std::vector<double> losses;
@@ -30,30 +37,45 @@ class Training final : public Instance {
   void run() override { keep(step()); }
 
  private:
-  Tensor step() { return mode_ == Mode::kStaged ? staged_(model_) : change(model_); }
-  Tensor change(Model& model) const {
-    auto [loss, grads] = value_with_gradient(loss_, model);
+  Tensor step() {
+    return mode_ == Mode::kStaged ? staged_(model_, state_) : change(model_, state_);
+  }
+  Tensor change(Model& model, State& state) const {
+    const auto loss_of = [&](const Model& m) {
+      if constexpr (std::is_same_v<State, NoState>) {
+        return loss_(m);
+      } else {
+        return loss_(m, state);
+      }
+    };
+    auto [loss, grads] = value_with_gradient(loss_of, model);
     move(model, scaled(std::move(grads), -rate_));
     return loss;
   }
 
   Model model_;
+  State state_;
   double rate_;
   Loss loss_;
   Mode mode_;
-  Function<Tensor(Model&)> staged_ = function([this](Model& model) { return change(model); });
+  Function<Tensor(Model&, State&)> staged_ =
+      function([this](Model& model, State& state) { return change(model, state); });
 };
 
-template <class Model, class Loss>
-std::unique_ptr<Instance> training(Model model, double rate, Loss loss, Mode mode) {
-  return std::make_unique<Training<Model, Loss>>(std::move(model), rate, std::move(loss), mode);
+template <class Model, class Loss, class State = NoState>
+std::unique_ptr<Instance> training(Model model, double rate, Loss loss, Mode mode,
+                                   State state = {}) {
+  return std::make_unique<Training<Model, Loss, State>>(std::move(model), rate, std::move(loss),
+                                                        mode, std::move(state));
 }
 
 // A workload whose instance make(mode) gives.
 template <class Make>
-Workload in_both_modes(std::string name, std::vector<double> expected, Make make) {
+Workload in_both_modes(std::string name, std::vector<double> expected, Make make,
+                       double tolerance = Workload().tolerance) {
   return {.name = std::move(name),
           .expected = std::move(expected),
+          .tolerance = tolerance,
           .make = [make] { return make(Mode::kEager); },
           .staged = [make] { return make(Mode::kStaged); }};
 }

@@ -81,12 +81,13 @@ void FitRun::end_epoch() {
   if (state_.cancel < Cancel::kFit) state_.cancel = Cancel::kNothing;
 }
 
-void FitRun::note_batch(const Tensor& predicted, const Tensor& labels, const Tensor& loss) {
+bool FitRun::may_update(const Tensor& predicted, const Tensor& labels, const Tensor& loss) {
   const auto weight = static_cast<double>(state_.batch_size);
   state_.batch_loss = loss.item<double>();
   state_.history.batch_losses.push_back(static_cast<float>(state_.batch_loss));
   state_.loss.update(state_.batch_loss, weight);
   if (has_classes(predicted, labels)) state_.accuracy.update(accuracy(predicted, labels), weight);
+  return emit(Event::kInferenceEnd, Cancel::kBatch) && emit(Event::kUpdateStart, Cancel::kBatch);
 }
 
 }  // namespace etude::nn::detail

@@ -14,7 +14,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "etude/core/ambient.h"
@@ -24,6 +27,7 @@
 #include "etude/core/tensor.h"
 #include "etude/nn/metrics.h"
 #include "etude/nn/parts.h"
+#include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -82,8 +86,19 @@ struct Evaluation {
   Confusion confusion;
 };
 
+// How the steps of a training run are run. Both give the same bits.
+//   kEager   call by call.
+//   kStaged  forward, loss, gradient and update as one staged function (runtime/function.h) with
+//            model and optimiser as in-out arguments. Callbacks see the same events with the same
+//            states. kInferenceEnd and kUpdateStart come when the graph has run, but before model
+//            and optimiser take what it gave, so that a callback which calls the batch off there
+//            leaves both as they were. For that, a run with callbacks holds what is old and what
+//            is new at once; one without them does not.
+enum class Mode : uint8_t { kEager, kStaged };
+
 struct FitOptions {
   std::int64_t epochs = 1;
+  Mode mode = Mode::kEager;
   // Go on from a checkpoint of a run of another number of epochs: schedules that were made for that
   // number must know of it.
   bool prolong = false;
@@ -110,7 +125,9 @@ class FitRun {
   void end_epoch();
   // False if the training part ends here.
   bool end_batch();
-  void note_batch(const Tensor& predicted, const Tensor& labels, const Tensor& loss);
+  // Notes what a batch gave, and tells that inference has ended and that the update starts. False
+  // if a callback calls the update off.
+  bool may_update(const Tensor& predicted, const Tensor& labels, const Tensor& loss);
 
  private:
   const FitOptions& options_;
@@ -136,29 +153,81 @@ Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const T
   return loss(predicted, labels, Options{});
 }
 
-// One batch; false if training ends here.
-template <class Model, class Optimizer, class Batch, class Loss>
-bool fit_batch(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch,
-               const Loss& loss, CallSite where) {
-  run.state().batch_size = batch.inputs.shape()[0];
-  if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
-    const PhaseScope training(Phase::kTraining);
-    Tensor predicted;
-    auto [value, gradients] =
-        value_with_gradient({[&](const Model& m) {
-                               predicted = call_model(m, batch.inputs, where);
-                               return call_loss(loss, predicted, batch.labels);
-                             },
-                             where},
-                            model);
-    run.note_batch(predicted, batch.labels, value);
-    if (run.emit(Event::kInferenceEnd, Cancel::kBatch) &&
-        run.emit(Event::kUpdateStart, Cancel::kBatch)) {
-      optimizer.update(model, gradients, where);
-    }
-  }
-  return run.end_batch();
+// Predictions and loss of a batch, and the gradients of the model.
+template <class Model, class Loss>
+auto infer(const Model& model, const Tensor& inputs, const Tensor& labels, const Loss& loss,
+           CallSite where) {
+  Tensor predicted;
+  auto [value, gradients] = value_with_gradient({[&](const Model& m) {
+                                                   predicted = call_model(m, inputs, where);
+                                                   return call_loss(loss, predicted, labels);
+                                                 },
+                                                 where},
+                                                model);
+  return std::tuple(std::move(predicted), std::move(value), std::move(gradients));
 }
+
+// The step of a training run in either mode.
+template <class Model, class Optimizer, class Loss>
+class TrainingStep {
+ public:
+  TrainingStep(const FitOptions& options, const Loss& loss, CallSite where)
+      : has_callbacks_(!options.callbacks.empty()), loss_(loss), where_(where) {
+    if (options.mode == Mode::kEager) return;
+    staged_.emplace(
+        [&loss, where](Model& model, Optimizer& optimizer, const Tensor& inputs,
+                       const Tensor& labels) {
+          auto [predicted, value, gradients] = infer(model, inputs, labels, loss, where);
+          optimizer.update(model, gradients, where);
+          return std::pair(std::move(predicted), std::move(value));
+        },
+        FunctionOptions{.name = "fit", .arg_names = {"model", "optimizer", "inputs", "labels"}},
+        where);
+  }
+
+  // One batch; false if training ends here.
+  template <class Batch>
+  bool operator()(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    run.state().batch_size = batch.inputs.shape()[0];
+    if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
+      const PhaseScope training(Phase::kTraining);
+      staged_ ? run_staged(run, model, optimizer, batch) : run_eager(run, model, optimizer, batch);
+    }
+    return run.end_batch();
+  }
+
+ private:
+  template <class Batch>
+  void run_eager(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    const auto [predicted, value, gradients] =
+        infer(model, batch.inputs, batch.labels, loss_, where_);
+    if (run.may_update(predicted, batch.labels, value)) optimizer.update(model, gradients, where_);
+  }
+
+  template <class Batch>
+  void run_staged(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    const auto step = [&](Model& m, Optimizer& o) {
+      const auto [predicted, value] = (*staged_)(m, o, batch.inputs, batch.labels, where_);
+      return run.may_update(predicted, batch.labels, value);
+    };
+    if (!has_callbacks_) {
+      step(model, optimizer);
+      return;
+    }
+    Model next_model = model;
+    Optimizer next_optimizer = optimizer;
+    if (!step(next_model, next_optimizer)) return;
+    model = std::move(next_model);
+    optimizer = std::move(next_optimizer);
+  }
+
+  bool has_callbacks_;
+  const Loss& loss_;
+  CallSite where_;
+  std::optional<
+      Function<std::pair<Tensor, Tensor>(Model&, Optimizer&, const Tensor&, const Tensor&)>>
+      staged_;
+};
 
 }  // namespace detail
 
@@ -184,6 +253,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
     data.set_plan({.epochs = options.epochs});
   }
   detail::FitRun run(options, data.steps_per_epoch());
+  const detail::TrainingStep<Model, Optimizer, Loss> step(options, loss, where);
   run.emit(Event::kFitStart, Cancel::kFit);
   while (data.position().epoch < options.epochs && !run.is_cancelled(Cancel::kFit)) {
     const std::int64_t epoch = data.position().epoch;
@@ -192,7 +262,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
         run.emit(Event::kTrainingStart, Cancel::kPart)) {
       bool goes_on = true;
       while (goes_on && data.position().epoch == epoch) {
-        goes_on = detail::fit_batch(run, model, optimizer, data.next(), loss, where);
+        goes_on = step(run, model, optimizer, data.next());
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }

@@ -7,7 +7,9 @@
 #include "etude/core/builtin.h"
 #include "etude/core/run.h"
 #include "etude/kernels/cpu/optimizer.h"
+#include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
+#include "etude/kernels/cpu/schedules.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 
@@ -89,9 +91,79 @@ std::vector<Sample> rule_samples() {
   return out;
 }
 
+Types rates_type(const TypeCall& call) {
+  ETUDE_REQUIRE(call.rank(0) == 0, "operand 'updates' has shape {}, but is one number",
+                call.shape(0).to_string());
+  const std::string& name = call.attrs.text("rule");
+  const optimizer::RateFormula formula = optimizer::rate_formula(name);
+  ETUDE_REQUIRE(formula.write != nullptr, "there is no rule '{}'", name);
+  const std::size_t given = call.attrs.reals("options").size();
+  ETUDE_REQUIRE(given == formula.options, "the rule '{}' has {} options, but {} are given", name,
+                formula.options, given);
+  static_cast<void>(
+      optimizer::read_schedule(call.attrs.text("schedule"), call.attrs.reals("schedule_numbers")));
+  return {call.make(kFloat64, {static_cast<int64_t>(optimizer::kRates)}), call.types[0]};
+}
+
+// The attributes of a call for RMSProp, whose rule has options 0.9, 1e-8 and 0.
+std::vector<std::pair<std::string_view, AttrValue>> rates_attrs(const char* schedule,
+                                                                std::vector<double> numbers,
+                                                                std::size_t options = 3) {
+  std::vector<double> values{0.9, 1e-8, 0};
+  values.resize(options);
+  return {{"rule", std::string("rmsprop")},
+          {"options", std::move(values)},
+          {"schedule", std::string(schedule)},
+          {"schedule_numbers", std::move(numbers)}};
+}
+
+// Samples of all schedules that numbers alone make, and of trees of them.
+std::vector<Sample> rates_samples() {
+  const std::vector<std::pair<const char*, std::vector<double>>> schedules = {
+      {"constant", {0.1}},
+      {"step", {0.1, 0.5, 3}},
+      {"polynomial", {0.1, 0.01, 2, 10}},
+      {"cosine_restarts", {0.1, 4, 2, 0.01}},
+      {"piecewise", {3, 4, 0.1, 0.2}},
+      {"chain(exponential, inverse_time)", {0.1, 0.9, 1, 0.1}},
+      {"join(linear_warmup, cosine)", {1, 4, 0.1, 4, 0.1, 0, 10}}};
+  std::vector<Sample> out;
+  for (const auto& [schedule, numbers] : schedules) {
+    out.push_back({{"int64[]"}, rates_attrs(schedule, numbers), {{0, 9}}});
+  }
+  return out;
+}
+
 }  // namespace
 
 void define_optimizer_updates(Registry& r) {
+  r.define({
+      .name = "rule_rates",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "The numbers that the next update of that rule needs, and the updates done then.",
+      .operands = {{"updates", kInt64}},
+      .attrs = {{"rule", AttrKind::kText},
+                {"options", AttrKind::kReals},
+                {"schedule", AttrKind::kText},
+                {"schedule_numbers", AttrKind::kReals},
+                {"decay", 0.0}},
+      .results = {"rates", "done"},
+      .type = rates_type,
+      .kernel = kernels::cpu::prepare_rule_rates,
+      .no_derivative = "the count of updates is an integer",
+      .samples = {.calls = rates_samples()},
+      .errors = {{{"int64[2]"}, "operand 'updates' has shape [2]", rates_attrs("constant", {1})},
+                 {{"int64[]"}, "has 3 options, but 2 are given", rates_attrs("constant", {1}, 2)},
+                 {{"int64[]"}, "there is no schedule 'none'", rates_attrs("none", {})},
+                 {{"int64[]"}, "'step' has too few numbers", rates_attrs("step", {1})},
+                 {{"int64[]"},
+                  "does not take 2 numbers and 0",
+                  rates_attrs("piecewise", {2, 1, 1})},
+                 {{"int64[]"}, "1 numbers too many", rates_attrs("constant", {1, 2})},
+                 {{"int64[]"}, "ends before ', step'", rates_attrs("constant, step", {1})},
+                 {{"int64[]"}, "no closing parenthesis", rates_attrs("chain(constant", {1})}},
+  });
   r.define({
       .name = "rule_update",
       .space = "internal",

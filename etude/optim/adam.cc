@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/optim/adam.h"
 
-#include <cmath>
-
 namespace etude::optim {
 namespace {
 
@@ -14,20 +12,12 @@ const char* rule_of(bool decoupled, bool amsgrad) {
 }  // namespace
 
 Adam::Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where)
-    : OptimizerWith(optimizer, rule_of(decoupled, options.amsgrad), std::move(options), where),
-      decoupled_(decoupled) {}
+    : OptimizerWith(optimizer, rule_of(decoupled, options.amsgrad), std::move(options), where) {}
 
-std::vector<double> Adam::rates(std::int64_t t) const {
-  const double lr = rate_of(options_.lr, options_.decay, t), n = static_cast<double>(t);
-  return {lr,
-          decoupled_ ? lr * options_.weight_decay : options_.weight_decay,
-          options_.beta1,
-          1 - options_.beta1,
-          options_.beta2,
-          1 - options_.beta2,
-          1 / (1 - std::pow(options_.beta1, n)),
-          1 / (1 - std::pow(options_.beta2, n)),
-          options_.eps};
+internal::RateOptions Adam::rate_options() const {
+  return {options_.lr,
+          options_.decay,
+          {options_.weight_decay, options_.beta1, options_.beta2, options_.eps}};
 }
 
 }  // namespace etude::optim

@@ -56,9 +56,9 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
   Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where);
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
 
-  bool decoupled_;
+  ETUDE_FIELDS(Adam, slots_);
 };
 
 struct AdamWOptions {
@@ -86,6 +86,9 @@ class AdamW : public Adam {
               .weight_decay = options.weight_decay,
               .amsgrad = options.amsgrad},
              true, where) {}
+
+ private:
+  ETUDE_FIELDS(AdamW, slots_);
 };
 
 }  // namespace optim

@@ -7,7 +7,9 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
 #include "etude/core/run.h"
+#include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
+#include "etude/kernels/cpu/schedules.h"
 
 namespace etude::optim::internal {
 namespace {
@@ -19,6 +21,10 @@ constexpr const char* kUpdates = "updates";
 // A path for messages when updates after the first no longer carry paths.
 std::string name_of(const std::string& path, std::size_t index) {
   return path.empty() ? fmt::format("number {}", index) : "'" + path + "'";
+}
+
+Tensor count_of(std::int64_t updates) {
+  return Tensor(std::vector<std::int64_t>{updates}, Shape{});
 }
 
 std::vector<std::string> state_names(std::string_view rule) {
@@ -36,6 +42,22 @@ void throw_unpaired(std::size_t parameters, std::size_t gradients) {
               "the model has {} tensors, but the gradients have {}. Pass what gradient() gave for "
               "this model",
               parameters, gradients);
+}
+
+Slots::Slots(std::vector<std::string> names) : names_(std::move(names)), count_(count_of(0)) {}
+
+std::int64_t Slots::updates() const {
+  const void* data = is_traced() ? nullptr : TensorAccess::data(count_);
+  return data != nullptr ? *static_cast<const std::int64_t*>(data) : count_.item<std::int64_t>();
+}
+
+void Slots::count_update() {
+  const std::int64_t updates = this->updates();
+  if (TensorAccess::is_unique(count_)) {
+    *static_cast<std::int64_t*>(TensorAccess::writable(count_)) = updates + 1;
+  } else {
+    count_ = count_of(updates + 1);
+  }
 }
 
 void Slots::begin_update(const std::vector<Parameter>& parameters) {
@@ -60,7 +82,6 @@ void Slots::begin_update(const std::vector<Parameter>& parameters) {
                     state.type()->to_string());
     }
   }
-  ++updates_;
 }
 
 void Slots::note_copies(std::size_t i, const Tensor& value, std::string_view by,
@@ -96,7 +117,7 @@ void Slots::make_slots(const std::vector<Parameter>& parameters) {
 
 State Slots::state() const {
   State out = pending_;
-  out[kUpdates] = Tensor(updates_);
+  out[kUpdates] = Tensor(updates());
   for (const Slot& slot : slots_) {
     for (std::size_t k = 0; k < names_.size(); ++k) {
       if (slot.tensors[k].has_value()) out[names_[k] + "/" + slot.path] = slot.tensors[k];
@@ -116,7 +137,7 @@ void Slots::restore(State state) {
     ETUDE_REQUIRE(is_known, "the state has '{}', but this optimiser keeps only {}", name,
                   fmt::join(names_, ", "));
   }
-  updates_ = count;
+  count_ = count_of(count);
   slots_.clear();
   pending_ = std::move(state);
 }
@@ -129,24 +150,52 @@ RuleOptimizer::RuleOptimizer(std::string_view optimizer, std::string_view rule)
 
 void RuleOptimizer::restore(State state, CallSite where) {
   located(optimizer_, where, [&] { slots_.restore(std::move(state)); });
-  restored_ = true;
 }
 
 double RuleOptimizer::rate_of(const Schedule& lr, double decay, std::int64_t t) const {
   const double rate = lr(t - 1);
   etude::internal::check_range(optimizer_, "lr", rate, at_least(0), {});
-  return rate / (1 + decay * static_cast<double>(t - 1));
+  return optimizer::decayed(rate, decay, t);
+}
+
+Tensor RuleOptimizer::host_rates() const {
+  const RateOptions options = this->rate_options();
+  const optimizer::RateFormula formula = optimizer::rate_formula(rule_);
+  ETUDE_CHECK(options.others.size() == formula.options, "the rule '{}' has {} options", rule_,
+              formula.options);
+  const std::int64_t t = updates() + 1;
+  std::vector<double> rates(optimizer::kRates);
+  formula.write(options.others.data(), static_cast<double>(t),
+                rate_of(options.lr, options.decay, t), rates.data());
+  return Tensor(rates);
+}
+
+Values RuleOptimizer::traced_rates(CallSite where) const {
+  const RateOptions options = this->rate_options();
+  const optimizer::ScheduleTree schedule = options.lr.tree();
+  ETUDE_REQUIRE(!optimizer::needs_host(schedule),
+                "lr is a function of the host, which would run once, while the step is traced, and "
+                "not at each update. Take a schedule of etude/optim/schedule.h, or do not stage "
+                "the step");
+  const Op& op = etude::internal::op<"rule_rates">();
+  const Attrs attrs = op.attrs({rule_, options.others, optimizer::formulas_of(schedule),
+                                optimizer::numbers_of(schedule), options.decay});
+  return execute(op, OperandList({&slots_.count()}).view(), attrs, where);
 }
 
 void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSite where) {
   const Op& op = etude::internal::op<"rule_update">();
   located(update_, where, [&] {
     this->check();
-    std::vector<double> numbers = this->rates(updates() + 1);
+    const bool is_traced = slots_.is_traced();
+    Values made = is_traced ? traced_rates(where) : Values{host_rates()};
+    const Tensor rates = std::move(made[0]);
     slots_.begin_update(parameters);
-    restored_ = false;
-    numbers.resize(optimizer::kRates, 0);
-    const Tensor rates(numbers);
+    if (is_traced) {
+      slots_.set_count(std::move(made[1]));
+    } else {
+      slots_.count_update();
+    }
     const Attrs attrs = op.attrs({rule_});
     constexpr std::uint64_t kParameterAndState = 0b111001;
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -8,14 +8,17 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/base/fields.h"
 #include "etude/base/structure.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
 #include "etude/optim/schedule.h"
 #include "etude/version.h"
@@ -40,11 +43,22 @@ struct Parameter {
 class Slots {
  public:
   // The names of the state tensors that each parameter has; at most three.
-  explicit Slots(std::vector<std::string> names) : names_(std::move(names)) {}
+  explicit Slots(std::vector<std::string> names);
 
-  std::int64_t updates() const { return updates_; }
+  // throws: kFailedPrecondition while a function is traced that has them as an argument.
+  std::int64_t updates() const;
+  // The number of updates, int64[]; without elements while such a function is traced.
+  const Tensor& count() const { return count_; }
+  bool is_traced() const {
+    return count_.type() != nullptr && TensorAccess::data(count_) == nullptr;
+  }
+  // Counts an update: in place, or by a new number.
+  void count_update();
+  void set_count(Tensor count) { count_ = std::move(count); }
+  // Whether the next update makes the state, for which it needs the paths of the parameters.
+  bool needs_paths() const { return slots_.empty(); }
   const std::vector<std::string>& names() const { return names_; }
-  // Starts an update of `parameters`: counts it, makes state that is missing (zeros), checks types.
+  // Starts an update of `parameters`: makes state that is missing (zeros), checks types.
   // throws: kInvalidArgument, with the path, for a gradient of another type than its parameter and
   //         for a model with other tensors than at the last update.
   void begin_update(const std::vector<Parameter>& parameters);
@@ -57,17 +71,25 @@ class Slots {
   // throws: kInvalidArgument for a name that is not part of this kind of state.
   void restore(State state);
 
+  // Names and paths say nothing that the kind of optimiser and the model do not.
+  std::tuple<> host_values() const { return {}; }
+
  private:
   struct Slot {
     std::string path;
     std::array<Tensor, 3> tensors;
+
+    std::tuple<> host_values() const { return {}; }
+    ETUDE_FIELDS(Slot, tensors);
   };
   void make_slots(const std::vector<Parameter>& parameters);
 
   std::vector<std::string> names_;
-  std::int64_t updates_ = 0;
+  Tensor count_;
   std::vector<Slot> slots_;
   State pending_;  // restored, not yet given to parameters
+
+  ETUDE_FIELDS(Slots, count_, slots_, pending_);
 };
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
@@ -103,8 +125,16 @@ void take_state(Model& model, const Gradients& gradients) {
   }
 }
 
+// What decides the numbers of all updates.
+struct RateOptions {
+  const Schedule& lr;
+  double decay;
+  std::vector<double> others;  // in the order of kernels/cpu/optimizer_rates.cc
+};
+
 // A rule of kernels/cpu/optimizer_steps.h with the numbers of each update. A value: a copy goes on
-// by itself. threads: thread-compatible.
+// by itself. As an in-out argument of a staged function it goes on at each call: count and state
+// are tensors, and the graph evaluates the schedule. threads: thread-compatible.
 class RuleOptimizer {
  public:
   virtual ~RuleOptimizer() = default;
@@ -118,10 +148,12 @@ class RuleOptimizer {
   // allocated.
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
-    update_all(pair_up(model, gradients, updates() == 0 || restored_), where);
+    update_all(pair_up(model, gradients, slots_.needs_paths()), where);
     take_state(model, gradients);
   }
 
+  // How many there were. throws: kFailedPrecondition while a function is traced that has this
+  // optimiser as an argument: its number is known when the function runs.
   std::int64_t updates() const { return slots_.updates(); }
   State state() const { return slots_.state(); }
   // throws: kInvalidArgument for the state of another kind of optimiser.
@@ -135,6 +167,7 @@ class RuleOptimizer {
 
   // The class, for messages.
   std::string_view optimizer() const { return optimizer_; }
+  const std::string& rule() const { return rule_; }
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)). throws: kInvalidArgument for a
   // negative one.
   double rate_of(const Schedule& lr, double decay, std::int64_t t) const;
@@ -142,15 +175,18 @@ class RuleOptimizer {
  private:
   // throws: kInvalidArgument for an option out of its range: they may be changed between updates.
   virtual void check() const = 0;
-  // The numbers of update t in the order of the formula.
-  virtual std::vector<double> rates(std::int64_t t) const = 0;
+  virtual RateOptions rate_options() const = 0;
   void update_all(const std::vector<Parameter>& parameters, CallSite where);
+  // The rates of the next update: at once, or as values of the trace, with the count.
+  Tensor host_rates() const;
+  Values traced_rates(CallSite where) const;
 
   std::string_view optimizer_;  // a literal: "Lion"
   std::string update_;          // "Lion::update"
   std::string rule_;
+
+ protected:
   Slots slots_;
-  bool restored_ = false;
 };
 
 // A RuleOptimizer with options of a type, which are checked against its table of ranges.
@@ -158,6 +194,8 @@ template <class Options>
 class OptimizerWith : public RuleOptimizer {
  public:
   const Options& options() const { return options_; }
+  // By what calls of a staged function with other optimisers differ.
+  auto host_values() const { return std::tie(rule(), options_); }
 
  protected:
   OptimizerWith(std::string_view optimizer, std::string_view rule, Options options, CallSite where)

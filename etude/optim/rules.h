@@ -35,7 +35,9 @@ class RMSProp : public internal::OptimizerWith<RMSPropOptions> {
   explicit RMSProp(RMSPropOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(RMSProp, slots_);
 };
 
 struct AdaGradOptions {
@@ -56,7 +58,9 @@ class AdaGrad : public internal::OptimizerWith<AdaGradOptions> {
   explicit AdaGrad(AdaGradOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(AdaGrad, slots_);
 };
 
 struct AdaDeltaOptions {
@@ -79,7 +83,9 @@ class AdaDelta : public internal::OptimizerWith<AdaDeltaOptions> {
   explicit AdaDelta(AdaDeltaOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(AdaDelta, slots_);
 };
 
 struct AdaMaxOptions {
@@ -96,7 +102,9 @@ class AdaMax : public internal::OptimizerWith<AdaMaxOptions> {
   explicit AdaMax(AdaMaxOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(AdaMax, slots_);
 };
 
 struct RAdamOptions {
@@ -116,7 +124,9 @@ class RAdam : public internal::OptimizerWith<RAdamOptions> {
   explicit RAdam(RAdamOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(RAdam, slots_);
 };
 
 struct NAdamOptions {
@@ -139,7 +149,9 @@ class NAdam : public internal::OptimizerWith<NAdamOptions> {
   explicit NAdam(NAdamOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(NAdam, slots_);
 };
 
 struct LionOptions {
@@ -161,7 +173,9 @@ class Lion : public internal::OptimizerWith<LionOptions> {
   explicit Lion(LionOptions options = {}, CallSite where = CallSite::here());
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(Lion, slots_);
 };
 
 }  // namespace optim

@@ -3,10 +3,10 @@
 // Used as option values: Adam({.lr = cosine(3e-3, steps)}).
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,12 +15,14 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-namespace scalar {
-struct Program;
-}  // namespace scalar
+namespace optimizer {
+struct ScheduleTree;
+}  // namespace optimizer
 namespace optim {
 
 // A value for every update, counted from 0. A plain value; thread-safe to read if its function is.
+// The schedules of this page have a form that graphs hold: the step of a staged function evaluates
+// them at each call, with the same bits. A function of the host has none.
 class Schedule {
  public:
   template <class T>
@@ -31,28 +33,28 @@ class Schedule {
   requires(std::is_invocable_r_v<double, const F&, std::int64_t> && !std::same_as<F, Schedule>)
       Schedule(
           F function)  // NOLINT(google-explicit-constructor): so is a function of the update number
-      : function_(std::move(function)) {}
-
-  // A formula of the update, with these numbers in it. The program lives for ever.
-  using Numbers = std::array<double, 6>;
-  Schedule(const scalar::Program& formula, const Numbers& numbers)
-      : formula_(&formula), numbers_(numbers) {}
+      : tree_(of_host(std::move(function))) {}
+  explicit Schedule(optimizer::ScheduleTree tree);
 
   double operator()(std::int64_t update) const {
-    return formula_ != nullptr ? evaluate(update) : function_ ? function_(update) : constant_;
+    return tree_ == nullptr ? constant_ : evaluate(update);
   }
   // The number, if it is one.
   std::optional<double> fixed() const {
-    return formula_ != nullptr || function_ ? std::nullopt : std::optional<double>(constant_);
+    return tree_ == nullptr ? std::optional<double>(constant_) : std::nullopt;
   }
+  optimizer::ScheduleTree tree() const;
+  // Of the same values; a function of the host is equal to its copies only.
+  friend bool operator==(const Schedule& a, const Schedule& b) { return a.equals(b); }
 
  private:
+  static std::shared_ptr<const optimizer::ScheduleTree> of_host(
+      std::function<double(std::int64_t)> function);
   double evaluate(std::int64_t update) const;
+  bool equals(const Schedule& other) const;
 
   double constant_ = 0;
-  const scalar::Program* formula_ = nullptr;
-  Numbers numbers_{};
-  std::function<double(std::int64_t)> function_;
+  std::shared_ptr<const optimizer::ScheduleTree> tree_;  // null: the constant
 };
 
 // In what follows `base` is the value to start from and T a number of updates.

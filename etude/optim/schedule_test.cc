@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
+#include "etude/kernels/cpu/schedules.h"
 
 namespace etude::optim {
 namespace {
@@ -83,6 +84,34 @@ TEST(Schedule, ListsMustFit) {
   EXPECT_NE(message([] { join({.1, .2, .3}, {5, 2}); }).find("do not rise"), std::string::npos);
   EXPECT_NE(message([] { cosine(.1, 0); }).find("cosine: 0 updates"), std::string::npos);
   EXPECT_NE(message([] { cosine_restarts(.1, 4, .5); }).find("mult is 0.5"), std::string::npos);
+}
+
+// As attributes of a call they are what they were.
+TEST(Schedule, ReadsBackFromFormulasAndNumbers) {
+  const std::vector<std::pair<Schedule, std::string>> rows = {
+      {0.1, "constant"},
+      {cosine(.1, 10), "cosine"},
+      {piecewise({2, 5}, {.1, .05, .01}), "piecewise"},
+      {chain({cosine_restarts(.1, 4, 2), 0.5}), "chain(cosine_restarts, constant)"},
+      {join({chain({step(.1, .5, 3)}), warmup(2, one_cycle(.1, 8)), .01}, {3, 9}),
+       "join(chain(step), join(linear_warmup, one_cycle), constant)"}};
+  for (const auto& [schedule, text] : rows) {
+    EXPECT_EQ(optimizer::formulas_of(schedule.tree()), text);
+    const Schedule read(optimizer::read_schedule(text, optimizer::numbers_of(schedule.tree())));
+    EXPECT_EQ(read.tree(), schedule.tree());
+    for (std::int64_t t = 0; t < 20; ++t) EXPECT_EQ(read(t), schedule(t)) << text;
+  }
+}
+
+TEST(Schedule, AreEqualWhereTheirNumbersAre) {
+  EXPECT_EQ(Schedule(0.1), Schedule(0.1));
+  EXPECT_EQ(cosine(.1, 10), cosine(.1, 10));
+  EXPECT_NE(cosine(.1, 10), cosine(.1, 11));
+  EXPECT_NE(Schedule(0.1), cosine(.1, 10));
+  const auto half = [](std::int64_t) { return 0.5; };
+  const Schedule host = half, copy = host, other = half;
+  EXPECT_EQ(host, copy);
+  EXPECT_NE(host, other);
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ SGD::SGD(SGDOptions options, CallSite where)
   });
 }
 
-std::vector<double> SGD::rates(std::int64_t t) const {
-  return {rate_of(options_.lr, options_.decay, t), options_.weight_decay, options_.momentum,
-          t == 1 ? 1 : 1 - options_.dampening};
+internal::RateOptions SGD::rate_options() const {
+  return {
+      options_.lr, options_.decay, {options_.weight_decay, options_.momentum, options_.dampening}};
 }
 
 }  // namespace etude::optim

@@ -39,7 +39,9 @@ class SGD : public internal::OptimizerWith<SGDOptions> {
   double rate() const { return rate_of(options_.lr, options_.decay, updates() + 1); }
 
  private:
-  std::vector<double> rates(std::int64_t t) const override;
+  internal::RateOptions rate_options() const override;
+
+  ETUDE_FIELDS(SGD, slots_);
 };
 
 }  // namespace optim

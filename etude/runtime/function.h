@@ -15,10 +15,12 @@
 //
 // Arguments are structures: tensors become inputs of the graph; numbers, texts, sizes of containers
 // and all else is fixed in it, and a call with others makes another graph. What a parameter of a
-// non-const reference holds comes back changed, as in a plain call. Variables that f reaches are
-// read and assigned at each call, in the order in which f does; they need not be arguments. If
-// anything throws, arguments and Variables are as they were. Tensors from outside that f uses are
-// captured: later writes to them are not seen. So are host values that f reaches by reference.
+// non-const reference holds comes back changed, as in a plain call; a call may give it more or
+// fewer parts, such as the state of an optimiser, and the next one then makes another graph.
+// Variables that f reaches are read and assigned at each call, in the order in which f does; they
+// need not be arguments. If anything throws, arguments and Variables are as they were. Tensors from
+// outside that f uses are captured: later writes to them are not seen. So are host values that f
+// reaches by reference.
 #pragma once
 
 #include <cstddef>
@@ -102,7 +104,9 @@ inline constexpr bool kIsInOut =
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
 void require_distinct(const Arguments& call, std::span<const bool> may_write,
                       const ArgumentNames& names);
-// The first word or object in which two walks of one argument differ; empty: none.
+// Whether arguments after a call have the parts that they had before: as many, and as many values.
+bool has_form(const TraceKey& kept, const Arguments& after);
+// The first word or object in which two walks of arguments of one form differ; empty: none.
 std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names);
 
 }  // namespace internal
@@ -122,6 +126,9 @@ class Function<R(A...)> {
                 "etude: function(): a graph gives values; return v.read() instead of the Variable");
   static_assert((std::is_copy_constructible_v<std::decay_t<A>> && ...),
                 "etude: function(): arguments are copied while the function is traced");
+  static_assert(((!internal::kIsInOut<A> || std::is_move_assignable_v<std::decay_t<A>>)&&...),
+                "etude: function(): an argument by reference is assigned: the call may give it "
+                "other parts");
 
  public:
   // Use function().
@@ -248,9 +255,18 @@ class Function<R(A...)> {
     if constexpr ((internal::kIsInOut<A> || ...)) {
       Arguments after;
       collect(after, internal::NoNames(), std::get<I>(copies)...);
-      const std::string change = internal::find_change(kept, after, names);
-      if (!change.empty()) internal::throw_host_change(core_->name(), change);
       (add_outputs<A>(out, std::get<I>(copies)), ...);
+      if (!internal::has_form(kept, after)) {
+        if (!variables.empty()) {  // copies hold what stands for them
+          internal::throw_host_change(core_->name(), "the structure of arguments with Variables");
+        }
+        for (Tensor* x : after.tensors) {
+          if (x->has_value()) *x = x->type()->ghost();
+        }
+        out.arguments = std::make_shared<Tuple>(copies);
+      } else if (const auto change = internal::find_change(kept, after, names); !change.empty()) {
+        internal::throw_host_change(core_->name(), change);
+      }
     }
     return out;
   }
@@ -269,6 +285,12 @@ class Function<R(A...)> {
   template <class... X>
   R give_back(const internal::Trace& trace, Values& out, X&... args) const {
     std::size_t next = 0;
+    if constexpr ((internal::kIsInOut<A> || ...)) {
+      if (trace.arguments != nullptr) [[unlikely]] {
+        take_form(*static_cast<const std::tuple<std::decay_t<A>...>*>(trace.arguments.get()),
+                  std::index_sequence_for<A...>(), args...);
+      }
+    }
     if constexpr (std::is_void_v<R>) {
       (take_back<A>(out, next, args), ...);
     } else if constexpr (std::is_same_v<R, Tensor>) {
@@ -289,6 +311,16 @@ class Function<R(A...)> {
       return result;
     }
   }
+  // Makes in-out arguments what they are after the call, but for the tensors. All copies are made
+  // before the first argument changes.
+  template <class Tuple, std::size_t... I, class... X>
+  static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
+    const auto take = [](auto as_in, auto& arg, auto& value) {
+      if constexpr (decltype(as_in)::value) arg = std::move(value);
+    };
+    (take(std::bool_constant<internal::kIsInOut<A>>(), args, std::get<I>(after)), ...);
+  }
+
   template <class As, class X>
   static void take_back(Values& out, std::size_t& next, X& arg) {
     if constexpr (internal::kIsInOut<As>) {

@@ -270,6 +270,7 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
     trace->captures = std::move(made.captures);
     trace->enclosing = std::move(made.enclosing);
     trace->result = std::move(traced.result);
+    trace->arguments = std::move(traced.arguments);
     break;
   }
   trace->attrs = graph_attrs(*trace->graph);
@@ -425,11 +426,15 @@ void require_distinct(const Arguments& call, std::span<const bool> may_write,
   }
 }
 
+bool has_form(const TraceKey& kept, const Arguments& after) {
+  return after.tensors.size() == kept.types.size() && after.words.size() == kept.words.size() &&
+         after.objects.size() == kept.objects.size() &&
+         std::ranges::equal(kept.types, after.tensors, [](const Type* type, const Tensor* x) {
+           return (type != nullptr) == x->has_value();
+         });
+}
+
 std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names) {
-  if (after.tensors.size() != kept.types.size() || after.words.size() != kept.words.size() ||
-      after.objects.size() != kept.objects.size()) {
-    return "the structure of an argument";
-  }
   for (std::size_t i = 0; i < kept.words.size(); ++i) {
     if (after.words[i] != kept.words[i]) return names.words[i];
   }
@@ -438,10 +443,6 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
     if (now.equal != kept.objects[i].equal || !now.equal(now.value, kept.objects[i].value)) {
       return names.objects[i];
     }
-  }
-  for (std::size_t i = 0; i < kept.types.size(); ++i) {
-    const bool was_there = kept.types[i] != nullptr;
-    if (was_there != after.tensors[i]->has_value()) return names.tensors[i];
   }
   return "";
 }

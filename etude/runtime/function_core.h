@@ -80,15 +80,17 @@ struct Trace : RefCounted {
   std::string cause;                     // why it was made, for explain()
   CallSite where;                        // the call that it was made for
   std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
+  std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
   mutable std::atomic<uint64_t> last_use{0};
 };
 using TraceRef = RefPtr<const Trace>;
 
-// What tracing gives, before it is kept: tensors of results and of in-out arguments, and the result
-// itself.
+// What tracing gives, before it is kept: tensors of results and of in-out arguments, the result
+// itself, and the arguments if the call gives one of them another form.
 struct Traced {
   std::vector<Tensor> outputs;
   std::shared_ptr<const void> result;
+  std::shared_ptr<const void> arguments;
 };
 
 using HostRun =

@@ -107,6 +107,15 @@ class ExamplesTest(unittest.TestCase):
             resumed, _, _ = self.train("rest", "--epochs", "2", "--resume", self.path("part"))
             self.assertEqual(whole, resumed, steps)
 
+    def test_modes_give_the_same_bits_and_resume_each_other(self):
+        whole, _, _ = self.train("eager", "--epochs", "2")
+        staged, _, _ = self.train("staged", "--epochs", "2", "--mode", "staged")
+        self.assertEqual(whole, staged)
+        for first, second in (("eager", "staged"), ("staged", "eager"), ("staged", "staged")):
+            self.train("half", "--epochs", "2", "--steps", str(STEPS - 1), "--mode", first)
+            resumed, _, _ = self.train("other_half", "--epochs", "2", "--mode", second, "--resume", self.path("half"))
+            self.assertEqual(whole, resumed, (first, second))
+
     def test_going_on_otherwise_is_refused(self):
         self.train("begun", "--epochs", "2", "--steps", "3")
         for args, text in ((("--epochs", "3"), "epochs is 3, but the checkpoint '%s' was made in a run of 2"),

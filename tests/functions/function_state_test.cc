@@ -448,5 +448,51 @@ TEST(CustomRules, AreAskedForFromOutsideByName) {
       ErrorCode::kUnimplemented, {"custom_rule"});
 }
 
+struct Grown {
+  std::vector<Tensor> parts;
+  std::optional<Tensor> sum;
+  Tensor last;  // absent at first
+  std::string word = "none";
+};
+
+// A call may give an argument by reference other parts: what the graph gives, in the form of the
+// call that was traced.
+TEST(FunctionState, GivesAnArgumentItsNewParts) {
+  const auto add = [](Grown& grown, const Tensor& x) {
+    grown.parts.push_back(x * 2.0F);
+    grown.sum = grown.sum ? *grown.sum + x : x;
+    grown.last = grown.parts.front();
+    grown.word = "some";
+    return x + 1.0F;
+  };
+  const auto staged = function(add);
+  Grown a, b, again;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x(static_cast<float>(i) + 0.5F);
+    EXPECT_TRUE(same_value(staged(a, x), add(b, x)));
+    ASSERT_EQ(a.parts.size(), b.parts.size());
+    EXPECT_TRUE(same_value(a.parts.back(), b.parts.back()));
+    EXPECT_TRUE(same_value(*a.sum, *b.sum));
+    EXPECT_TRUE(same_value(a.last, b.last));
+    EXPECT_EQ(a.word, "some");
+  }
+  EXPECT_EQ(staged.trace_count(), 3u);
+  staged(again, Tensor(0.5F));
+  EXPECT_EQ(staged.trace_count(), 3u);
+  EXPECT_EQ(again.sum->item<float>(), 0.5F);
+}
+
+TEST(FunctionState, RefusesNewPartsBesideVariables) {
+  struct Both {
+    std::vector<Tensor> parts;
+    Variable v{1.0};
+  };
+  Both both;
+  const auto add = function([](Both& b) { b.parts.push_back(b.v.read()); }, {.name = "add"});
+  expect_error([&] { add(both); }, ErrorCode::kInvalidArgument,
+               {"function 'add' changes the structure of arguments with Variables"});
+  EXPECT_TRUE(both.parts.empty());
+}
+
 }  // namespace
 }  // namespace etude

@@ -5,8 +5,12 @@
 #include <array>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
+#include "etude/kernels/cpu/schedules.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -75,7 +79,38 @@ bool run_rule(const KernelCall& call) {
   return true;
 }
 
+struct RateParams : KernelParams {
+  optimizer::RatesFn write = nullptr;
+  std::vector<double> options;
+  double decay = 0;
+  optimizer::ScheduleTree schedule;
+};
+
+bool run_rates(const KernelCall& call) {
+  const auto& p = *static_cast<const RateParams*>(call.params);
+  const std::int64_t done = *static_cast<const std::int64_t*>(call.in[0]);
+  const double lr = optimizer::value_at(p.schedule, done);
+  if (!(lr >= 0)) {
+    return report_fault(ErrorCode::kInvalidArgument,
+                        fmt::format("lr is {} at update {}, but must be at least 0", lr, done));
+  }
+  p.write(p.options.data(), static_cast<double>(done + 1),
+          optimizer::decayed(lr, p.decay, done + 1), static_cast<double*>(call.out[0]));
+  *static_cast<std::int64_t*>(call.out[1]) = done + 1;
+  return true;
+}
+
 }  // namespace
+
+void prepare_rule_rates(const PrepareCall& call) {
+  auto p = internal::make_ref<RateParams>();
+  p->write = optimizer::rate_formula(call.attrs.text("rule")).write;
+  p->options = call.attrs.reals("options");
+  p->decay = call.attrs.real("decay");
+  p->schedule =
+      optimizer::read_schedule(call.attrs.text("schedule"), call.attrs.reals("schedule_numbers"));
+  call.set(run_rates, p);
+}
 
 void prepare_rule_update(const PrepareCall& call) {
   constexpr int8_t kFirstState = 3;
