@@ -29,6 +29,11 @@ void Shape::push_back(int64_t size) {
   sizes_[static_cast<std::size_t>(rank_++)] = size;
 }
 
+void Shape::note_sizes() const noexcept {
+  for (int axis = 0; axis < rank_; ++axis)
+    internal::note_size(sizes_[static_cast<std::size_t>(axis)]);
+}
+
 bool Shape::is_known() const noexcept {
   return std::none_of(begin(), end(), [](int64_t s) { return s == kAny; });
 }

@@ -20,6 +20,11 @@ inline constexpr int kMaxRank = 16;
 // Most elements a tensor may have: sizes beyond are refused before any memory is asked for.
 inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 
+namespace internal {
+// Tells the trace at hand that host code looks at this size of a tensor (core/size_reads.h).
+[[gnu::cold]] void note_size(int64_t size) noexcept;
+}  // namespace internal
+
 // Up to kMaxRank sizes. throws: kInvalidArgument for a higher rank or a negative size.
 class Shape {
  public:
@@ -33,11 +38,20 @@ class Shape {
 
   int rank() const noexcept { return rank_; }
   bool is_scalar() const noexcept { return rank_ == 0; }
-  int64_t operator[](int axis) const noexcept { return sizes_[static_cast<std::size_t>(axis)]; }
+  int64_t operator[](int axis) const noexcept {
+    const int64_t size = sizes_[static_cast<std::size_t>(axis)];
+    if (is_watched_) [[unlikely]]
+      internal::note_size(size);
+    return size;
+  }
   // Replaces one size. The caller keeps it >= 0 or kAny.
   void set(int axis, int64_t size) noexcept { sizes_[static_cast<std::size_t>(axis)] = size; }
   void push_back(int64_t size);
-  const int64_t* begin() const noexcept { return sizes_.data(); }
+  const int64_t* begin() const noexcept {
+    if (is_watched_) [[unlikely]]
+      note_sizes();
+    return sizes_.data();
+  }
   const int64_t* end() const noexcept { return sizes_.data() + rank_; }
   std::span<const int64_t> sizes() const noexcept { return {begin(), end()}; }
   std::vector<int64_t> to_vector() const { return {begin(), end()}; }
@@ -49,9 +63,19 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
+  // The same sizes; what looks at one of a watched shape tells the trace (core/size_reads.h).
+  Shape watched(bool is_watched = true) const noexcept {
+    Shape out(*this);
+    out.is_watched_ = is_watched;
+    return out;
+  }
+
  private:
+  void note_sizes() const noexcept;
+
   std::array<int64_t, kMaxRank> sizes_{};
   int rank_ = 0;
+  bool is_watched_ = false;
 };
 
 // The shape two operands broadcast to (Array API rules).

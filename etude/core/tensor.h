@@ -19,6 +19,7 @@
 #include "etude/base/call_site.h"
 #include "etude/core/buffer.h"
 #include "etude/core/literal.h"
+#include "etude/core/size_reads.h"
 #include "etude/core/type.h"
 #include "etude/version.h"
 
@@ -135,13 +136,26 @@ class Tensor {
   bool has_value() const noexcept { return rep_ != nullptr; }
 
   // throws (all that follow): kFailedPrecondition on an absent tensor.
-  const Type* type() const { return checked()->type; }
-  DType dtype() const { return type()->dtype(); }
-  const Shape& shape() const { return type()->shape(); }
-  int rank() const { return type()->rank(); }
-  int64_t size() const { return type()->count(); }
-  int64_t nbytes() const { return type()->bytes(); }
-  Device device() const { return type()->device(); }
+  // While a function is traced, sizes that its program looks at are noted (core/size_reads.h).
+  const Type* type(CallSite where = CallSite::here()) const {
+    if (where.known()) note_sizes(where);
+    return checked()->type;
+  }
+  DType dtype() const { return checked()->type->dtype(); }
+  const Shape& shape(CallSite where = CallSite::here()) const {
+    const Type* type = checked()->type;
+    return where.known() && internal::watches_sizes(where) ? type->watched_shape() : type->shape();
+  }
+  int rank() const { return checked()->type->rank(); }
+  int64_t size(CallSite where = CallSite::here()) const {
+    if (where.known()) note_sizes(where);
+    return checked()->type->count();
+  }
+  int64_t nbytes(CallSite where = CallSite::here()) const {
+    if (where.known()) note_sizes(where);
+    return checked()->type->bytes();
+  }
+  Device device() const { return checked()->type->device(); }
 
   // The one element, converted to T. As a Real (or another number of a derivative) it depends on
   // what this tensor depends on. throws: kInvalidArgument if there is not exactly one.
@@ -189,6 +203,9 @@ class Tensor {
   const internal::TensorRep* checked() const {
     if (rep_ == nullptr) throw_absent();
     return rep_;
+  }
+  void note_sizes(CallSite where) const {
+    if (internal::watches_sizes(where)) static_cast<void>(checked()->type->watched_shape().begin());
   }
   [[noreturn]] static void throw_absent();
   static Tensor of_number(bool value);

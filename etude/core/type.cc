@@ -63,7 +63,12 @@ std::string Device::to_string() const {
 }
 
 Type::Type(DType dtype, const Shape& shape, Device device, uint32_t id)
-    : dtype_(dtype), device_(device), id_(id), count_(shape.count()), shape_(shape) {
+    : dtype_(dtype),
+      device_(device),
+      id_(id),
+      count_(shape.count()),
+      shape_(shape.watched(false)),
+      watched_shape_(shape.watched()) {
   bytes_ = count_ == kAny ? kAny : count_ * itemsize(dtype);
 }
 

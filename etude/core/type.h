@@ -42,6 +42,8 @@ class Type {
   std::string to_string() const;
   // A tensor of this type without a value: what stands where a rule may ask for a type only.
   const Tensor& ghost() const;
+  // The shape as host code gets it while a function is traced. Lives for ever.
+  const Shape& watched_shape() const noexcept { return watched_shape_; }
 
  private:
   friend const Type* intern_type(DType, const Shape&, Device);
@@ -54,6 +56,7 @@ class Type {
   int64_t bytes_;
   mutable std::atomic<Tensor*> ghost_{nullptr};
   Shape shape_;
+  Shape watched_shape_;
 };
 
 // What is known of a tensor before there is one: nn::summary takes it for its input.

@@ -50,7 +50,11 @@ struct Arguments {
 // The names of what a walk meets, for messages: "model/layers/0/weight". Made while a graph is.
 struct ArgumentNames {
   std::vector<std::string> tensors, words, objects;
+  std::vector<std::string> values;  // what the words say: "true", "'relu'", "3 items"
 };
+std::string value_text(bool value);
+std::string value_text(int64_t value);
+std::string value_text(double value);
 
 // A class whose ETUDE_FIELDS leave members out says by which of these its calls differ:
 //   auto host_values() const { return std::tie(stride_, activation_); }
@@ -86,6 +90,8 @@ struct NoNames {
   Scope enter(const Component&) {
     return {};
   }
+  template <class T>
+  void value(const T&) {}
   void tensor() {}
   void word() {}
   void object() {}
@@ -97,22 +103,44 @@ class PathNames {
   struct Scope {
     PathNames& names;
     std::size_t length;
-    ~Scope() { names.path_.resize(length); }
+    ~Scope() {
+      names.path_.resize(length);
+      names.value_.clear();
+    }
   };
   [[nodiscard]] Scope enter(std::string_view component) {
     const std::size_t length = path_.size();
+    value_.clear();
     if (length > 0) path_ += '/';
     path_ += component;
     return {*this, length};
   }
   [[nodiscard]] Scope enter(std::size_t i) { return enter(std::to_string(i)); }
+  // What the next words are of.
+  template <class T>
+  void value(const T& x) {
+    if constexpr (std::is_same_v<T, bool>) {
+      value_ = value_text(x);
+    } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+      value_ = value_text(static_cast<int64_t>(x));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      value_ = value_text(static_cast<double>(x));
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      value_ = "'" + std::string(x) + "'";
+    } else {
+      value_.clear();
+    }
+  }
   void tensor() { names_.tensors.push_back(path_); }
-  void word() { names_.words.push_back(path_); }
+  void word() {
+    names_.words.push_back(path_);
+    names_.values.push_back(value_);
+  }
   void object() { names_.objects.push_back(path_); }
 
  private:
   ArgumentNames& names_;
-  std::string path_;
+  std::string path_, value_;
 };
 
 template <class Names>
@@ -158,6 +186,7 @@ class ArgumentWalk {
   template <class T>
   void number(const T& x) {
     static_assert(sizeof(T) <= 16);
+    names_.value(x);
     uint64_t bits[2] = {};
     if constexpr (std::is_same_v<T, long double>) {
       std::memcpy(bits, &x, 10);  // the rest is padding
@@ -168,6 +197,7 @@ class ArgumentWalk {
     if constexpr (sizeof(T) > 8) word(bits[1]);
   }
   void text(std::string_view x) {
+    names_.value(x);
     word(x.size());
     for (std::size_t i = 0; i < x.size(); i += 8) {
       uint64_t bits = 0;

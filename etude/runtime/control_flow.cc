@@ -172,6 +172,7 @@ TracedBody trace_body(std::string_view op, const std::string& name, std::span<co
              where);
   }
   TracedGraph traced = context.finish(results);
+  TraceContext::note_reads(traced.size_reads);
   TracedBody out{traced.graph, std::move(traced.captures), std::move(traced.variables),
                  results.size(), 0};
   for (const Graph::Input& input : out.graph->inputs()) {

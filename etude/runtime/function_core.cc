@@ -16,6 +16,8 @@
 #include "etude/graph/print.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/plan.h"
+#include "etude/runtime/relax.h"
+#include "etude/runtime/retrace.h"
 #include "etude/runtime/trace.h"
 
 namespace etude {
@@ -102,12 +104,31 @@ TraceKey::TraceKey(const Arguments& call)
 }
 
 bool TraceKey::fits(const Arguments& call) const {
-  if (types.size() != call.tensors.size() || words.size() != call.words.size()) return false;
+  if (types.size() != call.tensors.size()) return false;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] != type_or_null(call.tensors[i])) return false;
   }
+  return fits_beside_types(call);
+}
+
+bool TraceKey::fits_but_sizes(const Arguments& call) const {
+  if (types.size() != call.tensors.size()) return false;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const Type* given = type_or_null(call.tensors[i]);
+    if ((types[i] == nullptr) != (given == nullptr)) return false;
+    if (given != nullptr &&
+        (given->dtype() != types[i]->dtype() || given->rank() != types[i]->rank() ||
+         given->device() != types[i]->device())) {
+      return false;
+    }
+  }
+  return fits_beside_types(call);
+}
+
+bool TraceKey::fits_beside_types(const Arguments& call) const {
   const Ambient& now = ambient();
-  return std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
+  return words.size() == call.words.size() &&
+         std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
          default_dtype == now.default_dtype && same_objects(objects, call);
 }
 
@@ -132,9 +153,16 @@ bool variables_fit(const Trace& trace, const Arguments& call) {
   return true;
 }
 
+// For max_traces.
+void note_use(const Trace& trace) {
+  static std::atomic<uint64_t> clock{1};
+  trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
 }  // namespace
 
-FunctionCore::FunctionCore(FunctionOptions options, CallSite where) : options_(std::move(options)) {
+FunctionCore::FunctionCore(FunctionOptions options, CallSite where)
+    : options_(std::move(options)), history_(TraceHistory::of(where)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -150,17 +178,30 @@ std::string FunctionCore::argument_name(std::size_t i) const {
 TraceRef FunctionCore::find(const Arguments& call) const {
   const std::shared_lock lock(mutex_);
   const TraceContext* around = TraceContext::innermost();
-  for (auto at = traces_.rbegin(); at != traces_.rend(); ++at) {
-    const Trace& trace = **at;
-    if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
-    if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
-      continue;
-    if (options_.max_traces > 0) {
-      static std::atomic<uint64_t> clock{1};
-      trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed),
-                           std::memory_order_relaxed);
+  for (const auto* list : {&traces_, &instances_}) {
+    for (auto at = list->rbegin(); at != list->rend(); ++at) {
+      const Trace& trace = **at;
+      if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
+      if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+        continue;
+      if (options_.max_traces > 0) note_use(trace);
+      return *at;
     }
-    return *at;
+  }
+  return {};
+}
+
+TraceRef FunctionCore::find_relaxed(const Arguments& call, std::string& refusal) {
+  constexpr std::size_t kMostInstances = 32;
+  for (const TraceRef& trace : traces()) {
+    if (!trace->family || !variables_fit(*trace, call)) continue;
+    const TraceRef made = instance_of(*trace, call, refusal);
+    if (!made) continue;
+    if (options_.max_traces > 0) note_use(*trace);
+    const std::unique_lock lock(mutex_);
+    if (instances_.size() >= kMostInstances) instances_.erase(instances_.begin());
+    instances_.push_back(made);
+    return made;
   }
   return {};
 }
@@ -170,10 +211,15 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
   const std::lock_guard lock(tracing_mutex());
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return located_in(name(), where, [&] {
+    std::string refusal;
+    if (TraceRef relaxed = find_relaxed(call, refusal)) return relaxed;
     const TracingScope scope(*this, call);
-    TraceRef made = make(call, names, run, where);
+    const RefPtr<Trace> made = make(call, names, run, where);
+    if (options_.relax_shapes) relax(*made, call, traces());
+    if (!made->family && !refusal.empty()) made->not_relaxed = std::move(refusal);
+    if (history_->note_trace()) warn_of_traces(name(), traces(), made->key, names, where);
     keep(made);
-    return made;
+    return TraceRef(made);
   });
 }
 
@@ -234,8 +280,8 @@ std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& fo
 
 }  // namespace
 
-TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
-                            CallSite where) {
+RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& names,
+                                 const HostRun& run, CallSite where) {
   auto trace = make_ref<Trace>();
   trace->key = TraceKey(call);
   trace->names = names;
@@ -246,6 +292,7 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
   }
   const bool is_first = traces().empty();
   std::vector<Variable> used = stand_ins(call);
+  GraphRef graph;
   for (int attempt = 0;; ++attempt) {
     TraceContext context(name(), where);
     std::vector<Tensor> inputs(call.tensors.size());
@@ -266,19 +313,24 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
       continue;
     }
     trace->outputs = traced.outputs.size();
-    trace->graph = std::move(made.graph);
+    graph = std::move(made.graph);
     trace->captures = std::move(made.captures);
     trace->enclosing = std::move(made.enclosing);
     trace->result = std::move(traced.result);
     trace->arguments = std::move(traced.arguments);
+    trace->size_reads = std::move(made.size_reads);
     break;
   }
-  trace->attrs = graph_attrs(*trace->graph);
-  trace->keys = static_cast<std::size_t>(std::ranges::count_if(
-      trace->graph->inputs(),
-      [](const Graph::Input& input) { return input.role == InputRole::kKey; }));
-  trace->plan = Plan::of(*trace->graph);
+  trace->set_graph(std::move(graph));
   return trace;
+}
+
+void Trace::set_graph(GraphRef made) {
+  graph = std::move(made);
+  attrs = graph_attrs(*graph);
+  keys = static_cast<std::size_t>(std::ranges::count_if(
+      graph->inputs(), [](const Graph::Input& i) { return i.role == InputRole::kKey; }));
+  plan = Plan::of(*graph);
 }
 
 void FunctionCore::keep(const TraceRef& trace) {
@@ -289,11 +341,14 @@ void FunctionCore::keep(const TraceRef& trace) {
     traces_.erase(std::ranges::min_element(traces_, {}, [](const TraceRef& t) {
       return t->last_use.load(std::memory_order_relaxed);
     }));
+    instances_.clear();  // some may be of its family
   }
   traces_.push_back(trace);
 }
 
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
+  history_->note_call();
+  if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
   std::vector<Variable> all, written;
   for (const TraceVariable& v : trace.variables) {
@@ -364,28 +419,7 @@ std::vector<TraceRef> FunctionCore::traces() const {
 std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {
   const std::vector<TraceRef> known = traces();
   if (known.empty()) return "it is the first";
-  const Trace& latest = *known.back();
-  const std::size_t n = known.size();
-  if (key.types.size() != latest.key.types.size() || key.words.size() != latest.key.words.size() ||
-      key.objects.size() != latest.key.objects.size()) {
-    return fmt::format("the arguments have another structure than in trace {}", n);
-  }
-  const auto text = [](const Type* type) { return type == nullptr ? "absent" : type->to_string(); };
-  for (std::size_t i = 0; i < key.types.size(); ++i) {
-    if (key.types[i] == latest.key.types[i]) continue;
-    return fmt::format("{} is {}, was {} in trace {}", names.tensors[i], text(key.types[i]),
-                       text(latest.key.types[i]), n);
-  }
-  for (std::size_t i = 0; i < key.words.size(); ++i) {
-    if (key.words[i] == latest.key.words[i]) continue;
-    return fmt::format("{} is another host value than in trace {}", names.words[i], n);
-  }
-  if (key.phase != latest.key.phase) {
-    return fmt::format("the phase is {}, was {} in trace {}",
-                       key.phase == Phase::kTraining ? "training" : "inference",
-                       key.phase == Phase::kTraining ? "inference" : "training", n);
-  }
-  return fmt::format("a host object among the arguments differs from that in trace {}", n);
+  return difference_from(*known.back(), known.size(), key, names);
 }
 
 std::string FunctionCore::explain() const {
@@ -395,12 +429,18 @@ std::string FunctionCore::explain() const {
   for (std::size_t i = 0; i < known.size(); ++i) {
     const Trace& t = *known[i];
     std::vector<std::string> inputs;
+    std::size_t given = 0;
     for (std::size_t k = 0; k < t.key.types.size(); ++k) {
+      const Type* type = t.key.types[k];
       inputs.push_back(t.names.tensors[k] + ": " +
-                       (t.key.types[k] == nullptr ? "absent" : t.key.types[k]->to_string()));
+                       (type == nullptr ? "absent"
+                        : t.family      ? t.family->input_text(given)
+                                        : type->to_string()));
+      given += type != nullptr;
     }
     text += fmt::format("trace {} ({}), {} nodes: {}", i + 1, fmt::join(inputs, ", "),
                         t.graph->size(), t.cause);
+    if (!t.not_relaxed.empty()) text += "; for these sizes only: " + t.not_relaxed;
     text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
   }
   return text;

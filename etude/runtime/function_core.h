@@ -17,6 +17,7 @@
 #include "etude/core/attrs.h"
 #include "etude/core/traced.h"
 #include "etude/core/values.h"
+#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
 #include "etude/version.h"
@@ -26,7 +27,9 @@ namespace ETUDE_API etude {
 struct FunctionOptions {
   std::string name = {};                    // for display; default: the line that made it
   std::vector<std::string> arg_names = {};  // default: arg0, arg1, ...
-  bool run_eagerly = false;                 // calls run the host function, as if it were not staged
+  // Two graphs that differ in sizes only become one for all sizes, where they agree.
+  bool relax_shapes = true;
+  bool run_eagerly = false;    // calls run the host function, as if it were not staged
   std::size_t max_traces = 0;  // the graph that was used least lately goes; 0: no limit
 };
 
@@ -38,6 +41,7 @@ bool functions_run_eagerly() noexcept;
 namespace internal {
 
 class Plan;
+class TraceHistory;
 
 // What decides which graph serves a call, as a graph keeps it.
 struct TraceKey {
@@ -51,6 +55,11 @@ struct TraceKey {
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
   bool fits(const Arguments& call) const;
+  // Whether at most sizes differ.
+  bool fits_but_sizes(const Arguments& call) const;
+
+ private:
+  bool fits_beside_types(const Arguments& call) const;
 };
 
 // A Variable that a graph reads or assigns: one that the function reaches from outside, or that the
@@ -77,11 +86,17 @@ struct Trace : RefCounted {
   std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
   std::size_t outputs = 0;               // that are not values of Variables
   std::size_t keys = 0;                  // random keys to draw for a call, in this order
-  std::string cause;                     // why it was made, for explain()
-  CallSite where;                        // the call that it was made for
-  std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
+  std::vector<SizeRead> size_reads;      // what host code looked at while it was traced
+  FamilyRef family;         // of this graph and others: serves sizes that were not traced
+  std::string not_relaxed;  // why there is none with the traces before, if it was sought
+  std::string cause;        // why it was made, for explain()
+  CallSite where;           // the call that it was made for
+  std::shared_ptr<const void> result;  // the host function's result: what its tensors stand in
   std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
   mutable std::atomic<uint64_t> last_use{0};
+
+  // Makes it ready to run.
+  void set_graph(GraphRef made);
 };
 using TraceRef = RefPtr<const Trace>;
 
@@ -128,14 +143,18 @@ class FunctionCore {
  private:
   Values run_locked(const Trace& trace, const Arguments& call,
                     const std::vector<Variable>& variables, CallSite where) const;
-  TraceRef make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
-                CallSite where);
+  RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                     CallSite where);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
+  // From a family, if one serves this call; else `refusal` says why not, where there is one.
+  TraceRef find_relaxed(const Arguments& call, std::string& refusal);
 
   FunctionOptions options_;
+  std::shared_ptr<TraceHistory> history_;
   mutable std::shared_mutex mutex_;
-  std::vector<TraceRef> traces_;  // oldest first
+  std::vector<TraceRef> traces_;     // oldest first
+  std::vector<TraceRef> instances_;  // of families, at sizes that were not traced; oldest first
 };
 
 }  // namespace internal

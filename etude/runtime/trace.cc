@@ -35,6 +35,7 @@ void TraceContext::leave() noexcept {
   info_->is_over = true;
   innermost_trace = outer_;
   keys_.reset();
+  size_reads_.leave();
   bottom_.leave();
 }
 
@@ -99,6 +100,10 @@ void TraceContext::note_created(const Variable& variable) {
        fmt::format("{} made at {}:{}", title_of(variable), where.file, where.line)});
 }
 
+void TraceContext::note_reads(const std::vector<SizeRead>& reads) {
+  if (innermost_trace != nullptr) innermost_trace->size_reads_.add(reads);
+}
+
 TraceContext::Held& TraceContext::held(const Tensor& resource) {
   const Variable variable = variable_of(resource);
   const auto state = state_of(resource);
@@ -150,6 +155,7 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   }
   leave();
   out.enclosing = enclosing_;
+  out.size_reads = size_reads_.list();
   for (Capture& c : captures_) {
     // What nobody outside holds is a number of the function itself, such as the 0.5 of x * 0.5.
     if (!TensorAccess::is_ghost(c.value) && (!has_outside_ || TensorAccess::is_unique(c.value))) {

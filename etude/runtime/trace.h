@@ -37,6 +37,7 @@ struct TracedGraph {
   GraphRef graph;
   std::vector<Tensor> captures;           // in the order of the inputs with InputRole::kCapture
   std::vector<TracedVariable> variables;  // in the order of inputs, and of outputs
+  std::vector<SizeRead> size_reads;       // what host code looked at
   // The enclosing trace whose values it captures; null: none, so that it can be used anywhere.
   RefPtr<const TraceInfo> enclosing;
 };
@@ -68,6 +69,8 @@ class TraceContext final : public Context, private KeySource {
   static const TraceContext* innermost() noexcept;
   // Tells the innermost trace that a Variable was made in it.
   static void note_created(const Variable& variable);
+  // Tells it what host code looked at while a graph was made that is called now.
+  static void note_reads(const std::vector<SizeRead>& reads);
   // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
   struct Created {
     std::weak_ptr<void> state;
@@ -111,6 +114,7 @@ class TraceContext final : public Context, private KeySource {
   bool has_outside_ = true;
   bool takes_followed_ = false;
   std::optional<KeyScope> keys_;
+  SizeReads size_reads_;
   BottomScope bottom_;
 };
 
@@ -126,6 +130,7 @@ class OutsideScope {
  private:
   TraceContext* trace_;
   KeyScope keys_;
+  SizeReadsPause size_reads_;
   ReadersPause readers_;
   BottomScope eager_;
 };

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/family.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/convert.h"
+#include "etude/graph/builder.h"
+#include "etude/graph/check_call.h"
+#include "etude/graph/constant_text.h"
+#include "etude/graph/family_parts.h"
+#include "etude/graph/names.h"
+#include "etude/graph/verify.h"
+
+namespace etude {
+namespace {
+
+using internal::FamilyParts;
+using internal::RealNumber;
+using internal::SizeNumber;
+
+constexpr std::size_t kMostKept = 32;
+// Below these a size broadcasts, or there is nothing.
+constexpr int64_t kLeastSize = 2;
+constexpr const char* kSizeNames[internal::kMostSizes] = {"n", "m", "k", "l", "p", "q"};
+
+struct Refusal {
+  std::string text;
+};
+
+template <class... T>
+[[noreturn]] void refuse(fmt::format_string<T...> text, T&&... args) {
+  throw Refusal{fmt::format(text, std::forward<T>(args)...)};
+}
+
+// Puts sizes into the numbers of a family. throws: Refusal.
+class Instantiation {
+ public:
+  using Done = std::map<const FamilyParts*, GraphRef>;
+  Instantiation(const FamilyParts& parts, std::span<const int64_t> sizes, Done& done)
+      : parts_(parts), first_(parts.first()), sizes_(sizes), done_(done), builder_(first_.name()) {}
+
+  GraphRef run() {
+    for (std::size_t i = 0; i < first_.inputs().size(); ++i) {
+      const Graph::Input& input = first_.inputs()[i];
+      builder_.add_input(input.name, input_type(static_cast<GraphValue>(i)), input.role);
+    }
+    for (std::size_t i = 0; i < first_.constants().size(); ++i) builder_.add_constant(constant(i));
+    for (std::size_t i = 0; i < first_.size(); ++i) add_node(i);
+    GraphRef made = builder_.finish(first_.outputs(), /*keep_all=*/true);
+    // Lines of a graph that was read from text lie in that graph.
+    made->kept<Graph>("lines", [&] { return parts_.graphs.front(); });
+    return made;
+  }
+
+ private:
+  template <class Value, class Number>
+  Value decided(const Number& number) const {
+    const std::optional<Value> value = number.at(sizes_);
+    if (!value) refuse("a number in it follows from sizes in more than one way");
+    return *value;
+  }
+
+  const Type* input_type(GraphValue value) {
+    const Type* type = first_.type(value);
+    if (next_type_ == parts_.types.size() || parts_.types[next_type_].value != value) return type;
+    Shape shape = type->shape();
+    for (; next_type_ < parts_.types.size() && parts_.types[next_type_].value == value;
+         ++next_type_) {
+      const FamilyParts::TypeSpot& spot = parts_.types[next_type_];
+      shape.set(spot.axis, at_least_two(decided<int64_t>(spot.size)));
+    }
+    return intern_type(type->dtype(), shape, type->device());
+  }
+  static int64_t at_least_two(int64_t size) {
+    if (size < kLeastSize) refuse("a size in it would be {}, and others there broadcast", size);
+    return size;
+  }
+
+  Tensor constant(std::size_t i) {
+    Tensor value = first_.constants()[i];
+    for (;
+         next_constant_ < parts_.constants.size() && parts_.constants[next_constant_].constant == i;
+         ++next_constant_) {
+      const FamilyParts::ConstantSpot& spot = parts_.constants[next_constant_];
+      char* at = static_cast<char*>(TensorAccess::writable(value)) +
+                 spot.element * itemsize(value.dtype());
+      if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
+        const auto number = decided<int64_t>(*whole);
+        internal::convert_elements(at, value.dtype(), &number, kInt64, 1);
+      } else {
+        const auto number = decided<double>(std::get<RealNumber>(spot.number));
+        internal::convert_elements(at, value.dtype(), &number, kFloat64, 1);
+      }
+    }
+    return value;
+  }
+
+  void add_node(std::size_t i) {
+    const Graph::Node node = first_.node(i);
+    bool differs = false;
+    const Attrs attrs = attrs_of(i, node, differs);
+    internal::InlineVector<const Type*, 6> operands;
+    for (const GraphValue v : node.operands) {
+      operands.push_back(v == kNoValue ? nullptr : builder_.type(v));
+      differs = differs || (v != kNoValue && builder_.type(v) != first_.type(v));
+    }
+    Types results;
+    if (differs) {
+      results = infer(node, {operands.data(), operands.size()}, attrs);
+    } else {
+      for (uint32_t r = 0; r < node.results; ++r)
+        results.push_back(first_.type(node.first_result + r));
+    }
+    for (uint32_t r = 0; r < node.results; ++r) check_type(node.first_result + r, results[r]);
+    builder_.add_node(node.op, attrs, node.operands, results, node.where);
+  }
+
+  Types infer(const Graph::Node& node, std::span<const Type* const> operands,
+              const Attrs& attrs) const {
+    try {
+      Types results = internal::check_call(node.op, operands, attrs);
+      if (results.size() != node.results) refuse("{} has other results there", node.op.name());
+      return results;
+    } catch (const Error& error) {
+      refuse("{}: {}", node.op.name(), error.what());
+    }
+  }
+
+  // Whether the type is one that the formulas give.
+  void check_type(GraphValue value, const Type* found) {
+    const Type* first = first_.type(value);
+    bool fits = (found == nullptr) == (first == nullptr);
+    if (fits && found != nullptr) {
+      fits = found->dtype() == first->dtype() && found->rank() == first->rank() &&
+             found->device() == first->device();
+    }
+    const auto has_spot = [&] {
+      return next_type_ < parts_.types.size() && parts_.types[next_type_].value == value;
+    };
+    for (int axis = 0; fits && found != nullptr && axis < found->rank(); ++axis) {
+      const int64_t size = found->shape()[axis];
+      if (!has_spot() || parts_.types[next_type_].axis != axis) {
+        fits = size == first->shape()[axis];
+        continue;
+      }
+      const auto& formulas = parts_.types[next_type_++].size.formulas;
+      fits = std::ranges::any_of(formulas, [&](const auto& f) { return f.at(sizes_) == size; });
+      at_least_two(size);
+    }
+    if (!fits) {
+      refuse("value %{} would be {}, which its formula does not give", value,
+             internal::type_text(found));
+    }
+  }
+
+  Attrs attrs_of(std::size_t i, const Graph::Node& node, bool& differs) {
+    const auto is_here = [&](const auto& spots, std::size_t next) {
+      return next < spots.size() && spots[next].node == i;
+    };
+    if (!is_here(parts_.attrs, next_attr_) && !is_here(parts_.inner, next_inner_))
+      return node.attrs;
+    differs = true;
+    std::vector<AttrValue> values(node.attrs.values().begin(), node.attrs.values().end());
+    for (; is_here(parts_.attrs, next_attr_); ++next_attr_) {
+      const FamilyParts::AttrSpot& spot = parts_.attrs[next_attr_];
+      if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
+        put(values[spot.attr], spot.element, decided<int64_t>(*whole));
+      } else {
+        put(values[spot.attr], spot.element, decided<double>(std::get<RealNumber>(spot.number)));
+      }
+    }
+    for (; is_here(parts_.inner, next_inner_); ++next_inner_) {
+      const FamilyParts::InnerSpot& spot = parts_.inner[next_inner_];
+      GraphRef& made = done_[spot.inner.get()];
+      if (!made) made = Instantiation(*spot.inner, sizes_, done_).run();
+      using Object = internal::RefPtr<const AttrObject>;
+      put(values[spot.attr], spot.element, Object(made.get()));
+    }
+    return Attrs(node.attrs.defs(), std::move(values));
+  }
+  template <class T>
+  static void put(AttrValue& value, std::size_t element, T number) {
+    if (auto* list = std::get_if<std::vector<T>>(&value)) {
+      (*list)[element] = number;
+    } else {
+      value = number;
+    }
+  }
+
+  const FamilyParts& parts_;
+  const Graph& first_;
+  std::span<const int64_t> sizes_;
+  Done& done_;
+  GraphBuilder builder_;
+  std::size_t next_type_ = 0, next_constant_ = 0, next_attr_ = 0, next_inner_ = 0;
+};
+
+// The axes of inputs that differ, those that are equal in each graph as one size.
+std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
+  std::vector<Family::Size> out;
+  const auto inputs = graphs.front()->inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (int axis = 0; axis < inputs[i].type->rank(); ++axis) {
+      std::vector<int64_t> seen;
+      for (const GraphRef& graph : graphs) {
+        const bool has_it = i < graph->inputs().size() && axis < graph->inputs()[i].type->rank();
+        seen.push_back(has_it ? graph->inputs()[i].type->shape()[axis] : -1);
+      }
+      if (std::ranges::all_of(seen, [&](int64_t s) { return s == seen.front(); })) continue;
+      auto size = std::ranges::find(out, seen, &Family::Size::seen);
+      if (size == out.end()) {
+        const std::size_t k = out.size();
+        size =
+            out.insert(size, {k < internal::kMostSizes ? kSizeNames[k] : "", {}, std::move(seen)});
+      }
+      size->axes.emplace_back(i, axis);
+    }
+  }
+  return out;
+}
+
+std::string line_text(CallSite where) {
+  return where.known() ? fmt::format("  # {}:{}", where.file, where.line) : "";
+}
+
+// What host code looked at that was not the same each time.
+std::string read_difference(std::span<const std::vector<internal::SizeRead>> reads) {
+  for (const std::vector<internal::SizeRead>& other : reads) {
+    const std::vector<internal::SizeRead>& first = reads.front();
+    for (std::size_t i = 0; i < std::min(first.size(), other.size()); ++i) {
+      if (first[i].size == other[i].size) continue;
+      return fmt::format("host code looks at a size, which is {} and {}{}", first[i].size,
+                         other[i].size, line_text(first[i].where));
+    }
+    const bool is_full = first.size() >= internal::SizeReads::kMost;
+    if (first.size() != other.size() || is_full) {
+      const auto& longer = first.size() > other.size() ? first : other;
+      return "host code looks at sizes, not the same each time" + line_text(longer.back().where);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Family::Family(std::unique_ptr<const internal::FamilyParts> parts) : parts_(std::move(parts)) {}
+Family::~Family() = default;
+
+FamilyFound Family::of(std::span<const GraphRef> graphs,
+                       std::span<const std::vector<internal::SizeRead>> sizes_read) {
+  ETUDE_CHECK(graphs.size() >= 2, "a family of {} graphs", graphs.size());
+  auto parts = std::make_unique<FamilyParts>();
+  parts->graphs.assign(graphs.begin(), graphs.end());
+  parts->sizes = find_sizes(graphs);
+  if (parts->sizes.empty()) return {{}, "the inputs have the same types"};
+  if (parts->sizes.size() > internal::kMostSizes) {
+    return {
+        {},
+        fmt::format("{} sizes differ, more than {}", parts->sizes.size(), internal::kMostSizes)};
+  }
+  internal::SizePoints points(graphs.size());
+  for (const Size& size : parts->sizes) {
+    for (std::size_t k = 0; k < graphs.size(); ++k) points[k].push_back(size.seen[k]);
+  }
+  std::string difference = read_difference(sizes_read);
+  if (difference.empty()) difference = internal::compare_graphs(*parts, points);
+  if (!difference.empty()) return {{}, std::move(difference)};
+  return {internal::make_ref<Family>(std::move(parts)), ""};
+}
+
+std::span<const Family::Size> Family::sizes() const noexcept { return parts_->sizes; }
+std::span<const GraphRef> Family::graphs() const noexcept { return parts_->graphs; }
+
+std::vector<int64_t> Family::sizes_of(std::span<const Type* const> inputs) const {
+  const auto own = parts_->first().inputs();
+  if (inputs.size() != own.size()) return {};
+  std::vector<int64_t> out;
+  std::vector<Shape> rest;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Type *given = inputs[i], *first = own[i].type;
+    const bool fits = given != nullptr && given->dtype() == first->dtype() &&
+                      given->rank() == first->rank() && given->device() == first->device();
+    if (!fits) return {};
+    rest.push_back(given->shape());
+  }
+  for (const Size& size : parts_->sizes) {
+    const auto [input, first_axis] = size.axes.front();
+    out.push_back(inputs[input]->shape()[first_axis]);
+    for (const auto& [i, axis] : size.axes) {
+      if (inputs[i]->shape()[axis] != out.back()) return {};
+      rest[i].set(axis, own[i].type->shape()[axis]);
+    }
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (!(rest[i] == own[i].type->shape())) return {};
+  }
+  return out;
+}
+
+FamilyGraph Family::at(std::span<const int64_t> sizes) const {
+  ETUDE_REQUIRE(sizes.size() == parts_->sizes.size(), "a family of {} sizes was given {}",
+                parts_->sizes.size(), sizes.size());
+  const std::vector<int64_t> key(sizes.begin(), sizes.end());
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find(made_, key, [](const auto& made) { return made.first; });
+    if (known != made_.end()) return {known->second, ""};
+  }
+  for (const int64_t size : sizes) {
+    if (size < kLeastSize) return {{}, fmt::format("size {} broadcasts or is nothing", size)};
+  }
+  FamilyGraph out;
+  try {
+    Instantiation::Done done;
+    out.graph = Instantiation(*parts_, sizes, done).run();
+  } catch (const Refusal& refusal) {
+    return {{}, refusal.text};
+  } catch (const Error& error) {  // beyond what a type may hold
+    return {{}, error.what()};
+  }
+#ifdef ETUDE_ASSERTIONS
+  verify(*out.graph);
+#endif
+  const std::lock_guard lock(mutex_);
+  if (made_.size() >= kMostKept) made_.erase(made_.begin());
+  made_.emplace_back(key, out.graph);
+  return out;
+}
+
+namespace {
+
+class FamilyPrinter {
+ public:
+  FamilyPrinter(const FamilyParts& parts, std::span<const std::string> names)
+      : parts_(parts), names_(names), values_(internal::value_names(parts.first())) {}
+
+  std::string type(GraphValue value) const {
+    const Type* of = parts_.first().type(value);
+    std::vector<std::string> sizes;
+    for (const int64_t size : of->shape()) sizes.push_back(std::to_string(size));
+    for (const FamilyParts::TypeSpot& spot : parts_.types) {
+      if (spot.value != value) continue;
+      sizes[static_cast<std::size_t>(spot.axis)] = spot.size.formulas.front().to_string(names_);
+    }
+    return fmt::format("{}[{}]", name(of->dtype()), fmt::join(sizes, ","));
+  }
+
+  std::string numbers() const {
+    std::string text;
+    for (std::size_t i = 0; i < parts_.types.size(); ++i) {
+      const GraphValue value = parts_.types[i].value;
+      if (i > 0 && parts_.types[i - 1].value == value) continue;
+      text += fmt::format("  {}: {}\n", values_[value], type(value));
+    }
+    for (const FamilyParts::ConstantSpot& spot : parts_.constants) {
+      text += fmt::format("  {} = constant: element {} is {}\n",
+                          values_[parts_.first().first_constant() + spot.constant], spot.element,
+                          formula(spot.number));
+    }
+    for (const FamilyParts::AttrSpot& spot : parts_.attrs) {
+      const Graph::Node node = parts_.first().node(spot.node);
+      text += fmt::format("  {} = {}: {}[{}] is {}\n", values_[node.first_result],
+                          internal::op_text(node.op), node.attrs.defs()[spot.attr].name,
+                          spot.element, formula(spot.number));
+    }
+    return text + inner();
+  }
+
+ private:
+  std::string formula(const std::variant<SizeNumber, RealNumber>& number) const {
+    return std::visit([&](const auto& n) { return n.formulas.front().to_string(names_); }, number);
+  }
+  std::string inner() const {
+    std::string text;
+    std::vector<const FamilyParts*> seen;
+    for (const FamilyParts::InnerSpot& spot : parts_.inner) {
+      if (std::ranges::find(seen, spot.inner.get()) != seen.end()) continue;
+      seen.push_back(spot.inner.get());
+      text += fmt::format("in {}:\n{}", spot.inner->first().to_string(),
+                          FamilyPrinter(*spot.inner, names_).numbers());
+    }
+    return text;
+  }
+
+  const FamilyParts& parts_;
+  std::span<const std::string> names_;
+  std::vector<std::string> values_;
+};
+
+std::vector<std::string> names_of(const FamilyParts& parts) {
+  std::vector<std::string> names;
+  for (const Family::Size& size : parts.sizes) names.push_back(size.name);
+  return names;
+}
+
+}  // namespace
+
+std::string Family::input_text(std::size_t i) const {
+  const std::vector<std::string> names = names_of(*parts_);
+  return FamilyPrinter(*parts_, names).type(static_cast<GraphValue>(i));
+}
+
+std::string Family::to_string() const {
+  std::vector<std::string> given;
+  for (const Size& size : parts_->sizes) {
+    std::vector<std::string> axes;
+    for (const auto& [input, axis] : size.axes) {
+      axes.push_back(fmt::format("axis {} of {}", axis, parts_->first().inputs()[input].name));
+    }
+    given.push_back(fmt::format("{} is {}", size.name, fmt::join(axes, ", ")));
+  }
+  const std::vector<std::string> names = names_of(*parts_);
+  return fmt::format("sizes of {}: {}\n{}", parts_->first().name(), fmt::join(given, "; "),
+                     FamilyPrinter(*parts_, names).numbers());
+}
+
+}  // namespace etude

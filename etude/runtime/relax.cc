@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/runtime/relax.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "etude/runtime/plan.h"
+
+namespace etude::internal {
+namespace {
+
+// With more traces than these a new one is compared with the latest only.
+constexpr int kMostCompared = 4;
+
+bool same_variable(const TraceVariable& a, const TraceVariable& b) {
+  return !a.state.owner_before(b.state) && !b.state.owner_before(a.state) &&
+         a.argument == b.argument && a.type == b.type && a.is_read == b.is_read &&
+         a.is_written == b.is_written;
+}
+
+// Why two traces are no family, beside what their graphs say; "" for nothing.
+std::string difference_outside(const Trace& a, const Trace& b) {
+  if (a.enclosing || b.enclosing) return "it uses values of the function around it";
+  const auto same_tensor = [](const Tensor& x, const Tensor& y) { return x.ref() == y.ref(); };
+  if (!std::ranges::equal(a.captures, b.captures, same_tensor)) {
+    return "it uses other tensors from outside";
+  }
+  const bool same = std::ranges::equal(a.variables, b.variables, same_variable);
+  if (!same || a.keys != b.keys || a.outputs != b.outputs) return "it uses other Variables";
+  return "";
+}
+
+FamilyFound family_of(const Trace& before, std::vector<GraphRef> graphs, const Trace& made) {
+  std::string difference = difference_outside(before, made);
+  if (!difference.empty()) return {{}, std::move(difference)};
+  graphs.push_back(made.graph);
+  return Family::of(graphs, std::vector{before.size_reads, made.size_reads});
+}
+
+std::vector<const Type*> types_of(const Trace& trace, const Arguments& call) {
+  std::vector<const Type*> types;
+  for (const int32_t i : trace.inputs) {
+    types.push_back(call.tensors[static_cast<std::size_t>(i)]->type());
+  }
+  for (std::size_t i = types.size(); i < trace.graph->inputs().size(); ++i) {
+    types.push_back(trace.graph->inputs()[i].type);
+  }
+  return types;
+}
+
+}  // namespace
+
+void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before) {
+  int compared = 0;
+  for (auto at = before.rbegin(); at != before.rend() && compared < kMostCompared; ++at) {
+    const Trace& other = **at;
+    if (!other.key.fits_but_sizes(call)) continue;
+    ++compared;
+    std::vector<GraphRef> graphs = {other.graph};
+    if (other.family) graphs.assign(other.family->graphs().begin(), other.family->graphs().end());
+    FamilyFound found = family_of(other, std::move(graphs), made);
+    if (!found.family && other.family) found = family_of(other, {other.graph}, made);
+    if (found.family) {
+      made.family = std::move(found.family);
+      made.not_relaxed.clear();
+      return;
+    }
+    if (made.not_relaxed.empty()) made.not_relaxed = std::move(found.difference);
+  }
+}
+
+TraceRef instance_of(const Trace& trace, const Arguments& call, std::string& refusal) {
+  if (!trace.family || !trace.key.fits_but_sizes(call)) return {};
+  const std::vector<int64_t> sizes = trace.family->sizes_of(types_of(trace, call));
+  if (sizes.empty()) return {};
+  FamilyGraph at = trace.family->at(sizes);
+  if (!at.graph) {
+    refusal = std::move(at.refusal);
+    return {};
+  }
+  auto made = make_ref<Trace>();
+  made->key = trace.key;
+  made->key.types = TraceKey(call).types;
+  made->names = trace.names;
+  made->captures = trace.captures;
+  made->inputs = trace.inputs;
+  made->variables = trace.variables;
+  made->outputs = trace.outputs;
+  made->keys = trace.keys;
+  made->size_reads = trace.size_reads;
+  made->cause = trace.cause;
+  made->where = trace.where;
+  made->result = trace.result;
+  made->arguments = trace.arguments;
+  made->set_graph(std::move(at.graph));
+  return made;
+}
+
+}  // namespace etude::internal

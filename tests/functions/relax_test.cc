@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Staged functions at many sizes: when two graphs become one for all sizes, and when they do not.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// spec: TC-14, SC-01
+TEST(Relax, TwoSizesMakeAGraphForAll) {
+  int runs = 0;
+  const auto body = [&](const Tensor& x) {
+    ++runs;
+    return mean(x * 2.0F, {.axis = {0}}) + sum(x);
+  };
+  const auto f = function(body);
+  for (const int64_t n : {2, 3, 4, 5, 9, 2, 3, 1000}) {
+    const Tensor x = random::normal({n, 2});
+    const int before = runs;
+    const Tensor y = f(x);
+    EXPECT_LE(runs - before, n > 3 ? 0 : 1);
+    EXPECT_TRUE(same_value(y, body(x))) << n;
+  }
+  EXPECT_EQ(f.trace_count(), 2u);
+  EXPECT_TRUE(contains(f.explain(), "trace 2 (arg0: float32[n,2])")) << f.explain();
+}
+
+// spec: TC-14
+TEST(Relax, IsSwitchedOff) {
+  const auto f = function([](const Tensor& x) { return x + 1.0F; }, {.relax_shapes = false});
+  for (const int64_t n : {2, 3, 4, 5}) f(ones({n}));
+  EXPECT_EQ(f.trace_count(), 4u);
+}
+
+// spec: TC-14
+TEST(Relax, SizesThatBroadcastHaveTheirOwnTraces) {
+  const auto f = function([](const Tensor& x) { return x + Tensor({1.0, 2.0, 3.0}); });
+  EXPECT_EQ(f(ones({1})).shape(), Shape({3}));
+  EXPECT_EQ(f(ones({3})).shape(), Shape({3}));
+  EXPECT_EQ(f.trace_count(), 2u);
+  const auto g = function([](const Tensor& x) { return sum(x * 2.0F); });
+  for (const int64_t n : {0, 1, 2, 3, 4}) {
+    EXPECT_EQ(g(ones({n})).item<float>(), static_cast<float>(2 * n));
+  }
+  EXPECT_EQ(g.trace_count(), 4u);  // 0, 1, 2, and one for all from 3 on
+}
+
+// spec: TC-14
+TEST(Relax, OnlyAxesThatDiffer) {
+  const auto f = function([](const Tensor& x) { return x + x; });
+  f(ones({5, 2}));
+  f(ones({6, 2}));
+  f(ones({7, 2}));
+  EXPECT_EQ(f.trace_count(), 2u);
+  f(ones({7, 3}));
+  EXPECT_EQ(f.trace_count(), 3u);
+  f(ones({8, 4}));
+  f(ones({8}));                  // ranks never merge
+  f(astype(ones({9}), kInt32));  // nor dtypes
+  EXPECT_EQ(f.trace_count(), 5u);
+  const auto g = function([](const Tensor& x, int k) { return x * static_cast<float>(k); });
+  g(ones({2}), 1);
+  g(ones({3}), 2);
+  g(ones({4}), 3);
+  EXPECT_EQ(g.trace_count(), 3u);  // nor host values
+}
+
+// spec: TC-14
+TEST(Relax, HostCodeThatLooksAtASizePinsItsAxis) {
+  const auto f = function([](const Tensor& x) { return x.shape()[0] > 4 ? x * 2.0F : x * 3.0F; },
+                          {.arg_names = {"x"}});
+  for (const int64_t n : {2, 3, 4, 5, 6}) {
+    EXPECT_EQ(f(ones({n, 2})).to_vector<float>()[0], n > 4 ? 2.0F : 3.0F) << n;
+  }
+  EXPECT_EQ(f.trace_count(), 5u);
+  EXPECT_TRUE(contains(f.explain(), "host code looks at a size, which is 2 and 3  # "))
+      << f.explain();
+  EXPECT_TRUE(contains(f.explain(), "relax_test.cc:")) << f.explain();
+  // The other axis is free.
+  f(ones({6, 3}));
+  f(ones({6, 4}));
+  EXPECT_EQ(f.trace_count(), 6u);
+}
+
+// spec: TC-14
+TEST(Relax, ALookAtAnotherAxisPinsNothing) {
+  const auto f = function([](const Tensor& x) {
+    return x * static_cast<float>(x.shape()[1]) + static_cast<float>(x.rank());
+  });
+  for (const int64_t n : {2, 3, 4}) EXPECT_EQ(f(ones({n, 5})).to_vector<float>()[0], 7.0F);
+  EXPECT_EQ(f.trace_count(), 2u);
+}
+
+TEST(Relax, EachWayToASizeIsNoted) {
+  const auto expect_pinned = [](const char* what, auto body) {
+    const auto f = function(body);
+    for (const int64_t n : {2, 3, 4}) {
+      const Tensor x = random::normal({n, 3});
+      EXPECT_TRUE(same_value(f(x), body(x))) << what;
+    }
+    EXPECT_EQ(f.trace_count(), 3u) << what;
+  };
+  expect_pinned("size", [](const Tensor& x) { return x * static_cast<float>(x.size()); });
+  expect_pinned("nbytes", [](const Tensor& x) { return x * static_cast<float>(x.nbytes()); });
+  expect_pinned("type",
+                [](const Tensor& x) { return x * static_cast<float>(x.type()->shape()[0]); });
+  expect_pinned("a copy", [](const Tensor& x) {
+    const Shape copy = x.shape();
+    return x * static_cast<float>(copy[0]);
+  });
+  expect_pinned("all sizes", [](const Tensor& x) {
+    float most = 0;
+    for (const int64_t size : x.shape()) most += static_cast<float>(size);
+    return x * most;
+  });
+  expect_pinned("equality", [](const Tensor& x) { return x.shape() == Shape({3, 3}) ? x : -x; });
+  expect_pinned("a shape for an op", [](const Tensor& x) { return zeros(x.shape()) + x; });
+  expect_pinned("a derived value", [](const Tensor& x) {
+    return sum(x) * static_cast<float>(concat({x, x}).shape()[0]);
+  });
+  expect_pinned("an inner function", [](const Tensor& x) {
+    const auto inner =
+        function([](const Tensor& y) { return y * static_cast<float>(y.shape()[0]); });
+    return inner(x);
+  });
+}
+
+// spec: TC-13
+TEST(Relax, TheMostSpecificTraceWins) {
+  const auto g = function([](const Tensor& x) { return x + 1.0F; });
+  g(ones({5}));
+  g(ones({6}));
+  const GraphFunction first = g.trace(ones({5}));
+  EXPECT_EQ(&first.graph(), &g.traces()[0].graph());
+  EXPECT_NE(&g.trace(ones({7})).graph(), &g.traces()[1].graph());
+  EXPECT_EQ(g.trace_count(), 2u);
+}
+
+// spec: CO-03
+TEST(Relax, InnerCallsHaveTheirOwnSizes) {
+  const auto inner = function([](const Tensor& x) { return nn::relu(x); });
+  inner(ones({2, 4}));
+  inner(ones({3, 4}));
+  const auto outer = function([&](const Tensor& x) {
+    const Tensor y = inner(x);
+    return y * static_cast<float>(y.shape()[0]);
+  });
+  EXPECT_TRUE(same_value(outer(ones({5, 4})), full(5.0F, {5, 4})));
+  EXPECT_EQ(inner.trace_count(), 2u);
+}
+
+TEST(Relax, VariablesAndInOutArgumentsKeepTheirPlaces) {
+  struct Line {
+    Tensor w = zeros({3});
+    Tensor b = Tensor(0.0F);
+  };
+  const auto train = [](Line& line, const Tensor& x, const Tensor& y) {
+    const auto [loss, slope] = value_with_gradient(
+        [&](const Line& l) { return mean(square(matmul(x, l.w) + l.b - y)); }, line);
+    move(line, -0.1F * slope);
+    return loss;
+  };
+  Line eager, staged;
+  const auto step = function(train);
+  for (const int64_t n : {8, 12, 5, 7, 100, 8, 31}) {
+    const Tensor x = random::normal({n, 3}), y = sum(x, {.axis = {1}});
+    EXPECT_TRUE(same_value(step(staged, x, y), train(eager, x, y))) << n;
+    EXPECT_TRUE(same_value(staged.w, eager.w)) << n;
+    EXPECT_TRUE(same_value(staged.b, eager.b)) << n;
+  }
+  EXPECT_EQ(step.trace_count(), 2u);
+
+  Variable total(0.0);
+  const auto add = function([&](const Tensor& x) { return total.assign_add(sum(x)); });
+  for (const int64_t n : {2, 3, 4, 5}) add(ones({n}));
+  EXPECT_EQ(total.read().item<float>(), 14.0F);
+  EXPECT_EQ(add.trace_count(), 2u);
+}
+
+TEST(Relax, DerivativesOfInstances) {
+  const auto cube = function([](const Tensor& x) { return sum(x * x * x) / 2.0F; });
+  for (const int64_t n : {2, 3, 4, 5}) {
+    const Tensor x = random::normal({n});
+    EXPECT_TRUE(same_value(gradient([&](const Tensor& v) { return cube(v); }, x),
+                           gradient([](const Tensor& v) { return sum(v * v * v) / 2.0F; }, x)));
+  }
+  EXPECT_EQ(cube.trace_count(), 2u);
+}
+
+// The batch and a width of the model that grow alike are told apart by a third graph.
+TEST(Relax, AThirdGraphDecidesBetweenSizes) {
+  const auto f = function([](const Tensor& x) { return mean(x, {.axis = {0}}); });
+  f(ones({4, 8}));
+  f(ones({8, 16}));
+  EXPECT_EQ(f.trace_count(), 2u);
+  for (const int64_t n : {3, 5, 6}) {
+    for (const int64_t m : {4, 7}) {
+      const Tensor x = random::normal({n, m});
+      EXPECT_TRUE(same_value(f(x), mean(x, {.axis = {0}})));
+    }
+  }
+  EXPECT_LE(f.trace_count(), 3u);
+}
+
+}  // namespace
+}  // namespace etude

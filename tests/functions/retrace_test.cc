@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The warning about functions that are traced again and again.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/base/warning.h"
+#include "etude/etude.h"
+
+namespace etude {
+namespace {
+
+class Retraces : public ::testing::Test {
+ protected:
+  Retraces() {
+    before_ = set_warning_handler([this](std::string_view text) { said.emplace_back(text); });
+  }
+  ~Retraces() override { set_warning_handler(before_); }
+
+  std::vector<std::string> said;
+
+ private:
+  WarningHandler before_;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// spec: TC-16
+TEST_F(Retraces, WarnAtTheFifthTraceWithinTenCalls) {
+  const auto f = function([](const Tensor& x, int k) { return x * static_cast<float>(k); },
+                          {.name = "scale", .arg_names = {"x", "k"}});
+  for (int k = 1; k <= 4; ++k) f(Tensor(1.0F), k);
+  EXPECT_TRUE(said.empty());
+  f(Tensor(1.0F), 5);
+  ASSERT_EQ(said.size(), 1u);
+  for (const char* part :
+       {"function 'scale' was traced 5 times within 10 calls, the last time at ",
+        "retrace_test.cc:", "k is 5, was 1 in trace 1", "Usual causes: a number of the host",
+        "shapes that host code looks at", "function() inside a loop"}) {
+    EXPECT_TRUE(contains(said[0], part)) << part << "\n" << said[0];
+  }
+  for (int k = 6; k < 40; ++k) f(Tensor(1.0F), k);
+  EXPECT_EQ(said.size(), 2u);
+}
+
+// spec: TC-16
+TEST_F(Retraces, AreNoMatterIfTheyAreRare) {
+  const auto f = function([](const Tensor& x, int k) { return x * static_cast<float>(k); });
+  for (int i = 0; i < 60; ++i) f(Tensor(1.0F), i / 3);
+  EXPECT_TRUE(said.empty());
+}
+
+// spec: TC-16
+TEST_F(Retraces, OfFunctionsMadeAtOneLineCountTogether) {
+  for (int i = 0; i < 5; ++i) {
+    const auto f = function([](const Tensor& x) { return x + 1.0F; });
+    f(Tensor(1.0F));
+  }
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(contains(said[0], "it is made anew for each call")) << said[0];
+}
+
+TEST_F(Retraces, NameTheValuesThatDiffer) {
+  struct Mode {
+    bool training = true;
+    std::string activation = "relu";
+    double rate = 0.5;
+  };
+  const auto f =
+      function([](const Tensor& x, const Mode&) { return x + 1.0F; }, {.arg_names = {"x", "mode"}});
+  f(Tensor(1.0F), {});
+  f(Tensor(1.0F), {.training = false});
+  EXPECT_TRUE(contains(f.explain(), "mode/training is false, was true in trace 1")) << f.explain();
+  f(Tensor(1.0F), {.training = false, .activation = "gelu"});
+  EXPECT_TRUE(contains(f.explain(), "mode/activation is 'gelu', was 'relu' in trace 2"))
+      << f.explain();
+  f(Tensor(1.0F), {.training = false, .activation = "gelu", .rate = 0.25});
+  EXPECT_TRUE(contains(f.explain(), "mode/rate is 0.25, was 0.5 in trace 3")) << f.explain();
+}
+
+}  // namespace
+}  // namespace etude
