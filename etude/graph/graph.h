@@ -62,7 +62,6 @@ class Graph final : public AttrObject {
     std::string function;  // its name
     CallSite where;        // of the call
     uint32_t outer;        // the frame of the call, or kNoFrame
-    bool operator==(const Frame&) const = default;
   };
   static constexpr uint32_t kNoFrame = ~uint32_t{0};
   // One node, borrowed from its graph.

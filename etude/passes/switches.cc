@@ -37,7 +37,7 @@ bool contains(const Names& names, std::string_view name) {
 
 // The names of a list with commas, which came from `origin`.
 Names parse(std::string_view list, std::string_view origin) {
-  const Names all = all_names();
+  Names all = all_names();
   if (list == "all") return all;
   Names out;
   for (std::string_view rest = list; !rest.empty();) {
