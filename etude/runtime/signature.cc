@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
-#include "etude/runtime/function_core.h"
+#include "etude/runtime/function.h"
 #include "etude/runtime/relax.h"
 
 namespace etude {
