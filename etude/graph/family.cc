@@ -10,7 +10,6 @@
 #include "etude/core/convert.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/constant_text.h"
 #include "etude/graph/family_parts.h"
 #include "etude/graph/names.h"
 #include "etude/graph/verify.h"
