@@ -3,8 +3,10 @@
 
 #include <utility>
 
+#include "etude/core/call_scope.h"
 #include "etude/core/mode.h"
 #include "etude/core/shape.h"
+#include "etude/core/size_decision.h"
 
 namespace etude::internal {
 
@@ -34,6 +36,10 @@ bool start_watching(CallSite where) noexcept {
 void note_size(int64_t size) noexcept {
   if (size_reads == nullptr || is_inside_rule() || size_reads->is_full()) return;
   size_reads->list_.push_back({size, size_reads->where_});
+}
+
+void note_decision(int64_t size) noexcept {
+  if (size_reads != nullptr) size_reads->add({{size, user_call}});
 }
 
 }  // namespace etude::internal

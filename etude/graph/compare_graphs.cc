@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "etude/core/convert.h"
-#include "etude/graph/constant_text.h"
 #include "etude/graph/family_parts.h"
 #include "etude/graph/names.h"
 

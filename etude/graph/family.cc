@@ -10,7 +10,6 @@
 #include "etude/core/convert.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/constant_text.h"
 #include "etude/graph/family_parts.h"
 #include "etude/graph/names.h"
 #include "etude/graph/verify.h"
@@ -275,28 +274,34 @@ FamilyFound Family::of(std::span<const GraphRef> graphs,
 std::span<const Family::Size> Family::sizes() const noexcept { return parts_->sizes; }
 std::span<const GraphRef> Family::graphs() const noexcept { return parts_->graphs; }
 
+bool Family::may_take(std::size_t i, const Type* type) const {
+  const Type* first = parts_->first().inputs()[i].type;
+  if (type == nullptr || type->dtype() != first->dtype() || type->rank() != first->rank() ||
+      type->device() != first->device()) {
+    return false;
+  }
+  for (int axis = 0; axis < type->rank(); ++axis) {
+    const std::pair<std::size_t, int> place(i, axis);
+    const bool is_named = std::ranges::any_of(parts_->sizes, [&](const Size& size) {
+      return std::ranges::find(size.axes, place) != size.axes.end();
+    });
+    if (!is_named && type->shape()[axis] != first->shape()[axis]) return false;
+  }
+  return true;
+}
+
 std::vector<int64_t> Family::sizes_of(std::span<const Type* const> inputs) const {
-  const auto own = parts_->first().inputs();
-  if (inputs.size() != own.size()) return {};
+  if (inputs.size() != parts_->first().inputs().size()) return {};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!may_take(i, inputs[i])) return {};
+  }
   std::vector<int64_t> out;
-  std::vector<Shape> rest;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const Type *given = inputs[i], *first = own[i].type;
-    const bool fits = given != nullptr && given->dtype() == first->dtype() &&
-                      given->rank() == first->rank() && given->device() == first->device();
-    if (!fits) return {};
-    rest.push_back(given->shape());
-  }
   for (const Size& size : parts_->sizes) {
-    const auto [input, first_axis] = size.axes.front();
-    out.push_back(inputs[input]->shape()[first_axis]);
-    for (const auto& [i, axis] : size.axes) {
-      if (inputs[i]->shape()[axis] != out.back()) return {};
-      rest[i].set(axis, own[i].type->shape()[axis]);
+    const auto [first_input, first_axis] = size.axes.front();
+    out.push_back(inputs[first_input]->shape()[first_axis]);
+    for (const auto& [input, axis] : size.axes) {
+      if (inputs[input]->shape()[axis] != out.back()) return {};
     }
-  }
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (!(rest[i] == own[i].type->shape())) return {};
   }
   return out;
 }

@@ -67,6 +67,8 @@ class Family final : public internal::RefCounted {
     std::vector<int64_t> seen;                      // in each graph
   };
   std::span<const Size> sizes() const noexcept;
+  // Whether input i may have this type: at most named sizes differ.
+  bool may_take(std::size_t i, const Type* type) const;
   // The sizes that inputs of these types have; empty if they are not of this family: they differ in
   // more than named sizes, or axes that share a name have different ones.
   std::vector<int64_t> sizes_of(std::span<const Type* const> inputs) const;

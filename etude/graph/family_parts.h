@@ -42,9 +42,6 @@ class FamilyParts {
   std::vector<InnerSpot> inner;
 
   const Graph& first() const { return *graphs.front(); }
-  bool is_constant() const {
-    return types.empty() && constants.empty() && attrs.empty() && inner.empty();
-  }
 };
 
 // Fills in all but `graphs`, `sizes`: what the graphs differ in, explained by `points`. Gives what

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/index.h"
+#include "etude/core/size_decision.h"
 #include "etude/ops.h"
 #include "etude/ops/einsum_equation.h"
 #include "etude/ops/families.h"
@@ -228,6 +229,9 @@ Values lower_einsum(Operands in, const Attrs& attrs) {
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sum_lone_axes(parts[i], needed(parts, i, i, equation.result));
+  }
+  for (std::size_t i = 0; in.size() > 2 && i < in.size(); ++i) {
+    for (const int64_t size : in[i].shape()) internal::note_decision(size);
   }
   while (parts.size() > 1) contract_cheapest(parts, equation.result, sizes);
   return {ordered(parts[0], equation.result)};

@@ -54,7 +54,7 @@ class GraphFunction {
   // The text of the graph (graph/print.h), with types and without the elements of long constants.
   std::string to_string() const;
 
- private:
+ protected:
   internal::TraceRef trace_;
 };
 
@@ -104,6 +104,11 @@ inline constexpr bool kIsInOut =
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
 void require_distinct(const Arguments& call, std::span<const bool> may_write,
                       const ArgumentNames& names);
+// throws: kFailedPrecondition if there is no signature.
+void require_has_signature(const FunctionOptions& options, CallSite where);
+// throws: kInvalidArgument: what differs from what the graph was made for.
+[[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
+                              CallSite where);
 // Whether arguments after a call have the parts that they had before: as many, and as many values.
 bool has_form(const TraceKey& kept, const Arguments& after);
 // The first word or object in which two walks of arguments of one form differ; empty: none.
@@ -116,6 +121,26 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 
 template <class Signature>
 class Function;
+
+// One graph of a Function, which can be called: with tensors of its types, or at other sizes of its
+// family, and with the host values that it was made for. thread-safe.
+template <class Signature>
+class CallableGraph;
+template <class R, class... A>
+class CallableGraph<R(A...)> : public GraphFunction {
+ public:
+  CallableGraph(Function<R(A...)> function, internal::TraceRef trace)
+      : GraphFunction(std::move(trace)), function_(std::move(function)) {}
+
+  // What the function gives, by this graph. throws: kInvalidArgument for anything else than it was
+  // made for, naming the argument; as the function.
+  R operator()(A... args, CallSite where = CallSite::here()) const {
+    return function_.run_graph(trace_, where, args...);
+  }
+
+ private:
+  Function<R(A...)> function_;
+};
 
 // A value: copies share their graphs, which go with the last copy. Callable from any thread.
 template <class R, class... A>
@@ -135,7 +160,14 @@ class Function<R(A...)> {
   template <class F>
   Function(F f, FunctionOptions options, CallSite where)
       : core_(std::make_shared<internal::FunctionCore>(std::move(options), where)),
-        host_(std::make_shared<const std::function<R(A...)>>(std::move(f))) {}
+        host_(std::make_shared<const std::function<R(A...)>>(std::move(f))) {
+    if constexpr ((kIsOneSpec<std::decay_t<A>> && ...)) {
+      if (core_->options().signature) {
+        internal::require_parameters(*core_->options().signature,
+                                     (std::size_t{kHasSpec<std::decay_t<A>>} + ... + 0), name());
+      }
+    }
+  }
 
   // What f gives. Tensors in a result are in the places where f put them.
   //
@@ -153,22 +185,40 @@ class Function<R(A...)> {
     return give_back(*trace, out, args...);
   }
 
+  using GraphOf = CallableGraph<R(A...)>;
+  // The graph that is made from the signature; host values are those of default arguments.
+  // throws: kFailedPrecondition without a signature, or if host code looks at a size that it leaves
+  //   open; kInvalidArgument if it has another number of tensors.
+  GraphOf trace(CallSite where = CallSite::here()) const
+      requires(sizeof...(A) > 0 && (std::is_default_constructible_v<std::decay_t<A>> && ...)) {
+    internal::require_has_signature(core_->options(), where);
+    std::tuple<std::decay_t<A>...> copies;
+    return std::apply(
+        [&](auto&... copy) {
+          internal::ArgumentNames names;
+          Arguments call;
+          collect(call, internal::PathNames(names), copy...);
+          return GraphOf(*this,
+                         core_->trace_of_signature(call, names, host_run(names, copy...), where));
+        },
+        copies);
+  }
   // The graph for arguments like these, made if there is none. Nothing is run.
-  GraphFunction trace(const std::decay_t<A>&... args, CallSite where = CallSite::here()) const {
+  GraphOf trace(const std::decay_t<A>&... args, CallSite where = CallSite::here()) const {
     std::tuple<std::decay_t<A>...> copies(args...);
     return std::apply(
         [&](auto&... copy) {
           internal::Arguments call;
           collect(call, internal::NoNames(), copy...);
           internal::TraceRef trace = core_->find(call);
-          return GraphFunction(trace ? trace : make_trace(call, where, copy...));
+          return GraphOf(*this, trace ? trace : make_trace(call, where, copy...));
         },
         copies);
   }
   // All graphs, oldest first.
-  std::vector<GraphFunction> traces() const {
-    std::vector<GraphFunction> out;
-    for (const internal::TraceRef& trace : core_->traces()) out.emplace_back(trace);
+  std::vector<GraphOf> traces() const {
+    std::vector<GraphOf> out;
+    for (const internal::TraceRef& trace : core_->traces()) out.emplace_back(*this, trace);
     return out;
   }
   std::size_t trace_count() const { return core_->traces().size(); }
@@ -184,7 +234,29 @@ class Function<R(A...)> {
   const std::string& name() const { return core_->name(); }
 
  private:
+  friend GraphOf;
   using Arguments = internal::Arguments;
+
+  template <class... X>
+  R run_graph(const internal::TraceRef& trace, CallSite where, X&... args) const {
+    Arguments call;
+    collect(call, internal::NoNames(), args...);
+    const internal::TraceRef fitting = core_->fitting(trace, call);
+    if (!fitting) {
+      internal::ArgumentNames names;
+      Arguments again;
+      collect(again, internal::PathNames(names), args...);
+      internal::throw_unfit(*trace, call, names, where);
+    }
+    Values out = core_->run(*fitting, call, where);
+    return give_back(*fitting, out, args...);
+  }
+
+  // Parameters of which a signature has a spec, or none.
+  template <class X>
+  static constexpr bool kHasSpec = std::is_same_v<X, Tensor> || std::is_same_v<X, Variable>;
+  template <class X>
+  static constexpr bool kIsOneSpec = kHasSpec<X> || std::is_arithmetic_v<X> || std::is_enum_v<X>;
 
   template <class Names, class... X>
   void collect(Arguments& to, Names names, X&... args) const {
@@ -203,13 +275,16 @@ class Function<R(A...)> {
     Arguments again;
     collect(again, internal::PathNames(names), args...);
     check_distinct(call, names, args...);
-    return core_->find_or_trace(
-        call, names,
-        [&](std::span<const Tensor> inputs, std::span<const Variable> variables) {
-          std::tuple<std::decay_t<A>...> copies(args...);
-          return run_host(names, inputs, variables, copies, std::index_sequence_for<A...>());
-        },
-        where);
+    return core_->find_or_trace(call, names, host_run(names, args...), where);
+  }
+
+  template <class... X>
+  internal::HostRun host_run(const internal::ArgumentNames& names, X&... args) const {
+    return [this, &names, &args...](std::span<const Tensor> inputs,
+                                    std::span<const Variable> variables) {
+      std::tuple<std::decay_t<A>...> copies(args...);
+      return run_host(names, inputs, variables, copies, std::index_sequence_for<A...>());
+    };
   }
 
   // Which tensors of the call belong to in-out arguments.

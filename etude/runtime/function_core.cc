@@ -192,18 +192,28 @@ TraceRef FunctionCore::find(const Arguments& call) const {
 }
 
 TraceRef FunctionCore::find_relaxed(const Arguments& call, std::string& refusal) {
-  constexpr std::size_t kMostInstances = 32;
   for (const TraceRef& trace : traces()) {
     if (!trace->family || !variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
     if (!made) continue;
     if (options_.max_traces > 0) note_use(*trace);
-    const std::unique_lock lock(mutex_);
-    if (instances_.size() >= kMostInstances) instances_.erase(instances_.begin());
-    instances_.push_back(made);
-    return made;
+    return keep_instance(made);
   }
   return {};
+}
+
+TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) const {
+  if (!variables_fit(*trace, call)) return {};
+  std::string refusal;
+  return trace->key.fits(call) ? trace : instance_of(*trace, call, refusal);
+}
+
+TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
+  constexpr std::size_t kMostInstances = 32;
+  const std::unique_lock lock(mutex_);
+  if (instances_.size() >= kMostInstances) instances_.erase(instances_.begin());
+  instances_.push_back(instance);
+  return instance;
 }
 
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
@@ -212,14 +222,28 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return located_in(name(), where, [&] {
     std::string refusal;
-    if (TraceRef relaxed = find_relaxed(call, refusal)) return relaxed;
+    TraceRef relaxed = options_.signature ? TraceRef() : find_relaxed(call, refusal);
+    if (relaxed) return relaxed;
     const TracingScope scope(*this, call);
+    if (options_.signature) return find_signed(call, names, run, where);
     const RefPtr<Trace> made = make(call, names, run, where);
     if (options_.relax_shapes) relax(*made, call, traces());
     if (!made->family && !refusal.empty()) made->not_relaxed = std::move(refusal);
     if (history_->note_trace()) warn_of_traces(name(), traces(), made->key, names, where);
     keep(made);
     return TraceRef(made);
+  });
+}
+
+TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,
+                                          const HostRun& run, CallSite where) {
+  const std::lock_guard lock(tracing_mutex());
+  return located("", where, [&] {
+    const std::vector<Tensor> made_up = made_up_tensors(*options_.signature, call, name());
+    for (std::size_t i = 0; i < made_up.size(); ++i) *call.tensors[i] = made_up[i];
+    if (TraceRef known = find(call)) return known;
+    const TracingScope scope(*this, call);
+    return trace_signature(call, names, run, where);
   });
 }
 
@@ -490,7 +514,8 @@ std::string find_change(const TraceKey& kept, const Arguments& after, const Argu
 }  // namespace internal
 
 std::string GraphFunction::to_string() const {
-  return to_text(graph(), {.elide_constants = true, .types = true});
+  const std::string text = to_text(graph(), {.elide_constants = true, .types = true});
+  return trace_->family ? trace_->family->to_string() + text : text;
 }
 
 std::ostream& operator<<(std::ostream& out, const GraphFunction& function) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
+#include "etude/runtime/signature.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -27,6 +29,7 @@ namespace ETUDE_API etude {
 struct FunctionOptions {
   std::string name = {};                    // for display; default: the line that made it
   std::vector<std::string> arg_names = {};  // default: arg0, arg1, ...
+  std::optional<Signature> signature = {};  // the types that it takes, fixed in advance
   // Two graphs that differ in sizes only become one for all sizes, where they agree.
   bool relax_shapes = true;
   bool run_eagerly = false;    // calls run the host function, as if it were not staged
@@ -131,6 +134,12 @@ class FunctionCore {
   // them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          CallSite where);
+  // The graph that is made from the signature, for arguments whose tensors do not matter: they are
+  // set to tensors of its types.
+  TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                              CallSite where);
+  // This graph, or that of its family for the sizes of the call; null if it does not serve it.
+  TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs it as one call. throws: as the calls in it, with the name of this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
@@ -147,6 +156,13 @@ class FunctionCore {
                      CallSite where);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
+  TraceRef keep_instance(const TraceRef& instance);
+  // find_or_trace() with a signature; what it makes first is kept as a trace, the rest as
+  // instances.
+  TraceRef find_signed(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                       CallSite where);
+  TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                           CallSite where);
   // From a family, if one serves this call; else `refusal` says why not, where there is one.
   TraceRef find_relaxed(const Arguments& call, std::string& refusal);
 

@@ -6,6 +6,7 @@
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
+#include "etude/core/size_decision.h"
 #include "etude/runtime/jvp.h"
 
 namespace etude {
@@ -99,6 +100,8 @@ Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, 
     const auto [y, pull] = value_with_pullback(f, x);
     ETUDE_REQUIRE(y.has_value(), "the function returned nothing. Does it return its value?");
     std::vector<Tensor> parts;
+    internal::note_decision(x.size());
+    internal::note_decision(y.size());
     if (x.size() < y.size()) {
       for (int64_t i = 0; i < x.size(); ++i) {
         parts.push_back(jvp(f, x, one_hot(x, i), where).second);

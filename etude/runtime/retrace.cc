@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "etude/base/warning.h"
+#include "etude/core/call_scope.h"
+#include "etude/runtime/function.h"
 
 namespace etude::internal {
 
@@ -65,6 +67,45 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
                        phase_text(trace.key.phase), n);
   }
   return fmt::format("a host object among the arguments differs from that in trace {}", n);
+}
+
+namespace {
+
+// What a call gives that the graph was not made for.
+std::string unfit_text(const Trace& trace, const TraceKey& key, const ArgumentNames& names) {
+  if (!same_structure(key, trace.key))
+    return "the arguments have another structure than it was made for";
+  for (std::size_t i = 0; i < key.words.size(); ++i) {
+    if (key.words[i] == trace.key.words[i]) continue;
+    return fmt::format("{} is {}, but the graph was made for {}: host values are fixed in it",
+                       names.words[i], names.values[i], trace.names.values[i]);
+  }
+  std::size_t input = 0;
+  for (std::size_t i = 0; i < key.types.size(); ++i) {
+    const bool is_there = trace.key.types[i] != nullptr;
+    const std::size_t at = input;
+    input += is_there ? 1 : 0;
+    if (key.types[i] == trace.key.types[i]) continue;
+    if (is_there && trace.family && trace.family->may_take(at, key.types[i])) continue;
+    return fmt::format(
+        "{} is {}, but the graph was made for {}", names.tensors[i], type_text(key.types[i]),
+        is_there && trace.family ? trace.family->input_text(at) : type_text(trace.key.types[i]));
+  }
+  return "these sizes together, a Variable, a host object or the phase are none that it was made "
+         "for";
+}
+
+}  // namespace
+
+void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
+                 CallSite where) {
+  Error error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("graph function '{}': {}. Call the function, which makes a graph for these "
+                  "arguments",
+                  trace.graph->name(), unfit_text(trace, TraceKey(call), names)));
+  error.locate(user_line(where));
+  throw error;
 }
 
 std::shared_ptr<TraceHistory> TraceHistory::of(CallSite where) {

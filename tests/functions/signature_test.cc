@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Staged functions with signatures: one graph for all sizes that the signature leaves open, and
+// what is refused.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+
+// spec: SG-01, TC-13
+TEST(Signatures, MakeOneGraphForAllSizes) {
+  const auto body = [](const Tensor& x) { return sqrt(sum(x * x)) + mean(x); };
+  const auto norm = function(body, {.signature = Signature{TensorSpec{{kAny}}}});
+  for (const int64_t n : {1, 2, 7, 0, 100}) {
+    const Tensor x = random::normal({n});
+    EXPECT_TRUE(same_value(norm(x), body(x))) << n;
+  }
+  EXPECT_EQ(norm.trace_count(), 1u);
+  EXPECT_NE(norm.explain().find("trace 1 (arg0: float32[n])"), std::string::npos) << norm.explain();
+}
+
+// spec: SG-07
+TEST(Signatures, MakeTheGraphBeforeAnyCall) {
+  int runs = 0;
+  const auto f = function(
+      [&](const Tensor& x, int k) {
+        ++runs;
+        return x * 2.0F + static_cast<float>(k);
+      },
+      {.name = "twice", .arg_names = {"x"}, .signature = Signature{TensorSpec{{kAny, 3}}}});
+  const GraphFunction made = f.trace();
+  EXPECT_EQ(&made.graph(), &f.trace().graph());
+  EXPECT_EQ(&made.graph(), &f.traces()[0].graph());
+  EXPECT_EQ(made.name(), "twice");
+  EXPECT_TRUE(made.to_string().starts_with("sizes of twice: n is axis 0 of x\n"))
+      << made.to_string();
+  const int before = runs;
+  f(ones({5, 3}), 0);
+  EXPECT_EQ(runs, before);
+  EXPECT_EQ(f.trace_count(), 1u);
+  f(ones({5, 3}), 1);  // host values make graphs of their own
+  EXPECT_EQ(f.trace_count(), 2u);
+}
+
+TEST(Signatures, WithoutOpenSizesAreTheTypes) {
+  const auto f = function([](const Tensor& x) { return x * static_cast<float>(x.size()); },
+                          {.signature = Signature{TensorSpec{{2}}}});
+  EXPECT_EQ(f(ones({2})).to_vector<float>()[0], 2.0F);
+  EXPECT_EQ(f.trace_count(), 1u);
+}
+
+// spec: SG-03
+TEST(Signatures, RefuseOtherTypesBeforeTheyRun) {
+  int runs = 0;
+  const auto f = function(
+      [&](const Tensor& x) {
+        ++runs;
+        return x + 1.0F;
+      },
+      {.name = "f", .signature = Signature{TensorSpec{{kAny, 4}}}});
+  for (const Tensor& x : {ones({3, 5}), ones({4}), astype(ones({3, 4}), kInt32)}) {
+    expect_error(
+        [&] { f(x); }, ErrorCode::kInvalidArgument,
+        {"function 'f' takes (float32[?,4]), as its signature says, but was given (",
+         x.type()->to_string(), "make the function without a signature", "signature_test.cc"});
+  }
+  const auto g = function([](const std::vector<Tensor>& x) { return x[0]; },
+                          {.signature = Signature{TensorSpec{{kAny}}}});
+  expect_error(
+      [&] {
+        g({ones({2}), ones({2})});
+      },
+      ErrorCode::kInvalidArgument, {"takes (float32[?])", "(float32[2], float32[2])"});
+  EXPECT_EQ(runs, 0);
+}
+
+// spec: SG-05
+TEST(Signatures, AreNotLongerThanTheParameters) {
+  expect_error(
+      [] {
+        function([](const Tensor& x, int) { return x; },
+                 {.name = "f", .signature = Signature{TensorSpec{{2}}, TensorSpec{{3}}}});
+      },
+      ErrorCode::kInvalidArgument,
+      {"the signature (float32[2], float32[3]) of function 'f' has 2 specs, but the function takes "
+       "1 tensors and Variables"});
+}
+
+// spec: SG-06
+TEST(Signatures, TakeAnyVariableOfAType) {
+  const auto add =
+      function([](Variable& v, const Tensor& x) { return v.assign_add(sum(x)); },
+               {.name = "add", .signature = Signature{VariableSpec{{}}, TensorSpec{{kAny}}}});
+  Variable a(1.0), b(2.0), c(Tensor({1.0, 2.0}));
+  add(a, ones({3}));
+  add(b, ones({4}));
+  EXPECT_EQ(a.read().item<float>(), 4.0F);
+  EXPECT_EQ(b.read().item<float>(), 6.0F);
+  EXPECT_EQ(add.trace_count(), 1u);
+  expect_error([&] { add(c, ones({3})); }, ErrorCode::kInvalidArgument,
+               {"takes (variable float32[], float32[?])", "variable float32[2]"});
+}
+
+// spec: TC-14, SG-01
+TEST(Signatures, RefuseHostCodeThatLooksAtAnOpenSize) {
+  const auto f =
+      function([](const Tensor& x) { return x * static_cast<float>(x.shape()[0]); },
+               {.name = "f", .arg_names = {"x"}, .signature = Signature{TensorSpec{{kAny, 4}}}});
+  expect_error(
+      [&] {
+        f(ones({3, 4}));
+      },
+      ErrorCode::kFailedPrecondition,
+      {"function 'f' looks at the size of axis 0 of x at ", "signature_test.cc",
+       "its signature (float32[?,4]) leaves open", "Give it a number in the signature",
+       "zeros_like(x)"});
+  expect_error([&] { f.trace(); }, ErrorCode::kFailedPrecondition, {"the size of axis 0 of x"});
+  const auto g = function([](const Tensor& x) { return x * static_cast<float>(x.shape()[1]); },
+                          {.signature = Signature{TensorSpec{{kAny, 4}}}});
+  EXPECT_EQ(g(ones({3, 4})).to_vector<float>()[0], 4.0F);
+}
+
+TEST(Signatures, OpenSizesThatAreEqualInTheFirstCallAreOne) {
+  const auto body = [](const Tensor& x, const Tensor& y) { return x * y + 1.0F; };
+  const auto f =
+      function(body, {.signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny, 3}}}});
+  for (const int64_t n : {4, 5, 6}) EXPECT_EQ(f(ones({n, 3}), ones({n, 3})).shape()[0], n);
+  EXPECT_EQ(f.trace_count(), 1u);
+}
+
+TEST(Signatures, SizesWhereAnOpRoundsHaveTheirOwnGraphs) {
+  const auto body = [](const Tensor& x) { return nn::max_pool2d(x, 2); };
+  const auto f = function(body, {.signature = Signature{TensorSpec{{kAny, kAny, 8, 1}}}});
+  for (const int64_t n : {6, 8, 7}) {
+    const Tensor x = random::normal({2, n, 8, 1});
+    EXPECT_TRUE(same_value(f(x), body(x))) << n;
+  }
+  EXPECT_EQ(f.trace_count(), 1u);
+}
+
+TEST(Signatures, AreAskedForToTraceWithoutArguments) {
+  const auto f = function([](const Tensor& x) { return x; }, {.name = "f"});
+  expect_error([&] { f.trace(); }, ErrorCode::kFailedPrecondition,
+               {"function 'f' has no signature to make a graph from", "Pass arguments"});
+  const auto g = function([](const std::vector<Tensor>& x) { return x.size(); },
+                          {.name = "g", .signature = Signature{TensorSpec{{kAny}}}});
+  expect_error([&] { g.trace(); }, ErrorCode::kInvalidArgument,
+               {"function 'g' has 0 tensors and 0 Variables in its arguments, but its signature is "
+                "(float32[?])"});
+}
+
+// spec: SG-09
+TEST(GraphFunctions, HoldHostValues) {
+  const auto power = function(
+      [](const Tensor& a, int b) {
+        Tensor y = a;
+        for (int i = 1; i < b; ++i) y = y * a;
+        return y;
+      },
+      {.name = "power", .arg_names = {"a", "b"}});
+  const auto square = power.trace(Tensor(3.0F), 2);
+  EXPECT_EQ(square(Tensor(10.0F), 2).item<float>(), 100.0F);
+  expect_error(
+      [&] { square(Tensor(10.0F), 3); }, ErrorCode::kInvalidArgument,
+      {"graph function 'power': b is 3, but the graph was made for 2: host values are fixed "
+       "in it. Call the function",
+       "signature_test.cc"});
+  EXPECT_EQ(power.trace_count(), 1u);
+}
+
+// spec: SG-10
+TEST(GraphFunctions, RefuseOtherTypes) {
+  const auto f = function([](const Tensor& x, const Tensor& y) { return x + sum(y); },
+                          {.name = "f", .arg_names = {"x", "y"}});
+  const auto made = f.trace(ones({2, 3}), ones({4}));
+  expect_error(
+      [&] {
+        made(ones({2, 3}), ones({5}));
+      },
+      ErrorCode::kInvalidArgument,
+      {"graph function 'f': y is float32[5], but the graph was made for float32[4]"});
+  expect_error(
+      [&] {
+        made(astype(ones({2, 3}), kFloat64), ones({4}));
+      },
+      ErrorCode::kInvalidArgument, {"x is float64[2,3], but the graph was made for float32[2,3]"});
+  expect_error([&] { made(Tensor(), ones({4})); }, ErrorCode::kInvalidArgument, {"x is absent"});
+}
+
+TEST(GraphFunctions, OfSignaturesServeAllSizes) {
+  const auto f = function([](const Tensor& x, const Tensor& y) { return x + sum(y); },
+                          {.name = "f",
+                           .arg_names = {"x", "y"},
+                           .signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny}}}});
+  const auto made = f.trace();
+  EXPECT_TRUE(same_value(made(ones({2, 3}), ones({5})), full(6.0F, {2, 3})));
+  expect_error(
+      [&] {
+        made(ones({2, 3}), ones({5, 1}));
+      },
+      ErrorCode::kInvalidArgument, {"y is float32[5,1], but the graph was made for float32[m]"});
+}
+
+// spec: SG-11
+TEST(GraphFunctions, KeepTheStructureOfResults) {
+  struct Result {
+    std::optional<Tensor> none;
+    std::vector<Tensor> list;
+    int number = 0;
+  };
+  Variable v(5.0);
+  const Tensor outside = ones({2});
+  const auto f = function([&](const Tensor& x) {
+    return Result{std::nullopt, {x, outside, v.read(), Tensor(3)}, 7};
+  });
+  const Result direct = f(ones({3}));
+  const Result by_graph = f.trace(ones({3}))(ones({3}) * 2.0F);
+  for (const Result& r : {direct, by_graph}) {
+    EXPECT_FALSE(r.none.has_value());
+    ASSERT_EQ(r.list.size(), 4u);
+    EXPECT_TRUE(same_value(r.list[1], outside));
+    EXPECT_EQ(r.list[2].item<float>(), 5.0F);
+    EXPECT_EQ(r.list[3].item<int>(), 3);
+    EXPECT_EQ(r.number, 7);
+  }
+  EXPECT_TRUE(same_value(by_graph.list[0], full(2.0F, {3})));
+}
+
+}  // namespace
+}  // namespace etude
