@@ -87,7 +87,7 @@ bool guarded(F&& f) {
   try {
     return f();
   } catch (const Error& error) {
-    return report_fault(error.code(), error.what());
+    return internal::report_error(error);
   } catch (const std::bad_alloc&) {
     return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
   }

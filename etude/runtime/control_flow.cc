@@ -271,6 +271,10 @@ std::vector<Tensor> run_body(const TracedBody& body, const Outside& outside, con
   return out;
 }
 
+std::string input_name(const Outside::Used& used) {
+  return used.variable.name().empty() ? "variable" : used.variable.name();
+}
+
 // Inputs of a graph that is being put together, with the operands that they stand for.
 class Layout {
  public:
@@ -320,7 +324,7 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
     for (const TracedBody& branch : state_->branches) outside.add(branch);
     Layout layout;
     if (outside.draws) layout.add("key", state_->key);
-    for (const Outside::Used& used : outside.variables) layout.add(used.variable.name(), used.value);
+    for (const Outside::Used& used : outside.variables) layout.add(input_name(used), used.value);
     for (const Tensor& x : outside.captures) layout.add("capture", x);
     AttrObjects graphs;
     for (const TracedBody& branch : state_->branches) {
@@ -366,7 +370,7 @@ class LoopGraphs {
     carried_ = layout_.size();
     for (const Tensor& x : rows) layout_.add_rows("row", x);
     first_fixed_ = layout_.size();
-    for (const std::size_t c : fixed_) layout_.add(loop.names[c], loop.carried[c]);
+    for (const std::size_t c : fixed_) layout_.add(loop.names[c], identity(loop.carried[c]));
     for (const std::size_t v : outside.variables_with(false)) add_variable(v);
     if (outside.draws) layout_.add("key", loop.key);
     for (const Tensor& x : outside.captures) layout_.add("capture", x);
@@ -420,7 +424,7 @@ class LoopGraphs {
   };
 
   void add_variable(std::size_t v) {
-    layout_.add(outside_.variables[v].variable.name(), outside_.variables[v].value);
+    layout_.add(input_name(outside_.variables[v]), outside_.variables[v].value);
   }
 
   Step unpack(std::span<const Tensor> in) const {

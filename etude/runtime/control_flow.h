@@ -185,12 +185,13 @@ std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options
 std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
-// The tensors of a structure as values of their own, where contexts follow values: what reaches the
-// state of a loop is summed up before it reaches what the state began as, in any form of a loop.
+// The tensors of a structure as values of their own, where contexts follow values: cotangents that
+// reach the state of a loop are summed up before they reach what the state began as, in any form of
+// a loop.
 std::vector<Tensor> own_values(std::vector<Tensor> xs);
 template <class S>
 void make_own(S& s) {
-  if (mode_word != 0) put_tensors(s, own_values(tensors_of(s)));
+  if (mode_word != 0 && !is_tracing()) put_tensors(s, own_values(tensors_of(s)));
 }
 
 template <class T>

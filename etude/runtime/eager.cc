@@ -23,11 +23,7 @@ namespace etude {
 namespace internal {
 namespace {
 
-struct Fault {
-  ErrorCode code;
-  std::string message;
-};
-thread_local std::unique_ptr<Fault> fault;
+thread_local std::unique_ptr<Error> fault;
 
 PrepareRule kernel_of(const Op& op) {
   if (op.def().kernel != nullptr) return op.def().kernel;
@@ -204,8 +200,13 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
 
 void throw_fault() {
   ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
-  const std::unique_ptr<Fault> taken = std::move(fault);
-  throw Error(taken->code, taken->message);
+  const std::unique_ptr<Error> taken = std::move(fault);
+  throw Error(*taken);
+}
+
+bool report_error(const Error& error) {
+  fault = std::make_unique<Error>(error);
+  return false;
 }
 
 void DispatchEntry::table_was_made() { profile_this_thread(); }
@@ -345,8 +346,7 @@ Context& eager_context() {
 }
 
 bool report_fault(ErrorCode code, std::string message) {
-  internal::fault = std::make_unique<internal::Fault>(internal::Fault{code, std::move(message)});
-  return false;
+  return internal::report_error(Error(code, std::move(message)));
 }
 
 }  // namespace etude

@@ -184,7 +184,7 @@ bool Plan::Runner::run(const void* const* in, void* const* out) {
     try {
       throw_fault_of(*plan_->graph_, failed->node);
     } catch (const Error& error) {
-      return report_fault(error.code(), error.what());
+      return report_error(error);
     }
   }
   for (std::size_t i = 0; i < plan_->outputs_.size(); ++i) {

@@ -379,6 +379,20 @@ TEST(Loops, DrawTheSameNumbersInAnyForm) {
   }
 }
 
+// spec: ST-09
+TEST(Loops, TellOfTheLineThatFails) {
+  const auto f = function(
+      [](const Tensor& xs) {
+        return fold([](const Tensor& s, const Tensor& x) { return floor_divide(s, x); }, Tensor(8),
+                    xs);
+      },
+      {.name = "quotient"});
+  EXPECT_EQ(f(Tensor({2, 2})).item<int>(), 2);
+  expect_error([&] { f(Tensor({2, 0})); }, ErrorCode::kInvalidArgument,
+               {"floor_divide: ", "tests/functions/control_flow_test.cc:", "in function 'quotient'"});
+  EXPECT_EQ(f(Tensor({4, 1})).item<int>(), 2);
+}
+
 TEST(Loops, EndAfterTheirMostSteps) {
   const auto f = [](const Tensor& x) {
     return while_loop([](const Tensor&) { return Tensor(true); },
