@@ -258,6 +258,7 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
     trace->enclosing = std::move(made.enclosing);
     trace->result = std::move(traced.result);
     trace->arguments = std::move(traced.arguments);
+    trace->in_out = std::move(traced.in_out);
     break;
   }
   trace->attrs = graph_attrs(*trace->graph);
@@ -265,6 +266,13 @@ TraceRef FunctionCore::make(const Arguments& call, const ArgumentNames& names, c
       trace->graph->inputs(),
       [](const Graph::Input& input) { return input.role == InputRole::kKey; }));
   trace->plan = Plan::of(*trace->graph);
+  // Assigning Variables and changing the form of an argument may fail after the run.
+  if (trace->variables.empty() && trace->arguments == nullptr && trace->plan->donations() > 0) {
+    trace->given.resize(trace->graph->inputs().size());
+    for (std::size_t i = 0; i < trace->inputs.size() && !trace->in_out.empty(); ++i) {
+      trace->given[i] = trace->in_out[static_cast<std::size_t>(trace->inputs[i])];
+    }
+  }
   return trace;
 }
 
@@ -319,8 +327,8 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   for (const Tensor& x : trace.captures) add(x);
   return located("", where, [&] {
     const bool is_plain = mode_word == 0 && has_data;
-    Values out =
-        is_plain ? trace.plan->run(list.view()) : call_graph(trace.attrs, list.view(), where);
+    Values out = is_plain ? trace.plan->run(list.view(), trace.given)
+                          : call_graph(trace.attrs, list.view(), where);
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -401,7 +409,7 @@ void throw_host_change(const std::string& name, const std::string& path) {
       name, path);
 }
 
-void require_distinct(const Arguments& call, std::span<const bool> may_write,
+void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
                       const ArgumentNames& names) {
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
