@@ -57,6 +57,7 @@ struct Prepared : internal::RefCounted {
   Types results;
   uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
   internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
+  bool never_faults = false;                       // `run` gives true for all elements
   int view_of = -1;  // result 0 is operand view_of under another type, at view_offset bytes
   int64_t view_offset = 0;
 };

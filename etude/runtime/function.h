@@ -102,7 +102,7 @@ inline constexpr bool kIsInOut =
 // throws: kInvalidArgument: an argument that the function changed in a way that a graph cannot.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
-void require_distinct(const Arguments& call, std::span<const bool> may_write,
+void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
@@ -181,8 +181,16 @@ class Function<R(A...)> {
     collect(call, internal::NoNames(), args...);
     internal::TraceRef trace = core_->find(call);
     if (!trace) trace = make_trace(call, where, args...);
-    Values out = core_->run(*trace, call, where);
-    return give_back(*trace, out, args...);
+    // Nothing may fail behind the run, which may have taken the memory of arguments.
+    if constexpr (std::is_void_v<R>) {
+      Values out = core_->run(*trace, call, where);
+      take_back(*trace, call, out, 0, args...);
+    } else {
+      R result = *static_cast<const R*>(trace->result.get());
+      Values out = core_->run(*trace, call, where);
+      take_back(*trace, call, out, fill(result, out), args...);
+      return result;
+    }
   }
 
   using GraphOf = CallableGraph<R(A...)>;
@@ -292,16 +300,16 @@ class Function<R(A...)> {
   void check_distinct(const Arguments& call, const internal::ArgumentNames& names,
                       X&... args) const {
     if constexpr ((internal::kIsInOut<A> || ...)) {
-      auto may_write = std::make_unique<bool[]>(call.tensors.size() + 1);
-      std::size_t at = 0;
-      const auto mark = [&](auto& arg, bool writes) {
-        Arguments own;
-        internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
-        for (std::size_t k = 0; k < own.tensors.size(); ++k) may_write[at++] = writes;
-      };
-      (mark(args, internal::kIsInOut<A>), ...);
-      internal::require_distinct(call, {may_write.get(), at}, names);
+      std::vector<uint8_t> may_write;
+      (mark(may_write, args, internal::kIsInOut<A>), ...);
+      internal::require_distinct(call, may_write, names);
     }
+  }
+  template <class X>
+  static void mark(std::vector<uint8_t>& to, X& arg, bool is_in_out) {
+    Arguments own;
+    internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
+    to.insert(to.end(), own.tensors.size(), is_in_out);
   }
 
   template <class Tuple, std::size_t... I>
@@ -314,6 +322,9 @@ class Function<R(A...)> {
     for (std::size_t k = 0; k < inputs.size(); ++k) *before.tensors[k] = inputs[k];
     for (std::size_t k = 0; k < variables.size(); ++k) *before.variables[k] = variables[k];
     internal::Traced out;
+    if constexpr ((internal::kIsInOut<A> || ...)) {
+      (mark(out.in_out, std::get<I>(copies), internal::kIsInOut<A>), ...);
+    }
     if constexpr (std::is_void_v<R>) {
       (*host_)(static_cast<A>(std::get<I>(copies))...);
     } else {
@@ -357,35 +368,37 @@ class Function<R(A...)> {
     }
   }
 
-  template <class... X>
-  R give_back(const internal::Trace& trace, Values& out, X&... args) const {
+  // Puts the first values into the places of the result; gives how many these are.
+  static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
+    if constexpr (std::is_same_v<R, Tensor>) {
+      if (result.has_value()) result = std::move(out[next++]);
+    } else if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
+      for_each_leaf<Tensor, Marked::kWalk>(result, [&](Tensor& y) {
+        if (y.has_value()) y = std::move(out[next++]);
+      });
+    }
+    return next;
+  }
+
+  // Puts the values from `next` on into the in-out arguments.
+  template <class... X>
+  static void take_back(const internal::Trace& trace, const Arguments& call, Values& out,
+                        std::size_t next, X&... args) {
     if constexpr ((internal::kIsInOut<A> || ...)) {
       if (trace.arguments != nullptr) [[unlikely]] {
         take_form(*static_cast<const std::tuple<std::decay_t<A>...>*>(trace.arguments.get()),
                   std::index_sequence_for<A...>(), args...);
+        (take_anew<A>(out, next, args), ...);
+        return;
       }
-    }
-    if constexpr (std::is_void_v<R>) {
-      (take_back<A>(out, next, args), ...);
-    } else if constexpr (std::is_same_v<R, Tensor>) {
-      Tensor result;
-      if (static_cast<const Tensor*>(trace.result.get())->has_value()) {
-        result = std::move(out[next++]);
+      for (std::size_t k = 0; k < call.tensors.size(); ++k) {
+        if (trace.in_out[k] == 0 || !call.tensors[k]->has_value()) continue;
+        *call.tensors[k] = std::move(out[next++]);
       }
-      (take_back<A>(out, next, args), ...);
-      return result;
-    } else {
-      R result = *static_cast<const R*>(trace.result.get());
-      if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
-        for_each_leaf<Tensor, Marked::kWalk>(result, [&](Tensor& y) {
-          if (y.has_value()) y = std::move(out[next++]);
-        });
-      }
-      (take_back<A>(out, next, args), ...);
-      return result;
     }
   }
+
   // Makes in-out arguments what they are after the call, but for the tensors. All copies are made
   // before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
@@ -397,7 +410,7 @@ class Function<R(A...)> {
   }
 
   template <class As, class X>
-  static void take_back(Values& out, std::size_t& next, X& arg) {
+  static void take_anew(Values& out, std::size_t& next, X& arg) {
     if constexpr (internal::kIsInOut<As>) {
       Arguments own;
       internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);

@@ -342,6 +342,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     trace->enclosing = std::move(made.enclosing);
     trace->result = std::move(traced.result);
     trace->arguments = std::move(traced.arguments);
+    trace->in_out = std::move(traced.in_out);
     trace->size_reads = std::move(made.size_reads);
     break;
   }
@@ -355,6 +356,12 @@ void Trace::set_graph(GraphRef made) {
   keys = static_cast<std::size_t>(std::ranges::count_if(
       graph->inputs(), [](const Graph::Input& i) { return i.role == InputRole::kKey; }));
   plan = Plan::of(*graph);
+  // Assigning Variables and changing the form of an argument may fail after the run.
+  if (!variables.empty() || arguments != nullptr || in_out.empty() || plan->donations() == 0) return;
+  given.resize(graph->inputs().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    given[i] = in_out[static_cast<std::size_t>(inputs[i])];
+  }
 }
 
 void FunctionCore::keep(const TraceRef& trace) {
@@ -411,8 +418,8 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   for (const Tensor& x : trace.captures) add(x);
   return located_in(name(), where, [&] {
     const bool is_plain = mode_word == 0 && has_data;
-    Values out =
-        is_plain ? trace.plan->run(list.view()) : call_graph(trace.attrs, list.view(), where);
+    Values out = is_plain ? trace.plan->run(list.view(), trace.given)
+                          : call_graph(trace.attrs, list.view(), where);
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -478,7 +485,7 @@ void throw_host_change(const std::string& name, const std::string& path) {
       name, path);
 }
 
-void require_distinct(const Arguments& call, std::span<const bool> may_write,
+void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
                       const ArgumentNames& names) {
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {

@@ -109,9 +109,34 @@ const Plan::Step* Plan::run_steps(const Frame& frame) const {
   return nullptr;
 }
 
-Values Plan::run(Operands inputs) const {
-  Values made;
-  for (const Type* type : made_) made.push_back(make_tensor(type));
+void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const {
+  for (const Donation& d : donations_) {
+    if (given[d.input] != 0 && TensorAccess::is_unique(inputs[d.input])) {
+      made[d.made] = inputs[d.input];
+    }
+  }
+  // One object may be given as two inputs. What was taken has two handles now.
+  auto own = donations_.begin();
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    if (own != donations_.end() && own->input == i) {
+      const Donation& d = *own++;
+      if (made[d.made].has_value()) continue;
+    }
+    const TensorRep* rep = TensorAccess::rep(inputs[i]);
+    if (rep->count.load(std::memory_order_relaxed) == 1) continue;
+    for (const Donation& d : donations_) {
+      if (made[d.made].has_value() && TensorAccess::rep(made[d.made]) == rep) made[d.made].reset();
+    }
+  }
+}
+
+Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
+  Values made(made_.size()), out(outputs_.size());
+  if (!given.empty()) take_given(inputs, given, made);
+  for (std::size_t k = 0; k < made_.size(); ++k) {
+    if (!made[k].has_value()) made[k] = make_tensor(made_[k]);
+  }
+  add_results(inputs, made, out, false);
   struct Taken {
     const Plan& plan;
     std::unique_ptr<Frame> frame;
@@ -132,23 +157,25 @@ Values Plan::run(Operands inputs) const {
       throw_fault_of(*graph_, failed->node);
     }
   }
-  return results(inputs, made);
+  add_results(inputs, made, out, true);
+  return out;
 }
 
-Values Plan::results(Operands inputs, Values& made) const {
-  Values out(outputs_.size());
+void Plan::add_results(Operands inputs, Values& made, Values& out, bool from_made) const {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const Place& place = outputs_[i].place;
     if (outputs_[i].type == nullptr || outputs_[i].is_whole) continue;
+    if ((place.home == Home::kOutput) != from_made) continue;
     const Tensor& from = place.home == Home::kInput      ? inputs[place.index]
                          : place.home == Home::kConstant ? graph_->constants()[place.index]
                                                          : made[place.index];
     out[i] = with_type(from, outputs_[i].type, place.offset);
   }
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].is_whole) out[i] = std::move(made[outputs_[i].place.index]);
+  for (std::size_t i = 0; i < outputs_.size() && from_made; ++i) {
+    if (!outputs_[i].is_whole) continue;
+    out[i] = std::move(made[outputs_[i].place.index]);
+    TensorAccess::forget_id(out[i]);  // of the input that it was
   }
-  return out;
 }
 
 Plan::Runner::Runner(const Plan& plan)

@@ -7,12 +7,19 @@
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
 // step. Builds with assertions check it for each plan (verify_places).
+//
+// Invariant of donations: an input that is given away, and that nobody else holds when the plan
+// runs, is the tensor of a result if the step that writes the result is the last reader of the
+// input, its kernel may write there, and from this step on nothing can fail: no kernel reports a
+// fault, and nothing is allocated. So a run that throws has written to no input. The places of
+// the input and of the result are two; whether they are one tensor is decided by each run.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,10 +38,10 @@ class Plan final : public RefCounted {
   // is. throws: kUnimplemented for an op without a kernel, naming it and its line.
   static RefPtr<const Plan> of(const Graph& graph);
 
-  // Runs all steps. `inputs` have the types of the graph's inputs and elements; an expiring one may
-  // not be overwritten. throws: what a kernel reports, with the name and line of its call;
-  // kResourceExhausted.
-  Values run(Operands inputs) const;
+  // Runs all steps. `inputs` have the types of the graph's inputs and elements. Those with a true
+  // byte in `given` may become results if nobody else holds them; if this throws they are as they
+  // were. throws: what a kernel reports, with the name and line of its call; kResourceExhausted.
+  Values run(Operands inputs, std::span<const uint8_t> given = {}) const;
 
   // Runs on memory of the caller, as often as it likes: how a kernel runs the graphs of its call.
   // confined to one thread at a time; the plan outlives it.
@@ -44,6 +51,8 @@ class Plan final : public RefCounted {
   int64_t arena_bytes() const noexcept { return arena_bytes_; }
   int64_t live_bytes() const noexcept { return live_bytes_; }
   std::size_t steps() const noexcept { return steps_.size(); }
+  // Results that may take the memory of inputs.
+  std::size_t donations() const noexcept { return donations_.size(); }
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41".
   std::string to_string() const;
 
@@ -75,6 +84,11 @@ class Plan final : public RefCounted {
     uint32_t index;
     int64_t offset;
   };
+  // The tensor of this input may become the new tensor `made`.
+  struct Donation {
+    uint32_t input;
+    uint32_t made;
+  };
   // What one run at a time needs: the arena, and all pointers of all steps.
   struct Frame {
     Frame() = default;
@@ -96,11 +110,13 @@ class Plan final : public RefCounted {
   std::unique_ptr<Frame> make_frame() const;
   // Null, or the step that failed after its kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
-  Values results(Operands inputs, Values& made) const;
+  void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
+  void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
   std::string place_text(const Place& place) const;
   // Builds with assertions run the steps in thought, and look at each read whether what is there is
   // what was meant (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
+  void verify_donation(const Donation& donation) const;
 
   const Graph* graph_ = nullptr;  // as the passes left it
   GraphRef owned_;                // that graph, unless it is the one which keeps the plan
@@ -110,6 +126,7 @@ class Plan final : public RefCounted {
   std::vector<Patch> input_patches_, output_patches_;
   std::vector<const Type*> made_;  // types of the new tensors
   std::vector<Output> outputs_;
+  std::vector<Donation> donations_;  // in the order of inputs
   int64_t arena_bytes_ = 0;
   int64_t live_bytes_ = 0;
 

@@ -59,7 +59,52 @@ bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, u
 
 }  // namespace
 
+void Plan::verify_donation(const Donation& d) const {
+  const auto is_input = [&](const Place& x) {
+    return x.home == Home::kInput && x.index == d.input;
+  };
+  bool is_written = false;
+  for (const Step& step : steps_) {
+    const Graph::Node node = graph_->node(step.node);
+    const Place* const results = &places_[step.first_place];
+    for (uint32_t r = 0; r < step.results; ++r) {
+      if (results[r].home != Home::kOutput || results[r].index != d.made) continue;
+      ETUDE_CHECK(!is_written && results[r].offset == 0, "a donated result is written twice");
+      is_written = true;
+    }
+    if (!is_written) continue;
+    InlineVector<const Type*, 6> types;
+    for (const GraphValue v : node.operands) {
+      types.push_back(v == kNoValue ? nullptr : graph_->type(v));
+    }
+    const RefPtr<Prepared> p = prepare(node.op, node.attrs, {types.data(), types.size()});
+    ETUDE_CHECK(p->never_faults, "step {} can fail after an input was overwritten", step.node);
+    for (uint32_t o = 0; o < step.operands; ++o) {
+      if (!is_input(results[step.results + o])) continue;
+      bool writes = false;
+      for (uint32_t r = 0; r < step.results; ++r) {
+        const bool is_here = results[r].home == Home::kOutput && results[r].index == d.made;
+        writes = writes || (is_here && may_write_over(node, *p, o, r));
+      }
+      ETUDE_CHECK(writes && results[step.results + o].offset == 0,
+                  "operand {} of step {} ({}) is an input that was overwritten", o, step.node,
+                  node.op.name());
+    }
+  }
+  ETUDE_CHECK(is_written && made_[d.made] == graph_->inputs()[d.input].type,
+              "a donated result is never written");
+  for (const Output& output : outputs_) {
+    ETUDE_CHECK(output.type == nullptr || !is_input(output.place), "a donated input is a result");
+    ETUDE_CHECK(output.type == nullptr || output.is_whole || output.place.home != Home::kOutput,
+                "a result is allocated after an input was overwritten");
+  }
+  for (const Donation& other : donations_) {
+    ETUDE_CHECK((other.input == d.input) == (other.made == d.made), "a donation is made twice");
+  }
+}
+
 void Plan::verify_places() const {
+  for (const Donation& donation : donations_) verify_donation(donation);
   Memory memory;
   // Views have no step: what they show was written by the value at the end of the chain.
   std::vector<GraphValue> writer(graph_->value_count());

@@ -94,6 +94,7 @@ class Planner {
     place_roots();
     add_steps();
     add_outputs();
+    find_donations();
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
 #endif
@@ -334,6 +335,49 @@ class Planner {
       }
       plan_->outputs_.push_back(output);
     }
+  }
+
+  // Behind the last step that can fail, results that may go over inputs: see plan.h.
+  void find_donations() {
+    using Output = Plan::Output;
+    if (std::ranges::any_of(plan_->outputs_, [](const Output& y) {
+          return y.type != nullptr && !y.is_whole && y.place.home == Home::kOutput;
+        })) {
+      return;  // its tensor is made after the run
+    }
+    std::vector<bool> is_taken(graph_.first_constant());
+    for (std::size_t i = graph_.size(); i-- > 0;) {
+      const Prepared& p = *prepared_[i];
+      if (is_view(p)) continue;
+      if (!p.never_faults) break;
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue result = node.first_result + r;
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          const bool may = node.results == 1
+                               ? ((p.in_place >> o) & 1) != 0
+                               : r < p.results_over.size() && p.results_over[r] >= 0 &&
+                                     static_cast<std::size_t>(p.results_over[r]) == o;
+          if (!may || !may_take(i, o, result) || is_taken[node.operands[o]]) continue;
+          is_taken[node.operands[o]] = true;
+          plan_->donations_.push_back({node.operands[o], values_[result].index});
+          break;
+        }
+      }
+    }
+    std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
+  }
+  // Whether step i is the last reader of an input that its operand is, and makes a whole tensor.
+  bool may_take(std::size_t i, std::size_t operand, GraphValue result) {
+    const Graph::Node node = graph_.node(i);
+    const GraphValue v = node.operands[operand];
+    if (v == kNoValue || v >= graph_.first_constant() || values_[v].last != i) return false;
+    const Value& target = values_[result];
+    if (target.root != result || target.home != Home::kOutput) return false;
+    if (plan_->made_[target.index] != graph_.type(v)) return false;
+    return std::ranges::none_of(node.operands, [&](GraphValue other) {
+      return other != kNoValue && other != v && values_[other].root == v;
+    });
   }
 
   const Graph& graph_;

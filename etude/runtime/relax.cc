@@ -92,6 +92,7 @@ TraceRef instance_of(const Trace& trace, const Arguments& call, std::string& ref
   made->where = trace.where;
   made->result = trace.result;
   made->arguments = trace.arguments;
+  made->in_out = trace.in_out;
   made->set_graph(std::move(at.graph));
   return made;
 }

@@ -153,6 +153,7 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     p->broadcasts = p->broadcasts || !p->plans.back().is_dense;
   }
   p->may_fault = has_faults(*def.program, p->dtype);
+  call.out.never_faults = !p->may_fault;
   for (std::size_t i = 0; i < call.types.size() && !p->may_fault; ++i) {
     // Writing over an operand is safe element by element.
     if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;

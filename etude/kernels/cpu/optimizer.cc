@@ -121,6 +121,7 @@ void prepare_rule_update(const PrepareCall& call) {
   });
   auto p = internal::make_ref<UpdateParams>();
   p->count = call.shape(0).count();
+  call.out.never_faults = true;
   // Parameter and state may be overwritten.
   const std::size_t results = call.out.results.size();
   call.out.in_place = results == 1 ? 1 : 0;

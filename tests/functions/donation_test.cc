@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// In-out arguments of staged functions are updated in their own memory where nobody else sees it:
+// never while another handle, another argument or an error could show it.
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+using Floats = std::vector<float>;
+
+const void* address(const Tensor& x) { return x.data<float>().data(); }
+
+constexpr int64_t kLarge = 5000;  // elements beyond those that lie beside the header
+
+// spec: V45
+TEST(Donation, UpdatesInPlaceWhatNobodyElseHolds) {
+  const auto f = function([](Tensor& x, const Tensor& y) { x += y; });
+  for (const int64_t n : {int64_t{3}, kLarge}) {
+    Tensor x = ones({n});
+    const Tensor y = ones({n});
+    const void* before = address(x);
+    for (int i = 0; i < 3; ++i) f(x, y);
+    EXPECT_EQ(address(x), before);
+    EXPECT_TRUE(same_value(x, full(4.0F, {n})));
+  }
+}
+
+// spec: V45
+TEST(Donation, ASecondHandleKeepsItsValue) {
+  const auto f = function([](Tensor& x) { x += 1.0F; });
+  for (const int64_t n : {int64_t{3}, kLarge}) {
+    Tensor x = zeros({n});
+    f(x);
+    const Tensor copy = x;
+    std::vector<Tensor> held = {x};
+    f(x);
+    EXPECT_TRUE(same_value(copy, ones({n})));
+    EXPECT_TRUE(same_value(held[0], ones({n})));
+    EXPECT_TRUE(same_value(x, full(2.0F, {n})));
+    Tensor row = zeros({2, n});
+    const Tensor view = reshape(row, {2 * n});
+    f(row);
+    EXPECT_TRUE(same_value(view, zeros({2 * n})));
+  }
+}
+
+// spec: V45
+TEST(Donation, AnArgumentThatIsAnotherOneIsReadAsItWas) {
+  const auto f = function([](Tensor& x, const Tensor& y) {
+    x += 1.0F;
+    return x + y;
+  });
+  for (const int64_t n : {int64_t{3}, kLarge}) {
+    Tensor x = zeros({n}), y = full(5.0F, {n});
+    EXPECT_TRUE(same_value(f(x, y), full(6.0F, {n})));
+    EXPECT_TRUE(same_value(f(x, x), full(3.0F, {n})));
+    EXPECT_TRUE(same_value(x, full(2.0F, {n})));
+    const Tensor alias = x;
+    EXPECT_TRUE(same_value(f(x, alias), full(5.0F, {n})));
+    EXPECT_TRUE(same_value(alias, full(2.0F, {n})));
+  }
+}
+
+// spec: V47
+TEST(Donation, ACaptureKeepsItsValue) {
+  Tensor x = zeros({kLarge});
+  const auto f = function([c = x](Tensor& y) {
+    y += 1.0F;
+    return y + c;
+  });
+  EXPECT_TRUE(same_value(f(x), ones({kLarge})));
+  EXPECT_TRUE(same_value(f(x), full(2.0F, {kLarge})));
+  EXPECT_TRUE(same_value(f(x), full(3.0F, {kLarge})));
+}
+
+TEST(Donation, SwappedAndUnchangedArgumentsAreWhatTheyShouldBe) {
+  const auto f = function([](Tensor& a, Tensor& b, [[maybe_unused]] Tensor& c) {
+    std::swap(a, b);
+    a += 1.0F;
+    return a * 2.0F;
+  });
+  Tensor a = full(1.0F, {kLarge}), b = full(2.0F, {kLarge}), c = full(3.0F, {kLarge});
+  for (int i = 0; i < 3; ++i) {
+    const float x = a.to_vector<float>()[0], y = b.to_vector<float>()[0];
+    EXPECT_EQ(f(a, b, c).to_vector<float>()[7], 2 * (y + 1));
+    EXPECT_EQ(a.to_vector<float>()[0], y + 1);
+    EXPECT_EQ(b.to_vector<float>()[0], x);
+    EXPECT_EQ(c.to_vector<float>()[0], 3);
+  }
+}
+
+struct Three {
+  Tensor a = ones({kLarge}), b = ones({3}), c = ones({kLarge});
+};
+
+// A step that fails, before, between and behind the writes: everything is as it was.
+// spec: V45
+TEST(Donation, AFaultAnywhereLeavesArgumentsAsTheyWere) {
+  for (int at = 0; at < 4; ++at) {
+    const auto f = function([at](Three& m, const Tensor& i) {
+      Tensor sum(0.0F);
+      const auto look = [&](int here) {
+        if (here == at) sum = sum + take(ones({4}), i);
+      };
+      look(0);
+      m.a = m.a * 2.0F + 1.0F;
+      look(1);
+      m.b -= 3.0F;
+      look(2);
+      m.c = m.c * m.c + m.a;
+      look(3);
+      return sum;
+    });
+    Three m, same;
+    f(m, Tensor(1));
+    const Three good = {m.a * 1.0F, m.b * 1.0F, m.c * 1.0F};
+    const void* const before = address(m.a);
+    expect_error([&] { f(m, Tensor(9)); }, ErrorCode::kOutOfRange, {"take", "donation_test.cc"});
+    EXPECT_TRUE(same_value(m.a, good.a)) << at;
+    EXPECT_TRUE(same_value(m.b, good.b)) << at;
+    EXPECT_TRUE(same_value(m.c, good.c)) << at;
+    EXPECT_EQ(address(m.a), before);
+  }
+}
+
+struct Net {
+  nn::Dense hidden{20, 90, {.activation = nn::relu}};
+  nn::Dense output{90, 2};
+  Tensor operator()(const Tensor& x) const { return output(hidden(x)); }
+};
+
+// spec: V23, V45
+TEST(Donation, AModelAndItsOptimiserAreOnce) {
+  const auto step = function([](Net& net, optim::Adam& adam, const Tensor& x) {
+    adam.update(net, gradient([&](const Net& n) { return mean(square(n(x))); }, net));
+  });
+  Net net;
+  optim::Adam adam;
+  const Tensor x = ones({4, 20});
+  for (int i = 0; i < 2; ++i) step(net, adam, x);  // makes the state, then the graph with it
+  const void* weight = address(net.hidden.weight);
+  const void* mean = address(adam.state().at("mean/hidden/weight"));
+  const Net kept = net;
+  step(net, adam, x);
+  EXPECT_NE(address(net.hidden.weight), weight);
+  EXPECT_EQ(address(kept.hidden.weight), weight);
+  EXPECT_EQ(address(adam.state().at("mean/hidden/weight")), mean);
+  weight = address(net.hidden.weight);
+  const MemoryScope scope;
+  for (int i = 0; i < 3; ++i) step(net, adam, x);
+  EXPECT_EQ(address(net.hidden.weight), weight);
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+}
+
+// Ids that a tape knows end with the value that they were for.
+TEST(Donation, APullbackOfTheOldValueStaysRight) {
+  const auto f = function([](Tensor& x) { x = x * 2.0F; });
+  Tensor x = full(3.0F, {kLarge});
+  auto [y, back] = value_with_pullback([](const Tensor& t) { return sum(t * t); }, x);
+  f(x);
+  f(x);
+  EXPECT_EQ(back(Tensor(1.0F)).to_vector<float>()[0], 6.0F);
+  EXPECT_EQ(x.to_vector<float>()[0], 12.0F);
+  EXPECT_EQ(gradient([](const Tensor& t) { return sum(t * t); }, x).to_vector<float>()[0], 24.0F);
+}
+
+}  // namespace
+}  // namespace etude
