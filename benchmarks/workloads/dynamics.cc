@@ -116,8 +116,8 @@ std::unique_ptr<Instance> recurrent(Mode mode) {
     return mean(h * h);
   };
   const auto by_fold = [xs](const Cell& cell) {
-    const Tensor last = fold([&](const Tensor& h, const Tensor& x) { return cell(x, h); },
-                             zeros({16, 64}), xs);
+    const Tensor last =
+        fold([&](const Tensor& h, const Tensor& x) { return cell(x, h); }, zeros({16, 64}), xs);
     return mean(last * last);
   };
   if (mode == Mode::kStaged) return training(Cell{}, 1e-2, by_fold, mode);

@@ -4,10 +4,10 @@
 #include "etude/base/thread_table.h"
 #include "etude/core/arg.h"
 #include "etude/core/builtin.h"
-#include "etude/core/graph_calls.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
+#include "etude/core/graph_calls.h"
 #include "etude/core/index.h"
 #include "etude/core/run.h"
 

@@ -55,7 +55,8 @@ std::string explain_ghost(const Tensor& x) {
   return fmt::format(
       "a value of type {} stands for {}, which is being traced{}: it has no elements before the "
       "function runs. Instead of an `if` write cond(x, [&] {{ ... }}, [&] {{ ... }}), instead of a "
-      "`while` write while_loop(); where() chooses without looking. Or give the function the option "
+      "`while` write while_loop(); where() chooses without looking. Or give the function the "
+      "option "
       "run_eagerly",
       type, made, line_text(mark->trace->where));
 }

@@ -90,8 +90,7 @@ Values call_batch(const BatchCall& call) {
 }
 
 GraphSample call_around(const AttrObject& graph, std::span<const Tensor> inputs) {
-  return {{inputs.begin(), inputs.end()},
-          {{"graph", internal::RefPtr<const AttrObject>(&graph)}}};
+  return {{inputs.begin(), inputs.end()}, {{"graph", internal::RefPtr<const AttrObject>(&graph)}}};
 }
 
 }  // namespace

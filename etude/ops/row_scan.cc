@@ -64,9 +64,8 @@ Types scan_type(const TypeCall& call) {
     if (i >= scan.carried) {
       out[i] = stack_of(out[i], scan.length);
     } else {
-      ETUDE_REQUIRE(out[i] == call.types[i],
-                    "carried value {} is {} before a step and {} after it", i,
-                    call.types[i]->to_string(), out[i]->to_string());
+      ETUDE_REQUIRE(out[i] == call.types[i], "carried value {} is {} before a step and {} after it",
+                    i, call.types[i]->to_string(), out[i]->to_string());
     }
   }
   return out;
@@ -174,12 +173,13 @@ struct ScanDerivative {
 
   // The body, which keeps what the backward one reads of a step, as further rows.
   GraphRef forward() const {
-    return internal::make_graph(
-        scan.body->name(), scan.body->inputs(), [&](std::span<const Tensor> in) {
-          Tensors out = interpret(*pair->forward, in);
-          for (const int64_t c : carried_read) out.push_back(in[static_cast<std::size_t>(c)]);
-          return out;
-        });
+    return internal::make_graph(scan.body->name(), scan.body->inputs(),
+                                [&](std::span<const Tensor> in) {
+                                  Tensors out = interpret(*pair->forward, in);
+                                  for (const int64_t c : carried_read)
+                                    out.push_back(in[static_cast<std::size_t>(c)]);
+                                  return out;
+                                });
   }
 
   // One step back. Carries cotangents of the carried values, and sums of those of what is the same
@@ -245,11 +245,11 @@ struct ScanDerivative {
 
   const Scan& scan;
   internal::RefPtr<const internal::GraphDerivative> pair;
-  std::vector<std::size_t> moved;                   // carried values with cotangents
+  std::vector<std::size_t> moved;                    // carried values with cotangents
   std::vector<int64_t> carried_read, operands_read;  // inputs that `pair->backward` reads
   std::vector<int64_t> sums_given, rows_given;       // operands that get a cotangent
-  std::vector<std::size_t> summed_inputs;  // of the body
-  std::vector<bool> adds_row;              // by row whose cotangent is asked for
+  std::vector<std::size_t> summed_inputs;            // of the body
+  std::vector<bool> adds_row;                        // by row whose cotangent is asked for
 };
 
 KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
@@ -258,18 +258,18 @@ KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint6
   const std::vector<int64_t> sums(derivative.summed_inputs.begin(), derivative.summed_inputs.end());
   std::vector<int64_t> gives = derivative.sums_given;
   gives.insert(gives.end(), derivative.rows_given.begin(), derivative.rows_given.end());
-  return {op<"scan">().attrs_by_name(
-              {{"body", graph_value(derivative.forward())},
-               {"carried", attrs.value("carried")},
-               {"rows", attrs.value("rows")},
-               {"length", scan.length},
-               {"reverse", scan.is_reverse},
-               {"backward", graph_value(derivative.backward())},
-               {"visible", static_cast<int64_t>(scan.body->outputs().size())},
-               {"read", derivative.operands_read},
-               {"sums", sums},
-               {"gives", gives}}),
-          internal::operand_bits(derivative.operands_read)};
+  return {
+      op<"scan">().attrs_by_name({{"body", graph_value(derivative.forward())},
+                                  {"carried", attrs.value("carried")},
+                                  {"rows", attrs.value("rows")},
+                                  {"length", scan.length},
+                                  {"reverse", scan.is_reverse},
+                                  {"backward", graph_value(derivative.backward())},
+                                  {"visible", static_cast<int64_t>(scan.body->outputs().size())},
+                                  {"read", derivative.operands_read},
+                                  {"sums", sums},
+                                  {"gives", gives}}),
+      internal::operand_bits(derivative.operands_read)};
 }
 
 Values scan_vjp(const VjpCall& call) {
@@ -296,8 +296,8 @@ Values scan_vjp(const VjpCall& call) {
   add_cotangents(in, call, scan.carried, visible - scan.carried);
   const std::size_t rows = in.size() - carried;
   append(in, invariants);
-  const Values found = call_scan(scan, graph_of(call.attrs, "backward"), in, carried, rows,
-                                 !scan.is_reverse);
+  const Values found =
+      call_scan(scan, graph_of(call.attrs, "backward"), in, carried, rows, !scan.is_reverse);
   Values out(call.in.size());
   std::size_t next = 0;
   for (std::size_t c = 0; c < scan.carried; ++c) {
@@ -351,12 +351,11 @@ Values scan_jvp(const JvpCall& call) {
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     in[doubled.value_at[i]] = call.in[i];
     if (!moves[i]) continue;
-    in[doubled.tangent_at[next++]] = call.tangents[i].has_value()
-                                         ? call.tangents[i]
-                                         : internal::full(call.in[i].type(), 0);
+    in[doubled.tangent_at[next++]] =
+        call.tangents[i].has_value() ? call.tangents[i] : internal::full(call.in[i].type(), 0);
   }
-  const Values found = call_scan(scan, body, in, doubled.group_sizes[0], doubled.group_sizes[1],
-                                 scan.is_reverse);
+  const Values found =
+      call_scan(scan, body, in, doubled.group_sizes[0], doubled.group_sizes[1], scan.is_reverse);
   Values out(types.size());
   next = scan.carried;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -391,8 +390,8 @@ Values scan_batch(const BatchCall& call) {
       in.push_back(is_batch[i] && !call.is_batched(i) ? spread(call.in[i]) : call.in[i]);
     }
   }
-  const GraphRef body = internal::batched_graph_of(*scan.body, Chosen(is_batch), call.size,
-                                                   Chosen(gives));
+  const GraphRef body =
+      internal::batched_graph_of(*scan.body, Chosen(is_batch), call.size, Chosen(gives));
   Values out = call_scan(scan, body, in, scan.carried, scan.rows, scan.is_reverse);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!gives[i]) {
@@ -423,8 +422,8 @@ GraphSample scan_around(const AttrObject& object, std::span<const Tensor> inputs
   Inputs all = before;
   add_inputs(all, rows);
   add_inputs(all, others);
-  const GraphRef body = internal::make_graph(
-      graph->name(), all, [&](std::span<const Tensor> given) {
+  const GraphRef body =
+      internal::make_graph(graph->name(), all, [&](std::span<const Tensor> given) {
         std::size_t row = before.size(), other = row + rows.size();
         Tensors in;
         for (std::size_t i = 0; i < inputs.size(); ++i) {

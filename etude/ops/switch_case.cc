@@ -66,9 +66,9 @@ bool run_switch(const KernelCall& call) {
   const auto& p = *static_cast<const SwitchParams*>(call.params);
   const int64_t i = p.read(call.in[0]);
   if (i < 0 || i >= static_cast<int64_t>(p.plans.size())) {
-    return report_fault(ErrorCode::kOutOfRange,
-                        fmt::format("operand 'index' is {}, but branches are 0 to {}", i,
-                                    p.plans.size() - 1));
+    return report_fault(
+        ErrorCode::kOutOfRange,
+        fmt::format("operand 'index' is {}, but branches are 0 to {}", i, p.plans.size() - 1));
   }
   return guarded([&] {
     internal::Plan::Runner runner(*p.plans[static_cast<std::size_t>(i)]);
@@ -98,8 +98,8 @@ struct Aligned {
       if (wanted[i] != nullptr) given.push_back(i);
     }
     for (const GraphRef& branch : branches) {
-      graphs.push_back(internal::make_graph(
-          branch->name(), branch->inputs(), [&](std::span<const Tensor> in) {
+      graphs.push_back(
+          internal::make_graph(branch->name(), branch->inputs(), [&](std::span<const Tensor> in) {
             const Tensors results = interpret(*branch, in);
             Tensors out;
             for (const std::size_t i : given) {
@@ -173,8 +173,8 @@ class SwitchDerivative {
           pairs_[b]->backward->name(), inputs, [&](std::span<const Tensor> in) {
             Tensors given;
             for (const int64_t i : pairs_[b]->read) {
-              given.push_back(in[static_cast<std::size_t>(
-                  std::ranges::lower_bound(read_, i) - read_.begin())]);
+              given.push_back(
+                  in[static_cast<std::size_t>(std::ranges::lower_bound(read_, i) - read_.begin())]);
             }
             for (const std::size_t p : place_of_[b]) given.push_back(in[read_.size() + p]);
             append(given, in.subspan(read_.size() + places_.size()));
@@ -213,9 +213,9 @@ class SwitchDerivative {
   const Graphs& branches_;
   const Chosen& chosen_;
   std::vector<internal::RefPtr<const internal::GraphDerivative>> pairs_;
-  std::vector<int64_t> read_;                        // inputs of branches
-  std::vector<const Type*> places_;                  // for what is kept
-  std::vector<std::vector<std::size_t>> place_of_;   // by branch
+  std::vector<int64_t> read_;                       // inputs of branches
+  std::vector<const Type*> places_;                 // for what is kept
+  std::vector<std::vector<std::size_t>> place_of_;  // by branch
 };
 
 KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uint64_t bits) {
@@ -248,7 +248,8 @@ Values switch_vjp(const VjpCall& call) {
   Values out(call.in.size());
   if (gives.empty()) return out;
   Tensors in = {call.in[0]};
-  for (const int64_t i : call.attrs.ints("read")) in.push_back(call.in[static_cast<std::size_t>(i)]);
+  for (const int64_t i : call.attrs.ints("read"))
+    in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
   for (const int64_t i : sums) {

@@ -52,7 +52,7 @@ struct PassBack {
   GraphRef body;
   std::size_t carried, records;
   std::vector<std::size_t> moved, to_records, summed;  // inputs that have a cotangent
-  std::vector<bool> adds_sum;      // by `summed`: whether the pass adds to it
+  std::vector<bool> adds_sum;                          // by `summed`: whether the pass adds to it
   std::vector<std::size_t> given;  // those of `to_records`, by place, that get one
   std::vector<int64_t> kept_carried;
   internal::RefPtr<const internal::GraphDerivative> pair;
@@ -116,7 +116,8 @@ class LoopBack {
     const PassBack& back = backs_[p];
     Inputs inputs;
     add_inputs(inputs, back.body->inputs().first(back.carried));
-    for (std::size_t r = 0; r < first_record_[p]; ++r) inputs.push_back({"record", record_types_[r]});
+    for (std::size_t r = 0; r < first_record_[p]; ++r)
+      inputs.push_back({"record", record_types_[r]});
     add_inputs(inputs, invariants(p));
     return internal::make_graph(back.body->name(), inputs, [&](std::span<const Tensor> in) {
       std::size_t at = 0;
@@ -140,8 +141,8 @@ class LoopBack {
     const std::size_t own = inputs.size(), records = record_types_.size();
     for (const Type* type : record_types_) inputs.push_back({"record", type});
     add_inputs(inputs, invariants(p));
-    const GraphRef graph = internal::make_graph(
-        back.pair->backward->name(), inputs, [&](std::span<const Tensor> in) {
+    const GraphRef graph =
+        internal::make_graph(back.pair->backward->name(), inputs, [&](std::span<const Tensor> in) {
           return step_back(p, in.first(own), in.subspan(own, records), in.subspan(own + records));
         });
     // Its records stand behind those that there were.
@@ -153,8 +154,8 @@ class LoopBack {
     return graph;
   }
 
-  Tensors step_back(std::size_t p, std::span<const Tensor> carried,
-                    std::span<const Tensor> records, std::span<const Tensor> invariants) const {
+  Tensors step_back(std::size_t p, std::span<const Tensor> carried, std::span<const Tensor> records,
+                    std::span<const Tensor> invariants) const {
     const PassBack& back = backs_[p];
     const std::size_t first_own = first_record_[p];
     const auto mine = records.subspan(first_own + loop_.records(p));
@@ -163,9 +164,10 @@ class LoopBack {
     std::size_t kept_carried = back.kept();
     for (const int64_t input : back.pair->read) {
       const auto i = static_cast<std::size_t>(input);
-      given.push_back(i < back.carried                  ? mine[kept_carried++]
-                      : i < back.carried + back.records ? earlier[i - back.carried]
-                                                        : invariants[i - back.carried - back.records]);
+      given.push_back(i < back.carried ? mine[kept_carried++]
+                      : i < back.carried + back.records
+                          ? earlier[i - back.carried]
+                          : invariants[i - back.carried - back.records]);
     }
     append(given, mine.first(back.kept()));
     append(given, carried.first(back.moved.size()));
@@ -191,8 +193,8 @@ class LoopBack {
 
   const WhileLoop& loop_;
   std::vector<PassBack> backs_;
-  std::vector<std::size_t> first_record_;          // by pass, in record_types_
-  std::vector<const Type*> record_types_;          // of all passes so far
+  std::vector<std::size_t> first_record_;             // by pass, in record_types_
+  std::vector<const Type*> record_types_;             // of all passes so far
   std::vector<std::vector<std::size_t>> record_cts_;  // by record of the loop: where its cts are
 };
 
@@ -272,35 +274,36 @@ std::vector<bool> settle(const WhileLoop& loop, std::size_t p, std::vector<bool>
 GraphRef jvp_body(const WhileLoop& loop, std::size_t p, const GraphRef& tangent,
                   const std::vector<bool>& moves, const Doubled& doubled) {
   const GraphRef& body = loop.bodies[p];
-  return internal::make_graph(
-      body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
-        Tensors in = doubled.values(given);
-        const Tensors values = interpret(*body, in);
-        append(in, doubled.tangents(given));
-        const Tensors tangents = interpret(*tangent, in);
-        Tensors out;
-        const auto add = [&](std::size_t begin, std::size_t end) {
-          append(out, std::span(values).subspan(begin, end - begin));
-          for (std::size_t i = begin; i < end; ++i) {
-            if (tangents[i].has_value()) {
-              out.push_back(tangents[i]);
-            } else if (i < loop.carried[p] && moves[i]) {
-              out.push_back(internal::full(values[i].type(), 0));
-            }
-          }
-        };
-        add(0, loop.carried[p]);
-        add(loop.carried[p], values.size());
-        return out;
-      });
+  return internal::make_graph(body->name() + "_jvp", doubled.inputs,
+                              [&](std::span<const Tensor> given) {
+                                Tensors in = doubled.values(given);
+                                const Tensors values = interpret(*body, in);
+                                append(in, doubled.tangents(given));
+                                const Tensors tangents = interpret(*tangent, in);
+                                Tensors out;
+                                const auto add = [&](std::size_t begin, std::size_t end) {
+                                  append(out, std::span(values).subspan(begin, end - begin));
+                                  for (std::size_t i = begin; i < end; ++i) {
+                                    if (tangents[i].has_value()) {
+                                      out.push_back(tangents[i]);
+                                    } else if (i < loop.carried[p] && moves[i]) {
+                                      out.push_back(internal::full(values[i].type(), 0));
+                                    }
+                                  }
+                                };
+                                add(0, loop.carried[p]);
+                                add(loop.carried[p], values.size());
+                                return out;
+                              });
 }
 
 GraphRef jvp_condition(const WhileLoop& loop, const std::vector<bool>& moves) {
   const std::size_t groups[] = {loop.carried[0], loop.invariants};
   const Doubled doubled(*loop.condition, groups, of_body(loop, 0, moves, {}));
-  return internal::make_graph(
-      loop.condition->name(), doubled.inputs,
-      [&](std::span<const Tensor> given) { return interpret(*loop.condition, doubled.values(given)); });
+  return internal::make_graph(loop.condition->name(), doubled.inputs,
+                              [&](std::span<const Tensor> given) {
+                                return interpret(*loop.condition, doubled.values(given));
+                              });
 }
 
 }  // namespace
@@ -362,19 +365,17 @@ Values while_batch(const BatchCall& call) {
   all.carried = loop.carried;
   all.max_steps = loop.max_steps;
   for (std::size_t p = 0; p < loop.passes(); ++p) {
-    std::vector<bool> results =
-        settle(loop, p, is_batch, record_is, [&](const Chosen& chosen) {
-          return internal::outputs_behind(*loop.bodies[p], chosen).to_vector();
-        });
+    std::vector<bool> results = settle(loop, p, is_batch, record_is, [&](const Chosen& chosen) {
+      return internal::outputs_behind(*loop.bodies[p], chosen).to_vector();
+    });
     const Chosen inputs(of_body(loop, p, is_batch, record_is));
     const Chosen of_condition(of_body(loop, 0, is_batch, {}));
     if (p == 0 && internal::outputs_behind(*loop.condition, of_condition)[0]) return {};
     for (std::size_t c = 0; c < loop.carried[p]; ++c) results[c] = inputs[c];
     record_is.insert(record_is.end(),
-                     results.begin() + static_cast<std::ptrdiff_t>(loop.carried[p]),
-                     results.end());
-    all.bodies.push_back(internal::batched_graph_of(*loop.bodies[p], inputs, call.size,
-                                                    Chosen(std::move(results))));
+                     results.begin() + static_cast<std::ptrdiff_t>(loop.carried[p]), results.end());
+    all.bodies.push_back(
+        internal::batched_graph_of(*loop.bodies[p], inputs, call.size, Chosen(std::move(results))));
   }
   // The condition reads values of which all examples have the same.
   const std::vector<bool> of_condition = of_body(loop, 0, is_batch, {});

@@ -23,10 +23,9 @@ WhileLoop::WhileLoop(const Attrs& attrs, std::size_t operands)
                 "has {} bodies, and numbers of carried values for {}", bodies.size(),
                 counts.size());
   for (std::size_t p = 0; p < counts.size(); ++p) {
-    ETUDE_REQUIRE(counts[p] >= 0 && static_cast<std::size_t>(counts[p]) <=
-                                        bodies[p]->outputs().size(),
-                  "carries {} values, but body {} gives {}", counts[p], p,
-                  bodies[p]->outputs().size());
+    ETUDE_REQUIRE(
+        counts[p] >= 0 && static_cast<std::size_t>(counts[p]) <= bodies[p]->outputs().size(),
+        "carries {} values, but body {} gives {}", counts[p], p, bodies[p]->outputs().size());
     carried.push_back(static_cast<std::size_t>(counts[p]));
   }
   ETUDE_REQUIRE(operands >= all_carried(), "carries {} values, but has {} operands", all_carried(),
@@ -136,8 +135,7 @@ class Records {
 
 class WhileRun {
  public:
-  WhileRun(const WhileParams& params, const KernelCall& call)
-      : p_(params), call_(call) {
+  WhileRun(const WhileParams& params, const KernelCall& call) : p_(params), call_(call) {
     std::size_t all = 0;
     for (const std::size_t n : p_.carried) all += n;
     invariants_.assign(call.in + all, call.in + all + p_.invariants);
@@ -218,7 +216,8 @@ class WhileRun {
 };
 
 bool run_while_loop(const KernelCall& call) {
-  return guarded([&] { return WhileRun(*static_cast<const WhileParams*>(call.params), call).run(); });
+  return guarded(
+      [&] { return WhileRun(*static_cast<const WhileParams*>(call.params), call).run(); });
 }
 
 void prepare_while(const PrepareCall& call) {

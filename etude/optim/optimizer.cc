@@ -7,6 +7,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/copies.h"
 #include "etude/core/run.h"
+#include "etude/core/traced.h"
 #include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
 #include "etude/kernels/cpu/schedules.h"
@@ -183,11 +184,25 @@ Values RuleOptimizer::traced_rates(CallSite where) const {
   return execute(op, OperandList({&slots_.count()}).view(), attrs, where);
 }
 
+// throws: kFailedPrecondition for tensors of a trace: the numbers of this update, which are known
+// now, would be those of all calls of the function.
+static void require_untraced(const std::vector<Parameter>& parameters) {
+  for (const Parameter& p : parameters) {
+    const bool is_traced = etude::internal::trace_of(*p.value) != nullptr ||
+                           etude::internal::trace_of(*p.gradient) != nullptr;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_traced,
+                       "the optimiser is no argument of the function that is traced, so its count "
+                       "of updates would stand still. Give the function a parameter for it, by "
+                       "reference: [](Model& model, Optimizer& optimizer, ...)");
+  }
+}
+
 void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSite where) {
   const Op& op = etude::internal::op<"rule_update">();
   located(update_, where, [&] {
     this->check();
     const bool is_traced = slots_.is_traced();
+    if (!is_traced) require_untraced(parameters);
     Values made = is_traced ? traced_rates(where) : Values{host_rates()};
     const Tensor rates = std::move(made[0]);
     slots_.begin_update(parameters);

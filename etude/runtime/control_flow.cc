@@ -54,14 +54,15 @@ void StructureShape::throw_change(const Arguments& found, const ArgumentNames& n
   }
   if (fact.empty()) {
     const std::string path = find_change(key_, found, names);
-    fact = path.empty() ? fmt::format("the phase or the default dtype is another {} than {}", now,
-                                      then)
-                        : fmt::format("{} is another {} than {}, but only elements of tensors may "
-                                      "differ. Make it a tensor",
-                                      path == "the structure of an argument"
-                                          ? fmt::format("the structure of '{}'", what_)
-                                          : fmt::format("the host value '{}'", path),
-                                      now, then);
+    fact = path.empty()
+               ? fmt::format("the phase or the default dtype is another {} than {}", now, then)
+               : fmt::format(
+                     "{} is another {} than {}, but only elements of tensors may "
+                     "differ. Make it a tensor",
+                     path == "the structure of an argument"
+                         ? fmt::format("the structure of '{}'", what_)
+                         : fmt::format("the host value '{}'", path),
+                     now, then);
   }
   throw_of(op_, ErrorCode::kInvalidArgument, fact, where_);
 }
@@ -286,9 +287,9 @@ class Layout {
   // An input that stands for a row of the operand.
   void add_rows(std::string name, const Tensor& operand) {
     const Type* type = operand.type();
-    inputs_.push_back({std::move(name), intern_type(type->dtype(),
-                                                    Shape(type->shape().sizes().subspan(1)),
-                                                    type->device())});
+    inputs_.push_back(
+        {std::move(name),
+         intern_type(type->dtype(), Shape(type->shape().sizes().subspan(1)), type->device())});
     operands_.push_back(operand);
   }
   std::size_t size() const { return operands_.size(); }
@@ -340,7 +341,8 @@ std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
           });
       graphs.emplace_back(graph.get());
     }
-    const Tensor scalar = index.rank() == 0 ? index : reshaped(index, Shape(std::initializer_list<int64_t>{}));
+    const Tensor scalar =
+        index.rank() == 0 ? index : reshaped(index, Shape(std::initializer_list<int64_t>{}));
     OperandList list({&scalar});
     for (const Tensor& x : layout.operands()) list.add(x);
     const Values out = switch_graphs(graphs, list.view(), where);

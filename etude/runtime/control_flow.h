@@ -2,8 +2,8 @@
 // cond, switch_case, while_loop, fold, scan: control flow that hangs on the elements of tensors.
 //
 //   Tensor y = cond(sum(x) > 0.0F, [&] { return x; }, [&] { return -x; });
-//   Tensor total = fold([](const Tensor& s, const Tensor& x) { return s * 10 + x; }, Tensor(0), xs);
-//   auto [last, all] = scan([&](const Tensor& h, const Tensor& x) {
+//   Tensor total = fold([](const Tensor& s, const Tensor& x) { return s * 10 + x; }, Tensor(0),
+//   xs); auto [last, all] = scan([&](const Tensor& h, const Tensor& x) {
 //     const Tensor next = tanh(matmul(h, w) + x);
 //     return std::pair(next, next);
 //   }, h0, inputs);
@@ -203,8 +203,8 @@ inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 template <class F, class S, class... X>
 decltype(auto) call_on(F& f, S& state, const X&... x) {
   if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
-    return std::apply([&](auto&... part) -> decltype(auto) { return std::invoke(f, part..., x...); },
-                      state);
+    return std::apply(
+        [&](auto&... part) -> decltype(auto) { return std::invoke(f, part..., x...); }, state);
   } else {
     return std::invoke(f, state, x...);
   }
@@ -232,7 +232,9 @@ template <class X>
 class Rows {
  public:
   Rows(std::string_view op, const X& xs, CallSite where)
-      : row_(xs), tensors_(tensors_of(xs)), count_(count_rows(op, tensors_, tensor_names("xs", xs), where)) {}
+      : row_(xs),
+        tensors_(tensors_of(xs)),
+        count_(count_rows(op, tensors_, tensor_names("xs", xs), where)) {}
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
@@ -264,7 +266,8 @@ struct BranchesGive;
 template <class R, class... F>
 struct BranchesGive<R, std::tuple<F...>> {
   template <class... X>
-  static constexpr bool kWith = (std::is_same_v<R, std::decay_t<std::invoke_result_t<F, const X&...>>> && ...);
+  static constexpr bool kWith =
+      (std::is_same_v<R, std::decay_t<std::invoke_result_t<F, const X&...>>> && ...);
 };
 
 // Traces all branches. `names` are for messages and for the names of graphs.
@@ -402,8 +405,12 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
     require_same(state);
   }
   if (step == last) return state;
-  const internal::StagedLoop loop{"while_loop", internal::tensors_of(state),
-                                  internal::tensor_names("state", state), keys.base(), step, where};
+  const internal::StagedLoop loop{"while_loop",
+                                  internal::tensors_of(state),
+                                  internal::tensor_names("state", state),
+                                  keys.base(),
+                                  step,
+                                  where};
   const auto on_tensors = [&](std::span<const Tensor> given) {
     S now = state;
     internal::put_tensors(now, given);
@@ -411,19 +418,18 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   };
   LoopOptions rest;
   if (options.max_iterations) rest.max_iterations = last - step;
-  internal::put_tensors(
-      state, internal::run_while(
-                 loop, rest,
-                 [&](std::span<const Tensor> given) {
-                   const S now = on_tensors(given);
-                   return std::vector<Tensor>{internal::call_on(condition, now)};
-                 },
-                 [&](std::span<const Tensor> given) {
-                   S now = on_tensors(given);
-                   internal::advance(body, now);
-                   require_same(now);
-                   return internal::tensors_of(now);
-                 }));
+  internal::put_tensors(state, internal::run_while(
+                                   loop, rest,
+                                   [&](std::span<const Tensor> given) {
+                                     const S now = on_tensors(given);
+                                     return std::vector<Tensor>{internal::call_on(condition, now)};
+                                   },
+                                   [&](std::span<const Tensor> given) {
+                                     S now = on_tensors(given);
+                                     internal::advance(body, now);
+                                     require_same(now);
+                                     return internal::tensors_of(now);
+                                   }));
   return state;
 }
 
@@ -431,8 +437,9 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
 // each row x along axis 0 of xs, in order, is a std::pair of the next state and of a row. `xs` is a
 // tensor or a structure of tensors with equally many rows; x is a row of each.
 template <class S, class X, class Body>
-requires(!std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
-auto scan(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
+requires(
+    !std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
+    auto scan(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   using Row = std::decay_t<decltype(internal::call_on(body, std::as_const(init), xs).second)>;
   internal::check_state<S>();
   const internal::StructureShape shape("scan", "state", init, where);
@@ -442,11 +449,12 @@ auto scan(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::make_own(state);
   std::optional<Row> of_all;
   if (internal::is_tracing() || rows.count() == 0) {
-    const internal::StagedLoop loop{"scan", internal::tensors_of(state),
-                                    internal::tensor_names("state", state), keys.base(), 0, where};
+    const internal::StagedLoop loop{
+        "scan", internal::tensors_of(state), internal::tensor_names("state", state), keys.base(), 0,
+        where};
     const std::size_t carried = loop.carried.size();
-    const std::vector<Tensor> out = internal::run_scan(
-        loop, rows.tensors(), rows.count(), [&](std::span<const Tensor> given) {
+    const std::vector<Tensor> out =
+        internal::run_scan(loop, rows.tensors(), rows.count(), [&](std::span<const Tensor> given) {
           S before = state;
           internal::put_tensors(before, given.first(carried));
           internal::put_tensors(rows.row(), given.subspan(carried));
@@ -499,19 +507,20 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
     }
     return state;
   }
-  const internal::StagedLoop loop{"fold", internal::tensors_of(state),
-                                  internal::tensor_names("state", state), keys.base(), 0, where};
+  const internal::StagedLoop loop{
+      "fold", internal::tensors_of(state), internal::tensor_names("state", state), keys.base(), 0,
+      where};
   const std::size_t carried = loop.carried.size();
   internal::put_tensors(
-      state, internal::run_scan(loop, rows.tensors(), rows.count(),
-                                [&](std::span<const Tensor> given) {
-                                  S now = state;
-                                  internal::put_tensors(now, given.first(carried));
-                                  internal::put_tensors(rows.row(), given.subspan(carried));
-                                  internal::advance(body, now, rows.row());
-                                  shape.require_same(now, "before the first step", "after a step");
-                                  return internal::tensors_of(now);
-                                }));
+      state,
+      internal::run_scan(loop, rows.tensors(), rows.count(), [&](std::span<const Tensor> given) {
+        S now = state;
+        internal::put_tensors(now, given.first(carried));
+        internal::put_tensors(rows.row(), given.subspan(carried));
+        internal::advance(body, now, rows.row());
+        shape.require_same(now, "before the first step", "after a step");
+        return internal::tensors_of(now);
+      }));
   return state;
 }
 

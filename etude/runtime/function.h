@@ -181,16 +181,7 @@ class Function<R(A...)> {
     collect(call, internal::NoNames(), args...);
     internal::TraceRef trace = core_->find(call);
     if (!trace) trace = make_trace(call, where, args...);
-    // Nothing may fail behind the run, which may have taken the memory of arguments.
-    if constexpr (std::is_void_v<R>) {
-      Values out = core_->run(*trace, call, where);
-      take_back(*trace, call, out, 0, args...);
-    } else {
-      R result = *static_cast<const R*>(trace->result.get());
-      Values out = core_->run(*trace, call, where);
-      take_back(*trace, call, out, fill(result, out), args...);
-      return result;
-    }
+    return run_trace(*trace, call, where, args...);
   }
 
   using GraphOf = CallableGraph<R(A...)>;
@@ -256,8 +247,22 @@ class Function<R(A...)> {
       collect(again, internal::PathNames(names), args...);
       internal::throw_unfit(*trace, call, names, where);
     }
-    Values out = core_->run(*fitting, call, where);
-    return give_back(*fitting, out, args...);
+    return run_trace(*fitting, call, where, args...);
+  }
+
+  template <class... X>
+  R run_trace(const internal::Trace& trace, const Arguments& call, CallSite where,
+              X&... args) const {
+    // Nothing may fail behind the run, which may have taken the memory of arguments.
+    if constexpr (std::is_void_v<R>) {
+      Values out = core_->run(trace, call, where);
+      take_back(trace, call, out, 0, args...);
+    } else {
+      R result = *static_cast<const R*>(trace.result.get());
+      Values out = core_->run(trace, call, where);
+      take_back(trace, call, out, fill(result, out), args...);
+      return result;
+    }
   }
 
   // Parameters of which a signature has a spec, or none.

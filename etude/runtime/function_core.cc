@@ -357,7 +357,8 @@ void Trace::set_graph(GraphRef made) {
       graph->inputs(), [](const Graph::Input& i) { return i.role == InputRole::kKey; }));
   plan = Plan::of(*graph);
   // Assigning Variables and changing the form of an argument may fail after the run.
-  if (!variables.empty() || arguments != nullptr || in_out.empty() || plan->donations() == 0) return;
+  if (!variables.empty() || arguments != nullptr || in_out.empty() || plan->donations() == 0)
+    return;
   given.resize(graph->inputs().size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     given[i] = in_out[static_cast<std::size_t>(inputs[i])];

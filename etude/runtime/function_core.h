@@ -94,9 +94,9 @@ struct Trace : RefCounted {
   std::string not_relaxed;  // why there is none with the traces before, if it was sought
   std::string cause;        // why it was made, for explain()
   CallSite where;           // the call that it was made for
-  std::shared_ptr<const void> result;  // the host function's result: what its tensors stand in
-  std::vector<uint8_t> in_out;  // by tensor of the call: whether it comes back
-  std::vector<uint8_t> given;   // by input of the graph: whether a result may take it
+  std::shared_ptr<const void> result;     // the host function's result: what its tensors stand in
+  std::vector<uint8_t> in_out;            // by tensor of the call: whether it comes back
+  std::vector<uint8_t> given;             // by input of the graph: whether a result may take it
   std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
   mutable std::atomic<uint64_t> last_use{0};
 

@@ -252,8 +252,7 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
       const Graph::Input& input = graph.inputs()[i];
       std::vector<int64_t> sizes = input.type->shape().to_vector();
       if (batched[i]) sizes.insert(sizes.begin(), size);
-      inputs.push_back(
-          {input.name, intern_type(input.type->dtype(), sizes, input.type->device())});
+      inputs.push_back({input.name, intern_type(input.type->dtype(), sizes, input.type->device())});
     }
     return make_graph(graph.name() + "_batch", inputs, [&](std::span<const Tensor> given) {
       BatchContext batch(size);

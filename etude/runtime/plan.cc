@@ -104,7 +104,8 @@ const Plan::Step* Plan::run_steps(const Frame& frame) const {
     return nullptr;
   }
   for (const Step& step : steps_) {
-    if (!step.run(*call++)) [[unlikely]] return &step;
+    if (!step.run(*call++)) [[unlikely]]
+      return &step;
   }
   return nullptr;
 }
@@ -202,7 +203,8 @@ bool Plan::Runner::run(const void* const* in, void* const* out) {
     if (whole_[m] >= 0) made_[m] = out[whole_[m]];
   }
   for (const Patch& patch : plan_->input_patches_) {
-    pointers[patch.at] = const_cast<char*>(static_cast<const char*>(in[patch.index])) + patch.offset;
+    pointers[patch.at] =
+        const_cast<char*>(static_cast<const char*>(in[patch.index])) + patch.offset;
   }
   for (const Patch& patch : plan_->output_patches_) {
     pointers[patch.at] = static_cast<char*>(made_[patch.index]) + patch.offset;

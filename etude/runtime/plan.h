@@ -153,9 +153,9 @@ class Plan::Runner {
  private:
   const Plan* plan_;
   std::unique_ptr<Frame> frame_;
-  std::vector<int32_t> whole_;     // by new tensor: the output that it is; -1: none
-  std::vector<void*> made_;        // where the new tensors of this run lie
-  std::vector<Tensor> scratch_;    // for those that are no output
+  std::vector<int32_t> whole_;   // by new tensor: the output that it is; -1: none
+  std::vector<void*> made_;      // where the new tensors of this run lie
+  std::vector<Tensor> scratch_;  // for those that are no output
 };
 
 }  // namespace internal

@@ -31,7 +31,8 @@ bool close(const Tensor& x, const Tensor& y, const AllcloseOptions& options) {
 }
 
 Tensor signed_root(const Tensor& x) {
-  return cond(sum(x) > 0.0F, [&] { return sqrt(x); }, [&] { return -sqrt(-x); });
+  return cond(
+      sum(x) > 0.0F, [&] { return sqrt(x); }, [&] { return -sqrt(-x); });
 }
 
 // spec: AG-02
@@ -90,22 +91,33 @@ TEST(Cond, RefusesBranchesOfOtherTypes) {
     return function([=](const Tensor& x) { return cond(x > 0.0F, then, otherwise, x); });
   };
   const auto pair = [](const Tensor& x) { return Pair{x, x, 1}; };
-  expect_error([&] { with(pair, [](const Tensor& x) { return Pair{x, x > 0.0F, 1}; })(Tensor(1.0F)); },
-               ErrorCode::kInvalidArgument,
-               {"cond: 'result/b' is bool[] from branch 'else' and float32[] from branch 'then'"});
-  expect_error([&] { with(pair, [](const Tensor& x) { return Pair{x, {}, 1}; })(Tensor(1.0F)); },
+  expect_error(
+      [&] { with(pair, [](const Tensor& x) {
+              return Pair{x, x > 0.0F, 1};
+            })(Tensor(1.0F)); },
+      ErrorCode::kInvalidArgument,
+      {"cond: 'result/b' is bool[] from branch 'else' and float32[] from branch 'then'"});
+  expect_error([&] { with(pair, [](const Tensor& x) {
+                       return Pair{x, {}, 1};
+                     })(Tensor(1.0F)); },
                ErrorCode::kInvalidArgument, {"'result/b' is absent from branch 'else'"});
-  expect_error([&] { with(pair, [](const Tensor& x) { return Pair{x, x, 2}; })(Tensor(1.0F)); },
+  expect_error([&] { with(pair, [](const Tensor& x) {
+                       return Pair{x, x, 2};
+                     })(Tensor(1.0F)); },
                ErrorCode::kInvalidArgument, {"the host value 'result/n' is another"});
 }
 
 // spec: AG-10
 TEST(Cond, NeedsASingleBool) {
-  const auto f = [](const Tensor& x) { return cond(x, [&] { return x; }, [&] { return -x; }); };
+  const auto f = [](const Tensor& x) {
+    return cond(
+        x, [&] { return x; }, [&] { return -x; });
+  };
   for (const Tensor& x : {Tensor(1), Tensor(std::vector<bool>{true, false, true})}) {
     for (const bool is_staged : {false, true}) {
       expect_error([&] { is_staged ? function(f)(x) : f(x); }, ErrorCode::kInvalidArgument,
-                   {"cond: the condition is ", x.dtype() == kBool ? "bool[3]" : "int32[]", "but must be a single bool"});
+                   {"cond: the condition is ", x.dtype() == kBool ? "bool[3]" : "int32[]",
+                    "but must be a single bool"});
     }
   }
 }
@@ -115,7 +127,8 @@ TEST(Cond, AssignsVariablesOfTheBranchThatRuns) {
   for (const bool is_staged : {false, true}) {
     Variable ups(0.0F), downs(0.0F);
     const auto f = [&](const Tensor& x) {
-      cond(x > 0.0F, [&] { ups.assign_add(x); }, [&] { downs.assign_sub(x * ups); });
+      cond(
+          x > 0.0F, [&] { ups.assign_add(x); }, [&] { downs.assign_sub(x * ups); });
       return ups + downs;
     };
     const auto run = function(f, {.run_eagerly = !is_staged});
@@ -144,9 +157,10 @@ TEST(Cond, RefusesToMakeAVariable) {
 
 TEST(SwitchCase, TakesTheBranchOfItsNumber) {
   const auto f = [](const Tensor& i, const Tensor& x) {
-    return switch_case(i, std::tuple([](const Tensor& a) { return a + 1.0F; },
-                                     [](const Tensor& a) { return a * 10.0F; },
-                                     [](const Tensor&) { return Tensor(-1.0F); }),
+    return switch_case(i,
+                       std::tuple([](const Tensor& a) { return a + 1.0F; },
+                                  [](const Tensor& a) { return a * 10.0F; },
+                                  [](const Tensor&) { return Tensor(-1.0F); }),
                        x);
   };
   const Floats want = {4, 30, -1};
@@ -154,8 +168,9 @@ TEST(SwitchCase, TakesTheBranchOfItsNumber) {
     EXPECT_EQ(both(f, Tensor(i), Tensor(3.0F)).item<float>(), want[static_cast<std::size_t>(i)]);
   }
   for (const bool is_staged : {false, true}) {
-    expect_error([&] { is_staged ? function(f)(Tensor(3), Tensor(0.0F)) : f(Tensor(3), Tensor(0.0F)); },
-                 ErrorCode::kOutOfRange, {"operand 'index' is 3, but branches are 0 to 2"});
+    expect_error(
+        [&] { is_staged ? function(f)(Tensor(3), Tensor(0.0F)) : f(Tensor(3), Tensor(0.0F)); },
+        ErrorCode::kOutOfRange, {"operand 'index' is 3, but branches are 0 to 2"});
   }
 }
 
@@ -241,21 +256,21 @@ TEST(Scan, HasTheDerivativesOfTheUnrolledLoop) {
 // spec: FB-07, CG-16
 TEST(WhileLoop, DoublesThreeTimes) {
   const auto f = [](const Tensor& x) {
-    return std::get<1>(while_loop([](const Tensor& i, const Tensor&) { return i < 3; },
-                                  [](const Tensor& i, const Tensor& v) {
-                                    return std::tuple(i + 1, v * 2.0F);
-                                  },
-                                  std::tuple(Tensor(0), x)));
+    return std::get<1>(
+        while_loop([](const Tensor& i, const Tensor&) { return i < 3; },
+                   [](const Tensor& i, const Tensor& v) { return std::tuple(i + 1, v * 2.0F); },
+                   std::tuple(Tensor(0), x)));
   };
   EXPECT_EQ(both(f, Tensor(2.0F)).item<float>(), 16);
   EXPECT_EQ(both([&](const Tensor& x) { return gradient(f, x); }, Tensor(2.0F)).item<float>(), 8);
   const auto staged = function(f);
   EXPECT_EQ(gradient([&](const Tensor& x) { return staged(x); }, Tensor(2.0F)).item<float>(), 8);
-  EXPECT_EQ(both([&](const Tensor& x) { return jvp(f, x, Tensor(3.0F)).second; }, Tensor(2.0F)).item<float>(),
+  EXPECT_EQ(both([&](const Tensor& x) { return jvp(f, x, Tensor(3.0F)).second; }, Tensor(2.0F))
+                .item<float>(),
             24);
-  EXPECT_EQ(both([&](const Tensor& x) { return vmap(f)(x); }, Tensor(Floats{1, 2}))
-                .to_vector<float>(),
-            (Floats{8, 16}));
+  EXPECT_EQ(
+      both([&](const Tensor& x) { return vmap(f)(x); }, Tensor(Floats{1, 2})).to_vector<float>(),
+      (Floats{8, 16}));
 }
 
 // x <- x*x/2 + c as long as x < 100: the number of steps hangs on x.
@@ -304,15 +319,18 @@ TEST(Loops, RefuseAStateThatChangesItsType) {
                 xs);
   };
   const auto grows = [](const Tensor& xs) {
-    return fold([](const Tensor& s, const Tensor& x) { return concat({s, reshape(x, {1})}); },
-                zeros({1}), xs);
+    return fold(
+        [](const Tensor& s, const Tensor& x) {
+          return concat({s, reshape(x, {1})});
+        },
+        zeros({1}), xs);
   };
   for (const bool is_staged : {false, true}) {
     const auto run = [&](const auto& f) { is_staged ? function(f)(ones({3})) : f(ones({3})); };
     expect_error([&] { run(to_float); }, ErrorCode::kInvalidArgument,
                  {"fold: 'state' is int32[] before the first step and float32[] after a step; its "
-                 "type stays the same. Begin with a value of dtype float32, such as 0.0 instead "
-                 "of 0"});
+                  "type stays the same. Begin with a value of dtype float32, such as 0.0 instead "
+                  "of 0"});
     expect_error([&] { run(grows); }, ErrorCode::kInvalidArgument,
                  {"'state' is float32[1] before the first step and float32[2] after a step"});
   }
@@ -356,14 +374,13 @@ TEST(Loops, AssignVariablesInEachStep) {
 TEST(Loops, DrawTheSameNumbersInAnyForm) {
   const auto f = [](const Tensor& xs) {
     const Tensor before = random::normal({2});
-    const Tensor folded = fold(
-        [](const Tensor& s, const Tensor& x) {
-          return s + x * random::normal({2}) + random::uniform({2});
-        },
-        zeros({2}), xs);
-    const Tensor looped = while_loop(
-        [](const Tensor& s) { return sum(s) + random::uniform({}) < 20.0F; },
-        [](const Tensor& s) { return s + random::uniform({2}); }, folded);
+    const Tensor folded =
+        fold([](const Tensor& s,
+                const Tensor& x) { return s + x * random::normal({2}) + random::uniform({2}); },
+             zeros({2}), xs);
+    const Tensor looped =
+        while_loop([](const Tensor& s) { return sum(s) + random::uniform({}) < 20.0F; },
+                   [](const Tensor& s) { return s + random::uniform({2}); }, folded);
     const Tensor chosen = cond(
         sum(looped) > 0.0F, [&] { return looped + random::normal({2}); }, [&] { return looped; });
     return before + chosen + random::normal({2});
@@ -388,8 +405,12 @@ TEST(Loops, TellOfTheLineThatFails) {
       },
       {.name = "quotient"});
   EXPECT_EQ(f(Tensor({2, 2})).item<int>(), 2);
-  expect_error([&] { f(Tensor({2, 0})); }, ErrorCode::kInvalidArgument,
-               {"floor_divide: ", "tests/functions/control_flow_test.cc:", "in function 'quotient'"});
+  expect_error(
+      [&] {
+        f(Tensor({2, 0}));
+      },
+      ErrorCode::kInvalidArgument,
+      {"floor_divide: ", "tests/functions/control_flow_test.cc:", "in function 'quotient'"});
   EXPECT_EQ(f(Tensor({4, 1})).item<int>(), 2);
 }
 
@@ -413,7 +434,8 @@ TEST(Loops, NestInEachOther) {
         [](const Tensor& s, const Tensor& row) {
           const Tensor inner = fold(
               [&](const Tensor& t, const Tensor& x) {
-                return cond(x > 0.0F, [&] { return t + x * s * s; }, [&] { return t - x * x; });
+                return cond(
+                    x > 0.0F, [&] { return t + x * s * s; }, [&] { return t - x * x; });
               },
               Tensor(0.0F), row);
           return s * 0.5F + inner;

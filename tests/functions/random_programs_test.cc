@@ -155,17 +155,16 @@ struct Program {
         return cond(
             sum(x) > 0.0F, [&] { return x * y + 0.5F * x; }, [&] { return y - x * x * 0.25F; });
       case Step::kFold:
-        return fold(
-            [&](const Tensor& state, const Tensor& row) {
-              return tanh(state * row + y * 0.5F) - row * y;
-            },
-            x, y);
+        return fold([&](const Tensor& state,
+                        const Tensor& row) { return tanh(state * row + y * 0.5F) - row * y; },
+                    x, y);
       case Step::kScan: {
         const auto [last, rows] = scan(
             [&](const Tensor& state, const Tensor& row) {
               const Tensor next = state * 0.5F + row * mean(x);
-              return std::pair(next, cond(sum(next) > 0.0F, [&] { return tanh(next) * row; },
-                                          [&] { return next - row; }));
+              return std::pair(next, cond(
+                                         sum(next) > 0.0F, [&] { return tanh(next) * row; },
+                                         [&] { return next - row; }));
             },
             mean(x, {.axis = {0}}), y);
         return rows + last;
@@ -200,7 +199,8 @@ struct Program {
         if (!has_state) return;
         return s.values.push_back(fold(
             [&](const Tensor& state, const Tensor& row) {
-              cond(sum(row) > 0.0F, [&] { v.assign_add(row * 0.125F); }, [&] {});
+              cond(
+                  sum(row) > 0.0F, [&] { v.assign_add(row * 0.125F); }, [&] {});
               return state * 0.5F + v * random::uniform({kColumns});
             },
             x, y));

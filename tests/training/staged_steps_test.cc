@@ -176,6 +176,12 @@ TEST(StagedSteps, MistakesAreNamed) {
   EXPECT_TRUE(same_value(net.hidden.weight, before));
   EXPECT_EQ(falls.updates(), 2);
 
+  Adam outside;
+  const auto captures = function([&](Net& m) { train(m, outside, x, y); });
+  expect_error([&] { captures(net); }, ErrorCode::kFailedPrecondition,
+               {"Adam::update", "the optimiser is no argument of the function", "by reference"});
+  EXPECT_EQ(outside.updates(), 0);
+
   const auto asks = function([](Adam& optimizer) { return Tensor(optimizer.updates()); });
   Adam adam;
   expect_error([&] { asks(adam); }, ErrorCode::kFailedPrecondition, {"it has no elements"});
