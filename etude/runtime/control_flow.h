@@ -238,7 +238,10 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // cost: one pass over the elements, at the first call.
+  // Cuts the tensors, for at(). Before the state is made a value of its own: cotangents of the
+  // state are then the first to reach a tensor that is both, as in a graph.
+  void split();
+  // Once for each row.
   const X& at(int64_t i);
 
  private:
@@ -251,10 +254,13 @@ Values parts_of(const Tensor& x);
 Tensor stacked(std::span<const Tensor> rows, CallSite where);
 
 template <class X>
+void Rows<X>::split() {
+  if (count_ == 0) return;
+  for (const Tensor& x : tensors_) parts_.push_back(parts_of(x));
+}
+
+template <class X>
 const X& Rows<X>::at(int64_t i) {
-  if (parts_.empty()) {
-    for (const Tensor& x : tensors_) parts_.push_back(parts_of(x));
-  }
   std::vector<Tensor> now;
   for (Values& parts : parts_) now.push_back(std::move(parts[static_cast<std::size_t>(i)]));
   put_tensors(row_, now);
@@ -445,10 +451,12 @@ requires(
   const internal::StructureShape shape("scan", "state", init, where);
   internal::StepKeys keys;
   internal::Rows<X> rows("scan", xs, where);
+  const bool is_graph = internal::is_tracing() || rows.count() == 0;
+  if (!is_graph) rows.split();
   S state = std::move(init);
   internal::make_own(state);
   std::optional<Row> of_all;
-  if (internal::is_tracing() || rows.count() == 0) {
+  if (is_graph) {
     const internal::StagedLoop loop{
         "scan", internal::tensors_of(state), internal::tensor_names("state", state), keys.base(), 0,
         where};
@@ -497,6 +505,7 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   const internal::StructureShape shape("fold", "state", init, where);
   internal::StepKeys keys;
   internal::Rows<X> rows("fold", xs, where);
+  if (!internal::is_tracing()) rows.split();
   S state = std::move(init);
   internal::make_own(state);
   if (!internal::is_tracing()) {
