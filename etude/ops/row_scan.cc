@@ -284,7 +284,11 @@ Values scan_vjp(const VjpCall& call) {
   for (const int64_t i : sums) {
     const auto at = static_cast<std::size_t>(i);
     const bool is_given = std::ranges::count(gives, i) > 0;
-    in.push_back(is_given ? sum_for(call, at) : empty_sum(call.in[at].type()));
+    const bool is_empty = !is_given || scan.length == 0;
+    const Tensor so_far = is_given ? call.take_sum(at) : Tensor();
+    in.push_back(so_far.has_value() ? to_dense(so_far)
+                 : is_empty         ? internal::full(call.in[at].type(), 0)
+                                    : empty_sum(call.in[at].type()));
   }
   const std::size_t carried = in.size();
   for (std::size_t k = visible; k < call.out.size(); ++k) in.push_back(call.out[k]);

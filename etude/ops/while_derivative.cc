@@ -198,6 +198,24 @@ class LoopBack {
   std::vector<std::vector<std::size_t>> record_cts_;  // by record of the loop: where its cts are
 };
 
+// Sums that began empty are 0 and not -0 if the loop makes no step.
+void settle_empty_sums(Values& out, const VjpCall& call, const WhileLoop& loop,
+                       const std::vector<bool>& has_sum) {
+  const std::size_t carried = loop.all_carried();
+  Tensor has_step;
+  for (std::size_t at = carried; at < out.size(); ++at) {
+    if (!out[at].has_value() || has_sum[at]) continue;
+    if (!has_step.has_value()) {
+      OperandList list;
+      for (std::size_t i = 0; i < loop.carried[0]; ++i) list.add(call.in[i]);
+      for (std::size_t i = carried; i < call.in.size(); ++i) list.add(call.in[i]);
+      has_step = internal::call_graph(internal::graph_attrs(*loop.condition), list.view(), {})[0];
+    }
+    const Tensor zero = internal::full(out[at].type(), 0);
+    out[at] = run(op<"where">(), {&has_step, &out[at], &zero});
+  }
+}
+
 }  // namespace
 
 Values while_vjp(const VjpCall& call) {
@@ -209,15 +227,16 @@ Values while_vjp(const VjpCall& call) {
   const WhileLoop back = maker.make();
   const Tensors operands = list_of(call.in);
   Tensors in(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(carried));
-  std::vector<bool> is_taken(call.in.size());
+  std::vector<bool> is_first(call.in.size(), true), has_sum(call.in.size());
   for (std::size_t p = loop.passes(); p-- > 0;) {
     add_cotangents(in, call, loop.first_carried(p), loop.carried[p]);
     const PassBack& of = maker.backs()[p];
     for (std::size_t k = 0; k < of.summed.size(); ++k) {
       const std::size_t at = carried + of.summed[k] - of.carried - of.records;
-      const bool is_first = of.adds_sum[k] && !is_taken[at];
-      in.push_back(is_first ? sum_for(call, at) : empty_sum(call.in[at].type()));
-      is_taken[at] = is_taken[at] || is_first;
+      const Tensor so_far = of.adds_sum[k] && is_first[at] ? call.take_sum(at) : Tensor();
+      if (so_far.has_value()) has_sum[at] = true;
+      if (of.adds_sum[k]) is_first[at] = false;
+      in.push_back(so_far.has_value() ? to_dense(so_far) : empty_sum(call.in[at].type()));
     }
   }
   append(in, std::span(operands).subspan(carried));
@@ -233,6 +252,7 @@ Values while_vjp(const VjpCall& call) {
       sum = sum.has_value() ? internal::add(std::move(sum), found[next]) : found[next];
     }
   }
+  settle_empty_sums(out, call, loop, has_sum);
   return out;
 }
 

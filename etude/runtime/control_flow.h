@@ -452,9 +452,9 @@ requires(
   internal::StepKeys keys;
   internal::Rows<X> rows("scan", xs, where);
   const bool is_graph = internal::is_tracing() || rows.count() == 0;
-  if (!is_graph) rows.split();
   S state = std::move(init);
   internal::make_own(state);
+  if (!is_graph) rows.split();
   std::optional<Row> of_all;
   if (is_graph) {
     const internal::StagedLoop loop{
@@ -505,9 +505,9 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   const internal::StructureShape shape("fold", "state", init, where);
   internal::StepKeys keys;
   internal::Rows<X> rows("fold", xs, where);
-  if (!internal::is_tracing()) rows.split();
   S state = std::move(init);
   internal::make_own(state);
+  if (!internal::is_tracing()) rows.split();
   if (!internal::is_tracing()) {
     for (int64_t step = 0; step < rows.count(); ++step) {
       keys.start(step, false);

@@ -190,7 +190,10 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
                                    : run_rule(records_[k], {cts.data(), cts.size()}, slots);
       }
       const std::span<Entry> inputs = inputs_of(records_[k]);
-      for (std::size_t i = 0; i < back.size(); ++i) {
+      const bool takes_sums = records_[k].op != nullptr && records_[k].op->def().takes_sums;
+      for (std::size_t at = 0; at < back.size(); ++at) {
+        // Sums that were taken are for operands behind others: they come first again.
+        const std::size_t i = takes_sums ? back.size() - 1 - at : at;
         if (!back[i].has_value() || inputs[i].id == 0) continue;
         try {
           add_to(slots[inputs[i].slot], std::move(back[i]), records_[k].where);
