@@ -9,6 +9,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/graph_calls.h"
+#include "etude/core/mode.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
@@ -135,6 +136,8 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
   throw_of(op, ErrorCode::kInvalidArgument,
            fmt::format("option 'max_iterations' is {}, but must be 0 or more", most), where);
 }
+
+bool follows_values() noexcept { return mode_word != 0 && !is_tracing(); }
 
 std::vector<Tensor> own_values(std::vector<Tensor> xs) {
   for (Tensor& x : xs) x = identity(x);

@@ -39,7 +39,6 @@
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
-#include "etude/core/mode.h"
 #include "etude/runtime/arguments.h"
 #include "etude/runtime/function_core.h"
 #include "etude/version.h"
@@ -189,9 +188,10 @@ std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> row
 // reach the state of a loop are summed up before they reach what the state began as, in any form of
 // a loop.
 std::vector<Tensor> own_values(std::vector<Tensor> xs);
+bool follows_values() noexcept;
 template <class S>
 void make_own(S& s) {
-  if (mode_word != 0 && !is_tracing()) put_tensors(s, own_values(tensors_of(s)));
+  if (follows_values()) put_tensors(s, own_values(tensors_of(s)));
 }
 
 template <class T>
