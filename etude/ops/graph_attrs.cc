@@ -47,6 +47,12 @@ std::span<const Tensor> part(std::span<const Tensor> list, std::size_t& at, std:
   return list.subspan(std::exchange(at, at + count), count);
 }
 
+Tensors list_of(Operands operands) {
+  Tensors out;
+  for (std::size_t i = 0; i < operands.size(); ++i) out.push_back(operands[i]);
+  return out;
+}
+
 std::vector<const Type*> differentiable(const Types& types) {
   std::vector<const Type*> out;
   for (const Type* type : types) {
@@ -97,9 +103,16 @@ Tensor empty_sum(const Type* type) {
   return internal::negative(internal::full(type, 0));
 }
 
-Tensor sum_for(const VjpCall& call, std::size_t i) {
-  const Tensor so_far = call.take_sum(i);
-  return so_far.has_value() ? to_dense(so_far) : empty_sum(call.in[i].type());
+void add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
+              std::span<const int64_t> gives, bool is_added_to) {
+  for (const int64_t i : sums) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool is_given = std::ranges::count(gives, i) > 0;
+    const Tensor so_far = is_given ? call.take_sum(at) : Tensor();
+    to.push_back(so_far.has_value() ? to_dense(so_far)
+                 : is_added_to      ? empty_sum(call.in[at].type())
+                                    : internal::full(call.in[at].type(), 0));
+  }
 }
 
 Doubled::Doubled(const Graph& graph, std::span<const std::size_t> groups,

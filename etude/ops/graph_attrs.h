@@ -40,6 +40,9 @@ void append(To& to, std::span<const Tensor> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// All operands, in a list to which more may be added.
+Tensors list_of(Operands operands);
+
 // Those that have cotangents.
 std::vector<const Type*> differentiable(const Types& types);
 Types types_of(Operands operands);
@@ -53,8 +56,11 @@ std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
 
 // What a sum begins with: -0, to which the first number adds without a change.
 Tensor empty_sum(const Type* type);
-// The sum of what has reached operand i, for a backward graph to add to.
-Tensor sum_for(const VjpCall& call, std::size_t i);
+// Appends, for each of the operands `sums`, the sum of what has reached it, for a backward graph to
+// add to; an empty one for those that are not among `gives`, whose sums stay where they are. Where
+// nothing will be added, an empty one is 0.
+void add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
+              std::span<const int64_t> gives, bool is_added_to = true);
 
 // A graph with tangents beside its inputs, which stand in groups (carried values, rows, what does
 // not change): behind the values of a group stand the tangents of those that move.
@@ -74,9 +80,9 @@ Values call_op(const Op& op, std::span<const Tensor> operands,
 
 // Parameters of a kernel that runs plans.
 struct PlanParams : KernelParams {
-  const internal::Plan& add(const GraphRef& graph) {
+  void add(const GraphRef& graph) {
     graphs.push_back(graph);
-    return *plans.emplace_back(internal::Plan::of(*graph));
+    plans.push_back(internal::Plan::of(*graph));
   }
   Graphs graphs;  // plans are good while these are
   std::vector<internal::RefPtr<const internal::Plan>> plans;

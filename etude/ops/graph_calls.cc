@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that carry graphs: what they run is an attribute.
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/graph/graph.h"
-#include "etude/ops/calls.h"
 #include "etude/ops/families.h"
-#include "etude/runtime/graph_derivatives.h"
-#include "etude/runtime/plan.h"
+#include "etude/ops/graph_attrs.h"
 
 namespace etude::ops {
 namespace {
 
-const Graph& graph_of(const Attrs& attrs) {
-  const auto* graph = dynamic_cast<const Graph*>(&attrs.object("graph"));
-  ETUDE_REQUIRE(graph != nullptr, "attribute 'graph' is no graph");
-  return *graph;
-}
-
 Types call_type(const TypeCall& call) {
-  const Graph& graph = graph_of(call.attrs);
-  internal::require_inputs(graph, call.types);
-  return graph.output_types();
+  const GraphRef graph = graph_of(call.attrs, "graph");
+  internal::require_inputs(*graph, call.types);
+  return graph->output_types();
 }
 
 // With `backward`, as a tape makes the call: `visible` results, and then those that it reads.
@@ -30,30 +20,27 @@ const Graph& backward_of(const Attrs& attrs) {
 }
 
 KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
-  const Graph& graph = graph_of(attrs);
-  const auto pair = internal::derivative_of(graph, internal::Chosen(wanted, operands.size()));
+  const GraphRef graph = graph_of(attrs, "graph");
+  const auto pair = internal::derivative_of(*graph, Chosen(wanted, operands.size()));
   return {op<"call">().attrs({pair->forward.get(), pair->backward.get(),
-                              static_cast<int64_t>(graph.outputs().size()), pair->read}),
+                              static_cast<int64_t>(graph->outputs().size()), pair->read}),
           internal::operand_bits(pair->read)};
+}
+
+Values run_graph(const Graph& graph, const Tensors& inputs) {
+  const OperandList list{std::span<const Tensor>(inputs)};
+  return internal::call_graph(internal::graph_attrs(graph), list.view(), {});
 }
 
 Values call_vjp(const VjpCall& call) {
   const Graph& backward = backward_of(call.attrs);
   const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
-  OperandList in;
-  for (const int64_t i : call.attrs.ints("read")) in.add(call.in[static_cast<std::size_t>(i)]);
-  for (std::size_t i = visible; i < call.out.size(); ++i) in.add(call.out[i]);
-  std::vector<Tensor> zeros(visible);  // for results from which nothing arrived
-  for (std::size_t i = 0; i < visible; ++i) {
-    if (!call.out[i].has_value() || !is_differentiable(call.out[i].dtype())) continue;
-    if (call.cotangents[i].has_value()) {
-      in.add(call.cotangents[i]);
-    } else {
-      zeros[i] = internal::full(call.out[i].type(), 0);
-      in.add(zeros[i]);
-    }
-  }
-  const Values found = internal::call_graph(internal::graph_attrs(backward), in.view(), {});
+  Tensors in;
+  for (const int64_t i : call.attrs.ints("read"))
+    in.push_back(call.in[static_cast<std::size_t>(i)]);
+  for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
+  add_cotangents(in, call, 0, visible);
+  const Values found = run_graph(backward, in);
   Values out(call.in.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
@@ -63,30 +50,20 @@ Values call_vjp(const VjpCall& call) {
 }
 
 Values call_jvp(const JvpCall& call) {
-  const Graph& graph = graph_of(call.attrs);
-  OperandList in;
-  for (std::size_t i = 0; i < call.in.size(); ++i) in.add(call.in[i]);
-  std::vector<bool> moves;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    moves.push_back(call.tangents[i].has_value());
-    if (moves.back()) in.add(call.tangents[i]);
+  Tensors in = list_of(call.in);
+  const std::vector<bool> moves = moving(call);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    if (moves[i]) in.push_back(call.tangents[i]);
   }
-  const GraphRef tangents = internal::tangent_graph_of(graph, internal::Chosen(std::move(moves)));
-  return internal::call_graph(internal::graph_attrs(*tangents), in.view(), {});
+  const GraphRef graph = graph_of(call.attrs, "graph");
+  return run_graph(*internal::tangent_graph_of(*graph, Chosen(moves)), in);
 }
 
 Values call_batch(const BatchCall& call) {
-  std::vector<bool> batched;
-  OperandList in;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    batched.push_back(call.is_batched(i));
-    in.add(call.in[i]);
-  }
-  const Graph& graph = graph_of(call.attrs);
-  const internal::Chosen all(std::vector<bool>(graph.outputs().size(), true));
-  const GraphRef batch =
-      internal::batched_graph_of(graph, internal::Chosen(std::move(batched)), call.size, all);
-  return internal::call_graph(internal::graph_attrs(*batch), in.view(), {});
+  const GraphRef graph = graph_of(call.attrs, "graph");
+  const Chosen all(std::vector<bool>(graph->outputs().size(), true));
+  const GraphRef batch = internal::batched_graph_of(*graph, Chosen(batched(call)), call.size, all);
+  return run_graph(*batch, list_of(call.in));
 }
 
 GraphSample call_around(const AttrObject& graph, std::span<const Tensor> inputs) {
@@ -108,8 +85,10 @@ void define_graph_calls(Registry& r) {
                 {"read", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = call_type,
-      .data = [](Operands in,
-                 const Attrs& attrs) { return internal::Plan::of(graph_of(attrs))->run(in); },
+      .data =
+          [](Operands in, const Attrs& attrs) {
+            return internal::Plan::of(*graph_of(attrs, "graph"))->run(in);
+          },
       .vjp = call_vjp,
       .keep = keep_call,
       .jvp = call_jvp,

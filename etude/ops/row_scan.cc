@@ -27,7 +27,6 @@ struct Scan {
         is_reverse(attrs.flag("reverse")) {}
 
   std::size_t operands() const { return carried + rows + invariants; }
-  std::size_t stacked() const { return body->outputs().size() - carried; }
 
   GraphRef body;
   std::size_t carried, rows, invariants;
@@ -72,7 +71,7 @@ Types scan_type(const TypeCall& call) {
 }
 
 struct ScanParams : PlanParams {
-  std::size_t carried = 0, rows = 0, invariants = 0, stacked = 0;
+  std::size_t carried = 0, rows = 0;
   int64_t length = 0;
   bool is_reverse = false;
   std::vector<std::size_t> bytes_in, bytes_out;  // of inputs and outputs of the body
@@ -121,8 +120,6 @@ void prepare_scan(const PrepareCall& call) {
   params->add(scan.body);
   params->carried = scan.carried;
   params->rows = scan.rows;
-  params->invariants = scan.invariants;
-  params->stacked = scan.stacked();
   params->length = scan.length;
   params->is_reverse = scan.is_reverse;
   for (const Graph::Input& input : scan.body->inputs()) {
@@ -281,15 +278,7 @@ Values scan_vjp(const VjpCall& call) {
   const std::size_t moved = in.size();
   const std::vector<int64_t>& gives = call.attrs.ints("gives");
   const std::vector<int64_t>& sums = call.attrs.ints("sums");
-  for (const int64_t i : sums) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool is_given = std::ranges::count(gives, i) > 0;
-    const bool is_empty = !is_given || scan.length == 0;
-    const Tensor so_far = is_given ? call.take_sum(at) : Tensor();
-    in.push_back(so_far.has_value() ? to_dense(so_far)
-                 : is_empty         ? internal::full(call.in[at].type(), 0)
-                                    : empty_sum(call.in[at].type()));
-  }
+  add_sums(in, call, sums, gives, scan.length > 0);
   const std::size_t carried = in.size();
   for (std::size_t k = visible; k < call.out.size(); ++k) in.push_back(call.out[k]);
   Tensors invariants;
@@ -391,7 +380,7 @@ Values scan_batch(const BatchCall& call) {
     if (is_row && is_batch[i]) {
       in.push_back(internal::with_first_axis_second(call.in[i]));
     } else {
-      in.push_back(is_batch[i] && !call.is_batched(i) ? spread(call.in[i]) : call.in[i]);
+      in.push_back(is_batch[i] ? batching::leading(call, i) : call.in[i]);
     }
   }
   const GraphRef body =

@@ -252,11 +252,7 @@ Values switch_vjp(const VjpCall& call) {
     in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
-  for (const int64_t i : sums) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool is_given = std::ranges::count(gives, i) > 0;
-    in.push_back(is_given ? sum_for(call, at) : empty_sum(call.in[at].type()));
-  }
+  add_sums(in, call, sums, gives);
   const Values found =
       call_op(op<"switch_case">(), in, {{"branches", call.attrs.value("backward")}});
   for (std::size_t s = 0; s < sums.size(); ++s) {
@@ -268,8 +264,7 @@ Values switch_vjp(const VjpCall& call) {
 
 Values switch_jvp(const JvpCall& call) {
   std::vector<bool> moves = moving(call);
-  Tensors in;
-  for (std::size_t i = 0; i < call.in.size(); ++i) in.push_back(call.in[i]);
+  Tensors in = list_of(call.in);
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     if (moves[i]) in.push_back(call.tangents[i]);
   }
@@ -298,9 +293,7 @@ Values switch_batch(const BatchCall& call) {
     const Chosen all(std::vector<bool>(branch->outputs().size(), true));
     branches.push_back(internal::batched_graph_of(*branch, Chosen(chosen), call.size, all));
   }
-  Tensors in;
-  for (std::size_t i = 0; i < call.in.size(); ++i) in.push_back(call.in[i]);
-  return call_op(op<"switch_case">(), in, {{"branches", graphs_value(branches)}});
+  return call_op(op<"switch_case">(), list_of(call.in), {{"branches", graphs_value(branches)}});
 }
 
 GraphSample switch_around(const AttrObject& graph, std::span<const Tensor> inputs) {

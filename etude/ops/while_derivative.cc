@@ -9,18 +9,12 @@
 namespace etude::ops {
 namespace {
 
-Tensors list_of(Operands operands) {
-  Tensors out;
-  for (std::size_t i = 0; i < operands.size(); ++i) out.push_back(operands[i]);
-  return out;
-}
-
 // The derivative of one pass, as a pass in the other direction. It carries cotangents of what the
 // pass carries, and sums of those of what is the same for all steps; its records are cotangents of
 // the records of earlier passes.
 struct PassBack {
   PassBack(const WhileLoop& loop, std::size_t p, const std::vector<bool>& wants_invariant)
-      : pass(p), body(loop.bodies[p]), carried(loop.carried[p]), records(loop.records_before(p)) {
+      : body(loop.bodies[p]), carried(loop.carried[p]), records(loop.records_before(p)) {
     std::vector<bool> chosen;
     for (const Graph::Input& input : body->inputs()) {
       const std::size_t i = chosen.size();
@@ -36,9 +30,8 @@ struct PassBack {
     for (const int64_t i : pair->read) {
       if (static_cast<std::size_t>(i) < carried) kept_carried.push_back(i);
     }
-    const Types cts = pair->backward->output_types();
     for (std::size_t k = 0; k < to_records.size(); ++k) {
-      if (cts[moved.size() + k] != nullptr) given.push_back(k);
+      if (pair->adds[moved.size() + k]) given.push_back(k);
     }
     for (std::size_t k = 0; k < summed.size(); ++k) {
       adds_sum.push_back(pair->adds[moved.size() + to_records.size() + k]);
@@ -48,7 +41,6 @@ struct PassBack {
   // What `pair->forward` gives behind the outputs.
   std::size_t kept() const { return pair->forward->outputs().size() - body->outputs().size(); }
 
-  std::size_t pass;
   GraphRef body;
   std::size_t carried, records;
   std::vector<std::size_t> moved, to_records, summed;  // inputs that have a cotangent
@@ -406,7 +398,7 @@ Values while_batch(const BatchCall& call) {
   };
   Tensors in;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
-    in.push_back(is_batch[i] && !call.is_batched(i) ? spread(call.in[i]) : call.in[i]);
+    in.push_back(is_batch[i] ? batching::leading(call, i) : call.in[i]);
   }
   Values out = all.call(in);
   for (std::size_t i = 0; i < out.size(); ++i) {
