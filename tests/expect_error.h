@@ -12,6 +12,17 @@
 
 namespace etude::testing {
 
+// The message of what f throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 // Fails unless f throws this code and a message with all fragments.
 template <class F>
 void expect_error(F&& f, ErrorCode code, const std::vector<std::string_view>& fragments) {

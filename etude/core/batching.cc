@@ -56,6 +56,10 @@ Values along_one_or_flat(const BatchCall& call, const AttrValue& axis) {
 
 }  // namespace
 
+const Type* example_type(const Type* whole) {
+  return intern_type(whole->dtype(), Shape(whole->shape().sizes().subspan(1)), whole->device());
+}
+
 Ints behind(int64_t first, std::span<const int64_t> sizes) {
   Ints out = {first};
   out.insert(out.end(), sizes.begin(), sizes.end());

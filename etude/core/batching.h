@@ -36,6 +36,8 @@ Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
 Tensor with_example_shape(const Tensor& x, const Shape& example);
 // `example` with axes of size 1 in front, up to `rank` axes.
 Shape with_rank(const Shape& example, int rank);
+// The type of one of the examples, or rows, that lie along axis 0 of a tensor.
+const Type* example_type(const Type* whole);
 // `sizes` behind `first`.
 std::vector<int64_t> behind(int64_t first, std::span<const int64_t> sizes);
 

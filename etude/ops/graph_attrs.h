@@ -15,6 +15,7 @@
 #include "etude/core/op.h"
 #include "etude/graph/graph.h"
 #include "etude/ops/calls.h"
+#include "etude/runtime/dispatch.h"
 #include "etude/runtime/graph_derivatives.h"
 #include "etude/runtime/plan.h"
 

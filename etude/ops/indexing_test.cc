@@ -5,26 +5,18 @@
 
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 namespace {
 
+using testing::message_of;
 using Doubles = std::vector<double>;
 
 Tensor iota(const Shape& shape) {
   std::vector<double> values(static_cast<std::size_t>(shape.count()));
   std::iota(values.begin(), values.end(), 0.0);
   return Tensor(values, shape);
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 template <class F>

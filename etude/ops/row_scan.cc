@@ -34,9 +34,6 @@ struct Scan {
   bool is_reverse;
 };
 
-const Type* row_of(const Type* type) {
-  return intern_type(type->dtype(), Shape(type->shape().sizes().subspan(1)), type->device());
-}
 const Type* stack_of(const Type* row, int64_t length) {
   return intern_type(row->dtype(), Shape(batching::behind(length, row->shape().sizes())),
                      row->device());
@@ -52,7 +49,7 @@ Types scan_type(const TypeCall& call) {
     ETUDE_REQUIRE(call.has(i) && call.rank(i) > 0 && call.shape(i)[0] == scan.length,
                   "element {} of 'xs' is {}, but gives a row to each of {} steps: axis 0 has them",
                   i, call.has(i) ? call.types[i]->to_string() : "absent", scan.length);
-    inputs[i] = row_of(call.types[i]);
+    inputs[i] = batching::example_type(call.types[i]);
   }
   internal::require_inputs(*scan.body, {inputs.data(), inputs.size()});
   Types out = scan.body->output_types();

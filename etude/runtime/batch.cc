@@ -11,19 +11,9 @@
 #include "etude/runtime/gradient.h"
 
 namespace etude {
-namespace {
-
-std::vector<int64_t> example_sizes(const Tensor& batch) {
-  const auto sizes = batch.shape().sizes().subspan(1);
-  return {sizes.begin(), sizes.end()};
-}
-
-}  // namespace
-
 Tensor BatchContext::example_of(const Tensor& x) {
   if (!x.has_value()) return {};
-  Tensor example =
-      internal::make_ghost(intern_type(x.dtype(), Shape(example_sizes(x)), x.device()));
+  Tensor example = internal::make_ghost(batching::example_type(x.type()));
   batches_[TensorAccess::id(example)] = x;
   return example;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/graph_calls.h"
@@ -289,10 +290,7 @@ class Layout {
   }
   // An input that stands for a row of the operand.
   void add_rows(std::string name, const Tensor& operand) {
-    const Type* type = operand.type();
-    inputs_.push_back(
-        {std::move(name),
-         intern_type(type->dtype(), Shape(type->shape().sizes().subspan(1)), type->device())});
+    inputs_.push_back({std::move(name), batching::example_type(operand.type())});
     operands_.push_back(operand);
   }
   std::size_t size() const { return operands_.size(); }
@@ -494,10 +492,7 @@ std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> row
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;
     for (const Tensor& x : rows) {
-      const Type* type = x.type();
-      like.push_back(
-          intern_type(type->dtype(), Shape(type->shape().sizes().subspan(1)), type->device())
-              ->ghost());
+      like.push_back(batching::example_type(x.type())->ghost());
       names.push_back("row");
     }
     const TracedBody traced = trace_body(loop.op, "body", like, names, body, loop.where);

@@ -76,28 +76,33 @@ struct TraceVariable {
   bool is_written = false;
 };
 
-// A graph, what it was made for, and how it is run.
-struct Trace : RefCounted {
+// What a trace found out beside its graph; all of it but the types in the key holds for the graphs
+// of a family at all sizes.
+struct TraceFacts {
   TraceKey key;
   ArgumentNames names;
-  GraphRef graph;
-  Attrs attrs;  // of the op call
-  RefPtr<const Plan> plan;
   std::vector<Tensor> captures;
   RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
   std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
   std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
   std::size_t outputs = 0;               // that are not values of Variables
-  std::size_t keys = 0;                  // random keys to draw for a call, in this order
   std::vector<SizeRead> size_reads;      // what host code looked at while it was traced
-  FamilyRef family;         // of this graph and others: serves sizes that were not traced
-  std::string not_relaxed;  // why there is none with the traces before, if it was sought
-  std::string cause;        // why it was made, for explain()
-  CallSite where;           // the call that it was made for
-  std::shared_ptr<const void> result;     // the host function's result: what its tensors stand in
-  std::vector<uint8_t> in_out;            // by tensor of the call: whether it comes back
-  std::vector<uint8_t> given;             // by input of the graph: whether a result may take it
+  std::string cause;                     // why it was made, for explain()
+  CallSite where;                        // the call that it was made for
+  std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
+  std::vector<uint8_t> in_out;           // by tensor of the call: whether it comes back
   std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
+};
+
+// A graph, what it was made for, and how it is run.
+struct Trace : RefCounted, TraceFacts {
+  GraphRef graph;
+  Attrs attrs;  // of the op call
+  RefPtr<const Plan> plan;
+  std::size_t keys = 0;        // random keys to draw for a call, in this order
+  std::vector<uint8_t> given;  // by input of the graph: whether a result may take it
+  FamilyRef family;            // of this graph and others: serves sizes that were not traced
+  std::string not_relaxed;     // why there is none with the traces before, if it was sought
   mutable std::atomic<uint64_t> last_use{0};
 
   // Makes it ready to run.

@@ -135,9 +135,6 @@ class Plan final : public RefCounted {
   mutable std::vector<std::unique_ptr<Frame>> spares_;  // beyond the first
 };
 
-// report_fault() with an error that has been thrown: for kernels that run plans.
-bool report_error(const Error& error);
-
 class Plan::Runner {
  public:
   // throws: kResourceExhausted.

@@ -79,20 +79,8 @@ TraceRef instance_of(const Trace& trace, const Arguments& call, std::string& ref
     return {};
   }
   auto made = make_ref<Trace>();
-  made->key = trace.key;
+  static_cast<TraceFacts&>(*made) = trace;
   made->key.types = TraceKey(call).types;
-  made->names = trace.names;
-  made->captures = trace.captures;
-  made->inputs = trace.inputs;
-  made->variables = trace.variables;
-  made->outputs = trace.outputs;
-  made->keys = trace.keys;
-  made->size_reads = trace.size_reads;
-  made->cause = trace.cause;
-  made->where = trace.where;
-  made->result = trace.result;
-  made->arguments = trace.arguments;
-  made->in_out = trace.in_out;
   made->set_graph(std::move(at.graph));
   return made;
 }

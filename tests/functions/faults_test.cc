@@ -12,21 +12,12 @@ namespace etude {
 namespace {
 
 using testing::expect_error;
+using testing::message_of;
 
 constexpr int kTakeLine = __LINE__ + 1;
 Tensor pick(const Tensor& x, const Tensor& i) { return take(x, i); }
 constexpr int kProductLine = __LINE__ + 1;
 Tensor product(const Tensor& x) { return matmul(x, x); }
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // What stands behind the fact: its line, and functions with the lines of their calls.
 std::string tail(int line, const std::vector<std::pair<std::string, int>>& callers) {

@@ -14,6 +14,7 @@ namespace {
 
 using testing::expect_error;
 using testing::expect_values;
+using testing::message_of;
 
 struct Dense {
   Tensor weight, bias;
@@ -135,16 +136,6 @@ TEST(Gradient, NeedsAScalar) {  // spec: G3
   EXPECT_TRUE(ContextStack::is_eager());
 }
 
-// The message of what f throws, for a check of the line behind it.
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 std::string at_line(int line) {
   return "\n  at tests/gradient/gradient_test.cc:" + std::to_string(line);
 }
