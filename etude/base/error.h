@@ -22,6 +22,7 @@ enum class ErrorCode {
   kResourceExhausted,   // memory, or a configured limit
   kUnavailable,         // a peer is gone; may be retried
   kDataLoss,            // a file is torn or altered
+  kCancelled,           // somebody asked for an end
   kInternal,            // a bug in Etude
 };
 
@@ -44,6 +45,8 @@ constexpr std::string_view to_string(ErrorCode code) {
       return "unavailable";
     case ErrorCode::kDataLoss:
       return "data loss";
+    case ErrorCode::kCancelled:
+      return "cancelled";
     case ErrorCode::kInternal:
       return "internal";
   }

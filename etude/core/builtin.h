@@ -60,6 +60,10 @@ Values call_graph(const Attrs& graph, Operands operands, CallSite where);
 // Reading and writing what a resource holds (ops read_variable, assign_variable).
 Tensor read_resource(const Tensor& resource, CallSite where);
 Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where);
+// A line of text with an operand in the place of each {} (op print).
+void print_operands(const std::string& text, std::span<const Tensor> operands, CallSite where);
+// Fails with `message` unless all elements are true (op assert_true).
+void require_true(const Tensor& condition, std::string_view message, CallSite where);
 
 }  // namespace internal
 }  // namespace etude

@@ -12,6 +12,7 @@ namespace internal {
 
 inline constexpr uint32_t kModeContexts = 1;  // a context above eager is on the stack
 inline constexpr uint32_t kModeProfile = 2;   // calls are timed
+inline constexpr uint32_t kModeCancel = 4;    // calls ask first whether they are cancelled
 #if defined(__GNUC__)
 [[gnu::tls_model("initial-exec")]]
 #endif

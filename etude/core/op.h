@@ -63,11 +63,12 @@ struct PartialsDef {
 
 enum class ResultDType : uint8_t { kSame, kBool };
 
-// What a call does beside giving results. The state is operand 0, a resource (core/resource.h).
+// What a call does beside giving results.
 enum class Effect : uint8_t {
   kNone,
-  kReads,   // the result is what the resource holds
-  kWrites,  // operand 1 is what it holds from then on, and the result
+  kReads,    // the result is what the resource holds that is operand 0 (core/resource.h)
+  kWrites,   // operand 1 is what the resource holds from then on, and the result
+  kOutside,  // the world sees it, as a print or a failure: it happens once, in the program's order
 };
 
 // A call for the test matrix: operand types like "[2, 3]" (the dtype under test), "int32[4]", or

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text of tensors. Never throws for what a tensor holds.
+#include "etude/core/print.h"
+
 #include <algorithm>
 #include <cmath>
 #include <ostream>
 #include <string>
 
 #include <fmt/format.h>
-
-#include "etude/core/tensor.h"
 
 namespace etude {
 namespace {
@@ -75,7 +75,9 @@ class Printer {
   bool elide_;
 };
 
-std::string elements(const Tensor& x) {
+}  // namespace
+
+std::string internal::elements_text(const Tensor& x) {
   if (!x.has_value()) return "<absent>";
   if (TensorAccess::is_sparse(x)) return "<sparse rows>";
   if (TensorAccess::is_ghost(x)) return "<not computed>";
@@ -83,11 +85,9 @@ std::string elements(const Tensor& x) {
   return Printer(x, TensorAccess::data(x)).print(0, 0, x.size());
 }
 
-}  // namespace
-
 std::string Tensor::to_string() const {
   if (!has_value()) return "Tensor(<absent>)";
-  std::string text = elements(*this);
+  std::string text = internal::elements_text(*this);
   // Rows of the literal line up behind "Tensor(".
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 8) {
     text.insert(at + 1, 7, ' ');
@@ -97,7 +97,7 @@ std::string Tensor::to_string() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& value) {
-  out << elements(value);
+  out << internal::elements_text(value);
   if (!value.has_value()) return out;
   std::string sizes = fmt::format("{}", fmt::join(value.shape().sizes(), ", "));
   if (value.rank() == 1) sizes += ",";

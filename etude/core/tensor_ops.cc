@@ -206,6 +206,14 @@ Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where) 
   return run(op<"assign_variable">(), {&resource, &x}, {}, where);
 }
 
+void print_operands(const std::string& text, std::span<const Tensor> operands, CallSite where) {
+  run_all(op<"print">(), OperandList(operands), {text, 0}, where);
+}
+
+void require_true(const Tensor& condition, std::string_view message, CallSite where) {
+  run_all(op<"assert_true">(), {&condition}, {message, 0}, where);
+}
+
 }  // namespace internal
 
 }  // namespace etude

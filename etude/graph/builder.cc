@@ -86,18 +86,21 @@ GraphBuilder::Results GraphBuilder::append(const Op& op, const Attrs& attrs,
 GraphBuilder::Draft GraphBuilder::add_node(const Op& op, const Attrs& attrs,
                                            std::span<const Draft> operands, const Types& results,
                                            CallSite where) {
-  const uint64_t hash = merges_ ? call_hash(op, attrs, operands) : 0;
-  if (merges_) {
+  const bool has_effects = internal::has_effects(op, attrs);
+  const bool merges = merges_ && !has_effects;
+  const uint64_t hash = merges ? call_hash(op, attrs, operands) : 0;
+  if (merges) {
     if (const Node* known = find(hash, op, attrs, operands)) return known->first_result;
   }
   const auto node = static_cast<uint32_t>(nodes_.size());
   const auto first = static_cast<Draft>(values_.size());
   nodes_.push_back({&op, attrs, where, static_cast<uint32_t>(operands_.size()),
                     static_cast<uint32_t>(operands.size()), first,
-                    static_cast<uint32_t>(results.size()), frame_});
+                    static_cast<uint32_t>(results.size()), frame_, has_effects});
+  effects_ += has_effects ? 1 : 0;
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   for (const Type* type : results) values_.push_back({type, Origin::kResult, node, where});
-  if (merges_) known_.emplace(hash, node);
+  if (merges) known_.emplace(hash, node);
   return first;
 }
 
@@ -120,7 +123,7 @@ std::vector<bool> GraphBuilder::find_needed(std::span<const Draft> outputs, bool
   }
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node& node = nodes_[i];
-    bool is_needed = keep_all;
+    bool is_needed = keep_all || node.has_effects;
     for (uint32_t r = 0; r < node.results; ++r) {
       is_needed = is_needed || needed[node.first_result + r];
     }
@@ -159,6 +162,7 @@ GraphRef GraphBuilder::finish(std::span<const Draft> outputs, bool keep_all) {
   uint64_t hash = internal::mix(graph->inputs_.size(), graph->constants_.size());
   for (Node& node : nodes_) {
     if (!keep_all && (node.results == 0 || !needed[node.first_result])) continue;
+    graph->has_effects_ = graph->has_effects_ || node.has_effects;
     const auto first_operand = static_cast<uint32_t>(graph->operands_.size());
     for (const Draft operand : operands_of(node)) graph->operands_.push_back(numbered(operand));
     const auto first_result = static_cast<GraphValue>(graph->types_.size());

@@ -51,6 +51,8 @@ class GraphBuilder {
 
   const Type* type(Draft value) const { return values_[value].type; }
   std::size_t node_count() const { return nodes_.size(); }
+  // How many nodes have effects.
+  std::size_t effect_count() const { return effects_; }
   // The line that made a value.
   CallSite where(Draft value) const { return values_[value].where; }
   // The call that gave a value; null op for an input or a constant. Valid until the next change.
@@ -74,7 +76,7 @@ class GraphBuilder {
 
   // The graph. The order of inputs is that of add_input(), but for the roles: arguments, keys,
   // Variables, captures. Nodes that no output needs are left out unless `keep_all`; constants that
-  // are not used always are. The builder is empty afterwards.
+  // are not used always are; those with effects (graph.h) stay. The builder is empty afterwards.
   GraphRef finish(std::span<const Draft> outputs, bool keep_all = false);
 
  private:
@@ -94,6 +96,7 @@ class GraphBuilder {
     Draft first_result;
     uint32_t results;
     uint32_t frame;
+    bool has_effects;
   };
 
   std::span<const Draft> operands_of(const Node& node) const {
@@ -106,6 +109,7 @@ class GraphBuilder {
 
   std::string name_;
   bool merges_ = false;
+  std::size_t effects_ = 0;
   std::vector<Graph::Input> inputs_;
   std::vector<Tensor> constants_;
   std::vector<Node> nodes_;

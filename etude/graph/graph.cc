@@ -42,6 +42,19 @@ bool Graph::same(const AttrObject& other) const noexcept {
 
 std::string Graph::to_string() const { return "@" + name_; }
 
+bool internal::has_effects(const Op& op, const Attrs& attrs) {
+  if (op.def().effect == Effect::kOutside) return true;
+  const auto is_effectful = [](const RefPtr<const AttrObject>& object) {
+    const auto* graph = dynamic_cast<const Graph*>(object.get());
+    return graph != nullptr && graph->has_effects();
+  };
+  return std::ranges::any_of(attrs.values(), [&](const AttrValue& value) {
+    if (const auto* one = std::get_if<RefPtr<const AttrObject>>(&value)) return is_effectful(*one);
+    const auto* list = std::get_if<std::vector<RefPtr<const AttrObject>>>(&value);
+    return list != nullptr && std::ranges::any_of(*list, is_effectful);
+  });
+}
+
 void internal::require_inputs(const Graph& graph, std::span<const Type* const> given) {
   const auto wanted = graph.inputs();
   ETUDE_REQUIRE(given.size() == wanted.size(), "graph '{}' has {} inputs, but {} were given",

@@ -98,6 +98,8 @@ class Graph final : public AttrObject {
   }
   // Types of the outputs; null for an absent one.
   Types output_types() const;
+  // Whether a node, or one of a graph that a node runs, has an effect outside.
+  bool has_effects() const noexcept { return has_effects_; }
 
   // Equality and hash leave out names and lines: two graphs are the same if they compute the same
   // in the same way. Constants compare by their bits.
@@ -147,6 +149,7 @@ class Graph final : public AttrObject {
   std::vector<Frame> frames_;
   std::vector<std::shared_ptr<const Texts>> texts_;  // that lines of nodes point into
   uint64_t hash_ = 0;
+  bool has_effects_ = false;
 
   mutable std::mutex kept_mutex_;
   mutable std::map<std::string, internal::RefPtr<const internal::RefCounted>, std::less<>> kept_;
@@ -164,6 +167,9 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
 namespace internal {
 // throws: kInvalidArgument unless these are the types of the inputs, naming the first that is not.
 void require_inputs(const Graph& graph, std::span<const Type* const> given);
+// Whether a call has an effect outside, by itself or by a graph that it runs: such nodes stay in
+// their order, and each runs once. Passes do not drop, merge or move them, nor run them early.
+bool has_effects(const Op& op, const Attrs& attrs);
 }  // namespace internal
 
 }  // namespace etude

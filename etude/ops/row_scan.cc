@@ -322,7 +322,7 @@ Values scan_jvp(const JvpCall& call) {
   const GraphRef body = internal::make_graph(
       scan.body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
         Tensors in = doubled.values(given);
-        const Tensors values = interpret(*scan.body, in);
+        const Tensors values = interpret(*internal::without_effects(*scan.body), in);
         append(in, doubled.tangents(given));
         const Tensors tangents = interpret(*tangent, in);
         Tensors out(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(scan.carried));

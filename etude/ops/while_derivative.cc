@@ -72,7 +72,7 @@ class LoopBack {
 
   WhileLoop make() {
     WhileLoop out;
-    out.condition = loop_.condition;
+    out.condition = internal::without_effects(*loop_.condition);
     out.invariants = loop_.invariants;
     out.max_steps = loop_.max_steps;
     for (std::size_t p = 0; p < loop_.passes(); ++p) {
@@ -118,7 +118,7 @@ class LoopBack {
       Tensors given(carried.begin(), carried.end());
       append(given, own_records(p, records));
       append(given, in.subspan(at));
-      Tensors out = interpret(*back.pair->forward, given);
+      Tensors out = interpret(*internal::without_effects(*back.pair->forward), given);
       for (const int64_t c : back.kept_carried) out.push_back(carried[static_cast<std::size_t>(c)]);
       return out;
     });
@@ -286,36 +286,36 @@ std::vector<bool> settle(const WhileLoop& loop, std::size_t p, std::vector<bool>
 GraphRef jvp_body(const WhileLoop& loop, std::size_t p, const GraphRef& tangent,
                   const std::vector<bool>& moves, const Doubled& doubled) {
   const GraphRef& body = loop.bodies[p];
-  return internal::make_graph(body->name() + "_jvp", doubled.inputs,
-                              [&](std::span<const Tensor> given) {
-                                Tensors in = doubled.values(given);
-                                const Tensors values = interpret(*body, in);
-                                append(in, doubled.tangents(given));
-                                const Tensors tangents = interpret(*tangent, in);
-                                Tensors out;
-                                const auto add = [&](std::size_t begin, std::size_t end) {
-                                  append(out, std::span(values).subspan(begin, end - begin));
-                                  for (std::size_t i = begin; i < end; ++i) {
-                                    if (tangents[i].has_value()) {
-                                      out.push_back(tangents[i]);
-                                    } else if (i < loop.carried[p] && moves[i]) {
-                                      out.push_back(internal::full(values[i].type(), 0));
-                                    }
-                                  }
-                                };
-                                add(0, loop.carried[p]);
-                                add(loop.carried[p], values.size());
-                                return out;
-                              });
+  return internal::make_graph(
+      body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
+        Tensors in = doubled.values(given);
+        const Tensors values = interpret(*internal::without_effects(*body), in);
+        append(in, doubled.tangents(given));
+        const Tensors tangents = interpret(*tangent, in);
+        Tensors out;
+        const auto add = [&](std::size_t begin, std::size_t end) {
+          append(out, std::span(values).subspan(begin, end - begin));
+          for (std::size_t i = begin; i < end; ++i) {
+            if (tangents[i].has_value()) {
+              out.push_back(tangents[i]);
+            } else if (i < loop.carried[p] && moves[i]) {
+              out.push_back(internal::full(values[i].type(), 0));
+            }
+          }
+        };
+        add(0, loop.carried[p]);
+        add(loop.carried[p], values.size());
+        return out;
+      });
 }
 
 GraphRef jvp_condition(const WhileLoop& loop, const std::vector<bool>& moves) {
   const std::size_t groups[] = {loop.carried[0], loop.invariants};
   const Doubled doubled(*loop.condition, groups, of_body(loop, 0, moves, {}));
-  return internal::make_graph(loop.condition->name(), doubled.inputs,
-                              [&](std::span<const Tensor> given) {
-                                return interpret(*loop.condition, doubled.values(given));
-                              });
+  return internal::make_graph(
+      loop.condition->name(), doubled.inputs, [&](std::span<const Tensor> given) {
+        return interpret(*internal::without_effects(*loop.condition), doubled.values(given));
+      });
 }
 
 }  // namespace

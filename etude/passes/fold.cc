@@ -13,6 +13,7 @@ constexpr int64_t kMostBytes = 16 << 10;  // of all operands, and of all results
 
 // What the node gives; nothing if it is not to be folded.
 Values folded(GraphCopy& copy, const Graph::Node& node) {
+  if (internal::has_effects(node.op, node.attrs)) return {};
   std::vector<Tensor> operands;
   int64_t bytes_in = 0, bytes_out = 0;
   for (const GraphValue v : node.operands) {

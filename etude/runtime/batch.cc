@@ -49,7 +49,7 @@ Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, Call
   }
   if (batched == 0) return parent_->execute(op, in, attrs, where);
   const OpDef& def = op.def();
-  ETUDE_REQUIRE(def.effect == Effect::kNone,
+  ETUDE_REQUIRE(def.effect == Effect::kNone || def.effect == Effect::kOutside,
                 "a value that belongs to one example of a vmap cannot be assigned to a Variable, "
                 "which is one for all. Assign after the vmap, or reduce over the batch first");
   if (def.batch == nullptr && def.lower != nullptr) return lower(op, in, attrs, *this, where);

@@ -39,6 +39,9 @@ const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* cons
 // A call made ready to run on the host. throws: what the type rule and the kernel's preparation
 // throw; kUnimplemented without a kernel.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
+// What a call that does not begin says.
+inline constexpr std::string_view kCancelledText =
+    "did not run: the Cancellation of a CancelScope around it was cancelled";
 // report_fault() with an error that has been thrown: for kernels that run plans.
 bool report_error(const Error& error);
 // Throws what the kernel that gave up reported. Not for kernels that went well.

@@ -16,6 +16,8 @@
 #include "etude/core/resource.h"
 #include "etude/core/traced.h"
 #include "etude/device/cpu/float_mode.h"
+#include "etude/graph/graph.h"
+#include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/profiler.h"
 
@@ -105,8 +107,10 @@ Values run_prepared(const Prepared& p, Operands in) {
 class EagerContext final : public Context {
  public:
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
-    if ((mode_word & kModeProfile) == 0) [[likely]]
+    if ((mode_word & (kModeProfile | kModeCancel)) == 0) [[likely]]
       return run(op, in, attrs, where);
+    ETUDE_REQUIRE_CODE(kCancelled, !is_cancelled(), "{}", kCancelledText);
+    if ((mode_word & kModeProfile) == 0) return run(op, in, attrs, where);
     ProfiledCall call(op, in, where);
     Values out = run(op, in, attrs, where);
     call.ended_with(out);
@@ -191,7 +195,7 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
   rule({op, types, attrs, *prepared});
   const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
   if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
-      std::ranges::all_of(prepared->results, is_empty)) {
+      std::ranges::all_of(prepared->results, is_empty) && !has_effects(op, attrs)) {
     // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
     prepared->run = [](const KernelCall&) { return true; };
   }

@@ -8,6 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/core/values.h"
 #include "etude/graph/builder.h"
+#include "etude/passes/graph_copy.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/jvp.h"
 #include "etude/runtime/tape.h"
@@ -16,9 +17,10 @@
 namespace etude::internal {
 namespace {
 
-// Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`.
+// Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`,
+// and so are its first `effects` nodes with effects.
 GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed,
-                     std::vector<bool>& adds) {
+                     std::vector<bool>& adds, std::size_t& effects) {
   TraceContext trace(graph.name(), {});
   const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
@@ -32,6 +34,7 @@ GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& sum
     }
     outputs = interpret(graph, inputs);
   }
+  effects = trace.effect_count();
   std::vector<Tensor> targets, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].has_value() || !is_differentiable(outputs[i].dtype())) continue;
@@ -62,11 +65,16 @@ GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& sum
   return trace.finish(outputs).graph;
 }
 
-// Cuts a joint graph: `inputs` of its inputs and `outputs` of its outputs belong to the first part.
+// Cuts a joint graph: `inputs` of its inputs, `outputs` of its outputs and `effects` of its nodes
+// with effects belong to the first part.
 class Cut {
  public:
-  Cut(const Graph& joint, std::size_t inputs, std::size_t outputs)
-      : joint_(joint), inputs_(inputs), outputs_(outputs), is_forward_(joint.value_count()) {}
+  Cut(const Graph& joint, std::size_t inputs, std::size_t outputs, std::size_t effects)
+      : joint_(joint),
+        inputs_(inputs),
+        outputs_(outputs),
+        effects_(effects),
+        is_forward_(joint.value_count()) {}
 
   RefPtr<const GraphDerivative> make(std::vector<bool> adds) {
     find_forward();
@@ -88,9 +96,15 @@ class Cut {
     for (const GraphValue v : joint_.outputs().first(outputs_)) {
       if (v != kNoValue) needed[v] = true;
     }
+    std::vector<bool> has_effect(joint_.size());
+    std::size_t effects = 0;
+    for (std::size_t i = 0; i < joint_.size() && joint_.has_effects(); ++i) {
+      const Graph::Node node = joint_.node(i);
+      has_effect[i] = has_effects(node.op, node.attrs) && effects++ < effects_;
+    }
     for (std::size_t i = joint_.size(); i-- > 0;) {
       const Graph::Node node = joint_.node(i);
-      bool is_needed = false;
+      bool is_needed = has_effect[i];
       for (uint32_t r = 0; r < node.results; ++r) {
         is_needed = is_needed || needed[node.first_result + r];
       }
@@ -175,7 +189,7 @@ class Cut {
   }
 
   const Graph& joint_;
-  const std::size_t inputs_, outputs_;
+  const std::size_t inputs_, outputs_, effects_;
   std::vector<bool> is_forward_;
   std::vector<GraphValue> read_, kept_;  // inputs, and results of the first part
 };
@@ -219,12 +233,16 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
   const std::string what = fmt::format("derivative {} {}", wanted.to_string(), summed.to_string());
   return graph.kept<GraphDerivative>(what, [&] {
     std::vector<bool> adds;
-    const GraphRef joint = joint_graph(graph, wanted, summed, adds);
-    return Cut(*joint, graph.inputs().size(), graph.outputs().size()).make(std::move(adds));
+    std::size_t effects = 0;
+    const GraphRef joint = joint_graph(graph, wanted, summed, adds, effects);
+    return Cut(*joint, graph.inputs().size(), graph.outputs().size(), effects)
+        .make(std::move(adds));
   });
 }
 
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
+  // Who asks for tangents has the values already.
+  const GraphRef quiet = without_effects(graph);
   return graph.kept<Graph>("tangent " + moved.to_string(), [&] {
     TraceContext trace(graph.name() + "_tangent", {});
     const std::vector<Tensor> inputs = trace.add_arguments(graph);
@@ -235,7 +253,7 @@ GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
       jvp.set_tangent(inputs[i], trace.add_argument("t_" + input.name, input.type));
     }
     std::vector<Tensor> tangents;
-    for (const Tensor& y : interpret(graph, inputs)) tangents.push_back(jvp.tangent(y));
+    for (const Tensor& y : interpret(*quiet, inputs)) tangents.push_back(jvp.tangent(y));
     ContextStack::remove(jvp);
     trace.keep_constants();
     return trace.finish(tangents).graph;
@@ -269,6 +287,48 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
       return outputs;
     });
   });
+}
+
+namespace {
+
+// The attributes with graphs that have no effects.
+Attrs quiet_attrs(const Op& op, const Attrs& attrs) {
+  const auto quiet = [](const RefPtr<const AttrObject>& object) -> RefPtr<const AttrObject> {
+    const auto* graph = dynamic_cast<const Graph*>(object.get());
+    return graph != nullptr ? RefPtr<const AttrObject>(without_effects(*graph)) : object;
+  };
+  std::vector<AttrValue> values(attrs.values().begin(), attrs.values().end());
+  for (AttrValue& value : values) {
+    if (auto* one = std::get_if<RefPtr<const AttrObject>>(&value)) *one = quiet(*one);
+    if (auto* list = std::get_if<std::vector<RefPtr<const AttrObject>>>(&value)) {
+      for (auto& object : *list) object = quiet(object);
+    }
+  }
+  return op.attrs(values);
+}
+
+GraphRef copy_without_effects(const Graph& graph) {
+  GraphCopy copy(graph);
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    if (node.op.def().effect != Effect::kOutside) {
+      copy.copy(node,
+                has_effects(node.op, node.attrs) ? quiet_attrs(node.op, node.attrs) : node.attrs);
+      continue;
+    }
+    for (uint32_t r = 0; r < node.results; ++r) {  // nothing, which somebody may name
+      const GraphValue v = node.first_result + r;
+      copy.set(v, copy.build().add_constant(make_tensor(graph.type(v))));
+    }
+  }
+  return copy.finish(false);
+}
+
+}  // namespace
+
+GraphRef without_effects(const Graph& graph) {
+  if (!graph.has_effects()) return GraphRef(&graph);
+  return graph.kept<Graph>("without effects", [&] { return copy_without_effects(graph); });
 }
 
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs) {

@@ -67,6 +67,10 @@ GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved);
 // others must not depend on these inputs.
 GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,
                           const Chosen& results);
+// The graph without calls that have effects outside, for whoever runs again what has run already: a
+// print prints once, though the derivative of a loop runs its steps again. The graph itself if it
+// has none.
+GraphRef without_effects(const Graph& graph);
 // Which outputs depend on the chosen inputs, by the way the nodes are wired.
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
 

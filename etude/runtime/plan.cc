@@ -3,6 +3,8 @@
 #include "etude/runtime/plan.h"
 
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -10,6 +12,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
+#include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/profiler.h"
 
@@ -94,18 +97,29 @@ int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
 }  // namespace
 
 const Plan::Step* Plan::run_steps(const Frame& frame) const {
-  const KernelCall* call = frame.calls.data();
-  if ((mode_word & kModeProfile) != 0) [[unlikely]] {
-    for (const Step& step : steps_) {
-      const Graph::Node node = graph_->node(step.node);
-      const ProfiledCall timed(node.op, bytes_of(*graph_, node), user_line(node.where));
-      if (!step.run(*call++)) return &step;
-    }
-    return nullptr;
+  if ((mode_word & (kModeProfile | kModeCancel)) != 0) [[unlikely]] {
+    return run_watched_steps(frame);
   }
+  const KernelCall* call = frame.calls.data();
   for (const Step& step : steps_) {
     if (!step.run(*call++)) [[unlikely]]
       return &step;
+  }
+  return nullptr;
+}
+
+const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
+  const KernelCall* call = frame.calls.data();
+  const bool is_profiled = (mode_word & kModeProfile) != 0;
+  for (const Step& step : steps_) {
+    if (is_cancelled()) {
+      report_fault(ErrorCode::kCancelled, std::string(kCancelledText));
+      return &step;
+    }
+    const Graph::Node node = graph_->node(step.node);
+    std::optional<ProfiledCall> timed;
+    if (is_profiled) timed.emplace(node.op, bytes_of(*graph_, node), user_line(node.where));
+    if (!step.run(*call++)) return &step;
   }
   return nullptr;
 }
@@ -133,7 +147,9 @@ void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& m
 
 Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
   Values made(made_.size()), out(outputs_.size());
-  if (!given.empty()) take_given(inputs, given, made);
+  // What can be cancelled may end at each step: its inputs stay whole.
+  const bool takes = !given.empty() && (mode_word & kModeCancel) == 0;
+  if (takes) take_given(inputs, given, made);
   for (std::size_t k = 0; k < made_.size(); ++k) {
     if (!made[k].has_value()) made[k] = make_tensor(made_[k]);
   }

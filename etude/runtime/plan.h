@@ -110,6 +110,7 @@ class Plan final : public RefCounted {
   std::unique_ptr<Frame> make_frame() const;
   // Null, or the step that failed after its kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
+  const Step* run_watched_steps(const Frame& frame) const;
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
   std::string place_text(const Place& place) const;

@@ -58,6 +58,8 @@ class TraceContext final : public Context, private KeySource {
   // ones are made dense. throws: kFailedPrecondition for a value of another trace.
   TracedGraph finish(std::span<const Tensor> outputs);
 
+  // How many calls with effects outside there were.
+  std::size_t effect_count() const { return builder_.effect_count(); }
   // For putting a graph into another form: all tensors that are used are constants of it, as it has
   // no outside.
   void keep_constants() { has_outside_ = false; }

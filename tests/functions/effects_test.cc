@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// print() and assert_true(), eagerly and in functions: once each, in the order of the program.
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+using Lines = std::vector<std::string>;
+
+// What is printed while it lives.
+class Printing {
+ public:
+  Printing()
+      : before_(set_print_sink([this](std::string_view line) { lines_.emplace_back(line); })) {}
+  Printing(const Printing&) = delete;
+  Printing& operator=(const Printing&) = delete;
+  ~Printing() { set_print_sink(before_); }
+  // What was printed since the last time.
+  Lines take() { return std::exchange(lines_, {}); }
+
+ private:
+  Lines lines_;
+  PrintSink before_;
+};
+
+// The lines of f(x...), which are those of function(f)(x...) at its first and its second call.
+template <class F, class... X>
+Lines lines_of(const F& f, const X&... x) {
+  Printing printing;
+  f(x...);
+  Lines plain = printing.take();
+  const auto staged = function(f);
+  for (int call = 0; call < 2; ++call) {
+    staged(x...);
+    EXPECT_EQ(printing.take(), plain);
+  }
+  return plain;
+}
+
+TEST(Print, WritesTextsNumbersAndTensors) {
+  const auto f = [](const Tensor& x) {
+    print("x", x, 3, 0.5, "{}", std::string("end"));
+    print(Tensor({1, 2}), Tensor(), Tensor({{true}, {false}}));
+    print("");
+    return x;
+  };
+  EXPECT_EQ(lines_of(f, Tensor(2.5F)),
+            (Lines{"x 2.5 3 0.5 {} end", "[1, 2] <absent> [[true],\n [false]]", ""}));
+}
+
+TEST(Print, ShowsWhatAVariableHoldsAtThisPoint) {
+  const Variable v(1.0F);
+  const auto f = [&](const Tensor& x) {
+    v.assign(x);
+    print("before", v);
+    v.assign_add(1.0F);
+    print("after", v);
+    return x;
+  };
+  EXPECT_EQ(lines_of(f, Tensor(5.0F)), (Lines{"before 5.", "after 6."}));
+}
+
+TEST(Print, GoesToStandardOutput) {
+  ::testing::internal::CaptureStdout();
+  print("to the terminal", Tensor(1));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "to the terminal 1\n");
+}
+
+// spec: CD-07, CD-08, CD-09
+TEST(Print, KeepsTheOrderOfTheProgramInBranchesAndLoops) {
+  const auto f = [](const Tensor& x) {
+    print("begin");
+    const Tensor y = cond(
+        x > 0.0F,
+        [&] {
+          print("positive", x);
+          return cond(
+              x > 10.0F, [&] { return print("large"), x; }, [&] { return print("small"), x; });
+        },
+        [&] { return print("negative"), -x; });
+    const Tensor z = fold(
+        [](const Tensor& s, const Tensor& row) {
+          print("row", row);
+          return s + row;
+        },
+        y, arange(0, {.stop = 3, .dtype = kFloat32}));
+    const Tensor w = while_loop([](const Tensor& s) { return s < 100.0F; },
+                                [](const Tensor& s) {
+                                  print("doubles", s);
+                                  return s * 2.0F;
+                                },
+                                z);
+    print("begin");
+    return w;
+  };
+  EXPECT_EQ(lines_of(f, Tensor(20.0F)),
+            (Lines{"begin", "positive 20.", "large", "row 0.", "row 1.", "row 2.", "doubles 23.",
+                   "doubles 46.", "doubles 92.", "begin"}));
+  EXPECT_EQ(lines_of(f, Tensor(-50.0F)),
+            (Lines{"begin", "negative", "row 0.", "row 1.", "row 2.", "doubles 53.", "begin"}));
+}
+
+TEST(Print, HappensOnceWhateverIsDerived) {
+  const auto step = [](const Tensor& s, const Tensor& row) {
+    print("row", row);
+    return s * row;
+  };
+  const auto loops = [step](const Tensor& x) {
+    print("in");
+    const Tensor y = fold(step, x, Tensor({2.0F, 3.0F}));
+    const Tensor z = while_loop([](const Tensor& s) { return s < 40.0F; },
+                                [](const Tensor& s) {
+                                  print("doubles", s);
+                                  return s * 2.0F;
+                                },
+                                y);
+    return cond(
+        z > 0.0F, [&] { return print("out"), z * z; }, [&] { return z; });
+  };
+  const Lines once{"in", "row 2.", "row 3.", "doubles 24.", "out"};
+  const Tensor at(4.0F);
+  EXPECT_EQ(lines_of(loops, at), once);
+  EXPECT_EQ(lines_of([&](const Tensor& x) { return gradient(loops, x); }, at), once);
+  EXPECT_EQ(lines_of([&](const Tensor& x) { return jvp(loops, x, Tensor(1.0F)).second; }, at),
+            once);
+  const auto slope = [&](const Tensor& x) { return gradient(loops, x); };
+  EXPECT_EQ(lines_of([&](const Tensor& x) { return gradient(slope, x); }, at), once);
+  // A function in a function, differentiated from outside.
+  const auto inner = function(loops);
+  Printing printing;
+  EXPECT_EQ(gradient([&](const Tensor& x) { return inner(x); }, at).item<float>(), 12 * 12 * 2 * 4);
+  EXPECT_EQ(printing.take(), once);
+  const auto outer = function([&](const Tensor& x) { return inner(x) + inner(x); });
+  outer(at);
+  Lines twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  EXPECT_EQ(printing.take(), twice);
+}
+
+TEST(Print, HasALineForEachExampleOfAVmap) {
+  const auto f = [](const Tensor& x, const Tensor& y) {
+    return vmap([&](const Tensor& a) {
+      print("same for all");
+      return vmap([&](const Tensor& b) {
+        print(a, b);
+        return a * b;
+      })(y);
+    })(x);
+  };
+  EXPECT_EQ(lines_of(f, Tensor({1, 2}), Tensor({3, 4})),
+            (Lines{"same for all", "1 3", "1 4", "2 3", "2 4"}));
+}
+
+TEST(Print, StaysInTheTextOfAGraphAndInItsPasses) {
+  const GraphRef graph = parse_graph(
+      "graph f(x: float32[2]) -> (float32[2])\n"
+      "  %1 = print(x, text=\"x {}\")\n"
+      "  %2 = print(x, text=\"x {}\")\n"
+      "  %3 = print(text=\"end\")\n"
+      "  return x\n");
+  EXPECT_TRUE(graph->has_effects());
+  Printing printing;
+  const Tensor x({1.0F, 2.0F});
+  interpret(*graph, std::vector<Tensor>{x});
+  const Lines lines{"x [1., 2.]", "x [1., 2.]", "end"};
+  EXPECT_EQ(printing.take(), lines);
+  EXPECT_EQ(run_passes(*graph)->size(), 3u);
+  EXPECT_EQ(printing.take(), Lines{});
+}
+
+TEST(Print, TellsWhatItsSinkThrew) {
+  const PrintSink before =
+      set_print_sink([](std::string_view) { throw std::runtime_error("no disk"); });
+  const auto f = function([](const Tensor& x) { return print("x", x), x; });
+  expect_error([&] { f(Tensor(1.0F)); }, ErrorCode::kUnavailable,
+               {"print: the print sink threw: no disk"});
+  set_print_sink(before);
+}
+
+// spec: CD-07
+TEST(AssertTrue, FailsTheCallAndWhatComesLaterDoesNotHappen) {
+  const Variable v(1.0F);
+  const auto f = [&](const Tensor& x) {
+    print("first");
+    assert_true(x > 0.0F, "x must be positive");
+    print("second");
+    v.assign(x);
+    return x;
+  };
+  EXPECT_EQ(lines_of(f, Tensor(3.0F)), (Lines{"first", "second"}));
+  EXPECT_EQ(v.read().item<float>(), 3);
+  const auto staged = function(f);
+  Printing printing;
+  for (int mode = 0; mode < 2; ++mode) {
+    expect_error([&] { mode == 0 ? f(Tensor(-1.0F)) : staged(Tensor(-1.0F)); },
+                 ErrorCode::kFailedPrecondition,
+                 {"assert_true: x must be positive: the condition is false"});
+    EXPECT_EQ(printing.take(), Lines{"first"});
+    EXPECT_EQ(v.read().item<float>(), 3);
+  }
+}
+
+TEST(AssertTrue, NamesTheElementAndTheExample) {
+  const Tensor x({{1.0F, 2.0F}, {3.0F, -4.0F}});
+  const auto f = [](const Tensor& t) { return assert_true(t > 0.0F, "all positive"), t; };
+  const auto staged = function(f);
+  const char* const whole = "all positive: element [1, 1] of the condition is false";
+  expect_error([&] { f(x); }, ErrorCode::kFailedPrecondition, {whole});
+  expect_error([&] { staged(x); }, ErrorCode::kFailedPrecondition, {whole});
+  const auto batch = [&](const Tensor& t) { return vmap(f)(t); };
+  const char* const one = "all positive: element [1] of the condition is false in example 1";
+  expect_error([&] { batch(x); }, ErrorCode::kFailedPrecondition, {one});
+  expect_error([&] { function(batch)(x); }, ErrorCode::kFailedPrecondition, {one});
+  expect_error([&] { assert_true(x, "numbers"); }, ErrorCode::kInvalidArgument, {"condition"});
+}
+
+TEST(AssertTrue, StandsInBranchesAndLoopsAndUnderDerivatives) {
+  const auto f = [](const Tensor& x) {
+    return fold(
+        [](const Tensor& s, const Tensor& row) {
+          assert_true(s < 10.0F, "the sum stays below 10");
+          return s * row;
+        },
+        x, Tensor({2.0F, 3.0F, 4.0F}));
+  };
+  const auto slope = [&](const Tensor& x) { return gradient(f, x); };
+  EXPECT_EQ(slope(Tensor(1.0F)).item<float>(), 24);
+  EXPECT_EQ(function(slope)(Tensor(1.0F)).item<float>(), 24);
+  for (const auto& run :
+       {std::function(slope), std::function<Tensor(const Tensor&)>(function(slope)),
+        std::function<Tensor(const Tensor&)>(function(f))}) {
+    expect_error([&] { run(Tensor(2.0F)); }, ErrorCode::kFailedPrecondition,
+                 {"the sum stays below 10"});
+  }
+}
+
+}  // namespace
+}  // namespace etude
