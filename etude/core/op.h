@@ -100,6 +100,18 @@ struct ErrorCase {
   ErrorCode code = ErrorCode::kInvalidArgument;
 };
 
+// What an op that runs graphs in steps says of a call.
+struct LoopFacts {
+  // That many last operands are the last inputs of each graph of LoopDef::graphs, the same in all
+  // steps. More may be added behind them.
+  std::size_t fixed = 0;
+  int64_t least_steps = 0;
+};
+struct LoopDef {
+  LoopFacts (*facts)(std::size_t operands, const Attrs& attrs) = nullptr;
+  std::vector<std::string_view> graphs = {};  // the attributes that hold the graphs of a step
+};
+
 struct OpDef {
   std::string_view name;
   std::string_view space = "";  // "nn", "random": the C++ namespace; "internal": no public function
@@ -127,6 +139,10 @@ struct OpDef {
   Effect effect = Effect::kNone;
   // The attribute that is a graph of which a call stands for the nodes, given the same operands.
   std::string_view body = "";
+  LoopDef loop = {};
+  // A few sweeps over operands and results, so that a plan may compute it again where a result
+  // would be kept for long. Element-wise ops and views are cheap without it.
+  bool is_cheap = false;
   std::vector<RewriteDef> rewrites = {};
   std::string_view no_derivative = "";  // reason: results do not depend smoothly on operands
   // Bit i: element by element and linear in operand i, so that a sparse operand i stays sparse

@@ -189,6 +189,7 @@ void define_creation(Registry& r) {
             return out;
           },
       .batch = batching::same,
+      .is_cheap = true,
       .rewrites = {{.name = "astype_to_own_dtype",
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
                               "  %1 = astype(x, dtype=T)\n"

@@ -105,6 +105,7 @@ void define_internal_ops(Registry& r) {
           },
       .lower = lower_fused,
       .batch = batching::aligned,
+      .is_cheap = true,
   });
 }
 

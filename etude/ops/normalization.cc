@@ -214,6 +214,7 @@ void define_standardize(Registry& r) {
       .type = [](const TypeCall& call) { return standardize_type(call, 2); },
       .kernel = kernels::cpu::prepare_standardize,
       .vjp = standardize_vjp,
+      .is_cheap = true,
       .samples = {.calls = samples, .ulp = 32},
       .errors = {{{"float32[3]", "-", "-"}, "must be [rows, n]", {{"columns", true}}},
                  {{"float32[2,3]", "float32[2]", "-"}, "must be [3]", {{"columns", true}}}},

@@ -34,6 +34,11 @@ struct Scan {
   bool is_reverse;
 };
 
+LoopFacts scan_facts(std::size_t operands, const Attrs& attrs) {
+  const Scan scan(attrs, operands);
+  return {scan.invariants, scan.length};
+}
+
 const Type* stack_of(const Type* row, int64_t length) {
   return intern_type(row->dtype(), Shape(batching::behind(length, row->shape().sizes())),
                      row->device());
@@ -462,6 +467,7 @@ void define_row_scan(Registry& r) {
       .takes_sums = true,
       .jvp = scan_jvp,
       .batch = scan_batch,
+      .loop = {.facts = scan_facts, .graphs = {"body"}},
       .samples = {.around = scan_around},
   });
 }

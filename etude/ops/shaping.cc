@@ -343,6 +343,7 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = reshape_batch,
+      .is_cheap = true,
       .rewrites = {{.name = "reshape_to_own_shape",
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
                               "  %1 = reshape(x, shape=[2,-1])\n"
@@ -373,6 +374,7 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = batching::along_new_axis,
+      .is_cheap = true,
       .rewrites = {{.name = "expand_dims_is_reshape",
                     .to = "reshape",
                     .attrs = reshape_attrs,
@@ -392,6 +394,7 @@ void define_views(Registry& r) {
       .kernel = share,
       .transpose = reshape_back,
       .batch = batching::along_axis,
+      .is_cheap = true,
       .rewrites = {{.name = "squeeze_is_reshape",
                     .to = "reshape",
                     .attrs = reshape_attrs,
@@ -427,6 +430,7 @@ void define_orders(Registry& r) {
       .kernel = prepare_permute,
       .transpose = permute_back,
       .batch = permute_batch,
+      .is_cheap = true,
       .rewrites = {{.name = "permute_that_keeps_order",
                     .when = keeps_order,
                     .to = "reshape",
@@ -522,6 +526,7 @@ void define_repeats(Registry& r) {
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
       .batch = broadcast_batch,
+      .is_cheap = true,
       .rewrites = {{.name = "broadcast_to_own_shape",
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
                               "  %1 = broadcast_to(x, shape=[2,3])\n"

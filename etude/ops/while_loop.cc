@@ -63,6 +63,10 @@ Values WhileLoop::call(std::span<const Tensor> operands) const {
 
 namespace {
 
+LoopFacts while_facts(std::size_t operands, const Attrs& attrs) {
+  return {WhileLoop(attrs, operands).invariants};
+}
+
 Types while_type(const TypeCall& call) {
   const WhileLoop loop(call.attrs, call.types.size());
   const auto invariants = call.types.subspan(loop.all_carried());
@@ -292,6 +296,7 @@ void define_while_loop(Registry& r) {
       .takes_sums = true,
       .jvp = while_jvp,
       .batch = while_batch,
+      .loop = {.facts = while_facts, .graphs = {"condition", "bodies"}},
       .samples = {.around = while_around},
   });
 }

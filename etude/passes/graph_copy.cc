@@ -37,11 +37,18 @@ std::span<const GraphCopy::Draft> GraphCopy::operands(const Graph::Node& node) {
 GraphCopy::Draft GraphCopy::copy(const Graph::Node& node) { return copy(node, node.attrs); }
 
 GraphCopy::Draft GraphCopy::copy(const Graph::Node& node, const Attrs& attrs) {
-  build_.set_frame(node.frame);
-  const Draft first =
-      build_.add_node(node.op, attrs, operands(node), result_types(graph_, node), node.where);
+  const Draft first = append(node, attrs);
   for (uint32_t r = 0; r < node.results; ++r) drafts_[node.first_result + r] = first + r;
   return first;
+}
+
+void GraphCopy::copy_again(const Graph::Node& node, GraphValue value) {
+  drafts_[value] = append(node, node.attrs) + (value - node.first_result);
+}
+
+GraphCopy::Draft GraphCopy::append(const Graph::Node& node, const Attrs& attrs) {
+  build_.set_frame(node.frame);
+  return build_.add_node(node.op, attrs, operands(node), result_types(graph_, node), node.where);
 }
 
 GraphRef GraphCopy::finish(bool keep_all) {

@@ -30,11 +30,15 @@ class GraphCopy {
   Draft copy(const Graph::Node& node);
   // The same with other attributes.
   Draft copy(const Graph::Node& node, const Attrs& attrs);
+  // The node once more: from here on its result `value` is that of the new one.
+  void copy_again(const Graph::Node& node, GraphValue value);
   void set(GraphValue value, Draft draft) { drafts_[value] = draft; }
   // With all nodes, or with those alone that an output needs. The copy is empty afterwards.
   GraphRef finish(bool keep_all = true);
 
  private:
+  Draft append(const Graph::Node& node, const Attrs& attrs);
+
   const Graph& graph_;
   GraphBuilder build_;
   std::vector<Draft> drafts_;  // by value

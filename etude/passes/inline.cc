@@ -79,6 +79,11 @@ class Inliner {
 
 }  // namespace
 
+std::vector<Draft> splice(GraphBuilder& build, const Graph& body, std::span<const Draft> inputs,
+                          CallSite where, uint32_t outer) {
+  return Inliner(build).splice(body, inputs, where, outer);
+}
+
 GraphRef inline_calls(const Graph& graph) {
   const auto calls = [](const Graph::Node& node) { return is_call(node.op); };
   if (!has_node(graph, calls)) return GraphRef(&graph);
@@ -90,7 +95,7 @@ GraphRef inline_calls(const Graph& graph) {
       continue;
     }
     const std::vector<Draft> results =
-        Inliner(copy.build()).splice(body_of(node), copy.operands(node), node.where, node.frame);
+        splice(copy.build(), body_of(node), copy.operands(node), node.where, node.frame);
     for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
   }
   return copy.finish();

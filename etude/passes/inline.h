@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <vector>
+
+#include "etude/graph/builder.h"
 #include "etude/graph/graph.h"
 
 namespace etude::internal {
@@ -10,5 +14,11 @@ namespace etude::internal {
 //
 // Keeps: the lines of the nodes, and where they were called (Graph::frames), for messages.
 GraphRef inline_calls(const Graph& graph);
+
+// Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs. They are told of as a
+// call of it in the line `where` of the frame `outer`.
+std::vector<GraphBuilder::Draft> splice(GraphBuilder& build, const Graph& body,
+                                        std::span<const GraphBuilder::Draft> inputs, CallSite where,
+                                        uint32_t outer);
 
 }  // namespace etude::internal

@@ -11,9 +11,11 @@
 #include "etude/passes/drop.h"
 #include "etude/passes/fold.h"
 #include "etude/passes/graph_copy.h"
+#include "etude/passes/hoist.h"
 #include "etude/passes/inline.h"
 #include "etude/passes/lower.h"
 #include "etude/passes/merge.h"
+#include "etude/passes/recompute.h"
 #include "etude/passes/rewrite.h"
 #include "etude/passes/switches.h"
 
@@ -27,8 +29,12 @@ constexpr Pass kPasses[] = {
     {"fold_constants", "small results of constants are constants", internal::fold_constants},
     {"rewrite_calls", "shorter ways to the same bits, by the rules of the records",
      internal::rewrite_calls},
+    {"hoist_invariants", "what is the same in all steps of a loop before the loop",
+     internal::hoist_invariants},
     {"merge_equal_nodes", "one node of those that compute the same", internal::merge_equal_nodes},
     {"drop_dead_nodes", "no node that no output needs", internal::drop_dead_nodes},
+    {"recompute_cheap", "what is cheap is computed again where keeping it takes most memory",
+     internal::recompute_cheap},
 };
 
 // Runs one pass on graphs, and on those that they carry.

@@ -18,56 +18,6 @@
 
 namespace etude::internal {
 
-Plan::~Plan() { delete spare_.load(std::memory_order_relaxed); }
-
-std::unique_ptr<Plan::Frame> Plan::make_frame() const {
-  auto frame = std::make_unique<Frame>();
-  if (arena_bytes_ > 0) frame->arena = allocate_buffer(arena_bytes_);
-  frame->pointers.resize(places_.size());
-  const auto constants = graph_->constants();
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    if (place.home == Home::kArena) {
-      frame->pointers[i] = static_cast<char*>(frame->arena->data) + place.offset;
-    } else if (place.home == Home::kConstant) {
-      frame->pointers[i] =
-          static_cast<char*>(TensorAccess::rep(constants[place.index])->data) + place.offset;
-    }
-  }
-  for (const Step& step : steps_) {
-    void** const first = frame->pointers.data() + step.first_place;
-    frame->calls.push_back({first, first + step.results, step.params});
-  }
-  return frame;
-}
-
-std::unique_ptr<Plan::Frame> Plan::take_frame() const {
-  if (Frame* frame = spare_.exchange(nullptr, std::memory_order_acquire)) {
-    return std::unique_ptr<Frame>(frame);
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (!spares_.empty()) {
-      auto frame = std::move(spares_.back());
-      spares_.pop_back();
-      return frame;
-    }
-  }
-  return make_frame();
-}
-
-void Plan::give_frame(std::unique_ptr<Frame> frame) const noexcept {
-  constexpr std::size_t kMostSpares = 16;
-  Frame* none = nullptr;
-  if (spare_.compare_exchange_strong(none, frame.get(), std::memory_order_release,
-                                     std::memory_order_relaxed)) {
-    static_cast<void>(frame.release());
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  if (spares_.size() < kMostSpares) spares_.push_back(std::move(frame));
-}
-
 namespace {
 
 // What the kernel of a node reported, told of this node, whatever op runs the plan.

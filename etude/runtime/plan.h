@@ -31,7 +31,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// thread-safe: runs on several threads at once have an arena each.
+// thread-safe: runs on several threads at once have an arena each. Large arenas that no run uses go
+// to other plans that need one (plan_frames.cc).
 class Plan final : public RefCounted {
  public:
   // The plan of this graph, made at the first question and kept by it. It is good while the graph
@@ -58,6 +59,7 @@ class Plan final : public RefCounted {
 
  private:
   friend class Planner;
+  class Arenas;
   // Where the bytes of a value lie.
   enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kOutput };
   struct Place {
@@ -105,9 +107,12 @@ class Plan final : public RefCounted {
 
   Plan() = default;
   ~Plan() override;
+  // A frame that is there already, be it of another plan, or a new one.
   std::unique_ptr<Frame> take_frame() const;
+  std::unique_ptr<Frame> take_spare() const;  // one that is there; null: none
   void give_frame(std::unique_ptr<Frame> frame) const noexcept;
-  std::unique_ptr<Frame> make_frame() const;
+  std::unique_ptr<Frame> make_frame(Buffer* arena) const;  // null: a new arena
+  void share_arena() const;                                // once the plan is made
   // Null, or the step that failed after its kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
   const Step* run_watched_steps(const Frame& frame) const;

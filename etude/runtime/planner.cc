@@ -98,6 +98,7 @@ class Planner {
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
 #endif
+    plan_->share_arena();
     return held_;
   }
 

@@ -77,7 +77,8 @@ TEST(Pipeline, SwitchesAreThoseOfTheThread) {
 TEST(Pipeline, NamesWhatCanBeSwitchedOff) {
   expect_error([] { PassScope("fold_constant"); }, ErrorCode::kInvalidArgument,
                {"PassScope: there is no pass or rule 'fold_constant'. There are: fold_constants, "
-                "rewrite_calls, merge_equal_nodes, drop_dead_nodes",
+                "rewrite_calls, hoist_invariants, merge_equal_nodes, drop_dead_nodes, "
+                "recompute_cheap",
                 "reshape_of_reshape"});
   expect_error([] { PassScope("drop_dead_nodes,inline_calls"); }, ErrorCode::kInvalidArgument,
                {"PassScope: pass 'inline_calls' cannot be switched off: plans have no step for "
