@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random programs at random sizes: a staged function gives the bits of eager calls at each of them,
-// whether a family serves it or a trace. Programs that look at no size are served by families
-// nearly always. Program n is made from seed n alone; a failure prints it:
+// in values and gradients, whether a family serves it or a trace. Programs that look at no size are
+// served by families nearly always. Program n is made from seed n alone; a failure prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_sizes_test
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,10 @@ enum class Step {
   kVmap,
   kCallInner,
   kDropout,
+  kCond,
+  kFold,
+  kScan,
+  kWhile,
   kEnd,
   // Those that look at sizes.
   kScaleBySize,
@@ -166,6 +171,11 @@ struct Program {
         const PhaseScope training(Phase::kTraining);
         return nn::Dropout(0.5F)(x) + y;
       }
+      case Step::kCond:
+      case Step::kFold:
+      case Step::kScan:
+      case Step::kWhile:
+        return control_flow(line, x, y);
       case Step::kScaleBySize:
         return x * static_cast<float>(y.shape()[0]);
       case Step::kDecide:
@@ -174,6 +184,31 @@ struct Program {
         return zeros(x.shape()) + y * 2.0F;
       default:
         return x;
+    }
+  }
+
+  // The number of steps, the size of the state or neither follows from n.
+  static Tensor control_flow(const Line& line, const Tensor& x, const Tensor& y) {
+    switch (line.step) {
+      case Step::kCond:
+        return cond(
+            sum(x) > 0.0F, [&] { return x * y + 0.5F * x; }, [&] { return y - mean(x) * x; });
+      case Step::kFold:
+        return x + fold([](const Tensor& state, const Tensor& row) { return tanh(state * row); },
+                        mean(x, {.axis = {0}}), y);
+      case Step::kScan: {
+        const auto [last, rows] = scan(
+            [&](const Tensor& state, const Tensor& row) {
+              const Tensor next = state * 0.5F + row * mean(x);
+              return std::pair(next, tanh(next) - row);
+            },
+            mean(x, {.axis = {0}}), y);
+        return rows + last;
+      }
+      default:
+        return while_loop([](const Tensor& state) { return sum(state * state) < 40.0F; },
+                          [&](const Tensor& state) { return state * 1.5F + y * 0.1F * x; }, x,
+                          {.max_iterations = 4});
     }
   }
 
@@ -211,6 +246,29 @@ void check(const Program& program, uint64_t seed, Count& count) {
   }
 }
 
+// Calls at two sizes, which make a family, and then at further ones: `staged`, which runs f, gives
+// the bits of `plain` at each. Counts say which of the further ones were traced; at the smallest a
+// program may have parts of size 1 or 0, which no family serves.
+constexpr int64_t kLeastCounted = 5;
+template <class F, class Staged, class Plain>
+void check_at_sizes(const Program& program, const F& f, const Staged& staged, const Plain& plain,
+                    uint64_t seed, Count& count) {
+  for (const int64_t n : {7, 10, 8, 13, 16, 5, 3, 2}) {
+    const SeedScope scope(seed + static_cast<uint64_t>(n));
+    const Tensor x = random::normal({n, kColumns}), y = random::normal({n, kColumns});
+    const std::size_t before = f.trace_count();
+    const Generator at = ambient().generator;
+    const auto [a, b] = staged(x, y);
+    ambient().generator = at;
+    const auto [wa, wb] = plain(x, y);
+    ASSERT_TRUE(same_value(a, wa) && same_value(b, wb))
+        << program.text() << "\nat n = " << n << "\n"
+        << f.explain();
+    if (before < 2 || n < kLeastCounted) continue;
+    ++(f.trace_count() == before ? count.served : count.traced);
+  }
+}
+
 TEST(RandomSizes, GiveTheSameBitsAtAllSizes) {
   const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
   const uint64_t cases = from_environment("ETUDE_TEST_CASES", 400);
@@ -224,6 +282,32 @@ TEST(RandomSizes, GiveTheSameBitsAtAllSizes) {
              looking.served + looking.traced);
   if (cases < 100) return;  // too few to count
   EXPECT_GT(blind.served, 19 * blind.traced);
+}
+
+// The gradients of a program, staged with it, and of the staged program.
+TEST(RandomSizes, GiveTheSameGradientsAtAllSizes) {
+  const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
+  const uint64_t cases = from_environment("ETUDE_TEST_CASES", 200);
+  Count whole, around;
+  for (uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
+    const Program program(seed, false);
+    const auto gradients = [&](const auto& f, const Tensor& x, const Tensor& y) {
+      const auto [a, b] =
+          gradient([&](const Tensor& p, const Tensor& q) { return sum(f(p, q) * 0.5F); }, x, y);
+      return std::tuple<Tensor, Tensor>(a, b);
+    };
+    const auto plain = [&](const Tensor& x, const Tensor& y) { return program.run(x, y); };
+    const auto want = [&](const Tensor& x, const Tensor& y) { return gradients(plain, x, y); };
+    const auto inside = function<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&)>(want);
+    check_at_sizes(program, inside, inside, want, seed, whole);
+    const auto f = function<Tensor(const Tensor&, const Tensor&)>(plain);
+    const auto outside = [&](const Tensor& x, const Tensor& y) { return gradients(f, x, y); };
+    check_at_sizes(program, f, outside, want, seed, around);
+  }
+  fmt::print("gradients served by families: {} of {}, of staged programs: {} of {}\n", whole.served,
+             whole.served + whole.traced, around.served, around.served + around.traced);
+  EXPECT_EQ(whole.traced + around.traced, 0);
+  EXPECT_GE(whole.served + around.served, static_cast<int>(8 * cases));
 }
 
 }  // namespace

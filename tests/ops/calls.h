@@ -3,6 +3,7 @@
 // avoid that a record states, and a standard set of shapes for element-wise ops. Names no op.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "etude/core/registry.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/trace.h"
 
 namespace etude::matrix {
 
@@ -54,6 +56,10 @@ std::vector<DType> dtypes_of(const Op& op);
 std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
 // The call as a graph, with its operands as inputs.
 GraphRef graph_of(const Call& call);
+// The same with operands of other types; null for an absent one.
+internal::TracedGraph trace_of(const Call& call, std::span<const Type* const> types);
+// Whether the sizes of results depend on the elements of operands, so that graphs do not hold it.
+bool has_data_sizes(const Call& call);
 // Its inputs with derivatives; and whether graphs hold the derivative, which one whose sizes depend
 // on data they do not. That this is said by name is checked.
 internal::Chosen movable_inputs(const Call& call);

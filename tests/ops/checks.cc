@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/convert.h"
-#include "etude/runtime/trace.h"
+#include "etude/runtime/plan.h"
 
 namespace etude::matrix {
 namespace {
@@ -113,16 +113,33 @@ std::vector<Tensor> gradients(const Call& call, const std::vector<Tensor>& seeds
   return out;
 }
 
-GraphRef graph_of(const Call& call) {
+internal::TracedGraph trace_of(const Call& call, std::span<const Type* const> types) {
   internal::TraceContext trace(std::string(call.op->name()), {});
   Call symbolic = call;
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    if (!call.operands[i].has_value()) continue;
-    symbolic.operands[i] = trace.add_argument(operand_label(call, i), call.operands[i].type());
+    if (types[i] == nullptr) continue;
+    symbolic.operands[i] = trace.add_argument(operand_label(call, i), types[i]);
   }
   const Values out = run(symbolic);
   trace.keep_constants();
-  return trace.finish({out.data(), out.size()}).graph;
+  return trace.finish({out.data(), out.size()});
+}
+
+GraphRef graph_of(const Call& call) {
+  std::vector<const Type*> types;
+  for (const Tensor& x : call.operands) types.push_back(x.has_value() ? x.type() : nullptr);
+  return trace_of(call, types).graph;
+}
+
+bool has_data_sizes(const Call& call) {
+  const OpDef& def = call.op->def();
+  return def.data != nullptr && def.batch == nullptr;
+}
+
+std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs) {
+  const OperandList list{std::span<const Tensor>(inputs)};
+  const Values out = internal::Plan::of(graph)->run(list.view());
+  return {out.begin(), out.end()};
 }
 
 internal::Chosen movable_inputs(const Call& call) {

@@ -5,6 +5,7 @@
 
 #include <complex>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ bool is_checked_numerically(const Call& call);
 void compare_lists(const Call& call, std::string_view mode, std::span<const Tensor> got,
                    std::span<const Tensor> want);
 
+// What the plan of a graph gives.
+std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs);
+
 // ---- values
 void check_eager(const Call& call);      // types as inferred, equal bits again, in place, lowered
 void check_guards(const Call& call);     // kernels write their results and nothing beside them
@@ -66,6 +70,7 @@ void check_snapshot(const Call& call);   // operands written after the call
 void check_recording(const Call& call);  // record, replay, also gradients
 void check_staged(const Call& call);     // as a graph: its plan, its gradient
 void check_graph(const Call& call);      // a graph of one node: verified, printed, parsed, run
+void check_family(const Call& call);     // as a graph at its sizes, made from graphs at others
 void check_batch(const Call& call);      // all operands or one with three examples; gradients
 
 // ---- records
@@ -73,8 +78,18 @@ void check_error(const Op& op, std::size_t index);
 void check_samples(const Op& op);
 // Calls that throw are those of refusals.txt, for the reasons that stand there.
 void check_refusals(const Op& op);
-// Writes refusals.txt anew, from all records.
-void write_refusals();
+// Writes refusals.txt and families.txt anew, from all records.
+void write_lists();
 void check_undifferentiable(const Call& call);
+// What becomes of the ways to vary the sizes of a call.
+struct FamilyCount {
+  int served = 0;                 // a family gives its graph
+  int refused = 0;                // there is no family, or it refuses
+  int fixed = 0;                  // the op takes no other sizes: its attributes hold them
+  std::set<std::string> reasons;  // of those refused
+};
+FamilyCount count_families(const Call& call);
+// Refusals of families are those of families.txt, for the reasons that stand there.
+void check_families(const Op& op);
 
 }  // namespace etude::matrix

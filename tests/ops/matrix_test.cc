@@ -66,6 +66,8 @@ TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
 TEST_P(Matrix, Recording) { each_call(check_recording); }
 TEST_P(Matrix, Staged) { each_call(check_staged); }
 TEST_P(Matrix, Graph) { each_call(check_graph); }
+TEST_P(Matrix, Family) { each_call(check_family); }
+TEST_P(Matrix, Families) { check_families(op()); }
 TEST_P(Matrix, Batch) { each_call(check_batch); }
 TEST_P(Matrix, Tape) { each_call(check_tape); }
 TEST_P(Matrix, Jvp) { each_call(check_jvp, has_derivative); }
@@ -80,10 +82,35 @@ TEST_P(Matrix, Errors) {
 INSTANTIATE_TEST_SUITE_P(Ops, Matrix, testing::ValuesIn(Registry::global().ops()),
                          [](const auto& info) { return std::string(info.param->name()); });
 
+// A refusal is no failure of the columns above, so they would hold without any family.
+TEST(MatrixFamilies, ServeNearlyAllCalls) {
+  FamilyCount all;
+  int ops = 0;
+  for (const Op* op : Registry::global().ops()) {
+    FamilyCount own;
+    for (const Call& call : calls_of(*op, dtypes_of(*op).front())) {
+      const FamilyCount count = count_families(call);
+      own.served += count.served;
+      own.refused += count.refused;
+      own.fixed += count.fixed;
+    }
+    ops += own.served > 0 ? 1 : 0;
+    all.served += own.served;
+    all.refused += own.refused;
+    all.fixed += own.fixed;
+  }
+  fmt::print(
+      "families serve {} variations of sizes, of {} ops; refused: {}; fixed by attributes: {}\n",
+      all.served, ops, all.refused, all.fixed);
+  EXPECT_GE(all.served, 1750);
+  EXPECT_GE(ops, 210);
+  EXPECT_GE(all.served, 50 * all.refused);
+}
+
 class Summary : public testing::Environment {
  public:
   void SetUp() override {
-    if (std::getenv("ETUDE_UPDATE") != nullptr) write_refusals();
+    if (std::getenv("ETUDE_UPDATE") != nullptr) write_lists();
   }
   void TearDown() override { fmt::print("{}\n", summary(Registry::global().ops().size())); }
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that the matrix leaves out since they throw. Which those are, and why, stands in
-// refusals.txt: a kernel that throws where it should compute is not in the list.
+// Checked lists of what the matrix leaves out, and why. refusals.txt has the calls that throw: a
+// kernel that throws where it should compute is not in the list. families.txt has the calls of
+// which no family gives the graph.
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -14,12 +16,13 @@
 namespace etude::matrix {
 namespace {
 
-constexpr const char* kPath = "tests/ops/refusals.txt";
-constexpr std::string_view kHead =
-    "# Calls of the op matrix that an op refuses: OP DTYPE: SAMPLES: WHY. A call that throws and\n"
-    "# is not here fails, and so does a line that has become untrue. A new line needs its reason\n"
-    "# in the commit. Written by: ETUDE_UPDATE=1 build/dev/bin/matrix_test "
-    "--gtest_filter=*Refusals*\n";
+// A list: a file with a line for each thing that is left out, by op.
+struct List {
+  const char* path;
+  std::string_view head;
+  std::vector<std::string> (*found)(const Op&);
+  const char* more;  // what is wrong with a line that is missing
+};
 
 // "0-2 5" for 0, 1, 2, 5.
 std::string ranges(const std::vector<int>& numbers) {
@@ -48,7 +51,7 @@ std::string refusal(const Call& call) {
   }
 }
 
-std::vector<std::string> found_lines(const Op& op) {
+std::vector<std::string> found_refusals(const Op& op) {
   std::vector<std::string> lines;
   for (const DType dtype : dtypes_of(op)) {
     std::map<std::string, std::vector<int>> samples;
@@ -62,20 +65,47 @@ std::vector<std::string> found_lines(const Op& op) {
   return lines;
 }
 
-// The lines of an op in the checked list.
-std::vector<std::string> listed_lines(const Op& op) {
-  static const std::multimap<std::string, std::string> all = [] {
-    std::multimap<std::string, std::string> out;
-    std::ifstream file(kPath);
-    EXPECT_TRUE(file.good()) << kPath << " cannot be read; run the test in the root";
-    for (std::string line; std::getline(file, line);) {
-      if (!line.starts_with('#')) out.emplace(line.substr(0, line.find(' ')), line);
+// One line for all dtypes that have it.
+std::vector<std::string> found_families(const Op& op) {
+  std::set<std::string> lines;
+  for (const DType dtype : dtypes_of(op)) {
+    for (const Call& call : calls_of(op, dtype)) {
+      if (!refusal(call).empty()) continue;
+      for (std::string why : count_families(call).reasons) {
+        why.resize(std::min(why.size(), why.find("  # ")));  // the line that made the call
+        const std::string_view own = name(dtype);
+        for (std::size_t at = why.find(own); at != std::string::npos; at = why.find(own, at)) {
+          why.replace(at, own.size(), "DTYPE");
+        }
+        lines.insert(fmt::format("{}: {}", op.name(), why));
+      }
     }
-    return out;
-  }();
-  const auto [begin, end] = all.equal_range(std::string(op.name()));
+  }
+  return {lines.begin(), lines.end()};
+}
+
+constexpr List kRefusals = {
+    "tests/ops/refusals.txt",
+    "# Calls of the op matrix that an op refuses: OP DTYPE: SAMPLES: WHY. A call that throws and\n"
+    "# is not here fails, and so does a line that has become untrue. A new line needs its reason\n"
+    "# in the commit. Written by: ETUDE_UPDATE=1 build/dev/bin/matrix_test "
+    "--gtest_filter=*Refusals*\n",
+    found_refusals, "throws"};
+constexpr List kFamilies = {
+    "tests/ops/families.txt",
+    "# Calls of the op matrix of which no family gives the graph at other sizes: OP: WHY.\n"
+    "# What is refused and is not here fails, and so does a line that has become untrue. A new\n"
+    "# line needs its reason in the commit. Written with refusals.txt.\n",
+    found_families, "has no family"};
+
+// The lines of an op in the checked list.
+std::vector<std::string> listed_lines(const List& list, const Op& op) {
   std::vector<std::string> out;
-  for (auto i = begin; i != end; ++i) out.push_back(i->second);
+  std::ifstream file(list.path);
+  EXPECT_TRUE(file.good()) << list.path << " cannot be read; run the test in the root";
+  for (std::string line; std::getline(file, line);) {
+    if (line.substr(0, line.find_first_of(" :")) == op.name()) out.push_back(line);
+  }
   return out;
 }
 
@@ -88,22 +118,27 @@ std::string missing(const std::vector<std::string>& a, const std::vector<std::st
   return text;
 }
 
-}  // namespace
-
-void check_refusals(const Op& op) {
-  const std::vector<std::string> found = found_lines(op), listed = listed_lines(op);
+void check(const List& list, const Op& op) {
+  const std::vector<std::string> found = list.found(op), listed = listed_lines(list, op);
   const std::string more = missing(found, listed), less = missing(listed, found);
   expect(more.empty(), std::string(op.name()),
-         [&] { return fmt::format("throws where {} does not say so:{}", kPath, more); });
+         [&] { return fmt::format("{} where {} does not say so:{}", list.more, list.path, more); });
   expect(less.empty(), std::string(op.name()),
-         [&] { return fmt::format("what {} says is no longer so:{}", kPath, less); });
+         [&] { return fmt::format("what {} says is no longer so:{}", list.path, less); });
 }
 
-void write_refusals() {
-  std::ofstream file(kPath);
-  file << kHead;
-  for (const Op* op : Registry::global().ops()) {
-    for (const std::string& line : found_lines(*op)) file << line << '\n';
+}  // namespace
+
+void check_refusals(const Op& op) { check(kRefusals, op); }
+void check_families(const Op& op) { check(kFamilies, op); }
+
+void write_lists() {
+  for (const List& list : {kRefusals, kFamilies}) {
+    std::ofstream file(list.path);
+    file << list.head;
+    for (const Op* op : Registry::global().ops()) {
+      for (const std::string& line : list.found(*op)) file << line << '\n';
+    }
   }
 }
 

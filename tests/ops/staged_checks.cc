@@ -6,21 +6,10 @@
 #include <fmt/format.h>
 
 #include "etude/runtime/graph_derivatives.h"
-#include "etude/runtime/plan.h"
-#include "etude/runtime/trace.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {
 namespace {
-
-using internal::Chosen;
-using internal::Plan;
-
-std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs) {
-  const OperandList list{std::span<const Tensor>(inputs)};
-  const Values out = Plan::of(graph)->run(list.view());
-  return {out.begin(), out.end()};
-}
 
 void check_derivatives(const Call& call, const Graph& graph, const std::vector<Tensor>& inputs,
                        const Values& y) {
@@ -48,8 +37,7 @@ void check_derivatives(const Call& call, const Graph& graph, const std::vector<T
 
 void check_staged(const Call& call) {
   const Op& op = *call.op;
-  const bool has_data_sizes = op.def().data != nullptr && op.def().batch == nullptr;
-  if (has_data_sizes) {
+  if (has_data_sizes(call)) {
     bool refused = false;
     try {
       graph_of(call);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls at many sizes: a call is traced at made-up sizes, what these graphs have in common is a
+// family, and its graph at the sizes of the call is made without a trace. It is the graph that a
+// trace makes there, and gives the same bits as the call.
+//
+// Which sizes vary follows from the call alone: all that are greater than 1 at once, and each by
+// itself; operands that share a size share it at all points.
+
+// spec: TC-14
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "etude/graph/family.h"
+#include "etude/runtime/plan.h"
+#include "tests/ops/checks.h"
+
+namespace etude::matrix {
+namespace {
+
+constexpr std::size_t kPoints = 3, kMostSizes = 6;
+// How much size i grows at each point. Steps of 12 keep what must be even, or go into windows; no
+// size grows as another does, so that what follows from one is told from what follows from another.
+constexpr int64_t kStep = 12;
+constexpr std::array<std::array<int64_t, kPoints>, kMostSizes> kGrowth = {
+    {{1, 2, 5}, {3, 1, 2}, {2, 5, 1}, {5, 3, 7}, {4, 9, 3}, {7, 4, 11}}};
+
+using Sizes = std::vector<int64_t>;
+
+// The sets of sizes that vary together.
+std::vector<Sizes> variations_of(const Call& call) {
+  std::set<int64_t> all;
+  for (const Tensor& x : call.operands) {
+    if (!x.has_value()) continue;
+    for (const int64_t size : x.type()->shape()) {
+      if (size > 1) all.insert(size);
+    }
+  }
+  std::vector<Sizes> out;
+  if (all.size() > 1 && all.size() <= kMostSizes) out.emplace_back(all.begin(), all.end());
+  for (const int64_t size : all) out.push_back({size});
+  return out;
+}
+
+const Type* type_at(const Type* type, const Sizes& varied, std::size_t point) {
+  Shape shape = type->shape();
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const auto at = std::ranges::find(varied, shape[axis]);
+    if (at == varied.end()) continue;
+    const auto i = static_cast<std::size_t>(at - varied.begin());
+    shape.set(axis, shape[axis] + kStep * kGrowth[i][point]);
+  }
+  return intern_type(type->dtype(), shape, type->device());
+}
+
+// The graph at the sizes of the call, of a family of graphs at others; or why there is none.
+FamilyGraph instance_of(const Call& call, std::span<const internal::TracedGraph> traced) {
+  std::vector<GraphRef> graphs;
+  std::vector<std::vector<internal::SizeRead>> reads;
+  for (const internal::TracedGraph& t : traced) {
+    graphs.push_back(t.graph);
+    reads.push_back(t.size_reads);
+  }
+  const FamilyFound found = Family::of(graphs, reads);
+  if (!found.family) return {{}, found.difference};
+  std::vector<const Type*> types;
+  for (const Tensor& x : call.operands) {
+    if (x.has_value()) types.push_back(x.type());
+  }
+  const std::vector<int64_t> sizes = found.family->sizes_of(types);
+  if (sizes.empty()) return {{}, "the sizes of the sample are not of the family"};
+  return found.family->at(sizes);
+}
+
+// The same for one variation: of two graphs, and of three where two leave a number open. Neither a
+// graph nor a reason if the op takes the call at these sizes alone.
+FamilyGraph instance_of(const Call& call, const Sizes& varied) {
+  std::vector<internal::TracedGraph> traced;
+  for (std::size_t point = 0; point < kPoints; ++point) {
+    std::vector<const Type*> types;
+    for (const Tensor& x : call.operands) {
+      types.push_back(x.has_value() ? type_at(x.type(), varied, point) : nullptr);
+    }
+    try {
+      traced.push_back(trace_of(call, types));
+    } catch (const Error&) {
+      return {};
+    }
+  }
+  FamilyGraph out = instance_of(call, std::span(traced).first(2));
+  return out.graph ? out : instance_of(call, traced);
+}
+
+}  // namespace
+
+FamilyCount count_families(const Call& call) {
+  FamilyCount count;
+  if (has_data_sizes(call)) return count;
+  for (const Sizes& varied : variations_of(call)) {
+    const FamilyGraph found = instance_of(call, varied);
+    ++(found.graph ? count.served : found.refusal.empty() ? count.fixed : count.refused);
+    if (!found.refusal.empty()) count.reasons.insert(found.refusal);
+  }
+  return count;
+}
+
+void check_family(const Call& call) {
+  if (has_data_sizes(call)) return;
+  std::vector<Tensor> inputs;
+  for (const Tensor& x : call.operands) {
+    if (x.has_value()) inputs.push_back(x);
+  }
+  Values want = run(call);
+  for (Tensor& y : want) {
+    if (y.has_value()) y = to_dense(y);
+  }
+  for (const Sizes& varied : variations_of(call)) {
+    const FamilyGraph found = instance_of(call, varied);
+    if (!found.graph) continue;  // counted, and its reason checked, by check_families
+    expect(found.graph->same(*graph_of(call)), call.label("family"),
+           [&] { return "another graph than a trace: " + found.graph->to_string(); });
+    compare_lists(call, "family", run_plan(*found.graph, inputs), {want.data(), want.size()});
+  }
+}
+
+}  // namespace etude::matrix
