@@ -15,8 +15,6 @@ namespace internal {
 
 // x as a new value, for contexts that follow it (op identity).
 Tensor identity(const Tensor& x, CallSite where = {});
-// y, whose derivative by xs a custom rule gives that is not in the graph (op custom_rule).
-Tensor ruled(const Tensor& y, std::span<const Tensor> xs);
 // x, of which no derivative is taken (op stop_gradient).
 Tensor stop_gradient(const Tensor& x);
 // x as another dtype (op astype); x itself if it has it.

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "etude/core/attrs.h"
@@ -27,6 +27,22 @@ Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, in
 // negative.
 Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,
                   int64_t carried, int64_t max_steps, CallSite where);
+
+// What a call by a rule carries (op custom_call).
+struct CustomCallAttrs {
+  const AttrObject* value;  // a graph of all operands, which gives the first `results` of them
+  // Cotangents of the differentiable results and the kept values to gradients of the inputs. Null:
+  // there is none, for the reason `fault`.
+  const AttrObject* rule;
+  int64_t results, inputs;  // how many operands these are; the others are kept values
+  bool is_for_forward;      // whether forward mode goes by the rule as well
+  std::string name;         // for messages
+  std::string fault;
+};
+// The results under new identities, of which derivatives know by the rule alone.
+Values custom_call(const CustomCallAttrs& attrs, Operands operands);
+// x, once the others are known (op after).
+Tensor after(const Tensor& x, std::span<const Tensor> others);
 
 }  // namespace internal
 }  // namespace etude

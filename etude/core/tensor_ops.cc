@@ -192,10 +192,24 @@ Values call_graph(const Attrs& graph, Operands operands, CallSite where) {
   return run_all(op<"call">(), operands, graph, where);
 }
 
-Tensor ruled(const Tensor& y, std::span<const Tensor> xs) {
-  OperandList operands({&y});
-  for (const Tensor& x : xs) operands.add(x);
-  return run(op<"custom_rule">(), operands);
+Values custom_call(const CustomCallAttrs& attrs, Operands operands) {
+  const auto object = [](const AttrObject* graph) -> AttrValue {
+    return graph == nullptr ? AttrValue(none) : RefPtr<const AttrObject>(graph);
+  };
+  const Attrs all = op<"custom_call">().attrs_by_name({{"value", object(attrs.value)},
+                                                       {"rule", object(attrs.rule)},
+                                                       {"results", attrs.results},
+                                                       {"inputs", attrs.inputs},
+                                                       {"is_for_forward", attrs.is_for_forward},
+                                                       {"name", attrs.name},
+                                                       {"fault", attrs.fault}});
+  return run_all(op<"custom_call">(), operands, all, {});
+}
+
+Tensor after(const Tensor& x, std::span<const Tensor> others) {
+  OperandList operands({&x});
+  for (const Tensor& other : others) operands.add(other);
+  return run(op<"after">(), operands);
 }
 
 Tensor read_resource(const Tensor& resource, CallSite where) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that steer derivatives: a value under a new identity, and a value that carries none.
 #include "etude/core/batching.h"
+#include "etude/core/graph_calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/graph_attrs.h"
 
 namespace etude::ops {
 namespace {
@@ -30,20 +32,27 @@ void define_gradient_ops(Registry& r) {
       .samples = {.calls = {{{"[2,3]"}}}},
   });
   r.define({
-      .name = "custom_rule",
+      .name = "after",
       .space = "internal",
       .kind = Kind::kGeneral,
-      .doc = "y, in a graph, where a custom_gradient made it of xs: its derivative by these can be "
-             "taken inside of the function only, since graphs do not hold the rule.",
-      .operands = {"y", {"xs...", kAnyDType}},
+      .doc = "x, once the others are known: calls on it are not those on x, so that what is "
+             "computed again is not taken from the first time.",
+      .operands = {"x", {"others...", kAnyDType}},
       .dtypes = kAnyDType,
       .type = same_type,
       .kernel = [](const PrepareCall& call) { call.view(0); },
-      .batch = [](const BatchCall& call) -> Values { return {batching::leading(call, 0)}; },
-      .rewrites = {{.name = "custom_rule_is_y",
-                    .sample = "graph f(y: T[2,3], x: float32[2]) -> (T[2,3])\n"
-                              "  %2 = custom_rule(y, x)\n"
-                              "  return %2"}},
+      .vjp =
+          [](const VjpCall& call) {
+            Values out(call.in.size());
+            out[0] = call.ct();
+            return out;
+          },
+      .jvp = [](const JvpCall& call) -> Values { return {call.tangents[0]}; },
+      .batch = [](const BatchCall& call) -> Values {
+        Tensors operands = list_of(call.in);
+        operands[0] = batching::leading(call, 0);
+        return {internal::after(operands[0], std::span(operands).subspan(1))};
+      },
       .samples = {.calls = {{{"[2,3]", "[3]", "int32[2]"}}}},
   });
   r.define({

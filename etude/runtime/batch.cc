@@ -85,6 +85,7 @@ Values BatchContext::run(const BatchCall& call, std::span<const Type* const> typ
   ETUDE_CHECK(out.size() == types.size(), "the batching rule of {} gave {} results instead of {}",
               call.op.name(), out.size(), types.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
+    if (types[i] == nullptr && !out[i].has_value()) continue;  // an absent result
     const std::vector<int64_t> sizes = batching::behind(size_, types[i]->shape().sizes());
     ETUDE_CHECK(out[i].shape() == Shape(sizes) && out[i].dtype() == types[i]->dtype(),
                 "the batching rule of {} gave {}, but one example gives {}", call.op.name(),

@@ -159,20 +159,24 @@ auto run_recomputed(const F& f, const X&... x) {
   if (!is_followed(call)) return value;
   call.pullback = [f, inputs, of_arguments, variables = reads.variables, keys = std::move(keys),
                    phase, held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
-    const KeyReplay replayed_keys(keys);
+    const std::vector<Tensor> same_keys = held_back(keys, dy);
+    const KeyReplay replayed_keys(same_keys);
     const PhaseScope in_phase(phase);
     const AnnouncedBefore once;
-    const std::span<const Tensor> snapshots = std::span(inputs).subspan(of_arguments);
+    std::vector<Tensor> arguments = held_back(inputs, dy);
+    const std::vector<Tensor> snapshots(
+        arguments.begin() + static_cast<std::ptrdiff_t>(of_arguments), arguments.end());
     const VariableReplay replay(variables, snapshots);
     GradientTape tape({.watch_variables = false}, {});
     std::tuple<X...> again = held;
+    PutLeaves same{std::move(arguments)};
+    each_leaf(again, same);
     FreshLeaves watch(tape);
     each_leaf(again, watch);
     for (const Tensor& s : snapshots) tape.watch(s);
     const R result = std::apply([&](const auto&... a) { return std::invoke(f, a...); }, again);
-    const std::vector<Tensor> snapshot_list(snapshots.begin(), snapshots.end());
     return GradientTapeAccess::sweep_arrived(tape, LeafList(result), dy,
-                                             LeafList(std::tie(again, snapshot_list)));
+                                             LeafList(std::tie(again, snapshots)));
   };
   PutLeaves put{attach_rule(call)};
   each_leaf(value, put);

@@ -8,10 +8,12 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/graph_calls.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/jvp.h"
 #include "etude/runtime/tape.h"
 #include "etude/runtime/trace.h"
+#include "etude/runtime/traced_rule.h"
 
 namespace etude::internal {
 namespace {
@@ -27,6 +29,8 @@ bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_
       for (const Tensor& x : inputs) {
         if (jvp->tangent(x).has_value()) return true;
       }
+    } else if (dynamic_cast<TraceContext*>(c) != nullptr) {
+      return std::ranges::any_of(inputs, moves);  // who has the graph may differentiate it
     } else if (auto* batch = dynamic_cast<BatchContext*>(c)) {
       std::vector<Tensor> around;
       for (const Tensor& x : inputs)
@@ -60,13 +64,12 @@ void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
   }
 }
 
-// The tangents of results from those of inputs: the pullback is linear in its cotangents, and its
-// transpose carries tangents forward (as in derive.cc). Runs in the innermost context.
+}  // namespace
+
 std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents) {
   std::vector<Tensor> cotangents, back;
   for (const Tensor& y : call.results) {
-    const bool moves = y.has_value() && is_differentiable(y.dtype());
-    cotangents.push_back(moves ? full(y.type(), 0) : Tensor());
+    cotangents.push_back(moves(y) ? full(y.type(), 0) : Tensor());
   }
   Tape tape({.persistent = true});
   {
@@ -97,6 +100,24 @@ std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> t
   return tape.gradient(targets, cotangents, seeds);
 }
 
+std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
+                            std::span<const Tensor> cotangents,
+                            const std::vector<bool>& is_example) {
+  std::vector<Tensor> examples;
+  for (const Tensor& ct : cotangents) examples.push_back(batch.example_of(ct));
+  std::vector<Tensor> found = pull(examples);
+  const ContextScope around(*batch.parent(), {});
+  for (std::size_t i = 0; i < found.size() && i < is_example.size(); ++i) {
+    const bool is_summed = !is_example[i] && batch.is_example(found[i]);
+    if (is_example[i] || is_summed) found[i] = batch.batch_of(found[i]);
+    // What is the same for all examples gets the sum over them.
+    if (is_summed) found[i] = sum_to(found[i], Shape(found[i].shape().sizes().subspan(1)));
+  }
+  return found;
+}
+
+namespace {
+
 std::vector<Tensor> attach(Context& context, const RuleCall& call);
 
 // The pullback of a rule that ran inside `batch`, on batches.
@@ -107,23 +128,8 @@ Pullback batched(const BatchContext& batch, const RuleCall& call) {
           batches = std::make_shared<const BatchContext::Batches>(batch.batches()),
           is_example = std::move(is_example),
           pull = call.pullback](std::span<const Tensor> cotangents) {
-    std::vector<Tensor> found;
-    std::vector<bool> is_summed(is_example.size());
-    {
-      BatchContext again(size, *batches);
-      std::vector<Tensor> examples;
-      for (const Tensor& ct : cotangents) examples.push_back(again.example_of(ct));
-      found = pull(examples);
-      for (std::size_t i = 0; i < found.size() && i < is_example.size(); ++i) {
-        is_summed[i] = !is_example[i] && again.is_example(found[i]);
-        if (is_example[i] || is_summed[i]) found[i] = again.batch_of(found[i]);
-      }
-    }
-    for (std::size_t i = 0; i < found.size() && i < is_summed.size(); ++i) {
-      // What is the same for all examples gets the sum over them.
-      if (is_summed[i]) found[i] = sum_to(found[i], Shape(found[i].shape().sizes().subspan(1)));
-    }
-    return found;
+    BatchContext again(size, *batches);
+    return pull_in(again, pull, cotangents, is_example);
   };
 }
 
@@ -156,13 +162,9 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   auto* jvp = dynamic_cast<JvpContext*>(&context);
   if (jvp == nullptr || !call.is_for_forward) {
     const ContextScope scope(context, {});
-    // A graph does not hold rules yet: who differentiates it from outside is told so, since the
-    // derivative of the calls is not what the rule says.
-    const bool is_traced = call.is_for_forward && dynamic_cast<TraceContext*>(&context) != nullptr;
+    if (dynamic_cast<TraceContext*>(&context) != nullptr) return trace_rule(call);
     std::vector<Tensor> out;
-    for (const Tensor& y : call.results) {
-      out.push_back(is_traced && y.has_value() ? ruled(y, call.inputs) : call_identity(y));
-    }
+    for (const Tensor& y : call.results) out.push_back(call_identity(y));
     return out;
   }
   std::vector<Tensor> out = attach(*context.parent(), call);
@@ -177,7 +179,35 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   return out;
 }
 
+// One of them, as `context` sees it. Batches are taken from under their examples, so that what is
+// the same for all examples stays so.
+Tensor held_back(Context& context, const Tensor& x, const std::vector<Tensor>& cotangents) {
+  if (auto* batch = dynamic_cast<BatchContext*>(&context)) {
+    const auto around = [&](const Tensor& t) {
+      return batch->is_example(t) ? batch->batch_of(t) : t;
+    };
+    std::vector<Tensor> batches;
+    for (const Tensor& ct : cotangents) batches.push_back(around(ct));
+    const Tensor held = held_back(*batch->parent(), around(x), batches);
+    return batch->is_example(x) ? batch->example_of(held) : held;
+  }
+  const ContextScope scope(context, {});
+  return after(x, cotangents);
+}
+
 }  // namespace
+
+std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor> cotangents) {
+  std::vector<Tensor> out(xs.begin(), xs.end()), others;
+  if (TraceContext::innermost() == nullptr) return out;
+  for (const Tensor& ct : cotangents) {
+    if (ct.has_value()) others.push_back(to_dense(ct));
+  }
+  for (Tensor& x : out) {
+    if (x.has_value()) x = held_back(ContextStack::top(), to_dense(x), others);
+  }
+  return out;
+}
 
 UntapedScope::UntapedScope() {
   for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {

@@ -13,6 +13,9 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+class BatchContext;
+
 namespace internal {
 
 // While alive, tapes of this thread do not record, but for those that follow a forward mode inside
@@ -45,6 +48,18 @@ bool is_followed(const RuleCall& call);
 //
 // throws: kInvalidArgument in forward mode for a pullback that is not linear in its cotangents.
 std::vector<Tensor> attach_rule(const RuleCall& call);
+// The tangents of results from those of inputs: the pullback is linear in its cotangents, and its
+// transpose carries tangents forward (as in derive.cc). Runs in the innermost context.
+// throws: kInvalidArgument for a pullback that is not linear.
+std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents);
+// What a pullback of examples of `batch`, which is on the stack, gives for batches of cotangents:
+// batches for inputs that are examples, for others the sum over all examples.
+std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
+                            std::span<const Tensor> cotangents,
+                            const std::vector<bool>& is_example);
+// xs for a pullback that computes again what was computed of them. In a trace these are values that
+// are known after the cotangents, so that nothing is kept instead of being computed again.
+std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor> cotangents);
 
 }  // namespace internal
 }  // namespace etude

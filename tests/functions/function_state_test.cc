@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Staged functions and what they reach beside their arguments: Variables, made outside or in the
-// first call, tapes around them, custom rules, init_scope.
+// first call, tapes around them, init_scope.
 #include <atomic>
 #include <optional>
 #include <thread>
@@ -419,33 +419,6 @@ TEST(InitScope, MakesVariables) {
   const auto f = function(body);
   EXPECT_EQ(f().item<float>(), 4);
   EXPECT_EQ(f().item<float>(), 5);
-}
-
-TEST(CustomRules, HoldInsideOfAFunction) {
-  const auto straight = custom_gradient(
-      [](const Tensor& x) { return std::pair(round(x), [](const Tensor& dy) { return dy; }); });
-  const auto slope = function([&](const Tensor& x) {
-    return gradient([&](const Tensor& y) { return sum(straight(y) * 3.0F); }, x);
-  });
-  EXPECT_EQ(slope(Tensor({0.3, 0.8})).to_vector<float>(), (std::vector<float>{3, 3}));
-}
-
-TEST(CustomRules, AreAskedForFromOutsideByName) {
-  const auto straight = custom_gradient(
-      [](const Tensor& x) { return std::pair(round(x), [](const Tensor& dy) { return dy; }); });
-  const auto f = function([&](const Tensor& x) { return sum(straight(x)); });
-  EXPECT_EQ(f(Tensor({0.3, 0.8})).item<float>(), 1);
-  expect_error(
-      [&] {
-        gradient([&](const Tensor& x) { return f(x); }, Tensor({0.3, 0.8}));
-      },
-      ErrorCode::kUnimplemented, {"custom_rule"});
-  expect_error(
-      [&] {
-        jvp([&](const Tensor& x) { return f(x); }, std::tuple(Tensor({0.3})),
-            std::tuple(ones({1})));
-      },
-      ErrorCode::kUnimplemented, {"custom_rule"});
 }
 
 struct Grown {

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// custom_call: results whose derivative somebody wrote. What custom_gradient, with_derivative and
+// recompute_grad are among tensors of a trace.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/batching.h"
+#include "etude/ops/families.h"
+#include "etude/ops/graph_attrs.h"
+#include "etude/runtime/batch.h"
+#include "etude/runtime/custom_rule.h"
+#include "etude/runtime/traced_rule.h"
+
+namespace etude::ops {
+namespace {
+
+// The operands are results, inputs of the rule, and what it keeps.
+struct CustomCall {
+  CustomCall(const Attrs& given, std::size_t operands)
+      : attrs(given),
+        results(static_cast<std::size_t>(given.integer("results"))),
+        inputs(static_cast<std::size_t>(given.integer("inputs"))) {
+    ETUDE_REQUIRE(given.integer("results") >= 0 && given.integer("inputs") >= 0 &&
+                      results + inputs <= operands,
+                  "has {} results and {} inputs, but only {} operands", given.integer("results"),
+                  given.integer("inputs"), operands);
+  }
+  std::size_t first_kept() const { return results + inputs; }
+  std::string_view name() const { return attrs.text("name"); }
+  bool has_rule() const { return attrs.has("rule"); }
+  GraphRef rule() const { return graph_of(attrs, "rule"); }
+  // throws: kInvalidArgument if the rule could not be made a graph.
+  GraphRef require_rule(std::string_view what) const {
+    if (has_rule()) return rule();
+    Error error(ErrorCode::kInvalidArgument, std::string(attrs.text("fault")));
+    error.name_op(fmt::format("{}{}", what, name()));
+    throw error;
+  }
+
+  const Attrs& attrs;
+  std::size_t results, inputs;
+};
+
+Types custom_type(const TypeCall& call) {
+  const CustomCall custom(call.attrs, call.types.size());
+  const GraphRef value = graph_of(call.attrs, "value");
+  internal::require_inputs(*value, call.types);
+  const auto results = call.types.first(custom.results);
+  ETUDE_REQUIRE(std::ranges::equal(value->output_types(), results),
+                "attribute 'value' does not give the {} results", custom.results);
+  if (custom.has_rule()) {
+    std::vector<const Type*> types = differentiable({results.begin(), results.end()});
+    const auto kept = call.types.subspan(custom.first_kept());
+    types.insert(types.end(), kept.begin(), kept.end());
+    const GraphRef rule = custom.rule();
+    internal::require_inputs(*rule, types);
+    ETUDE_REQUIRE(rule->outputs().size() == custom.inputs,
+                  "the rule gives {} gradients for {} inputs", rule->outputs().size(),
+                  custom.inputs);
+  }
+  return {results.begin(), results.end()};
+}
+
+Values custom_data(Operands in, const Attrs& attrs) {
+  Values out;
+  const CustomCall custom(attrs, in.size());
+  for (std::size_t i = 0; i < custom.results; ++i) out.push_back(internal::identity(in[i]));
+  return out;
+}
+
+KeptCall keep_custom(std::span<const Type* const> operands, const Attrs& attrs, uint64_t) {
+  const CustomCall custom(attrs, operands.size());
+  std::vector<int64_t> kept;
+  for (std::size_t i = custom.first_kept(); i < operands.size(); ++i) {
+    kept.push_back(static_cast<int64_t>(i));
+  }
+  return {attrs, internal::operand_bits(kept)};
+}
+
+// The nodes of the rule run one by one, as its calls do eagerly: contexts add up what reaches a
+// value in the same order.
+Values custom_vjp(const VjpCall& call) {
+  const CustomCall custom(call.attrs, call.in.size());
+  const GraphRef rule = custom.require_rule("gradient of ");
+  Tensors in;
+  add_cotangents(in, call, 0, custom.results);
+  for (std::size_t i = custom.first_kept(); i < call.in.size(); ++i) in.push_back(call.in[i]);
+  const Tensors found = interpret(*rule, in);
+  Values out(call.in.size());
+  for (std::size_t i = 0; i < custom.inputs; ++i) {
+    if (call.wants(custom.results + i)) out[custom.results + i] = found[i];
+  }
+  return out;
+}
+
+Values custom_jvp(const JvpCall& call) {
+  const CustomCall custom(call.attrs, call.in.size());
+  const Tensors tangents = list_of(call.tangents);
+  if (!call.attrs.flag("is_for_forward")) {
+    return {tangents.begin(), tangents.begin() + static_cast<std::ptrdiff_t>(custom.results)};
+  }
+  std::size_t at = custom.results;
+  const auto moved = part(tangents, at, custom.inputs);
+  if (std::ranges::none_of(moved, &Tensor::has_value)) return Values(custom.results);
+  const Tensors operands = list_of(call.in);
+  const auto kept = std::span(operands).subspan(at);
+  internal::RuleCall rule{.name = custom.name()};
+  for (std::size_t i = 0; i < custom.results; ++i) rule.results.push_back(call.in[i]);
+  for (std::size_t i = 0; i < custom.inputs; ++i) {
+    rule.inputs.push_back(call.in[custom.results + i]);
+  }
+  rule.pullback = [&, graph = custom.require_rule("")](std::span<const Tensor> cotangents) {
+    Tensors in;
+    for (const Tensor& ct : cotangents) {
+      if (ct.has_value()) in.push_back(ct);
+    }
+    append(in, kept);
+    return interpret(*graph, in);
+  };
+  Tensors out = internal::push_forward(rule, moved);
+  for (Tensor& t : out) t = t.has_value() ? to_dense(t) : t;
+  return {out.begin(), out.end()};
+}
+
+// The rule on batches of cotangents: what it keeps is a batch where the operand is.
+GraphRef batched_rule(const CustomCall& custom, const BatchCall& call, const Tensors& operands) {
+  const GraphRef rule = custom.rule();
+  Inputs inputs;
+  for (std::size_t i = 0; i < custom.results; ++i) {
+    if (is_differentiable(operands[i].dtype())) inputs.push_back({"dy", operands[i].type()});
+  }
+  const std::size_t cotangents = inputs.size();
+  for (std::size_t i = custom.first_kept(); i < operands.size(); ++i) {
+    inputs.push_back({"kept", operands[i].type()});
+  }
+  std::vector<bool> is_example;
+  for (std::size_t i = 0; i < custom.inputs; ++i) {
+    is_example.push_back(call.is_batched(custom.results + i));
+  }
+  return internal::make_graph(rule->name(), inputs, [&](std::span<const Tensor> in) {
+    BatchContext batch(call.size);
+    Tensors kept(in.begin() + static_cast<std::ptrdiff_t>(cotangents), in.end());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (call.is_batched(custom.first_kept() + i)) kept[i] = batch.example_of(kept[i]);
+    }
+    const auto pull = [&](std::span<const Tensor> examples) {
+      Tensors all(examples.begin(), examples.end());
+      append(all, kept);
+      return interpret(*rule, all);
+    };
+    return internal::pull_in(batch, pull, in.first(cotangents), is_example);
+  });
+}
+
+Values custom_batch(const BatchCall& call) {
+  const CustomCall custom(call.attrs, call.in.size());
+  Tensors operands = list_of(call.in);
+  for (std::size_t i = 0; i < custom.results; ++i) operands[i] = batching::leading(call, i);
+  std::vector<std::pair<std::string_view, AttrValue>> attrs = {
+      {"value", graph_value(internal::first_of(operands, custom.results))},
+      {"results", call.attrs.value("results")},
+      {"inputs", call.attrs.value("inputs")},
+      {"is_for_forward", call.attrs.value("is_for_forward")},
+      {"name", call.attrs.value("name")},
+      {"fault", call.attrs.value("fault")}};
+  if (custom.has_rule()) {
+    attrs.emplace_back("rule", graph_value(batched_rule(custom, call, operands)));
+  }
+  return call_op(op<"custom_call">(), operands, attrs);
+}
+
+// The results of the graph, with its own gradient for a rule.
+GraphSample custom_around(const AttrObject& object, std::span<const Tensor> inputs) {
+  const GraphRef graph(static_cast<const Graph*>(&object));
+  GraphSample out;  // operands are values of their own
+  for (const Tensor& y : interpret(*graph, inputs)) {
+    out.operands.push_back(internal::identity(y));
+  }
+  const auto results = static_cast<int64_t>(out.operands.size());
+  std::vector<bool> wanted;
+  for (const Tensor& x : inputs) wanted.push_back(is_differentiable(x.dtype()));
+  const auto pair = internal::derivative_of(*graph, Chosen(wanted));
+  Tensors kept;
+  for (const int64_t i : pair->read) {
+    kept.push_back(internal::identity(inputs[static_cast<std::size_t>(i)]));
+  }
+  const Tensors all = interpret(*pair->forward, inputs);
+  append(kept, std::span(all).subspan(static_cast<std::size_t>(results)));
+  Inputs of_rule;
+  for (const Tensor& y : out.operands) {
+    if (is_differentiable(y.dtype())) of_rule.push_back({"dy", y.type()});
+  }
+  const std::size_t cotangents = of_rule.size();
+  for (const Tensor& x : kept) of_rule.push_back({"kept", x.type()});
+  const GraphRef rule = internal::make_graph("rule", of_rule, [&](std::span<const Tensor> in) {
+    Tensors given(in.begin() + static_cast<std::ptrdiff_t>(cotangents), in.end());
+    append(given, in.first(cotangents));
+    return interpret(*pair->backward, given);
+  });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (wanted[i]) out.operands.push_back(inputs[i]);
+  }
+  const auto count = static_cast<int64_t>(out.operands.size()) - results;
+  append(out.operands, kept);
+  out.attrs = {
+      {"value", graph_value(internal::first_of(out.operands, static_cast<std::size_t>(results)))},
+      {"rule", graph_value(rule)},
+      {"results", results},
+      {"inputs", count},
+      {"name", std::string("custom_gradient")}};
+  return out;
+}
+
+}  // namespace
+
+void define_custom_calls(Registry& r) {
+  r.define({
+      .name = "custom_call",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "The first `results` operands, of which derivatives know by a rule alone: a graph of "
+             "cotangents and of kept values, which gives gradients for `inputs` further operands.",
+      .operands = {{"xs...", kAnyDType}},
+      .attrs = {{"value", AttrKind::kGraph},
+                {"rule", AttrKind::kGraph, none},
+                {"results", AttrKind::kInt},
+                {"inputs", AttrKind::kInt},
+                {"is_for_forward", true},
+                {"name", "custom_gradient"},
+                {"fault", ""}},
+      .results = {"ys..."},
+      .type = custom_type,
+      .data = custom_data,
+      .vjp = custom_vjp,
+      .keep = keep_custom,
+      .jvp = custom_jvp,
+      .batch = custom_batch,
+      .body = "value",
+      .samples = {.no_gradient_check = "results are operands, whatever the inputs are",
+                  .around = custom_around},
+  });
+}
+
+}  // namespace etude::ops
