@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 
@@ -23,6 +24,26 @@ Sink& sink() {
   return *sink;
 }
 
+thread_local constinit bool is_writing = false;  // this thread is inside of a sink
+
+// The sink, for this thread alone.
+class Writing {
+ public:
+  Writing() {
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_writing,
+                       "a print sink neither prints nor sets another sink. Keep the line, and "
+                       "print behind the call");
+    lock_ = std::unique_lock(sink().mutex);
+    is_writing = true;
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  ~Writing() { is_writing = false; }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
 // `text` as a part of the attribute of the op, where "{}" stands for an operand.
 std::string escaped(std::string_view text) {
   std::string out;
@@ -39,7 +60,7 @@ std::string Printed::real_text(float number) { return fmt::format("{}", number);
 std::string Printed::real_text(double number) { return fmt::format("{}", number); }
 
 PrintSink set_print_sink(PrintSink next) {
-  const std::lock_guard lock(sink().mutex);
+  const Writing writing;
   std::swap(sink().sink, next);
   return next;
 }
@@ -70,7 +91,7 @@ void print_all(const std::vector<Printed>& values) {
 }
 
 void print_line(std::string_view line) {
-  const std::lock_guard lock(sink().mutex);
+  const Writing writing;
   if (sink().sink) return sink().sink(line);
   std::fwrite(line.data(), 1, line.size(), stdout);
   std::fputc('\n', stdout);

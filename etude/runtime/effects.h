@@ -47,10 +47,14 @@ class Printed {
   static std::string text_of(T number) {
     if constexpr (std::is_same_v<T, bool>) {
       return number ? "true" : "false";
+    } else if constexpr (std::is_same_v<T, char>) {
+      return std::string(1, number);
     } else if constexpr (std::is_integral_v<T>) {
       return std::to_string(number);
-    } else {
+    } else if constexpr (std::is_same_v<T, float>) {
       return real_text(number);
+    } else {
+      return real_text(static_cast<double>(number));
     }
   }
   static std::string real_text(float number);
@@ -81,10 +85,12 @@ void print(const Printed& first, const std::convertible_to<Printed> auto&... oth
 void assert_true(const Tensor& condition, std::string_view message,
                  CallSite where = CallSite::here());
 
-// Who gets the lines of print(), without their end; an empty one stands for standard output. It
-// must not print. What it throws fails the call that prints.
+// Who gets the lines of print(), without their end; an empty one stands for standard output. What
+// it throws fails the call that prints.
 using PrintSink = std::function<void(std::string_view line)>;
 // Of the process; gives the one before. thread-safe: waits for a line that is being written.
+//
+// throws: kFailedPrecondition inside of a sink, where print() does so too.
 PrintSink set_print_sink(PrintSink sink);
 
 namespace internal {

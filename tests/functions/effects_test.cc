@@ -47,13 +47,13 @@ Lines lines_of(const F& f, const X&... x) {
 
 TEST(Print, WritesTextsNumbersAndTensors) {
   const auto f = [](const Tensor& x) {
-    print("x", x, 3, 0.5, "{}", std::string("end"));
+    print("x", x, 3, 0.5, 'c', "{}", std::string("end"));
     print(Tensor({1, 2}), Tensor(), Tensor({{true}, {false}}));
     print("");
     return x;
   };
   EXPECT_EQ(lines_of(f, Tensor(2.5F)),
-            (Lines{"x 2.5 3 0.5 {} end", "[1, 2] <absent> [[true],\n [false]]", ""}));
+            (Lines{"x 2.5 3 0.5 c {} end", "[1, 2] <absent> [[true],\n [false]]", ""}));
 }
 
 TEST(Print, ShowsWhatAVariableHoldsAtThisPoint) {
@@ -174,6 +174,15 @@ TEST(Print, StaysInTheTextOfAGraphAndInItsPasses) {
   EXPECT_EQ(printing.take(), lines);
   EXPECT_EQ(run_passes(*graph)->size(), 3u);
   EXPECT_EQ(printing.take(), Lines{});
+}
+
+TEST(Print, RefusesASinkThatPrints) {
+  const PrintSink before = set_print_sink([](std::string_view line) { print("again", line); });
+  expect_error([] { print("x", 'c'); }, ErrorCode::kFailedPrecondition,
+               {"print: a print sink neither prints nor sets another sink"});
+  set_print_sink([](std::string_view) { set_print_sink({}); });
+  expect_error([] { print("x"); }, ErrorCode::kFailedPrecondition, {"a print sink neither"});
+  set_print_sink(before);
 }
 
 TEST(Print, TellsWhatItsSinkThrew) {
