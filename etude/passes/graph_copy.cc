@@ -3,6 +3,22 @@
 
 namespace etude::internal {
 
+Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const Graph&)> f) {
+  using Object = RefPtr<const AttrObject>;
+  std::vector<AttrValue> values(attrs.values().begin(), attrs.values().end());
+  const auto replace = [&](Object& object) {
+    const auto* graph = dynamic_cast<const Graph*>(object.get());
+    if (graph != nullptr) object = Object(f(*graph));
+  };
+  for (AttrValue& value : values) {
+    if (auto* one = std::get_if<Object>(&value)) replace(*one);
+    if (auto* list = std::get_if<std::vector<Object>>(&value)) {
+      for (Object& each : *list) replace(each);
+    }
+  }
+  return op.attrs(std::span<const AttrValue>(values));
+}
+
 Types result_types(const Graph& graph, const Graph::Node& node) {
   Types out;
   for (uint32_t r = 0; r < node.results; ++r) out.push_back(graph.type(node.first_result + r));

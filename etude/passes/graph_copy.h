@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "etude/base/function_ref.h"
+#include "etude/core/op.h"
 #include "etude/core/values.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/graph.h"
@@ -53,6 +55,9 @@ bool has_node(const Graph& graph, Condition&& condition) {
   }
   return false;
 }
+
+// The attributes of a call with f(graph) in the place of each graph that it carries.
+Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const Graph&)> f);
 
 // The types of the results of node `node` of `graph`.
 Types result_types(const Graph& graph, const Graph::Node& node);

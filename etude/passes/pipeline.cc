@@ -66,27 +66,13 @@ class Runner {
   GraphRef in_subgraphs(const Graph& graph) {
     if (!internal::has_node(graph, carries_graphs)) return GraphRef(&graph);
     internal::GraphCopy copy(graph);
+    const auto pass = [this](const Graph& carried) { return run(carried); };
     for (std::size_t i = 0; i < graph.size(); ++i) {
       const Graph::Node node = graph.node(i);
-      copy.copy(node, carries_graphs(node) ? passed(node) : node.attrs);
+      copy.copy(node, carries_graphs(node) ? internal::with_graphs(node.op, node.attrs, pass)
+                                           : node.attrs);
     }
     return copy.finish();
-  }
-
-  Attrs passed(const Graph::Node& node) {
-    std::vector<AttrValue> values(node.attrs.values().begin(), node.attrs.values().end());
-    using Object = internal::RefPtr<const AttrObject>;
-    const auto pass = [&](Object& object) {
-      const auto* graph = dynamic_cast<const Graph*>(object.get());
-      if (graph != nullptr) object = Object(run(*graph));
-    };
-    for (AttrValue& value : values) {
-      if (auto* one = std::get_if<Object>(&value)) pass(*one);
-      if (auto* list = std::get_if<std::vector<Object>>(&value)) {
-        for (Object& each : *list) pass(each);
-      }
-    }
-    return node.op.attrs(std::span<const AttrValue>(values));
   }
 
   void check([[maybe_unused]] const Graph& graph) const {

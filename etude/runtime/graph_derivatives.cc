@@ -291,29 +291,14 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
 
 namespace {
 
-// The attributes with graphs that have no effects.
-Attrs quiet_attrs(const Op& op, const Attrs& attrs) {
-  const auto quiet = [](const RefPtr<const AttrObject>& object) -> RefPtr<const AttrObject> {
-    const auto* graph = dynamic_cast<const Graph*>(object.get());
-    return graph != nullptr ? RefPtr<const AttrObject>(without_effects(*graph)) : object;
-  };
-  std::vector<AttrValue> values(attrs.values().begin(), attrs.values().end());
-  for (AttrValue& value : values) {
-    if (auto* one = std::get_if<RefPtr<const AttrObject>>(&value)) *one = quiet(*one);
-    if (auto* list = std::get_if<std::vector<RefPtr<const AttrObject>>>(&value)) {
-      for (auto& object : *list) object = quiet(object);
-    }
-  }
-  return op.attrs(values);
-}
-
 GraphRef copy_without_effects(const Graph& graph) {
   GraphCopy copy(graph);
+  const auto quiet = [](const Graph& carried) { return without_effects(carried); };
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
     if (node.op.def().effect != Effect::kOutside) {
-      copy.copy(node,
-                has_effects(node.op, node.attrs) ? quiet_attrs(node.op, node.attrs) : node.attrs);
+      copy.copy(node, has_effects(node.op, node.attrs) ? with_graphs(node.op, node.attrs, quiet)
+                                                       : node.attrs);
       continue;
     }
     for (uint32_t r = 0; r < node.results; ++r) {  // nothing, which somebody may name

@@ -136,6 +136,22 @@ bool has_data_sizes(const Call& call) {
   return def.data != nullptr && def.batch == nullptr;
 }
 
+std::vector<Tensor> inputs_of(const Call& call) {
+  std::vector<Tensor> out;
+  for (const Tensor& x : call.operands) {
+    if (x.has_value()) out.push_back(x);
+  }
+  return out;
+}
+
+Values dense_results(const Call& call) {
+  Values out = run(call);
+  for (Tensor& y : out) {
+    if (y.has_value()) y = to_dense(y);
+  }
+  return out;
+}
+
 std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs) {
   const OperandList list{std::span<const Tensor>(inputs)};
   const Values out = internal::Plan::of(graph)->run(list.view());

@@ -49,6 +49,10 @@ bool is_checked_numerically(const Call& call);
 void compare_lists(const Call& call, std::string_view mode, std::span<const Tensor> got,
                    std::span<const Tensor> want);
 
+// The operands that are there, as the inputs of graph_of(call).
+std::vector<Tensor> inputs_of(const Call& call);
+// What the call gives, sparse results made dense.
+Values dense_results(const Call& call);
 // What the plan of a graph gives.
 std::vector<Tensor> run_plan(const Graph& graph, const std::vector<Tensor>& inputs);
 

@@ -108,14 +108,8 @@ FamilyCount count_families(const Call& call) {
 
 void check_family(const Call& call) {
   if (has_data_sizes(call)) return;
-  std::vector<Tensor> inputs;
-  for (const Tensor& x : call.operands) {
-    if (x.has_value()) inputs.push_back(x);
-  }
-  Values want = run(call);
-  for (Tensor& y : want) {
-    if (y.has_value()) y = to_dense(y);
-  }
+  const std::vector<Tensor> inputs = inputs_of(call);
+  const Values want = dense_results(call);
   for (const Sizes& varied : variations_of(call)) {
     const FamilyGraph found = instance_of(call, varied);
     if (!found.graph) continue;  // counted, and its reason checked, by check_families

@@ -124,14 +124,8 @@ void check_staged(const Call& call) {
            [] { return std::string("a size that depends on data got into a graph"); });
     return;
   }
-  std::vector<Tensor> inputs;
-  for (const Tensor& x : call.operands) {
-    if (x.has_value()) inputs.push_back(x);
-  }
-  Values want = run(call);
-  for (Tensor& y : want) {
-    if (y.has_value()) y = to_dense(y);
-  }
+  const std::vector<Tensor> inputs = inputs_of(call);
+  const Values want = dense_results(call);
   const GraphRef graph = graph_of(call);
   compare_lists(call, "staged", run_plan(*graph, inputs), {want.data(), want.size()});
   compare_lists(call, "interpreted", interpret(*graph, inputs), {want.data(), want.size()});
