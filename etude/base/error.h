@@ -53,6 +53,12 @@ constexpr std::string_view to_string(ErrorCode code) {
   return "unknown";
 }
 
+// Whether the same call may go well another time: nothing is wrong with what was asked for.
+constexpr bool may_pass(ErrorCode code) {
+  return code == ErrorCode::kResourceExhausted || code == ErrorCode::kUnavailable ||
+         code == ErrorCode::kCancelled;
+}
+
 // What Etude throws, header-only, for the sake of the headers that need no library. `what()` reads
 // "op: message\n  at file:line", and behind it the staged functions around that line, if there are.
 class Error : public std::exception {

@@ -161,7 +161,8 @@ GraphRef GraphBuilder::finish(std::span<const Draft> outputs, bool keep_all) {
   const auto numbered = [&](Draft draft) { return draft == kNoDraft ? kNoValue : numbers[draft]; };
   uint64_t hash = internal::mix(graph->inputs_.size(), graph->constants_.size());
   for (Node& node : nodes_) {
-    if (!keep_all && (node.results == 0 || !needed[node.first_result])) continue;
+    const bool is_needed = node.has_effects || (node.results > 0 && needed[node.first_result]);
+    if (!keep_all && !is_needed) continue;
     graph->has_effects_ = graph->has_effects_ || node.has_effects;
     const auto first_operand = static_cast<uint32_t>(graph->operands_.size());
     for (const Draft operand : operands_of(node)) graph->operands_.push_back(numbered(operand));

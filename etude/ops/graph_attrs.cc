@@ -103,16 +103,19 @@ Tensor empty_sum(const Type* type) {
   return internal::negative(internal::full(type, 0));
 }
 
-void add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
-              std::span<const int64_t> gives, bool is_added_to) {
+std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
+                           std::span<const int64_t> gives, bool is_added_to) {
+  std::vector<bool> is_empty;
   for (const int64_t i : sums) {
     const auto at = static_cast<std::size_t>(i);
     const bool is_given = std::ranges::count(gives, i) > 0;
     const Tensor so_far = is_given ? call.take_sum(at) : Tensor();
+    is_empty.push_back(!so_far.has_value());
     to.push_back(so_far.has_value() ? to_dense(so_far)
                  : is_added_to      ? empty_sum(call.in[at].type())
                                     : internal::full(call.in[at].type(), 0));
   }
+  return is_empty;
 }
 
 Doubled::Doubled(const Graph& graph, std::span<const std::size_t> groups,

@@ -59,9 +59,9 @@ std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
 Tensor empty_sum(const Type* type);
 // Appends, for each of the operands `sums`, the sum of what has reached it, for a backward graph to
 // add to; an empty one for those that are not among `gives`, whose sums stay where they are. Where
-// nothing will be added, an empty one is 0.
-void add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
-              std::span<const int64_t> gives, bool is_added_to = true);
+// nothing will be added, an empty one is 0. Says, for each, whether it is empty.
+std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
+                           std::span<const int64_t> gives, bool is_added_to = true);
 
 // A graph with tangents beside its inputs, which stand in groups (carried values, rows, what does
 // not change): behind the values of a group stand the tangents of those that move.

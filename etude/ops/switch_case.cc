@@ -241,6 +241,32 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
           internal::operand_bits(derivative.operands()) | 1};
 }
 
+// The backward graphs for sums of which some began empty: what a branch adds nothing to is then 0,
+// as where no branch was there, and not the -0 that a sum begins with.
+Graphs settled(const Graphs& backward, const std::vector<bool>& is_empty) {
+  const auto stays_empty = [&](const Graph& graph, std::size_t s) {
+    return is_empty[s] && graph.outputs()[s] < graph.inputs().size();
+  };
+  Graphs out;
+  for (const GraphRef& graph : backward) {
+    std::size_t s = 0;
+    while (s < is_empty.size() && !stays_empty(*graph, s)) ++s;
+    if (s == is_empty.size()) {
+      out.push_back(graph);
+      continue;
+    }
+    out.push_back(
+        internal::make_graph(graph->name(), graph->inputs(), [&](std::span<const Tensor> in) {
+          Tensors sums = interpret(*graph, in);
+          for (std::size_t k = s; k < sums.size(); ++k) {
+            if (stays_empty(*graph, k)) sums[k] = internal::full(sums[k].type(), 0);
+          }
+          return sums;
+        }));
+  }
+  return out;
+}
+
 Values switch_vjp(const VjpCall& call) {
   const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
   const std::vector<int64_t>& sums = call.attrs.ints("sums");
@@ -252,9 +278,9 @@ Values switch_vjp(const VjpCall& call) {
     in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
-  add_sums(in, call, sums, gives);
-  const Values found =
-      call_op(op<"switch_case">(), in, {{"branches", call.attrs.value("backward")}});
+  const std::vector<bool> is_empty = add_sums(in, call, sums, gives);
+  const Graphs backward = settled(graphs_of(call.attrs, "backward"), is_empty);
+  const Values found = call_op(op<"switch_case">(), in, {{"branches", graphs_value(backward)}});
   for (std::size_t s = 0; s < sums.size(); ++s) {
     const bool is_given = std::ranges::count(gives, sums[s]) > 0;
     if (is_given) out[static_cast<std::size_t>(sums[s])] = found[s];

@@ -109,7 +109,7 @@ class Recomputation {
   void find_uses() {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
-      if (lives_.is_view(node.first_result)) {
+      if (node.results == 1 && lives_.is_view(node.first_result)) {
         views_[lives_.root[node.first_result]].push_back(node.first_result);
         continue;
       }

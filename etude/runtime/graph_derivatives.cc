@@ -74,7 +74,8 @@ class Cut {
         inputs_(inputs),
         outputs_(outputs),
         effects_(effects),
-        is_forward_(joint.value_count()) {}
+        is_forward_(joint.value_count()),
+        runs_forward_(joint.size()) {}
 
   RefPtr<const GraphDerivative> make(std::vector<bool> adds) {
     find_forward();
@@ -109,6 +110,7 @@ class Cut {
         is_needed = is_needed || needed[node.first_result + r];
       }
       if (!is_needed) continue;
+      runs_forward_[i] = true;
       for (uint32_t r = 0; r < node.results; ++r) is_forward_[node.first_result + r] = true;
       for (const GraphValue v : node.operands) {
         if (v != kNoValue) needed[v] = true;
@@ -121,7 +123,7 @@ class Cut {
     std::vector<bool> is_read(joint_.value_count());
     for (std::size_t i = 0; i < joint_.size(); ++i) {
       const Graph::Node node = joint_.node(i);
-      if (is_forward_[node.first_result]) continue;
+      if (runs_forward_[i]) continue;
       for (const GraphValue v : node.operands) {
         if (v != kNoValue) is_read[v] = true;
       }
@@ -141,7 +143,7 @@ class Cut {
     }
     for (std::size_t i = 0; i < joint_.size(); ++i) {
       const Graph::Node node = joint_.node(i);
-      if (is_forward_[node.first_result] != forward) continue;
+      if (runs_forward_[i] != forward) continue;
       std::vector<Draft> operands;
       for (const GraphValue v : node.operands) {
         operands.push_back(v == kNoValue ? GraphBuilder::kNoDraft : numbers[v]);
@@ -190,7 +192,8 @@ class Cut {
 
   const Graph& joint_;
   const std::size_t inputs_, outputs_, effects_;
-  std::vector<bool> is_forward_;
+  std::vector<bool> is_forward_;         // by value
+  std::vector<bool> runs_forward_;       // by node: some give no value
   std::vector<GraphValue> read_, kept_;  // inputs, and results of the first part
 };
 

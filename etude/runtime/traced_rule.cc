@@ -24,6 +24,7 @@ class RuleGraph {
     try {
       trace();
     } catch (const Error& error) {
+      if (may_pass(error.code())) throw;
       kept_.clear();
       fault_ = error.what();
     }

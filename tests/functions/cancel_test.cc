@@ -118,5 +118,24 @@ TEST(Cancellation, IsNotLookedAtElsewhere) {
   EXPECT_EQ((Tensor(1) + 1).item<int>(), 2);
 }
 
+// A trace that is cancelled while it takes a pullback is no fault of the rule.
+TEST(Cancellation, IsNoFaultOfARule) {
+  const Cancellation enough;
+  bool cancels = true;
+  const auto rule = custom_gradient([&](const Tensor& x) {
+    return std::pair{x * x, [&, x](const Tensor& dy) {
+                       if (cancels) enough.cancel();
+                       return std::tuple{dy * x * 3.0F};
+                     }};
+  });
+  const auto f = function([&](const Tensor& x) { return sum(rule(x)); });
+  {
+    const CancelScope scope(enough);
+    expect_error([&] { f(Tensor({1.0F})); }, ErrorCode::kCancelled, {kText});
+  }
+  cancels = false;
+  EXPECT_EQ(gradient(f, Tensor({2.0F})).item<float>(), 6);
+}
+
 }  // namespace
 }  // namespace etude

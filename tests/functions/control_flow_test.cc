@@ -86,6 +86,25 @@ struct Pair {
 };
 
 // spec: AG-03, AG-04, AG-20
+TEST(Cond, HasAPositiveZeroForWhatItsBranchDoesNotRead) {
+  const auto f = [](const Tensor& x, const Tensor& y) {
+    return cond(
+        sum(x) > 0.0F, [&] { return x * y; }, [&] { return y * 0.75F; });
+  };
+  const auto slope = [](const auto& g, const Tensor& x) {
+    return gradient([&](const Tensor& t) { return sum(g(t, t + 1.0F)); }, x);
+  };
+  const auto of_both = [&](const Tensor& x, const Tensor& y) {
+    return std::get<0>(
+        gradient([&](const Tensor& s, const Tensor& t) { return sum(f(s, t)); }, x, y));
+  };
+  const Tensor x({-1.0F, -2.0F}), y({3.0F, 4.0F});
+  EXPECT_TRUE(same_value(function(of_both)(x, y), zeros({2})));
+  EXPECT_TRUE(same_value(of_both(x, y), zeros({2})));
+  EXPECT_TRUE(same_value(slope(function(f), x), slope(f, x)));
+  EXPECT_TRUE(same_value(slope(function(f), y), slope(f, y)));
+}
+
 TEST(Cond, RefusesBranchesOfOtherTypes) {
   const auto with = [](auto then, auto otherwise) {
     return function([=](const Tensor& x) { return cond(x > 0.0F, then, otherwise, x); });

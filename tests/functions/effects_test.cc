@@ -145,6 +145,27 @@ TEST(Print, HappensOnceWhateverIsDerived) {
   EXPECT_EQ(printing.take(), twice);
 }
 
+TEST(Print, HappensInABranchThatGivesNothing) {
+  const auto f = [](const Tensor& x) {
+    cond(
+        sum(x) > 0.0F, [&] { print("positive"); }, [&] { print("negative"); });
+    return tanh(x) * x;
+  };
+  const auto slope = [&](const Tensor& x) {
+    return gradient([&](const Tensor& t) { return sum(f(t)); }, x);
+  };
+  const auto around = [&](const Tensor& x) {
+    const auto staged = function(f);
+    return gradient([&](const Tensor& t) { return sum(staged(t)); }, x);
+  };
+  const auto tangent = [&](const Tensor& x) { return jvp(f, std::tuple(x), std::tuple(x)).second; };
+  const Tensor x({1.0F, -3.0F});
+  EXPECT_EQ(lines_of(f, x), Lines{"negative"});
+  EXPECT_EQ(lines_of(slope, x), Lines{"negative"});
+  EXPECT_EQ(lines_of(around, x), Lines{"negative"});
+  EXPECT_EQ(lines_of(tangent, x), Lines{"negative"});
+}
+
 TEST(Print, HasALineForEachExampleOfAVmap) {
   const auto f = [](const Tensor& x, const Tensor& y) {
     return vmap([&](const Tensor& a) {

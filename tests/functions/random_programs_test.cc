@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of tensors: staged they give the same bits as eagerly, and so do their gradients,
-// tangents and batches, whatever passes run. Program n is made from seed n alone; a failure prints
-// it:
+// Random programs of tensors: staged they give the same bits and print the same lines as eagerly,
+// and so do their gradients, tangents and batches, whatever passes run. Program n is made from seed
+// n alone; a failure prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
 #include <cstdlib>
@@ -52,6 +52,8 @@ enum class Step {
   kWhile,
   kLoopWithState,
   kRule,
+  kPrint,
+  kAssert,
   kEnd,
 };
 
@@ -146,9 +148,30 @@ struct Program {
         return s.values.push_back(x);
       case Step::kStop:
         return s.values.push_back(stop_gradient(x) * y);
+      case Step::kPrint:
+        return print_step(line, x, y);
+      case Step::kAssert:
+        assert_true(logical_or(x == x, isnan(y)), "a NaN came from elsewhere");
+        return;
       case Step::kEnd:
         break;
     }
+  }
+
+  // A line of its own, of a branch, of each step of a loop.
+  static void print_step(const Line& line, const Tensor& x, const Tensor& y) {
+    if (line.b % 3 == 0) return print("x", x.at(line.a % kRows), line.b);
+    if (line.b % 3 == 1) {
+      return cond(
+          sum(x) > sum(y), [&] { print("first", x.at(0)); }, [&] { print("second", sum(y)); });
+    }
+    fold(
+        [&](const Tensor& state, const Tensor& row) {
+          print("row", row, state);
+          if (line.a % 2 == 0) print("same", y.at(0));
+          return state + sum(row);
+        },
+        Tensor(0.0F), x);
   }
 
   static Tensor control_flow(const Line& line, const Tensor& x, const Tensor& y) {
@@ -192,6 +215,10 @@ struct Program {
                          return std::tuple{dy * (1.0F - t) * b, dy * t + dy * a * 0.125F};
                        }};
     });
+    if (line.b % 4 == 3) {
+      return cond(
+          sum(x) > 0.0F, [&] { return rule(x, y); }, [&] { return y * 0.75F; });
+    }
     if (line.b % 3 == 0) {
       return vmap([&](const Tensor& row) { return rule(row, y.at(line.b % kRows)); })(x);
     }
@@ -247,6 +274,25 @@ std::vector<Variable> variables() {
   return {Variable(ones({kRows, kColumns})), Variable(full(0.5, {kRows, kColumns}))};
 }
 
+// What is printed while it lives. `enough` is cancelled by the line of that number.
+class Printing {
+ public:
+  explicit Printing(std::size_t last = ~std::size_t{0}, Cancellation enough = {})
+      : before_(set_print_sink([this, last, enough](std::string_view line) {
+          lines_.emplace_back(line);
+          if (lines_.size() == last) enough.cancel();
+        })) {}
+  Printing(const Printing&) = delete;
+  Printing& operator=(const Printing&) = delete;
+  ~Printing() { set_print_sink(before_); }
+  // What was printed since the last time.
+  std::vector<std::string> take() { return std::exchange(lines_, {}); }
+
+ private:
+  std::vector<std::string> lines_;
+  PrintSink before_;
+};
+
 #define EXPECT_SAME(a, b) \
   EXPECT_TRUE(same_value(a, b)) << program.text() << "\n" << (a) << "\n" << (b)
 
@@ -268,12 +314,50 @@ void check_calls(const Program& program, uint64_t seed) {
       const SeedScope scope(call);
       return f(x);
     };
-    EXPECT_SAME(run_staged(), run_eagerly());
+    Printing printing;
+    const Tensor found = run_staged();
+    const std::vector<std::string> lines = printing.take();
+    EXPECT_SAME(found, run_eagerly());
+    EXPECT_EQ(lines, printing.take()) << program.text();
     for (std::size_t i = 0; i < eager.variables.size(); ++i) {
       EXPECT_SAME(staged.variables[i].read(), eager.variables[i].read());
     }
   }
   EXPECT_EQ(f.trace_count(), 1u) << program.text();
+}
+
+// A call that is cancelled by a line that it prints: nothing is assigned, and the next call is as
+// if there had been none.
+void check_cancelled_calls(const Program& program, uint64_t seed) {
+  State eager{{}, variables()}, staged{{}, variables()};
+  const auto f = function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
+    State s{x, staged.variables};
+    return program.run(s);
+  });
+  const std::vector<Tensor> x = inputs(seed);
+  {
+    const SeedScope scope(1);
+    const Cancellation enough;
+    const Printing printing(1, enough);
+    const CancelScope cancel(enough);
+    try {
+      f(x);
+      return;  // nothing was printed, or the last call of all printed
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::kCancelled) << error.what();
+    }
+  }
+  for (std::size_t i = 0; i < eager.variables.size(); ++i) {
+    EXPECT_SAME(staged.variables[i].read(), eager.variables[i].read());
+  }
+  const Printing printing;
+  const auto run = [&](const auto& call) {
+    const SeedScope scope(2);
+    return call();
+  };
+  eager.values = x;
+  const Tensor found = run([&] { return f(x); });
+  EXPECT_SAME(found, run([&] { return program.run(eager); }));
 }
 
 // Derivatives of a program without state: around the staged call, and staged as a whole.
@@ -288,8 +372,11 @@ void check_derivatives(const Program& program, uint64_t seed) {
   const auto gradients = [](const auto& f, const Tensor& a, const Tensor& b) {
     return gradient([&](const Tensor& p, const Tensor& q) { return sum(f(p, q) * 0.5F); }, a, b);
   };
+  Printing printing;
   const auto [wa, wb] = gradients(plain, x[0], x[1]);
+  const std::vector<std::string> lines = printing.take();
   const auto [ga, gb] = gradients(staged, x[0], x[1]);
+  EXPECT_EQ(printing.take(), lines) << program.text();
   EXPECT_SAME(ga, wa);
   EXPECT_SAME(gb, wb);
   const auto whole = function<std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&)>(
@@ -297,6 +384,7 @@ void check_derivatives(const Program& program, uint64_t seed) {
         return std::tuple<Tensor, Tensor>(gradients(plain, a, b));
       });
   const auto [ha, hb] = whole(x[0], x[1]);
+  EXPECT_EQ(printing.take(), lines) << program.text();
   EXPECT_SAME(ha, wa);
   EXPECT_SAME(hb, wb);
   const auto tangent = [&](const auto& f) {
@@ -304,11 +392,15 @@ void check_derivatives(const Program& program, uint64_t seed) {
         .second;
   };
   EXPECT_SAME(tangent(staged), tangent(plain));
+  printing.take();
   const Tensor rows = stack({x[0], x[1], x[0] + x[1]});
   const auto batch = [&](const auto& f) {
     return vmap([&](const Tensor& p) { return f(p, x[1]); })(rows);
   };
-  EXPECT_SAME(batch(staged), batch(plain));
+  const Tensor found = batch(staged);
+  const std::vector<std::string> batch_lines = printing.take();
+  EXPECT_SAME(found, batch(plain));
+  EXPECT_EQ(batch_lines, printing.take()) << program.text();
 }
 
 std::vector<std::string> switched_off() {
@@ -331,6 +423,7 @@ TEST(RandomPrograms, GiveTheSameBitsStaged) {
     SCOPED_TRACE("passes off: " + off);
     const PassScope scope(off);
     check_calls(program, seed);
+    check_cancelled_calls(program, seed);
     check_derivatives(program, seed);
   }
 }
