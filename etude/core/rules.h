@@ -17,6 +17,11 @@ namespace ETUDE_API etude {
 
 class Op;
 
+// Where a call runs: on the device of its operands, which type inference makes sure is one, or on
+// the default one if there are none. Null stands for an absent operand.
+Device device_of(std::span<const Type* const> types);
+Device device_of(Operands operands);
+
 // What a type rule sees.
 struct TypeCall {
   const Op& op;
@@ -27,7 +32,7 @@ struct TypeCall {
   const Shape& shape(std::size_t i) const { return types[i]->shape(); }
   DType dtype(std::size_t i) const { return types[i]->dtype(); }
   int rank(std::size_t i) const { return types[i]->rank(); }
-  Device device() const;
+  Device device() const { return device_of(types); }
   // A type on the device of the operands.
   const Type* make(DType dtype, const Shape& shape) const {
     return intern_type(dtype, shape, device());
@@ -35,11 +40,20 @@ struct TypeCall {
 };
 using TypeRule = Types (*)(const TypeCall&);
 
-// Data pointers of one run of a kernel. Absent operands are null.
+// The order in which a device that works beside the host does what it is given. A kernel puts its
+// work into the stream of its call and may return before that is done; work of one stream happens
+// in the order in which it came. A CPU has no streams: its kernels are done when they return, so
+// the handle is null.
+struct Stream {
+  void* handle = nullptr;  // of the library of the device
+};
+
+// Data pointers of one run of a kernel, on the device of the call. Absent operands are null.
 struct KernelCall {
   void* const* out;
   const void* const* in;
   const void* params;
+  Stream stream = {};
 };
 // Runs on data that has been checked. Does not throw; false after report_fault().
 using KernelFn = bool (*)(const KernelCall&);
@@ -83,6 +97,15 @@ struct PrepareCall {
   }
 };
 using PrepareRule = void (*)(const PrepareCall&);
+// What makes calls ready, by kind of device: a column each. Null: no kernel there.
+struct Kernels {
+  PrepareRule cpu = nullptr;
+
+  PrepareRule on(Device::Kind kind) const noexcept {
+    return kind == Device::Kind::kCpu ? cpu : nullptr;
+  }
+  friend bool operator==(const Kernels&, const Kernels&) = default;
+};
 // For results whose shape depends on data: computes them at once, on dense operands with values.
 using DataRule = Values (*)(Operands in, const Attrs& attrs);
 

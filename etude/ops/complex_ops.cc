@@ -111,6 +111,16 @@ Values abs_vjp(const VjpCall& call) {
   return run_all(op<"strong_product">(), {&ct, &direction});  // as of partials: 0 times NaN is 0
 }
 
+void prepare_conj(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return call.view(0);
+  prepare_map<conj_of<float>, conj_of<double>>(call);
+}
+
+void prepare_real(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return call.view(0);
+  prepare_map<real_of<float>, real_of<double>>(call);
+}
+
 void define_parts(Registry& r) {
   r.define({
       .name = "conj",
@@ -119,11 +129,7 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = [](const TypeCall& call) { return Types{call.types[0]}; },
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return call.view(0);
-            prepare_map<conj_of<float>, conj_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_conj},
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
       .batch = batching::same,
       .rewrites = {{.name = "conj_of_real",
@@ -149,11 +155,7 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return call.view(0);
-            prepare_map<real_of<float>, real_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_real},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return widen(ct, in[0].dtype()); },
       .batch = batching::same,
@@ -167,12 +169,17 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
-      .kernel = prepare_imag,
+      .kernels = {.cpu = prepare_imag},
       .transpose = imag_transpose,
       .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });
+}
+
+void prepare_abs(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
+  prepare_map<abs_of<float>, abs_of<double>>(call);
 }
 
 void define_polar(Registry& r) {
@@ -186,11 +193,7 @@ void define_polar(Registry& r) {
       .dtypes = kNumeric,
       .type = real_type,
       .scalar = values_of<1>([](auto x) { return math::abs(x); }),
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
-            prepare_map<abs_of<float>, abs_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_abs},
       .vjp = abs_vjp,
       .rewrites = {{.name = "abs_of_abs",
                     .inner = "abs",

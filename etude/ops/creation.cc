@@ -155,7 +155,7 @@ void define_creation(Registry& r) {
                           call.shape(0).to_string());
             return Types{call.make(call.dtype(0), shape_of(call.attrs, "shape"))};
           },
-      .kernel = prepare_full,
+      .kernels = {.cpu = prepare_full},
       .transpose = [](Operands, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, {}); },
       .batch = full_batch,
@@ -177,7 +177,7 @@ void define_creation(Registry& r) {
                           "complex values do not convert to {}. Use real(x) or abs(x)", name(to));
             return Types{call.make(to, call.shape(0))};
           },
-      .kernel = prepare_astype,
+      .kernels = {.cpu = prepare_astype},
       .vjp =
           [](const VjpCall& call) {
             Values out(1);

@@ -185,7 +185,7 @@ void define_take(Registry& r) {
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", 0}},
       .type = take_type,
-      .kernel = prepare_take,
+      .kernels = {.cpu = prepare_take},
       .transpose = take_back,
       .batch = take_batch,
       .samples = {.calls = {{{"[4,3]", "int32[2]"}, {}, {{-2, 2}, {-4, 3}}},
@@ -206,7 +206,7 @@ void define_take(Registry& r) {
       .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = spread_type,
-      .kernel = prepare_spread,
+      .kernels = {.cpu = prepare_spread},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take(ct, in[1], {.axis = attrs.integer("axis")});
@@ -237,7 +237,7 @@ void define_take(Registry& r) {
           [](const TypeCall& call) {
             return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})};
           },
-      .kernel = prepare_row_numbers,
+      .kernels = {.cpu = prepare_row_numbers},
       .batch = row_numbers_batch,
       .no_derivative = "indices are integers",
       .samples = {.calls = {{{"int32[2,2]"}, {{"limit", int64_t{4}}}, {{-4, 3}}}}},
@@ -426,7 +426,7 @@ void define_masks(Registry& r) {
       .doc = "Zeros with the rows of x put where the mask holds: the transpose of boolean_mask.",
       .operands = {"x", {"mask", kBool}},
       .type = unmask_type,
-      .kernel = prepare_unmask,
+      .kernels = {.cpu = prepare_unmask},
       .vjp =
           [](const VjpCall& call) {
             return first_only(run(op<"boolean_mask">(), {&call.ct(), &call.in[1]}));

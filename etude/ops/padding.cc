@@ -159,7 +159,7 @@ void define_padding(Registry& r) {
       .operands = {"x"},
       .attrs = {{"widths", AttrKind::kInts}, {"value", AttrKind::kReal}},
       .type = constant_type,
-      .kernel = prepare_pad,
+      .kernels = {.cpu = prepare_pad},
       .vjp = constant_vjp,
       .jvp =
           [](const JvpCall& call) {

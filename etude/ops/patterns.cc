@@ -283,7 +283,7 @@ OpDef triangle(std::string_view name, std::string_view doc) {
       .operands = {"x"},
       .attrs = {{"k", 0}},
       .type = matrix_type,
-      .kernel = prepare_triangle<kLower>,
+      .kernels = {.cpu = prepare_triangle<kLower>},
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return run(kLower ? op<"tril">() : op<"triu">(), {&ct}, attrs);
@@ -313,7 +313,7 @@ void define_ranges(Registry& r) {
             const Range range = range_of(call.attrs);
             return Types{call.make(range.dtype, Shape{range.count})};
           },
-      .kernel = prepare_arange,
+      .kernels = {.cpu = prepare_arange},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"start", 5.0}}},
                             {{}, {{"start", 1.0}, {"stop", 0.0}, {"step", -0.25}}}}},
@@ -327,7 +327,7 @@ void define_ranges(Registry& r) {
       .operands = {},
       .attrs = {{"num", AttrKind::kInt}, {"endpoint", true}, {"dtype", kFloat32}},
       .type = weights_type,
-      .kernel = prepare_weights,
+      .kernels = {.cpu = prepare_weights},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"num", int64_t{5}}}}}},
       .errors = {{{}, "num is -1", {{"num", int64_t{-1}}}}},
@@ -363,7 +363,7 @@ void define_matrices(Registry& r) {
                 {"batch_shape", Ints{}},
                 {"dtype", kFloat32}},
       .type = eye_type,
-      .kernel = prepare_eye,
+      .kernels = {.cpu = prepare_eye},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"rows", int64_t{3}}}},
                             {{},
@@ -385,7 +385,7 @@ void define_matrices(Registry& r) {
       .attrs =
           {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},
       .type = one_hot_type,
-      .kernel = prepare_one_hot,
+      .kernels = {.cpu = prepare_one_hot},
       .batch = batching::along_new_axis,
       .no_derivative = "indices are integers",
       .samples =

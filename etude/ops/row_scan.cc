@@ -461,7 +461,7 @@ void define_row_scan(Registry& r) {
                 {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = scan_type,
-      .kernel = prepare_scan,
+      .kernels = {.cpu = prepare_scan},
       .vjp = scan_vjp,
       .keep = keep_scan,
       .takes_sums = true,

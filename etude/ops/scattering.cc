@@ -215,6 +215,13 @@ Tensor take_along_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   return internal::sum_to(spread, x);
 }
 
+void prepare_spread_along_axis(const PrepareCall& call) {
+  const Type& y = *call.out.results[0];
+  auto p = plan_along(y.shape(), *call.types[1], call.dtype(0), call.attrs.integer("axis"));
+  p->bytes = y.bytes();
+  call.set(run_spread_along, p);
+}
+
 void define_along(Registry& r) {
   r.define({
       .name = "take_along_axis",
@@ -225,7 +232,7 @@ void define_along(Registry& r) {
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", -1}},
       .type = take_along_type,
-      .kernel = prepare_take_along,
+      .kernels = {.cpu = prepare_take_along},
       .transpose = take_along_back,
       .batch = batching::along_axis,
       .samples =
@@ -256,14 +263,7 @@ void define_along(Registry& r) {
             shape.set(normalize_axis(call.attrs.integer("axis"), shape.rank()), size);
             return Types{call.make(call.dtype(0), shape)};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            const Type& y = *call.out.results[0];
-            auto p =
-                plan_along(y.shape(), *call.types[1], call.dtype(0), call.attrs.integer("axis"));
-            p->bytes = y.bytes();
-            call.set(run_spread_along, p);
-          },
+      .kernels = {.cpu = prepare_spread_along_axis},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take_along_axis(ct, in[1], {.axis = attrs.integer("axis")});

@@ -119,7 +119,7 @@ void define_searching(Registry& r) {
       .attrs = {{"side", "left"}},
       .dtypes = kReal,
       .type = search_type,
-      .kernel = prepare_search,
+      .kernels = {.cpu = prepare_search},
       .no_derivative = "positions are integers",
       .samples = {.calls = {{{"[1]", "[2,3]"}},
                             {{"[1]", "[2]"}, {{"side", std::string("right")}}},

@@ -174,7 +174,7 @@ void define_sums(Registry& r) {
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = segment_type,
-      .kernel = prepare_segment<Update::kAdd>,
+      .kernels = {.cpu = prepare_segment<Update::kAdd>},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return rows_of(ct, in[1]); },
       .batch = segment_batch,
@@ -194,7 +194,7 @@ void define_sums(Registry& r) {
              "segment_sum.",
       .operands = {"x", {"ids", kIntegers}},
       .type = rows_type,
-      .kernel = prepare_rows,
+      .kernels = {.cpu = prepare_rows},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs&) {
             return run(op<"segment_sum">(), {&ct, &in[1]}, {in[0].shape()[0]});
@@ -255,7 +255,7 @@ OpDef extreme(std::string_view name, std::string_view doc, DTypeSet dtypes, VjpR
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = dtypes,
       .type = segment_type,
-      .kernel = prepare_segment<kMode>,
+      .kernels = {.cpu = prepare_segment<kMode>},
       .vjp = vjp,
       .batch = segment_batch,
       .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}}}},

@@ -212,7 +212,7 @@ void define_slicing(Registry& r) {
                 {"sizes", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = strided_type,
-      .kernel = prepare_strided,
+      .kernels = {.cpu = prepare_strided},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"spread_slice">(), {&ct},
@@ -252,7 +252,7 @@ void define_slicing(Registry& r) {
                 {"starts", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = spread_type,
-      .kernel = prepare_spread,
+      .kernels = {.cpu = prepare_spread},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"strided_slice">(), {&ct},

@@ -36,8 +36,8 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
-// A call made ready to run on the host. throws: what the type rule and the kernel's preparation
-// throw; kUnimplemented without a kernel.
+// A call made ready to run on the device of its operands. throws: what the type rule and the
+// kernel's preparation throw; kUnimplemented without a kernel there, naming the device.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
 // What a call that does not begin says.
 inline constexpr std::string_view kCancelledText =

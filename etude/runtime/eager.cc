@@ -27,11 +27,6 @@ namespace {
 
 thread_local std::unique_ptr<Error> fault;
 
-PrepareRule kernel_of(const Op& op) {
-  if (op.def().kernel != nullptr) return op.def().kernel;
-  return op.def().kind == Kind::kElementwise ? op.def().scalar.prepare : nullptr;
-}
-
 // What running a call needs, from its prepared form.
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   entry.prepared = prepared;
@@ -130,7 +125,7 @@ class EagerContext final : public Context {
       const ContextScope scope(*this, where);
       return op.def().data(in, attrs);
     }
-    if (op.is_composed()) return lower(op, in, attrs, *this, where);
+    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
@@ -190,8 +185,11 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
                   "the result would be {}, whose size is not known. Sizes are 0 or more",
                   type->to_string());
   }
-  const PrepareRule rule = kernel_of(op);
-  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
+  const Device device = device_of(types);
+  const PrepareRule rule = op.kernel(device.kind);
+  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr,
+                     "has no kernel on {}. Give it operands on {}, where kernels run",
+                     device.to_string(), Device().to_string());
   rule({op, types, attrs, *prepared});
   const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
   if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&

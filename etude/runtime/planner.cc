@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
@@ -126,11 +127,7 @@ class Planner {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
       located(node.op, node.where, [&] {
-        InlineVector<const Type*, 6> types;
-        for (const GraphValue v : node.operands) {
-          types.push_back(v == kNoValue ? nullptr : graph_.type(v));
-        }
-        prepared_.push_back(prepare(node.op, node.attrs, {types.data(), types.size()}));
+        prepared_.push_back(prepare(node.op, node.attrs, operand_types(graph_, node)));
       });
     }
   }
