@@ -70,7 +70,7 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, const Attrs& at
   const auto axis = static_cast<int>(given);
   for (int a = 0; a < indices.rank(); ++a) {
     ETUDE_REQUIRE(
-        ct[axis + a] == indices[a] || ct[axis + a] == kAny || indices[a] == kAny,
+        ct[axis + a] == indices[a],
         "operand 'x' has shape {}, whose axes from {} on must be those of the indices, {}",
         ct.to_string(), axis, indices.to_string());
   }
@@ -226,8 +226,7 @@ Types nonzero_type(const TypeCall& call) {
 
 void require_mask(const Shape& x, const Shape& mask) {
   bool fits = mask.rank() >= 1 && mask.rank() <= x.rank();
-  for (int a = 0; fits && a < mask.rank(); ++a)
-    fits = mask[a] == x[a] || mask[a] == kAny || x[a] == kAny;
+  for (int a = 0; fits && a < mask.rank(); ++a) fits = mask[a] == x[a];
   ETUDE_REQUIRE(
       fits,
       "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",

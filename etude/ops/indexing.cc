@@ -55,7 +55,7 @@ void require_region(const IndexRegion& region, const Shape& x, std::size_t array
     const auto a = static_cast<std::size_t>(axis);
     const int64_t start = region.starts[a], size = region.sizes[a];
     const __int128 first = start, last = first + (__int128{size} - 1) * region.steps[a];
-    if (region.is_indexed(axis) || size == 0 || x[axis] == kAny) continue;
+    if (region.is_indexed(axis) || size == 0) continue;
     ETUDE_REQUIRE(size > 0 && std::min(first, last) >= 0 && std::max(first, last) < x[axis],
                   "{} elements from {} with step {} do not lie in axis {} of size {}", size, start,
                   region.steps[a], axis, x[axis]);

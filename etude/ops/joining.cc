@@ -32,13 +32,10 @@ Types concat_type(const TypeCall& call) {
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     const Shape& part = call.shape(i);
     const int64_t size = axis < 0 ? call.types[i]->count() : part.rank() > axis ? part[axis] : 0;
-    joined = joined == kAny || size == kAny ? kAny : joined + size;
+    joined += size;
     if (axis < 0) continue;
     bool fits = part.rank() == shape.rank();
-    for (int a = 0; fits && a < part.rank(); ++a) {
-      if (shape[a] == kAny) shape.set(a, part[a]);
-      fits = a == axis || part[a] == shape[a] || part[a] == kAny;
-    }
+    for (int a = 0; fits && a < part.rank(); ++a) fits = a == axis || part[a] == shape[a];
     ETUDE_REQUIRE(
         fits,
         "operand {} has shape {} and operand 0 has shape {}; they must agree in rank and on all "

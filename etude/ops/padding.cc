@@ -47,7 +47,7 @@ Types constant_type(const TypeCall& call) {
   const Ints widths = widths_of(call.attrs, call.rank(0));
   Shape shape = call.shape(0);
   for (int a = 0; a < shape.rank(); ++a) {
-    if (shape[a] != kAny) shape.set(a, shape[a] + widths[at(2 * a)] + widths[at(2 * a + 1)]);
+    shape.set(a, shape[a] + widths[at(2 * a)] + widths[at(2 * a + 1)]);
   }
   return {call.make(call.dtype(0), shape)};
 }
@@ -108,7 +108,7 @@ Types pad_type(const TypeCall& call) {
   const Ints widths = widths_of(call.attrs, call.rank(0));
   for (int a = 0; mode != "constant" && a < call.rank(0); ++a) {
     const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = call.shape(0)[a];
-    if ((before == 0 && after == 0) || n == kAny) continue;
+    if (before == 0 && after == 0) continue;
     const int64_t limit = mode == "reflect"     ? n - 1
                           : mode == "symmetric" ? n
                           : n == 0              ? 0
@@ -142,7 +142,6 @@ Values lower_pad(Operands in, const Attrs& attrs) {
   for (int a = 0; a < x.rank(); ++a) {
     const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];
     if (before == 0 && after == 0) continue;
-    ETUDE_REQUIRE(n != kAny, "the size of axis {} of {} is not known", a, x.shape().to_string());
     x = take(x, sources(mode, before, n, after), {.axis = a});
   }
   return {x};

@@ -72,13 +72,13 @@ Shape along_shape(const Shape& x, const Shape& indices, int axis) {
   for (int a = 0; a < x.rank(); ++a) {
     if (a == axis) continue;
     const int64_t mine = x[a], other = indices[a];
-    const bool fits = mine == other || mine == 1 || other == 1 || mine == kAny || other == kAny;
+    const bool fits = mine == other || mine == 1 || other == 1;
     ETUDE_REQUIRE(
         fits,
         "operand 'x' has shape {} and the indices {}; they must broadcast on all axes but "
         "{}",
         x.to_string(), indices.to_string(), axis);
-    if (other == 1 || other == kAny) shape.set(a, mine == 1 ? other : mine);
+    if (other == 1) shape.set(a, mine);
   }
   return shape;
 }

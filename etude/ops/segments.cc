@@ -18,8 +18,7 @@ using kernels::cpu::Update;
 // Rows of x: what is left of its shape behind the axes of the ids.
 Shape row_shape(const Shape& x, const Shape& ids) {
   bool fits = x.rank() >= ids.rank();
-  for (int a = 0; fits && a < ids.rank(); ++a)
-    fits = x[a] == ids[a] || x[a] == kAny || ids[a] == kAny;
+  for (int a = 0; fits && a < ids.rank(); ++a) fits = x[a] == ids[a];
   ETUDE_REQUIRE(fits, "ids have shape {}, but operand 'x' has shape {}, which must start with it",
                 ids.to_string(), x.to_string());
   return x.sizes().subspan(static_cast<std::size_t>(ids.rank()));

@@ -40,7 +40,6 @@ Types reshape_type(const TypeCall& call) {
     if (sizes[i] >= 0) known *= sizes[i];
   }
   Shape shape(sizes);
-  if (count == kAny) return {call.make(call.dtype(0), shape)};
   if (open >= 0 && known > 0 && count % known == 0)
     shape.set(static_cast<int>(open), count / known);
   ETUDE_REQUIRE(
@@ -73,7 +72,7 @@ Types squeeze_type(const TypeCall& call) {
   for (int axis = 0; axis < call.rank(0); ++axis) {
     const bool goes = std::find(axes.begin(), axes.end(), axis) != axes.end();
     const int64_t size = call.shape(0)[axis];
-    ETUDE_REQUIRE(!goes || size == 1 || size == kAny,
+    ETUDE_REQUIRE(!goes || size == 1,
                   "axis {} of shape {} has size {}, but only axes of size 1 can be squeezed", axis,
                   call.shape(0).to_string(), size);
     if (!goes) shape.push_back(size);
@@ -260,7 +259,7 @@ Values lower_flatten(Operands in, const Attrs& attrs) {
   int64_t merged = 1;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const bool inside = axis >= start && axis <= end;
-    merged = !inside ? 1 : merged == kAny || shape[axis] == kAny ? kAny : merged * shape[axis];
+    merged = inside ? merged * shape[axis] : 1;
     if (!inside || axis == end) sizes.push_back(inside ? merged : shape[axis]);
   }
   return {reshape(in[0], sizes)};

@@ -28,10 +28,10 @@ void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, c
     const __int128 first = starts[at(axis)], size = sizes[at(axis)],
                    last = first + (size - 1) * steps[at(axis)];
     const int64_t limit = whole[axis];
-    ETUDE_REQUIRE(size >= 0 && (size == 0 || limit == kAny ||
-                                (std::min(first, last) >= 0 && std::max(first, last) < limit)),
-                  "{} elements from {} with step {} do not lie in axis {} of size {}",
-                  sizes[at(axis)], starts[at(axis)], steps[at(axis)], axis, limit);
+    ETUDE_REQUIRE(
+        size >= 0 && (size == 0 || (std::min(first, last) >= 0 && std::max(first, last) < limit)),
+        "{} elements from {} with step {} do not lie in axis {} of size {}", sizes[at(axis)],
+        starts[at(axis)], steps[at(axis)], axis, limit);
   }
 }
 
@@ -135,7 +135,6 @@ Values lower_slice(Operands in, const Attrs& attrs) {
   Ints starts(at(shape.rank()), 0), sizes = shape.to_vector(), steps(at(shape.rank()), 1);
   for (std::size_t a = 0; a < from.size(); ++a) {
     ETUDE_REQUIRE(step[a] != 0, "the step of axis {} is 0. Steps are positive or negative", a);
-    ETUDE_REQUIRE(sizes[a] != kAny, "the size of axis {} of {} is not known", a, shape.to_string());
     std::tie(starts[a], sizes[a]) = python_range(from[a], to[a], step[a], sizes[a]);
     steps[a] = sizes[a] > 1 ? step[a] : 1;
   }
