@@ -6,8 +6,6 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
@@ -52,37 +50,17 @@ Types constant_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-struct PadParams : KernelParams {
-  kernels::cpu::CopyPlan plan;
-  int64_t offset = 0, count = 0, item = 4;
-  alignas(16) char value[16] = {};
-};
-
-bool run_pad(const KernelCall& k) {
-  const auto& p = *static_cast<const PadParams*>(k.params);
-  kernels::cpu::BroadcastPlan fill;
-  fill.rank = 1;
-  fill.sizes[0] = p.count;
-  kernels::cpu::expand_all(fill, k.out[0], p.value, p.item, p.count);
-  kernels::cpu::copy(p.plan, static_cast<char*>(k.out[0]) + p.offset, k.in[0]);
-  return true;
-}
-
 void prepare_pad(const PrepareCall& call) {
   const Shape &from = call.shape(0), &to = call.out.results[0]->shape();
   if (from == to) return call.view(0);
   const Ints widths = widths_of(call.attrs, from.rank());
+  const int64_t item = itemsize(call.dtype(0));
   const kernels::cpu::Strides in = kernels::cpu::dense_strides(from),
                               out = kernels::cpu::dense_strides(to);
-  auto p = internal::make_ref<PadParams>();
-  p->item = itemsize(call.dtype(0));
-  p->count = call.out.results[0]->count();
-  p->plan = kernels::cpu::plan_copy(from.sizes(), in, out, p->item);
-  for (int a = 0; a < from.rank(); ++a) p->offset += widths[at(2 * a)] * out[at(a)] * p->item;
-  if (p->plan.run == 0) p->offset = 0;
-  const double value = call.attrs.real("value");
-  internal::convert_elements(p->value, call.dtype(0), &value, kFloat64, 1);
-  call.set(run_pad, p);
+  int64_t offset = 0;
+  for (int a = 0; a < from.rank(); ++a) offset += widths[at(2 * a)] * out[at(a)] * item;
+  kernels::cpu::prepare_copy_into(call, kernels::cpu::plan_copy(from.sizes(), in, out, item),
+                                  offset, call.attrs.real("value"));
 }
 
 Tensor constant_pad(const Tensor& x, const Ints& widths, double value) {

@@ -95,25 +95,13 @@ Types permute_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-struct StridedParams : KernelParams {
-  kernels::cpu::CopyPlan plan;
-  int64_t offset = 0;  // bytes into the operand
-};
-
-bool run_strided(const KernelCall& k) {
-  const auto& p = *static_cast<const StridedParams*>(k.params);
-  kernels::cpu::copy(p.plan, k.out[0], static_cast<const char*>(k.in[0]) + p.offset);
-  return true;
-}
-
 // The dense result whose axis i walks the operand with from[i].
 void prepare_strided(const PrepareCall& call, const Ints& from, int64_t offset) {
   const Shape& shape = call.out.results[0]->shape();
   const kernels::cpu::Strides to = kernels::cpu::dense_strides(shape);
-  auto p = internal::make_ref<StridedParams>();
-  p->plan = kernels::cpu::plan_copy(shape.sizes(), from, to, itemsize(call.dtype(0)));
-  p->offset = offset * itemsize(call.dtype(0));
-  call.set(run_strided, p);
+  const int64_t item = itemsize(call.dtype(0));
+  kernels::cpu::prepare_copy(call, kernels::cpu::plan_copy(shape.sizes(), from, to, item),
+                             offset * item);
 }
 
 // Whether only axes of size 1 change places.
@@ -191,27 +179,6 @@ Types broadcast_type(const TypeCall& call) {
       "added in front",
       call.shape(0).to_string(), shape.to_string());
   return {call.make(call.dtype(0), shape)};
-}
-
-struct BroadcastParams : KernelParams {
-  kernels::cpu::BroadcastPlan plan;
-  int64_t count = 0;
-  int64_t bytes = 0;
-};
-
-void prepare_broadcast(const PrepareCall& call) {
-  auto p = internal::make_ref<BroadcastParams>();
-  p->plan = kernels::cpu::plan_broadcast(call.shape(0), call.out.results[0]->shape());
-  if (p->plan.is_dense) return call.view(0);
-  p->count = call.out.results[0]->count();
-  p->bytes = itemsize(call.dtype(0));
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const BroadcastParams*>(k.params);
-        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
-        return true;
-      },
-      p);
 }
 
 // Axes of x with those of `source` put at `destination`.
@@ -521,7 +488,7 @@ void define_repeats(Registry& r) {
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
       .type = broadcast_type,
-      .kernels = {.cpu = prepare_broadcast},
+      .kernels = {.cpu = kernels::cpu::prepare_broadcast},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
       .batch = broadcast_batch,

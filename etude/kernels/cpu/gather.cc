@@ -313,23 +313,16 @@ T identity_of(Update mode) {
   return T(0);
 }
 
-void fill_identity(const SegmentParams& p, void* out) {
-  BroadcastPlan plan;
-  plan.rank = 1;
-  plan.sizes[0] = p.count;
-  expand_all(plan, out, p.identity, itemsize(p.dtype), p.count);
-}
-
 bool run_segments(const KernelCall& call) {
   const auto& p = *static_cast<const SegmentParams*>(call.params);
   if (p.dtype == p.stored) {
-    fill_identity(p, call.out[0]);
+    fill(call.out[0], p.identity, itemsize(p.dtype), p.count);
     return update(p.walk, p.mode, p.dtype, call.out[0], call.in[0], call.in + 1);
   }
   const int64_t item = itemsize(p.dtype);
   Scratch sums(p.count * item), values(p.values * item);
   if (sums.data() == nullptr || values.data() == nullptr) return Scratch::report();
-  fill_identity(p, sums.data());
+  fill(sums.data(), p.identity, item, p.count);
   etude::internal::convert_elements(values.data(), p.dtype, call.in[0], p.stored, p.values);
   if (!update(p.walk, p.mode, p.dtype, sums.data(), values.data(), call.in + 1)) return false;
   etude::internal::convert_elements(call.out[0], p.stored, sums.data(), p.dtype, p.count);

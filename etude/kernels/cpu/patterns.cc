@@ -7,6 +7,7 @@
 
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/broadcast.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -65,8 +66,7 @@ bool run_one_hot(const KernelCall& k) {
   etude::internal::convert_elements(on, p.dtype, &p.on, kFloat64, 1);
   etude::internal::convert_elements(off, p.dtype, &p.off, kFloat64, 1);
   char* out = static_cast<char*>(k.out[0]);
-  for (int64_t i = 0; i < count * p.depth; ++i)
-    std::memcpy(out + i * item, off, static_cast<std::size_t>(item));
+  fill(out, off, item, count * p.depth);
   std::vector<int64_t> indices(static_cast<std::size_t>(count));
   etude::internal::convert_elements(indices.data(), kInt64, k.in[0], p.index_dtype, count);
   for (int64_t i = 0; i < count; ++i) {
