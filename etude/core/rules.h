@@ -48,12 +48,15 @@ struct Stream {
   void* handle = nullptr;  // of the library of the device
 };
 
-// Data pointers of one run of a kernel, on the device of the call. Absent operands are null.
-struct KernelCall {
+// What all runs of a prepared call have in common.
+struct KernelState {
+  const void* params = nullptr;
+  Stream stream = {};
+};
+// One run of a kernel: data pointers on the device of the call. Absent operands are null.
+struct KernelCall : KernelState {
   void* const* out;
   const void* const* in;
-  const void* params;
-  Stream stream = {};
 };
 // Runs on data that has been checked. Does not throw; false after report_fault().
 using KernelFn = bool (*)(const KernelCall&);
@@ -66,8 +69,8 @@ struct KernelParams : internal::RefCounted {};
 // A call made ready for one set of types and attributes.
 struct Prepared : internal::RefCounted {
   KernelFn run = nullptr;
-  internal::RefPtr<const internal::RefCounted> owner;  // keeps `params` alive
-  const void* params = nullptr;
+  KernelState state;
+  internal::RefPtr<const internal::RefCounted> owner;  // keeps `state.params` alive
   Types results;
   uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
   internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
@@ -88,7 +91,7 @@ struct PrepareCall {
   template <class P>
   void set(KernelFn run, const internal::RefPtr<P>& params) const {
     out.run = run;
-    out.params = static_cast<const P*>(params.get());
+    out.state.params = static_cast<const P*>(params.get());
     out.owner = internal::RefPtr<const internal::RefCounted>(params.get());
   }
   void view(int operand, int64_t byte_offset = 0) const {

@@ -15,7 +15,7 @@ inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are prep
 // The key is everything that the prepared kernel depends on.
 struct DispatchEntry : CallKey<kDispatchOperands> {
   KernelFn run = nullptr;
-  const void* params = nullptr;
+  KernelState state;
   const Type* result = nullptr;  // of a single result
   uint64_t in_place = 0;
   RefPtr<Prepared> prepared;

@@ -33,7 +33,7 @@ void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   const Prepared& p = *prepared;
   const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
   entry.run = plain ? p.run : nullptr;
-  entry.params = p.params;
+  entry.state = p.state;
   entry.result = plain ? p.results[0] : nullptr;
   entry.in_place = p.in_place;
 }
@@ -73,7 +73,7 @@ void run_plain(const DispatchEntry& entry, Operands in, const void** data, Value
   const Tensor& y = out.emplace_back(make_result(entry, in));
   void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
-  if (!entry.run({to, data, entry.params})) throw_fault();
+  if (!entry.run({entry.state, to, data})) throw_fault();
 }
 
 Values run_prepared(const Prepared& p, Operands in) {
@@ -95,7 +95,7 @@ Values run_prepared(const Prepared& p, Operands in) {
     to.push_back(TensorAccess::rep(out.back())->data);
   }
   const FloatModeScope float_mode;
-  if (!p.run({to.data(), data.data(), p.params})) throw_fault();
+  if (!p.run({p.state, to.data(), data.data()})) throw_fault();
   return out;
 }
 
@@ -282,7 +282,7 @@ template <std::size_t N>
     Tensor out = make_result(entry, operands);
     void* to[] = {TensorAccess::rep(out)->data};
     const FloatModeScope float_mode;
-    if (!entry.run({to, data, entry.params})) throw_fault();
+    if (!entry.run({entry.state, to, data})) throw_fault();
     return out;
   });
 }

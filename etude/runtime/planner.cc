@@ -310,7 +310,7 @@ class Planner {
       const auto first = static_cast<uint32_t>(plan_->places_.size());
       for (uint32_t r = 0; r < node.results; ++r) add_place(node.first_result + r);
       for (const GraphValue v : node.operands) add_place(v);
-      plan_->steps_.push_back({p.run, p.params, first, node.results,
+      plan_->steps_.push_back({p.run, p.state, first, node.results,
                                static_cast<uint32_t>(node.operands.size()),
                                static_cast<uint32_t>(i)});
       if (p.owner) plan_->held_.push_back(p.owner);

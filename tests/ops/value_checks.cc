@@ -154,7 +154,7 @@ void check_guards(const Call& call) {
     from.push_back(call.operands[i].has_value() ? in[i].data() : nullptr);
   for (Guarded& g : out) to.push_back(g.data());
   const FloatModeScope float_mode;
-  if (!prepared.run({to.data(), from.data(), prepared.params})) return;
+  if (!prepared.run({prepared.state, to.data(), from.data()})) return;
   for (std::size_t i = 0; i < out.size() + in.size(); ++i) {
     const Guarded& g = i < out.size() ? out[i] : in[i - out.size()];
     expect(g.is_intact(), call.label("guards"), [&] {
