@@ -12,8 +12,9 @@ namespace etude::internal {
 
 inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are prepared every time
 
-// The key is everything that the prepared kernel depends on.
-struct DispatchEntry : CallKey<kDispatchOperands> {
+// The key is everything that the prepared kernel depends on. It fills one line of the cache, what
+// runs the call another; and of entries whose size is a power of two, one is found by a shift.
+struct alignas(64) DispatchEntry : CallKey<kDispatchOperands> {
   KernelFn run = nullptr;
   KernelState state;
   const Type* result = nullptr;  // of a single result
@@ -22,6 +23,8 @@ struct DispatchEntry : CallKey<kDispatchOperands> {
 
   static void table_was_made();  // by a thread's first call
 };
+
+static_assert(sizeof(DispatchEntry) == 128);
 
 using DispatchTable = ThreadTable<DispatchEntry, 2048>;
 

@@ -116,6 +116,11 @@ class EagerContext final : public Context {
   Values run(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     Values cached;
     if (run_cached(op, in, attrs, cached)) return cached;
+    return run_anew(op, in, attrs, where);
+  }
+
+  // Apart from run(), which most calls leave before they need as large a frame as this.
+  [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     if (op.def().data != nullptr) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
@@ -136,8 +141,9 @@ class EagerContext final : public Context {
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
     if (entry.run == nullptr) return run_prepared(*entry.prepared, in);
     InlineVector<const void*, 6> data(in.size());
-    run_plain(entry, in, data.data(), cached);
-    return cached;
+    Values out;
+    run_plain(entry, in, data.data(), out);
+    return out;
   }
 
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
