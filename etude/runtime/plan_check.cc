@@ -5,7 +5,6 @@
 #include <map>
 
 #include "etude/base/check.h"
-#include "etude/passes/graph_copy.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
 
@@ -74,7 +73,11 @@ void Plan::verify_donation(const Donation& d) const {
       is_written = true;
     }
     if (!is_written) continue;
-    const RefPtr<Prepared> p = prepare(node.op, node.attrs, operand_types(*graph_, node));
+    InlineVector<const Type*, 6> types;
+    for (const GraphValue v : node.operands) {
+      types.push_back(v == kNoValue ? nullptr : graph_->type(v));
+    }
+    const RefPtr<Prepared> p = prepare(node.op, node.attrs, {types.data(), types.size()});
     ETUDE_CHECK(p->never_faults, "step {} can fail after an input was overwritten", step.node);
     for (uint32_t o = 0; o < step.operands; ++o) {
       if (!is_input(results[step.results + o])) continue;
@@ -109,7 +112,11 @@ void Plan::verify_places() const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_->size(); ++i) {
     const Graph::Node node = graph_->node(i);
-    const RefPtr<Prepared> p = prepare(node.op, node.attrs, operand_types(*graph_, node));
+    InlineVector<const Type*, 6> types;
+    for (const GraphValue v : node.operands) {
+      types.push_back(v == kNoValue ? nullptr : graph_->type(v));
+    }
+    const RefPtr<Prepared> p = prepare(node.op, node.attrs, {types.data(), types.size()});
     if (p->view_of >= 0) {
       writer[node.first_result] = writer[node.operands[static_cast<std::size_t>(p->view_of)]];
       continue;
