@@ -76,9 +76,13 @@ Tensor with_example_shape(const Tensor& x, const Shape& example) {
   return reshaped(x, Shape(behind(x.shape()[0], example.sizes())));
 }
 
+Tensor spread(const Tensor& x, int64_t size) {
+  return internal::broadcasted(x, Shape(behind(size, x.shape().sizes())));
+}
+
 Tensor leading(const BatchCall& call, std::size_t i) {
   if (call.is_batched(i) || !call.in[i].has_value()) return call.in[i];
-  return internal::broadcasted(call.in[i], Shape(behind(call.size, call.in[i].shape().sizes())));
+  return spread(call.in[i], call.size);
 }
 
 Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,

@@ -29,6 +29,8 @@ Values joined(const BatchCall& call);
 
 // Operand i with the examples along axis 0; copies of it if it is not batched.
 Tensor leading(const BatchCall& call, std::size_t i);
+// A batch of copies of x, one for each of `size` examples.
+Tensor spread(const Tensor& x, int64_t size);
 // A call of the same op on other operands, with some attributes changed.
 Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
                   std::initializer_list<std::pair<std::string_view, AttrValue>> changes = {});

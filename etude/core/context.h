@@ -97,8 +97,10 @@ bool run_cached(const Op& op, Operands operands, const Attrs& attrs, Values& out
 // Runs the lowering of a composition in `context`, after its type rule, which checks the operands.
 Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& context, CallSite where);
 
-// Result types of a call, by the record's rule or by running its lowering on types.
-// throws: what the rule throws.
+// Result types of a call, by the record's rule or by running its lowering on types. A size that
+// depends on data is kAny in a result; operands have none.
+// throws: kInvalidArgument for an operand of unknown size, or on another device than the others;
+// what the rule throws.
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs);
 
 }  // namespace etude

@@ -8,6 +8,28 @@
 namespace etude {
 namespace {
 
+// Rules compute with numbers, for one device: none of them looks whether a size is known.
+void check_operands(const Op& op, std::span<const Type* const> types) {
+  const Device device = device_of(types);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == nullptr) continue;
+    ETUDE_REQUIRE(types[i]->count() != kAny,
+                  "{} is {}, but operands have sizes that are known. Unknown ones stand in "
+                  "signatures and in the shapes of Variables only",
+                  internal::operand_text(op, i), types[i]->to_string());
+    ETUDE_REQUIRE(types[i]->device() == device,
+                  "{} is on {}, but an operand before it is on {}. Give operands on one device",
+                  internal::operand_text(op, i), types[i]->device().to_string(),
+                  device.to_string());
+  }
+}
+
+// By the record's rule, which it has.
+Types types_by_rule(const Op& op, std::span<const Type* const> types, const Attrs& attrs) {
+  check_operands(op, types);
+  return op.def().type({op, types, attrs});
+}
+
 Types elementwise_types(const TypeCall& call) {
   Shape shape = call.shape(0);
   const Type* like = nullptr;
@@ -64,7 +86,7 @@ void check_types(const Op& op, Operands operands, const Attrs& attrs) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     types.push_back(operands[i].has_value() ? operands[i].type() : nullptr);
   }
-  op.def().type({op, {types.data(), types.size()}, attrs});
+  types_by_rule(op, types, attrs);
 }
 
 Values TypeContext::execute(const Op& op, Operands operands, const Attrs& attrs, CallSite) {
@@ -90,7 +112,8 @@ Values lower(const Op& op, Operands operands, const Attrs& attrs, Context& conte
 
 Types infer_types(const Op& op, std::span<const Type* const> operands, const Attrs& attrs) {
   const OpDef& def = op.def();
-  if (def.type != nullptr) return def.type({op, operands, attrs});
+  if (def.type != nullptr) return types_by_rule(op, operands, attrs);
+  check_operands(op, operands);
   if (def.kind == Kind::kElementwise) return elementwise_types({op, operands, attrs});
   internal::TypeContext types;
   const ContextScope scope(types, {});

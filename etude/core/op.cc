@@ -83,9 +83,16 @@ OperandDef::OperandDef(const char* text, DTypeSet own) : name(text), dtypes(own)
   }
 }
 
-Device TypeCall::device() const {
+Device device_of(std::span<const Type* const> types) {
   for (const Type* type : types) {
     if (type != nullptr) return type->device();
+  }
+  return {};
+}
+
+Device device_of(Operands operands) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands.has(i)) return operands[i].type()->device();
   }
   return {};
 }
@@ -107,9 +114,8 @@ std::string Op::full_name() const {
   return def_.space.empty() ? std::string(name()) : fmt::format("{}.{}", def_.space, name());
 }
 
-bool Op::is_composed() const noexcept {
-  return def_.kernel == nullptr && def_.kind != Kind::kElementwise && def_.data == nullptr &&
-         def_.lower != nullptr;
+bool Op::is_composed(Device::Kind device) const noexcept {
+  return kernel(device) == nullptr && def_.data == nullptr && def_.lower != nullptr;
 }
 
 bool Op::is_differentiable() const noexcept {

@@ -47,13 +47,13 @@ struct OperandDef {
 // All operands have n elements.
 using ProgramKernel = void (*)(void* out, const void* const* in, const double* params,
                                std::size_t n);
-// A program and its float32 kernels by instruction set (portable, AVX2, AVX-512); a null kernel
-// sends float32 through the tile interpreter, as all other dtypes.
+// A program and its float32 kernels on CPUs by instruction set (portable, AVX2, AVX-512); a null
+// one sends float32 through the tile interpreter, as all other dtypes.
 struct PartialsDef;
 struct ScalarDef {
   const scalar::Program* program = nullptr;
-  std::array<ProgramKernel, 3> kernels{};
-  PrepareRule prepare = nullptr;         // the eager kernel of a call: broadcasting, all dtypes
+  std::array<ProgramKernel, 3> by_isa{};
+  Kernels kernels = {};                  // of calls: broadcasting, all dtypes
   const PartialsDef* derived = nullptr;  // what a record has for partials unless it writes them
 };
 // How a tangent t of each operand moves the result: programs on (operands..., result, t).
@@ -127,7 +127,7 @@ struct OpDef {
   TypeRule type = nullptr;
   ScalarDef scalar = {};
   PartialsDef partials = {};  // derived from `scalar` unless written here
-  PrepareRule kernel = nullptr;
+  Kernels kernels = {};       // element-wise ops have those of `scalar` where there is none here
   DataRule data = nullptr;
   LowerRule lower = nullptr;
   TransposeRule transpose = nullptr;
@@ -181,8 +181,15 @@ class Op {
   DTypeSet operand_dtypes(std::size_t i) const {
     return operand(i).dtypes.empty() ? def_.dtypes : operand(i).dtypes;
   }
-  // Whether calls run as the calls of the lowering: there is no kernel.
-  bool is_composed() const noexcept;
+  // What makes a call ready on a kind of device; null: there is no kernel. The one place where
+  // kernels of records are looked up.
+  PrepareRule kernel(Device::Kind device) const noexcept {
+    const PrepareRule own = def_.kernels.on(device);
+    const bool has_own = own != nullptr || def_.kind != Kind::kElementwise;
+    return has_own ? own : def_.scalar.kernels.on(device);
+  }
+  // Whether calls there run as the calls of the lowering: there is no kernel.
+  bool is_composed(Device::Kind device) const noexcept;
   // Whether any rule can carry a derivative through this op.
   bool is_differentiable() const noexcept;
   // Whether all operands are required and share one dtype out of def().dtypes.

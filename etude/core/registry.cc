@@ -25,6 +25,7 @@ void require_complete(const OpDef& def) {
     ETUDE_REQUIRE(present, "the record of op '{}' lacks '{}', which its kind requires", def.name,
                   field);
   };
+  const bool has_kernel = def.kernels != Kernels();
   need(!def.name.empty(), "name");
   need(!def.doc.empty(), "doc");
   switch (def.kind) {
@@ -37,14 +38,14 @@ void require_complete(const OpDef& def) {
     case Kind::kLinear:
       need(def.type != nullptr, "type");
       need(def.transpose != nullptr, "transpose");
-      need(def.kernel != nullptr || def.lower != nullptr, "kernel");
+      need(has_kernel || def.lower != nullptr, "kernels");
       break;
     case Kind::kComposition:
       need(def.lower != nullptr, "lower");
       break;
     case Kind::kGeneral:
       need(def.type != nullptr || def.lower != nullptr, "type");
-      need(def.kernel != nullptr || def.data != nullptr || def.lower != nullptr, "kernel");
+      need(has_kernel || def.data != nullptr || def.lower != nullptr, "kernels");
       break;
   }
 }

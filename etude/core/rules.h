@@ -17,6 +17,11 @@ namespace ETUDE_API etude {
 
 class Op;
 
+// Where a call runs: on the device of its operands, which type inference makes sure is one, or on
+// the default one if there are none. Null stands for an absent operand.
+Device device_of(std::span<const Type* const> types);
+Device device_of(Operands operands);
+
 // What a type rule sees.
 struct TypeCall {
   const Op& op;
@@ -27,7 +32,7 @@ struct TypeCall {
   const Shape& shape(std::size_t i) const { return types[i]->shape(); }
   DType dtype(std::size_t i) const { return types[i]->dtype(); }
   int rank(std::size_t i) const { return types[i]->rank(); }
-  Device device() const;
+  Device device() const { return device_of(types); }
   // A type on the device of the operands.
   const Type* make(DType dtype, const Shape& shape) const {
     return intern_type(dtype, shape, device());
@@ -35,11 +40,23 @@ struct TypeCall {
 };
 using TypeRule = Types (*)(const TypeCall&);
 
-// Data pointers of one run of a kernel. Absent operands are null.
-struct KernelCall {
+// The order in which a device that works beside the host does what it is given. A kernel puts its
+// work into the stream of its call and may return before that is done; work of one stream happens
+// in the order in which it came. A CPU has no streams: its kernels are done when they return, so
+// the handle is null.
+struct Stream {
+  void* handle = nullptr;  // of the library of the device
+};
+
+// What all runs of a prepared call have in common.
+struct KernelState {
+  const void* params = nullptr;
+  Stream stream = {};
+};
+// One run of a kernel: data pointers on the device of the call. Absent operands are null.
+struct KernelCall : KernelState {
   void* const* out;
   const void* const* in;
-  const void* params;
 };
 // Runs on data that has been checked. Does not throw; false after report_fault().
 using KernelFn = bool (*)(const KernelCall&);
@@ -52,8 +69,8 @@ struct KernelParams : internal::RefCounted {};
 // A call made ready for one set of types and attributes.
 struct Prepared : internal::RefCounted {
   KernelFn run = nullptr;
-  internal::RefPtr<const internal::RefCounted> owner;  // keeps `params` alive
-  const void* params = nullptr;
+  KernelState state;
+  internal::RefPtr<const internal::RefCounted> owner;  // keeps `state.params` alive
   Types results;
   uint64_t in_place = 0;  // bit i: result 0 may be written over operand i (same type)
   internal::InlineVector<int8_t, 4> results_over;  // of several results: the operand, or -1
@@ -74,7 +91,7 @@ struct PrepareCall {
   template <class P>
   void set(KernelFn run, const internal::RefPtr<P>& params) const {
     out.run = run;
-    out.params = static_cast<const P*>(params.get());
+    out.state.params = static_cast<const P*>(params.get());
     out.owner = internal::RefPtr<const internal::RefCounted>(params.get());
   }
   void view(int operand, int64_t byte_offset = 0) const {
@@ -83,6 +100,15 @@ struct PrepareCall {
   }
 };
 using PrepareRule = void (*)(const PrepareCall&);
+// What makes calls ready, by kind of device: a column each. Null: no kernel there.
+struct Kernels {
+  PrepareRule cpu = nullptr;
+
+  PrepareRule on(Device::Kind kind) const noexcept {
+    return kind == Device::Kind::kCpu ? cpu : nullptr;
+  }
+  friend bool operator==(const Kernels&, const Kernels&) = default;
+};
 // For results whose shape depends on data: computes them at once, on dense operands with values.
 using DataRule = Values (*)(Operands in, const Attrs& attrs);
 

@@ -211,7 +211,7 @@ void define_signs(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .scalar = scalar_of<1>([](auto x) { return x; }),
-      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .kernels = {.cpu = [](const PrepareCall& call) { call.view(0); }},
       .rewrites = {{.name = "positive_is_x",
                     .sample = "graph f(x: T[9,15]) -> (T[9,15])\n"
                               "  %1 = positive(x)\n"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of complex numbers, and the functions that tell them from real ones: abs and sign. Complex
 // cotangents follow the convention of the tape: the gradient is conjugate to the derivative.
-#include <cmath>
 #include <complex>
-#include <cstring>
 
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/complex.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
@@ -17,65 +15,25 @@
 namespace etude::ops {
 namespace {
 
-constexpr int64_t kChunk = 1 << 15;
-
-struct CountParams : KernelParams {
-  int64_t count = 0;
-};
-
-// result[i] = F(x[i]) for complex x, split by size alone.
-template <class R, class Out, auto kFunction>
-bool run_map(const KernelCall& call) {
-  const auto* x = static_cast<const std::complex<R>*>(call.in[0]);
-  auto* y = static_cast<Out*>(call.out[0]);
-  const int64_t count = static_cast<const CountParams*>(call.params)->count;
-  const int64_t chunks = (count + kChunk - 1) / kChunk;
-  parallel_for(chunks, static_cast<double>(count) * 1e-3, [&](int64_t chunk) {
-    const int64_t end = std::min(count, (chunk + 1) * kChunk);
-    for (int64_t i = chunk * kChunk; i < end; ++i) y[i] = kFunction(x[i]);
-  });
-  return true;
+// Real numbers are their own real part and their own conjugate.
+void prepare_conj(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return call.view(0);
+  kernels::cpu::prepare_complex_conj(call);
 }
 
-template <class R>
-std::complex<R> conj_of(std::complex<R> z) {
-  return {z.real(), -z.imag()};
-}
-template <class R>
-R real_of(std::complex<R> z) {
-  return z.real();
-}
-template <class R>
-R imag_of(std::complex<R> z) {
-  return z.imag();
-}
-template <class R>
-R abs_of(std::complex<R> z) {
-  return std::hypot(z.real(), z.imag());
-}
-
-// The kernel of a function on complex operands, for both widths.
-template <auto kSingle, auto kDouble>
-void prepare_map(const PrepareCall& call) {
-  auto p = internal::make_ref<CountParams>();
-  p->count = call.out.results[0]->count();
-  using Single = decltype(kSingle(std::complex<float>()));
-  using Double = decltype(kDouble(std::complex<double>()));
-  const bool single = call.dtype(0) == kComplex64;
-  call.set(single ? run_map<float, Single, kSingle> : run_map<double, Double, kDouble>, p);
+void prepare_real(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return call.view(0);
+  kernels::cpu::prepare_complex_real(call);
 }
 
 void prepare_imag(const PrepareCall& call) {
-  if (is_complex(call.dtype(0))) return prepare_map<imag_of<float>, imag_of<double>>(call);
-  auto p = internal::make_ref<CountParams>();
-  p->count = call.out.results[0]->bytes();
-  call.set(
-      [](const KernelCall& k) {
-        const int64_t bytes = static_cast<const CountParams*>(k.params)->count;
-        if (bytes > 0) std::memset(k.out[0], 0, static_cast<std::size_t>(bytes));
-        return true;
-      },
-      p);
+  if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_zeros(call);
+  kernels::cpu::prepare_complex_imag(call);
+}
+
+void prepare_abs(const PrepareCall& call) {
+  if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
+  kernels::cpu::prepare_complex_abs(call);
 }
 
 Types real_type(const TypeCall& call) {
@@ -119,11 +77,7 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = [](const TypeCall& call) { return Types{call.types[0]}; },
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return call.view(0);
-            prepare_map<conj_of<float>, conj_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_conj},
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
       .batch = batching::same,
       .rewrites = {{.name = "conj_of_real",
@@ -149,11 +103,7 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return call.view(0);
-            prepare_map<real_of<float>, real_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_real},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return widen(ct, in[0].dtype()); },
       .batch = batching::same,
@@ -167,7 +117,7 @@ void define_parts(Registry& r) {
       .operands = {"x"},
       .dtypes = kNumeric,
       .type = real_type,
-      .kernel = prepare_imag,
+      .kernels = {.cpu = prepare_imag},
       .transpose = imag_transpose,
       .batch = batching::same,
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}, {{"[0,2]"}}}},
@@ -186,11 +136,7 @@ void define_polar(Registry& r) {
       .dtypes = kNumeric,
       .type = real_type,
       .scalar = values_of<1>([](auto x) { return math::abs(x); }),
-      .kernel =
-          [](const PrepareCall& call) {
-            if (!is_complex(call.dtype(0))) return kernels::cpu::prepare_elementwise(call);
-            prepare_map<abs_of<float>, abs_of<double>>(call);
-          },
+      .kernels = {.cpu = prepare_abs},
       .vjp = abs_vjp,
       .rewrites = {{.name = "abs_of_abs",
                     .inner = "abs",

@@ -159,6 +159,16 @@ ConvPlan filter_gradient_plan(const Attrs& attrs, const Shape& x, const Shape& c
   return plan_of(attrs, x, {size[0], size[1], x[3] / attrs.integer("groups"), ct[3]});
 }
 
+void prepare_conv2d_input_gradient(const PrepareCall& call) {
+  kernels::cpu::prepare_conv2d_input_gradient(
+      call, input_gradient_plan(call.attrs, call.shape(0), call.shape(1)));
+}
+
+void prepare_conv2d_filter_gradient(const PrepareCall& call) {
+  kernels::cpu::prepare_conv2d_filter_gradient(
+      call, filter_gradient_plan(call.attrs, call.shape(0), call.shape(1)));
+}
+
 void define_gradients(Registry& r) {
   r.define({
       .name = "conv2d_input_gradient",
@@ -175,11 +185,7 @@ void define_gradients(Registry& r) {
             require_gradient(call, p, 0);
             return Types{call.make(call.dtype(0), {p.n, p.h, p.w, p.c})};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_conv2d_input_gradient(
-                call, input_gradient_plan(call.attrs, call.shape(0), call.shape(1)));
-          },
+      .kernels = {.cpu = prepare_conv2d_input_gradient},
       .transpose =
           [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
             if (wrt == 0) return conv2d(ct, internal::conj(in[1]), attrs);
@@ -215,11 +221,7 @@ void define_gradients(Registry& r) {
             require_gradient(call, p, 1);
             return Types{call.make(call.dtype(0), {p.kh, p.kw, p.group_inputs(), p.o})};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_conv2d_filter_gradient(
-                call, filter_gradient_plan(call.attrs, call.shape(0), call.shape(1)));
-          },
+      .kernels = {.cpu = prepare_conv2d_filter_gradient},
       .transpose =
           [](Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
             if (wrt == 0)
@@ -269,6 +271,10 @@ std::vector<ErrorCase> errors() {
   };
 }
 
+void prepare_conv2d(const PrepareCall& call) {
+  kernels::cpu::prepare_conv2d(call, plan_of(call.attrs, call.shape(0), call.shape(1)));
+}
+
 }  // namespace
 
 void define_convolution(Registry& r) {
@@ -290,10 +296,7 @@ void define_convolution(Registry& r) {
                 {"groups", 1}},
       .dtypes = kNumeric,
       .type = conv_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_conv2d(call, plan_of(call.attrs, call.shape(0), call.shape(1)));
-          },
+      .kernels = {.cpu = prepare_conv2d},
       .vjp = conv_vjp,
       .jvp = conv_jvp,
       .batch = batching::joined<0b001>,

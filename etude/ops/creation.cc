@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors from numbers and other dtypes.
-#include <cstring>
-
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
@@ -14,38 +12,20 @@
 namespace etude::ops {
 namespace {
 
-struct CopyParams : KernelParams {
-  int64_t count;
-  int64_t bytes;
+struct ConvertParams : KernelParams {
+  int64_t count = 0;
   DType from, to;
-  kernels::cpu::BroadcastPlan plan;
 };
-
-void prepare_full(const PrepareCall& call) {
-  auto p = internal::make_ref<CopyParams>();
-  p->count = call.out.results[0]->count();
-  p->bytes = itemsize(call.dtype(0));
-  p->plan.is_dense = false;
-  p->plan.rank = 1;
-  p->plan.sizes[0] = p->count;
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const CopyParams*>(k.params);
-        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
-        return true;
-      },
-      p);
-}
 
 void prepare_astype(const PrepareCall& call) {
   if (call.dtype(0) == call.out.results[0]->dtype()) return call.view(0);
-  auto p = internal::make_ref<CopyParams>();
+  auto p = internal::make_ref<ConvertParams>();
   p->count = call.out.results[0]->count();
   p->from = call.dtype(0);
   p->to = call.out.results[0]->dtype();
   call.set(
       [](const KernelCall& k) {
-        const auto& q = *static_cast<const CopyParams*>(k.params);
+        const auto& q = *static_cast<const ConvertParams*>(k.params);
         internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
         return true;
       },
@@ -155,7 +135,7 @@ void define_creation(Registry& r) {
                           call.shape(0).to_string());
             return Types{call.make(call.dtype(0), shape_of(call.attrs, "shape"))};
           },
-      .kernel = prepare_full,
+      .kernels = {.cpu = kernels::cpu::prepare_fill},
       .transpose = [](Operands, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, {}); },
       .batch = full_batch,
@@ -177,7 +157,7 @@ void define_creation(Registry& r) {
                           "complex values do not convert to {}. Use real(x) or abs(x)", name(to));
             return Types{call.make(to, call.shape(0))};
           },
-      .kernel = prepare_astype,
+      .kernels = {.cpu = prepare_astype},
       .vjp =
           [](const VjpCall& call) {
             Values out(1);

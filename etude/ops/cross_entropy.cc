@@ -206,7 +206,7 @@ void define_cross_entropy(Registry& r) {
             require_rows(call);
             return Types{call.make(call.dtype(0), {call.shape(0)[0]})};
           },
-      .kernel = kernels::cpu::prepare_cross_entropy,
+      .kernels = {.cpu = kernels::cpu::prepare_cross_entropy},
       .vjp = rows_vjp,
       .batch = batching::joined<0b011>,
       .samples = row_samples(false),
@@ -228,7 +228,7 @@ void define_cross_entropy(Registry& r) {
                           name(call.dtype(0)), call.shape(0)[0]);
             return Types{call.types[0]};
           },
-      .kernel = kernels::cpu::prepare_cross_entropy_grad,
+      .kernels = {.cpu = kernels::cpu::prepare_cross_entropy_grad},
       .vjp = grad_vjp,
       .batch = batching::joined<0b1011>,
       .samples = row_samples(true),

@@ -156,6 +156,14 @@ Values effect_batch(const BatchCall& call) {
   return batching::call_again(call, operands, {{"examples", call.attrs.integer("examples") + 1}});
 }
 
+void prepare_print(const PrepareCall& call) {
+  call.set(run_print, effect_params(call, call.attrs.text("text")));
+}
+
+void prepare_assert_true(const PrepareCall& call) {
+  call.set(run_assert, effect_params(call, call.attrs.text("message")));
+}
+
 }  // namespace
 
 void define_effects(Registry& r) {
@@ -167,10 +175,7 @@ void define_effects(Registry& r) {
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"text", AttrKind::kText}, {"examples", 0}},
       .type = print_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            call.set(run_print, effect_params(call, call.attrs.text("text")));
-          },
+      .kernels = {.cpu = prepare_print},
       .batch = effect_batch,
       .effect = Effect::kOutside,
       .no_derivative = "a line that was written is no number",
@@ -183,10 +188,7 @@ void define_effects(Registry& r) {
       .operands = {{"condition", kBool}},
       .attrs = {{"message", AttrKind::kText}, {"examples", 0}},
       .type = effect_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            call.set(run_assert, effect_params(call, call.attrs.text("message")));
-          },
+      .kernels = {.cpu = prepare_assert_true},
       .batch = effect_batch,
       .effect = Effect::kOutside,
       .no_derivative = "that a condition holds is no number",

@@ -194,7 +194,7 @@ std::vector<std::byte> run_kernel(const ScalarDef& def, std::size_t isa,
   for (const auto& operand : operands) in.push_back(operand.data());
   std::vector<std::byte> out(n * 4 + kGuard, std::byte{0xA5});
   const FloatModeScope flush;
-  def.kernels[isa](out.data(), in.data(), params.data(), n);
+  def.by_isa[isa](out.data(), in.data(), params.data(), n);
   if (def.program->is_truth) return out;
   for (std::size_t i = 0; i < n; ++i) {
     float value;
@@ -214,7 +214,7 @@ void expect_same_kernels(const ScalarDef& def, std::string_view what, std::mt199
     const std::size_t written = n * (def.program->is_truth ? 1 : 4);
     for (std::size_t i = written; i < want.size(); ++i) ASSERT_EQ(want[i], std::byte{0xA5}) << what;
     for (std::size_t isa = 1; isa <= best; ++isa) {
-      if (def.kernels[isa] == nullptr) continue;  // left out of sanitized builds
+      if (def.by_isa[isa] == nullptr) continue;  // left out of sanitized builds
       ASSERT_TRUE(run_kernel(def, isa, operands, n) == want)
           << what << ", set " << isa << ", n " << n;
     }

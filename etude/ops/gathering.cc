@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that pick elements by integers or masks. The gradient of take along axis 0 stays sparse.
 #include <algorithm>
-#include <cstring>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/slices.h"
-#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/masks.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
@@ -38,15 +37,10 @@ Types take_type(const TypeCall& call) {
 
 void prepare_take(const PrepareCall& call) {
   const Shape& x = call.shape(0);
-  auto p = internal::make_ref<WalkParams>();
-  p->walk = plan_walk(take_region(x, normalize_axis(call.attrs.integer("axis"), x.rank())), x,
-                      call.out.results[0]->shape(), itemsize(call.dtype(0)), call.types.subspan(1));
-  call.set(
-      [](const KernelCall& k) {
-        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0],
-                                    k.in[0], k.in + 1);
-      },
-      p);
+  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
+  kernels::cpu::prepare_gather(call,
+                               plan_walk(take_region(x, axis), x, call.out.results[0]->shape(),
+                                         itemsize(call.dtype(0)), call.types.subspan(1)));
 }
 
 // Indices from the front, as int32 or int64 and with one axis: what rows of sparse gradients need.
@@ -76,7 +70,7 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, const Attrs& at
   const auto axis = static_cast<int>(given);
   for (int a = 0; a < indices.rank(); ++a) {
     ETUDE_REQUIRE(
-        ct[axis + a] == indices[a] || ct[axis + a] == kAny || indices[a] == kAny,
+        ct[axis + a] == indices[a],
         "operand 'x' has shape {}, whose axes from {} on must be those of the indices, {}",
         ct.to_string(), axis, indices.to_string());
   }
@@ -93,58 +87,19 @@ Types spread_type(const TypeCall& call) {
   return {call.make(call.dtype(0), x)};
 }
 
-bool run_spread(const KernelCall& k) {
-  const auto& p = *static_cast<const WalkParams*>(k.params);
-  std::memset(k.out[0], 0, at(p.bytes));
-  return kernels::cpu::update(p.walk, kernels::cpu::Update::kAdd, p.dtype, k.out[0], k.in[0],
-                              k.in + 1);
-}
-
 void prepare_spread(const PrepareCall& call) {
   Shape x;
   const IndexRegion region = spread_region(call.shape(0), call.shape(1), call.attrs, x);
-  auto p = internal::make_ref<WalkParams>();
-  p->walk = plan_walk(region, x, call.shape(0), itemsize(call.dtype(0)), call.types.subspan(1));
-  p->dtype = call.dtype(0);
-  p->bytes = call.out.results[0]->bytes();
-  call.set(run_spread, p);
+  kernels::cpu::prepare_spread(
+      call, plan_walk(region, x, call.shape(0), itemsize(call.dtype(0)), call.types.subspan(1)));
 }
 
 DType row_dtype(DType dtype) {
   return dtype == kInt32 || dtype == kInt8 || dtype == kInt16 ? kInt32 : kInt64;
 }
 
-struct RowParams : KernelParams {
-  DType from, to;
-  int64_t count = 0, limit = 0;
-};
-
 void prepare_row_numbers(const PrepareCall& call) {
-  auto p = internal::make_ref<RowParams>();
-  p->from = call.dtype(0);
-  p->to = call.out.results[0]->dtype();
-  p->count = call.types[0]->count();
-  p->limit = call.attrs.integer("limit");
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const RowParams*>(k.params);
-        visit_dtype(q.from, [&]<class From>() {
-          if constexpr (std::is_integral_v<From>) {
-            visit_dtype(q.to, [&]<class To>() {
-              if constexpr (std::is_same_v<To, int32_t> || std::is_same_v<To, int64_t>) {
-                const From* in = static_cast<const From*>(k.in[0]);
-                To* out = static_cast<To*>(k.out[0]);
-                for (int64_t i = 0; i < q.count; ++i) {
-                  const auto index = static_cast<int64_t>(in[i]);
-                  out[i] = static_cast<To>(index < 0 ? index + q.limit : index);
-                }
-              }
-            });
-          }
-        });
-        return true;
-      },
-      p);
+  kernels::cpu::prepare_row_numbers(call, call.attrs.integer("limit"));
 }
 
 Values take_batch(const BatchCall& call) {
@@ -185,7 +140,7 @@ void define_take(Registry& r) {
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", 0}},
       .type = take_type,
-      .kernel = prepare_take,
+      .kernels = {.cpu = prepare_take},
       .transpose = take_back,
       .batch = take_batch,
       .samples = {.calls = {{{"[4,3]", "int32[2]"}, {}, {{-2, 2}, {-4, 3}}},
@@ -206,7 +161,7 @@ void define_take(Registry& r) {
       .attrs = {{"axis", AttrKind::kInt}, {"size", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = spread_type,
-      .kernel = prepare_spread,
+      .kernels = {.cpu = prepare_spread},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take(ct, in[1], {.axis = attrs.integer("axis")});
@@ -237,40 +192,23 @@ void define_take(Registry& r) {
           [](const TypeCall& call) {
             return Types{call.make(row_dtype(call.dtype(0)), Shape{call.types[0]->count()})};
           },
-      .kernel = prepare_row_numbers,
+      .kernels = {.cpu = prepare_row_numbers},
       .batch = row_numbers_batch,
       .no_derivative = "indices are integers",
       .samples = {.calls = {{{"int32[2,2]"}, {{"limit", int64_t{4}}}, {{-4, 3}}}}},
   });
 }
 
-// Elements at which `is_set` holds, per axis; the count is known when data is seen.
-template <class T>
-std::vector<int64_t> true_positions(const T* data, int64_t count) {
-  std::vector<int64_t> out;
-  for (int64_t i = 0; i < count; ++i) {
-    if (data[i] != T(0)) out.push_back(i);
-  }
-  return out;
-}
-
-std::vector<int64_t> true_positions(const Tensor& x) {
-  return visit_dtype(x.dtype(), [&]<class T>() {
-    return true_positions(static_cast<const T*>(TensorAccess::data(x)), x.size());
-  });
-}
-
 Values nonzero_values(Operands in, const Attrs&) {
   const Shape& shape = in[0].shape();
-  const std::vector<int64_t> found = true_positions(in[0]);
+  const std::vector<int64_t> found = kernels::cpu::nonzero_places(in[0]);
   const kernels::cpu::Strides strides = kernels::cpu::dense_strides(shape);
   Values out;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     Tensor numbers =
         internal::make_tensor(intern_type(kInt64, Shape{static_cast<int64_t>(found.size())}));
-    int64_t* to = static_cast<int64_t*>(TensorAccess::rep(numbers)->data);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      to[i] = found[i] / strides[at(axis)] % shape[axis];
+    kernels::cpu::coordinates(found, strides[at(axis)], shape[axis],
+                              static_cast<int64_t*>(TensorAccess::rep(numbers)->data));
     out.push_back(std::move(numbers));
   }
   return out;
@@ -288,8 +226,7 @@ Types nonzero_type(const TypeCall& call) {
 
 void require_mask(const Shape& x, const Shape& mask) {
   bool fits = mask.rank() >= 1 && mask.rank() <= x.rank();
-  for (int a = 0; fits && a < mask.rank(); ++a)
-    fits = mask[a] == x[a] || mask[a] == kAny || x[a] == kAny;
+  for (int a = 0; fits && a < mask.rank(); ++a) fits = mask[a] == x[a];
   ETUDE_REQUIRE(
       fits,
       "the mask has shape {} and operand 'x' has shape {}, which must start with that of the mask",
@@ -305,62 +242,14 @@ Types mask_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-// Copies runs of rows from or to the places where the mask holds.
-template <class F>
-int64_t each_true(const bool* mask, int64_t count, const F& f) {
-  int64_t kept = 0;
-  for (int64_t i = 0; i < count;) {
-    if (!mask[i]) {
-      ++i;
-      continue;
-    }
-    int64_t end = i;
-    while (end < count && mask[end]) ++end;
-    f(i, kept, end - i);
-    kept += end - i;
-    i = end;
-  }
-  return kept;
-}
-
 Values boolean_mask_values(Operands in, const Attrs&) {
   const Tensor &x = in[0], &mask = in[1];
   require_mask(x.shape(), mask.shape());
-  const bool* truths = static_cast<const bool*>(TensorAccess::data(mask));
-  const auto nothing = [](int64_t, int64_t, int64_t) {};
-  Shape shape{each_true(truths, mask.size(), nothing)};
+  Shape shape{kernels::cpu::count_true(mask)};
   for (int a = mask.rank(); a < x.rank(); ++a) shape.push_back(x.shape()[a]);
   Tensor out = internal::make_tensor(intern_type(x.dtype(), shape, x.device()));
-  const int64_t row = mask.size() == 0 ? 0 : x.nbytes() / mask.size();
-  char* to = static_cast<char*>(TensorAccess::rep(out)->data);
-  const char* from = static_cast<const char*>(TensorAccess::data(x));
-  each_true(truths, mask.size(), [&](int64_t at_x, int64_t at_y, int64_t n) {
-    std::memcpy(to + at_y * row, from + at_x * row, at(n * row));
-  });
+  kernels::cpu::take_true(mask, x, TensorAccess::rep(out)->data);
   return {out};
-}
-
-struct MaskParams : KernelParams {
-  int64_t count = 0, row = 0, values = 0;
-};
-
-// The rows of x put where the mask holds, zeros elsewhere.
-bool run_unmask(const KernelCall& k) {
-  const auto& p = *static_cast<const MaskParams*>(k.params);
-  const bool* mask = static_cast<const bool*>(k.in[1]);
-  const int64_t kept = each_true(mask, p.count, [](int64_t, int64_t, int64_t) {});
-  if (kept != p.values) {
-    return report_fault(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the mask holds at {} places, but there are {} rows", kept, p.values));
-  }
-  char* to = static_cast<char*>(k.out[0]);
-  const char* from = static_cast<const char*>(k.in[0]);
-  std::memset(to, 0, at(p.count * p.row));
-  each_true(mask, p.count, [&](int64_t at_x, int64_t at_y, int64_t n) {
-    std::memcpy(to + at_x * p.row, from + at_y * p.row, at(n * p.row));
-  });
-  return true;
 }
 
 Types unmask_type(const TypeCall& call) {
@@ -368,14 +257,6 @@ Types unmask_type(const TypeCall& call) {
   Shape shape = call.shape(1);
   for (int a = 1; a < call.rank(0); ++a) shape.push_back(call.shape(0)[a]);
   return {call.make(call.dtype(0), shape)};
-}
-
-void prepare_unmask(const PrepareCall& call) {
-  auto p = internal::make_ref<MaskParams>();
-  p->count = call.types[1]->count();
-  p->row = p->count == 0 ? 0 : call.out.results[0]->bytes() / p->count;
-  p->values = call.shape(0)[0];
-  call.set(run_unmask, p);
 }
 
 Values first_only(const Tensor& x) {
@@ -426,7 +307,7 @@ void define_masks(Registry& r) {
       .doc = "Zeros with the rows of x put where the mask holds: the transpose of boolean_mask.",
       .operands = {"x", {"mask", kBool}},
       .type = unmask_type,
-      .kernel = prepare_unmask,
+      .kernels = {.cpu = kernels::cpu::prepare_unmask},
       .vjp =
           [](const VjpCall& call) {
             return first_only(run(op<"boolean_mask">(), {&call.ct(), &call.in[1]}));

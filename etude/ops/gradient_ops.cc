@@ -21,7 +21,7 @@ void define_gradient_ops(Registry& r) {
       .operands = {"x"},
       .dtypes = kAnyDType,
       .type = same_type,
-      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .kernels = {.cpu = [](const PrepareCall& call) { call.view(0); }},
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
       .batch = batching::same,
       .rewrites = {{.name = "identity_is_x",
@@ -40,7 +40,7 @@ void define_gradient_ops(Registry& r) {
       .operands = {"x", {"others...", kAnyDType}},
       .dtypes = kAnyDType,
       .type = same_type,
-      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .kernels = {.cpu = [](const PrepareCall& call) { call.view(0); }},
       .vjp =
           [](const VjpCall& call) {
             Values out(call.in.size());
@@ -63,7 +63,7 @@ void define_gradient_ops(Registry& r) {
       .operands = {"x"},
       .dtypes = kAnyDType,
       .type = same_type,
-      .kernel = [](const PrepareCall& call) { call.view(0); },
+      .kernels = {.cpu = [](const PrepareCall& call) { call.view(0); }},
       .batch = batching::same,
       .rewrites = {{.name = "stop_gradient_is_x",
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"

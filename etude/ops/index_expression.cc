@@ -262,9 +262,10 @@ void require_inside(const Parsed& p, const Shape& x) {
     const Tensor& t = p.arrays[i];
     if (TensorAccess::is_ghost(t)) continue;
     const auto axis = static_cast<int>(p.region.axes[i]);
-    int64_t bad = 0;
-    ETUDE_REQUIRE_CODE(kOutOfRange, ops::indices_fit(t, x[axis], &bad),
-                       "index {} is out of range for axis {} of size {}", bad, axis, x[axis]);
+    const auto [least, largest] = kernels::cpu::integer_range(t);
+    ETUDE_REQUIRE_CODE(kOutOfRange, least >= -x[axis] && largest < x[axis],
+                       "index {} is out of range for axis {} of size {}",
+                       least < -x[axis] ? least : largest, axis, x[axis]);
   }
 }
 

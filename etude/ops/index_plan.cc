@@ -122,20 +122,4 @@ kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, con
   return walk;
 }
 
-bool indices_fit(const Tensor& indices, int64_t size, int64_t* bad) {
-  return visit_dtype(indices.dtype(), [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) {
-      const T* data = static_cast<const T*>(TensorAccess::data(indices));
-      for (int64_t i = 0; i < indices.size(); ++i) {
-        const bool huge = std::is_same_v<T, uint64_t> && data[i] > static_cast<T>(INT64_MAX);
-        const auto index = static_cast<int64_t>(data[i]);
-        if (!huge && index >= -size && index < size) continue;
-        *bad = index;
-        return false;
-      }
-    }
-    return true;
-  });
-}
-
 }  // namespace etude::ops

@@ -34,14 +34,4 @@ Shape region_shape(const IndexRegion& region, const Shape& points);
 kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, const Shape& value,
                                   int64_t item, std::span<const Type* const> arrays);
 
-// Whether all indices lie in [-size, size); else `bad` is one that does not.
-bool indices_fit(const Tensor& indices, int64_t size, int64_t* bad);
-
-struct WalkParams : KernelParams {
-  kernels::cpu::IndexWalk walk;
-  kernels::cpu::Update mode = kernels::cpu::Update::kSet;
-  DType dtype = DType::kFloat32;
-  int64_t bytes = 0;  // of the result
-};
-
 }  // namespace etude::ops

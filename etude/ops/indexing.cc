@@ -55,7 +55,7 @@ void require_region(const IndexRegion& region, const Shape& x, std::size_t array
     const auto a = static_cast<std::size_t>(axis);
     const int64_t start = region.starts[a], size = region.sizes[a];
     const __int128 first = start, last = first + (__int128{size} - 1) * region.steps[a];
-    if (region.is_indexed(axis) || size == 0 || x[axis] == kAny) continue;
+    if (region.is_indexed(axis) || size == 0) continue;
     ETUDE_REQUIRE(size > 0 && std::min(first, last) >= 0 && std::max(first, last) < x[axis],
                   "{} elements from {} with step {} do not lie in axis {} of size {}", size, start,
                   region.steps[a], axis, x[axis]);
@@ -69,15 +69,9 @@ Types get_type(const TypeCall& call) {
 }
 
 void prepare_get(const PrepareCall& call) {
-  auto p = internal::make_ref<WalkParams>();
-  p->walk = plan_walk(IndexRegion::of(call.attrs), call.shape(0), call.out.results[0]->shape(),
-                      itemsize(call.dtype(0)), call.types.subspan(1));
-  call.set(
-      [](const KernelCall& k) {
-        return kernels::cpu::gather(static_cast<const WalkParams*>(k.params)->walk, k.out[0],
-                                    k.in[0], k.in + 1);
-      },
-      p);
+  const IndexRegion region = IndexRegion::of(call.attrs);
+  kernels::cpu::prepare_gather(call, plan_walk(region, call.shape(0), call.out.results[0]->shape(),
+                                               itemsize(call.dtype(0)), call.types.subspan(1)));
 }
 
 Types update_type(const TypeCall& call) {
@@ -109,21 +103,12 @@ Values update_batch(const BatchCall& call) {
                         call.attrs.text("mode"))};
 }
 
-bool run_update(const KernelCall& k) {
-  const auto& p = *static_cast<const WalkParams*>(k.params);
-  if (k.out[0] != k.in[0]) std::memcpy(k.out[0], k.in[0], static_cast<std::size_t>(p.bytes));
-  return kernels::cpu::update(p.walk, p.mode, p.dtype, k.out[0], k.in[1], k.in + 2);
-}
-
 void prepare_update(const PrepareCall& call) {
-  auto p = internal::make_ref<WalkParams>();
-  p->walk = plan_walk(IndexRegion::of(call.attrs), call.shape(0), call.shape(1),
-                      itemsize(call.dtype(0)), call.types.subspan(2));
-  p->mode = mode_of(call.attrs);
-  p->dtype = call.dtype(0);
-  p->bytes = call.types[0]->bytes();
-  call.out.in_place = 1;
-  call.set(run_update, p);
+  const IndexRegion region = IndexRegion::of(call.attrs);
+  kernels::cpu::prepare_update(call,
+                               plan_walk(region, call.shape(0), call.shape(1),
+                                         itemsize(call.dtype(0)), call.types.subspan(2)),
+                               mode_of(call.attrs));
 }
 
 // The region of a call and its index arrays, for reads and writes of other tensors at the same
@@ -269,7 +254,7 @@ void define_indexing(Registry& r) {
       .operands = {"x", {"indices...", kIntegers}},
       .attrs = with_region({}),
       .type = get_type,
-      .kernel = prepare_get,
+      .kernels = {.cpu = prepare_get},
       .vjp = get_vjp,
       .jvp = get_jvp,
       .batch = get_batch,
@@ -285,7 +270,7 @@ void define_indexing(Registry& r) {
       .operands = {"x", "value", {"indices...", kIntegers}},
       .attrs = with_region({{"mode", AttrKind::kText}}),
       .type = update_type,
-      .kernel = prepare_update,
+      .kernels = {.cpu = prepare_update},
       .vjp = update_vjp,
       .batch = update_batch,
       .samples = {.calls = {{{"[4,3]", "[5,2]", "int32[5]"}, with_mode("set"), ranges},

@@ -75,6 +75,10 @@ Values lower_fused(Operands in, const Attrs& attrs) {
   return {nodes.back()};
 }
 
+void prepare_fused_elementwise(const PrepareCall& call) {
+  kernels::cpu::prepare_fused(call, program_of(call.attrs));
+}
+
 }  // namespace
 
 void define_internal_ops(Registry& r) {
@@ -99,10 +103,7 @@ void define_internal_ops(Registry& r) {
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"program", AttrKind::kProgram}, {"params", AttrKind::kReals}},
       .type = fused_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_fused(call, program_of(call.attrs));
-          },
+      .kernels = {.cpu = prepare_fused_elementwise},
       .lower = lower_fused,
       .batch = batching::aligned,
       .is_cheap = true,

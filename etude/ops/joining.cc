@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that put arrays together along an axis and take them apart again.
-#include <cstring>
+#include "etude/kernels/cpu/joining.h"
+
+#include <algorithm>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 
@@ -14,77 +15,6 @@ namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-// The joined array is `outer` rows; each row is one block per part, in order.
-struct BlockParams : KernelParams {
-  int64_t outer = 1;
-  int64_t row = 0;              // bytes
-  std::vector<int64_t> blocks;  // bytes of one row of each part
-  std::vector<int64_t> offsets;
-};
-
-internal::RefPtr<BlockParams> plan_blocks(const Shape& whole, int axis, int64_t item,
-                                          const Ints& sizes) {
-  auto p = internal::make_ref<BlockParams>();
-  int64_t inner = item;
-  for (int a = 0; a < axis; ++a) p->outer *= whole[a];
-  for (int a = axis + 1; a < whole.rank(); ++a) inner *= whole[a];
-  for (const int64_t size : sizes) {
-    p->offsets.push_back(p->row);
-    p->blocks.push_back(size * inner);
-    p->row += size * inner;
-  }
-  return p;
-}
-
-// f(byte offset in the whole, part, byte offset in the part, bytes) for pieces that fit a chunk.
-template <class F>
-void each_block(const BlockParams& p, const F& f) {
-  constexpr int64_t kChunk = int64_t{256} << 10;
-  const int64_t total = p.outer * p.row;
-  if (total == 0) return;
-  const double cost_us = static_cast<double>(total) / 6000;
-  if (p.row >= kChunk) {  // few large rows: cut them
-    const int64_t pieces = (p.row + kChunk - 1) / kChunk;
-    parallel_for(p.outer * pieces, cost_us, [&](int64_t c) {
-      const int64_t row = c / pieces, begin = c % pieces * kChunk,
-                    end = std::min(p.row, begin + kChunk);
-      for (std::size_t i = 0; i < p.blocks.size(); ++i) {
-        const int64_t from = std::max(begin, p.offsets[i]),
-                      to = std::min(end, p.offsets[i] + p.blocks[i]);
-        if (from < to) f(row * p.row + from, i, row * p.blocks[i] + from - p.offsets[i], to - from);
-      }
-    });
-    return;
-  }
-  const int64_t rows = std::max<int64_t>(1, kChunk / p.row);
-  parallel_for((p.outer + rows - 1) / rows, cost_us, [&](int64_t c) {
-    const int64_t end = std::min(p.outer, (c + 1) * rows);
-    for (int64_t row = c * rows; row < end; ++row) {
-      for (std::size_t i = 0; i < p.blocks.size(); ++i) {
-        if (p.blocks[i] > 0) f(row * p.row + p.offsets[i], i, row * p.blocks[i], p.blocks[i]);
-      }
-    }
-  });
-}
-
-bool run_join(const KernelCall& k) {
-  const auto& p = *static_cast<const BlockParams*>(k.params);
-  each_block(p, [&](int64_t at, std::size_t part, int64_t from, int64_t bytes) {
-    std::memcpy(static_cast<char*>(k.out[0]) + at, static_cast<const char*>(k.in[part]) + from,
-                static_cast<std::size_t>(bytes));
-  });
-  return true;
-}
-
-bool run_split(const KernelCall& k) {
-  const auto& p = *static_cast<const BlockParams*>(k.params);
-  each_block(p, [&](int64_t at, std::size_t part, int64_t to, int64_t bytes) {
-    std::memcpy(static_cast<char*>(k.out[part]) + to, static_cast<const char*>(k.in[0]) + at,
-                static_cast<std::size_t>(bytes));
-  });
-  return true;
-}
 
 // -1: an empty list of axes, which flattens.
 int concat_axis(const Attrs& attrs, int rank) {
@@ -102,13 +32,10 @@ Types concat_type(const TypeCall& call) {
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     const Shape& part = call.shape(i);
     const int64_t size = axis < 0 ? call.types[i]->count() : part.rank() > axis ? part[axis] : 0;
-    joined = joined == kAny || size == kAny ? kAny : joined + size;
+    joined += size;
     if (axis < 0) continue;
     bool fits = part.rank() == shape.rank();
-    for (int a = 0; fits && a < part.rank(); ++a) {
-      if (shape[a] == kAny) shape.set(a, part[a]);
-      fits = a == axis || part[a] == shape[a] || part[a] == kAny;
-    }
+    for (int a = 0; fits && a < part.rank(); ++a) fits = a == axis || part[a] == shape[a];
     ETUDE_REQUIRE(
         fits,
         "operand {} has shape {} and operand 0 has shape {}; they must agree in rank and on all "
@@ -126,8 +53,7 @@ void prepare_concat(const PrepareCall& call) {
     sizes.push_back(axis < 0 ? call.types[i]->count() : call.shape(i)[axis]);
   }
   if (call.types.size() == 1) return call.view(0);
-  call.set(run_join, plan_blocks(call.out.results[0]->shape(), std::max(axis, 0),
-                                 itemsize(call.dtype(0)), sizes));
+  kernels::cpu::prepare_join(call, std::max(axis, 0), sizes);
 }
 
 Tensor concat_back(Operands in, int wrt, const Tensor& ct, const Attrs& attrs) {
@@ -166,7 +92,7 @@ void prepare_stack(const PrepareCall& call) {
   const Shape& shape = call.out.results[0]->shape();
   const int axis = normalize_axis(call.attrs.integer("axis"), shape.rank());
   if (call.types.size() == 1) return call.view(0);
-  call.set(run_join, plan_blocks(shape, axis, itemsize(call.dtype(0)), Ints(call.types.size(), 1)));
+  kernels::cpu::prepare_join(call, axis, Ints(call.types.size(), 1));
 }
 
 Tensor stack_back(Operands, int wrt, const Tensor& ct, const Attrs& attrs) {
@@ -214,8 +140,7 @@ Types split_type(const TypeCall& call) {
 
 void prepare_split(const PrepareCall& call) {
   const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank());
-  call.set(run_split, plan_blocks(call.shape(0), axis, itemsize(call.dtype(0)),
-                                  split_sizes(call.attrs, call.shape(0)[axis])));
+  kernels::cpu::prepare_split(call, axis, split_sizes(call.attrs, call.shape(0)[axis]));
 }
 
 std::vector<Tensor> present(const VjpCall& call) {
@@ -251,8 +176,7 @@ Types unstack_type(const TypeCall& call) {
 
 void prepare_unstack(const PrepareCall& call) {
   const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank());
-  call.set(run_split, plan_blocks(call.shape(0), axis, itemsize(call.dtype(0)),
-                                  Ints(call.out.results.size(), 1)));
+  kernels::cpu::prepare_split(call, axis, Ints(call.out.results.size(), 1));
 }
 
 Values unstack_vjp(const VjpCall& call) {
@@ -290,7 +214,7 @@ void define_joins(Registry& r) {
       .operands = {"xs..."},
       .attrs = {{"axis", Ints{0}}},
       .type = concat_type,
-      .kernel = prepare_concat,
+      .kernels = {.cpu = prepare_concat},
       .transpose = concat_back,
       .batch = concat_batch,
       .rewrites = {{.name = "concat_of_one",
@@ -315,7 +239,7 @@ void define_joins(Registry& r) {
       .operands = {"xs..."},
       .attrs = {{"axis", 0}},
       .type = stack_type,
-      .kernel = prepare_stack,
+      .kernels = {.cpu = prepare_stack},
       .transpose = stack_back,
       .batch = batching::along_new_axis,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}},
@@ -335,7 +259,7 @@ void define_splits(Registry& r) {
       .attrs = {{"parts_or_sizes", AttrKind::kInts}, {"axis", 0}},
       .results = {"ys..."},
       .type = split_type,
-      .kernel = prepare_split,
+      .kernels = {.cpu = prepare_split},
       .vjp = split_vjp,
       .jvp = split_jvp,
       .batch = batching::along_axis,
@@ -360,7 +284,7 @@ void define_splits(Registry& r) {
       .attrs = {{"axis", 0}},
       .results = {"ys..."},
       .type = unstack_type,
-      .kernel = prepare_unstack,
+      .kernels = {.cpu = prepare_unstack},
       .vjp = unstack_vjp,
       .jvp = unstack_jvp,
       .batch = batching::along_axis,

@@ -6,8 +6,6 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
@@ -47,42 +45,22 @@ Types constant_type(const TypeCall& call) {
   const Ints widths = widths_of(call.attrs, call.rank(0));
   Shape shape = call.shape(0);
   for (int a = 0; a < shape.rank(); ++a) {
-    if (shape[a] != kAny) shape.set(a, shape[a] + widths[at(2 * a)] + widths[at(2 * a + 1)]);
+    shape.set(a, shape[a] + widths[at(2 * a)] + widths[at(2 * a + 1)]);
   }
   return {call.make(call.dtype(0), shape)};
-}
-
-struct PadParams : KernelParams {
-  kernels::cpu::CopyPlan plan;
-  int64_t offset = 0, count = 0, item = 4;
-  alignas(16) char value[16] = {};
-};
-
-bool run_pad(const KernelCall& k) {
-  const auto& p = *static_cast<const PadParams*>(k.params);
-  kernels::cpu::BroadcastPlan fill;
-  fill.rank = 1;
-  fill.sizes[0] = p.count;
-  kernels::cpu::expand_all(fill, k.out[0], p.value, p.item, p.count);
-  kernels::cpu::copy(p.plan, static_cast<char*>(k.out[0]) + p.offset, k.in[0]);
-  return true;
 }
 
 void prepare_pad(const PrepareCall& call) {
   const Shape &from = call.shape(0), &to = call.out.results[0]->shape();
   if (from == to) return call.view(0);
   const Ints widths = widths_of(call.attrs, from.rank());
+  const int64_t item = itemsize(call.dtype(0));
   const kernels::cpu::Strides in = kernels::cpu::dense_strides(from),
                               out = kernels::cpu::dense_strides(to);
-  auto p = internal::make_ref<PadParams>();
-  p->item = itemsize(call.dtype(0));
-  p->count = call.out.results[0]->count();
-  p->plan = kernels::cpu::plan_copy(from.sizes(), in, out, p->item);
-  for (int a = 0; a < from.rank(); ++a) p->offset += widths[at(2 * a)] * out[at(a)] * p->item;
-  if (p->plan.run == 0) p->offset = 0;
-  const double value = call.attrs.real("value");
-  internal::convert_elements(p->value, call.dtype(0), &value, kFloat64, 1);
-  call.set(run_pad, p);
+  int64_t offset = 0;
+  for (int a = 0; a < from.rank(); ++a) offset += widths[at(2 * a)] * out[at(a)] * item;
+  kernels::cpu::prepare_copy_into(call, kernels::cpu::plan_copy(from.sizes(), in, out, item),
+                                  offset, call.attrs.real("value"));
 }
 
 Tensor constant_pad(const Tensor& x, const Ints& widths, double value) {
@@ -108,7 +86,7 @@ Types pad_type(const TypeCall& call) {
   const Ints widths = widths_of(call.attrs, call.rank(0));
   for (int a = 0; mode != "constant" && a < call.rank(0); ++a) {
     const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = call.shape(0)[a];
-    if ((before == 0 && after == 0) || n == kAny) continue;
+    if (before == 0 && after == 0) continue;
     const int64_t limit = mode == "reflect"     ? n - 1
                           : mode == "symmetric" ? n
                           : n == 0              ? 0
@@ -142,7 +120,6 @@ Values lower_pad(Operands in, const Attrs& attrs) {
   for (int a = 0; a < x.rank(); ++a) {
     const int64_t before = widths[at(2 * a)], after = widths[at(2 * a + 1)], n = x.shape()[a];
     if (before == 0 && after == 0) continue;
-    ETUDE_REQUIRE(n != kAny, "the size of axis {} of {} is not known", a, x.shape().to_string());
     x = take(x, sources(mode, before, n, after), {.axis = a});
   }
   return {x};
@@ -159,7 +136,7 @@ void define_padding(Registry& r) {
       .operands = {"x"},
       .attrs = {{"widths", AttrKind::kInts}, {"value", AttrKind::kReal}},
       .type = constant_type,
-      .kernel = prepare_pad,
+      .kernels = {.cpu = prepare_pad},
       .vjp = constant_vjp,
       .jvp =
           [](const JvpCall& call) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors made by a rule from few numbers: ranges, identity matrices, grids; and triangles.
+#include "etude/kernels/cpu/patterns.h"
+
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
@@ -22,28 +21,6 @@ using Ints = std::vector<int64_t>;
 
 // Doubles beyond this do not hold every integer.
 constexpr double kExact = 9007199254740992.0;
-
-struct RangeParams : KernelParams {
-  double start = 0, step = 1, stop = 0;
-  int64_t count = 0;
-  bool ends_at_stop = false;  // the last element is `stop` itself
-  DType dtype = DType::kFloat32;
-};
-
-bool run_range(const KernelCall& k) {
-  const auto& p = *static_cast<const RangeParams*>(k.params);
-  constexpr int64_t kBlock = 1024;
-  const int64_t item = itemsize(p.dtype);
-  parallel_for((p.count + kBlock - 1) / kBlock, static_cast<double>(p.count) / 500, [&](int64_t c) {
-    double values[kBlock];
-    const int64_t begin = c * kBlock, n = std::min(kBlock, p.count - begin);
-    for (int64_t i = 0; i < n; ++i) values[i] = p.start + static_cast<double>(begin + i) * p.step;
-    if (p.ends_at_stop && begin + n == p.count && p.count > 1) values[n - 1] = p.stop;
-    internal::convert_elements(static_cast<char*>(k.out[0]) + begin * item, p.dtype, values,
-                               kFloat64, n);
-  });
-  return true;
-}
 
 struct Range {
   double start = 0, stop = 0, step = 1;
@@ -75,12 +52,7 @@ Range range_of(const Attrs& attrs) {
 
 void prepare_arange(const PrepareCall& call) {
   const Range r = range_of(call.attrs);
-  auto p = internal::make_ref<RangeParams>();
-  p->start = r.start;
-  p->step = r.step;
-  p->count = r.count;
-  p->dtype = r.dtype;
-  call.set(run_range, p);
+  kernels::cpu::prepare_range(call, {.start = r.start, .step = r.step});
 }
 
 Types weights_type(const TypeCall& call) {
@@ -91,14 +63,11 @@ Types weights_type(const TypeCall& call) {
 
 // i / (num - 1), or i / num without the endpoint: the share of `stop` in element i.
 void prepare_weights(const PrepareCall& call) {
-  auto p = internal::make_ref<RangeParams>();
-  const int64_t num = call.attrs.integer("num"), gaps = call.attrs.flag("endpoint") ? num - 1 : num;
-  p->step = gaps > 0 ? 1.0 / static_cast<double>(gaps) : 0;
-  p->stop = 1;
-  p->ends_at_stop = call.attrs.flag("endpoint");
-  p->count = num;
-  p->dtype = call.out.results[0]->dtype();
-  call.set(run_range, p);
+  const bool has_end = call.attrs.flag("endpoint");
+  const int64_t num = call.attrs.integer("num"), gaps = has_end ? num - 1 : num;
+  kernels::cpu::RangeOptions options{.step = gaps > 0 ? 1.0 / static_cast<double>(gaps) : 0};
+  if (has_end) options.last = 1;
+  kernels::cpu::prepare_range(call, options);
 }
 
 Tensor weights(const Attrs& attrs, DType dtype) {
@@ -115,25 +84,6 @@ Values lower_linspace(Operands in, const Attrs& attrs) {
   return {in[0] * (internal::full(w.type(), 1) - w) + in[1] * w};
 }
 
-struct EyeParams : KernelParams {
-  int64_t batch = 1, rows = 0, columns = 0, offset = 0;
-  DType dtype = DType::kFloat32;
-};
-
-bool run_eye(const KernelCall& k) {
-  const auto& p = *static_cast<const EyeParams*>(k.params);
-  if (p.columns == 0) return true;  // however many rows there are
-  visit_dtype(p.dtype, [&]<class T>() {
-    T* out = static_cast<T*>(k.out[0]);
-    std::fill_n(out, p.batch * p.rows * p.columns, T(0));
-    for (int64_t i = 0; i < p.batch * p.rows; ++i) {
-      const int64_t column = i % p.rows + p.offset;
-      if (column >= 0 && column < p.columns) out[i * p.columns + column] = T(1);
-    }
-  });
-  return true;
-}
-
 Types eye_type(const TypeCall& call) {
   const int64_t rows = call.attrs.integer("rows");
   const int64_t columns = call.attrs.has("cols") ? call.attrs.integer("cols") : rows;
@@ -146,40 +96,7 @@ Types eye_type(const TypeCall& call) {
 }
 
 void prepare_eye(const PrepareCall& call) {
-  const Shape& shape = call.out.results[0]->shape();
-  auto p = internal::make_ref<EyeParams>();
-  p->batch = Shape(call.attrs.ints("batch_shape")).count();
-  p->rows = shape[shape.rank() - 2];
-  p->columns = shape[shape.rank() - 1];
-  p->offset = std::clamp<int64_t>(call.attrs.integer("k"), -kMaxCount, kMaxCount);
-  p->dtype = call.out.results[0]->dtype();
-  call.set(run_eye, p);
-}
-
-struct OneHotParams : KernelParams {
-  int64_t outer = 1, depth = 0, inner = 1;
-  double on = 1, off = 0;
-  DType index_dtype = DType::kInt32, dtype = DType::kFloat32;
-};
-
-bool run_one_hot(const KernelCall& k) {
-  const auto& p = *static_cast<const OneHotParams*>(k.params);
-  const int64_t item = itemsize(p.dtype), count = p.outer * p.inner;
-  char on[16] = {}, off[16] = {};
-  internal::convert_elements(on, p.dtype, &p.on, kFloat64, 1);
-  internal::convert_elements(off, p.dtype, &p.off, kFloat64, 1);
-  char* out = static_cast<char*>(k.out[0]);
-  for (int64_t i = 0; i < count * p.depth; ++i)
-    std::memcpy(out + i * item, off, static_cast<std::size_t>(item));
-  std::vector<int64_t> indices(static_cast<std::size_t>(count));
-  internal::convert_elements(indices.data(), kInt64, k.in[0], p.index_dtype, count);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t index = indices[static_cast<std::size_t>(i)];
-    if (index < 0 || index >= p.depth) continue;
-    const int64_t place = (i / p.inner * p.depth + index) * p.inner + i % p.inner;
-    std::memcpy(out + place * item, on, static_cast<std::size_t>(item));
-  }
-  return true;
+  kernels::cpu::prepare_eye(call, call.attrs.integer("k"));
 }
 
 Types one_hot_type(const TypeCall& call) {
@@ -195,54 +112,13 @@ Types one_hot_type(const TypeCall& call) {
 }
 
 void prepare_one_hot(const PrepareCall& call) {
-  const Shape& indices = call.shape(0);
-  const int axis = normalize_axis(call.attrs.integer("axis"), indices.rank() + 1);
-  auto p = internal::make_ref<OneHotParams>();
-  for (int a = 0; a < indices.rank(); ++a) (a < axis ? p->outer : p->inner) *= indices[a];
-  p->depth = call.attrs.integer("depth");
-  p->on = call.attrs.real("on");
-  p->off = call.attrs.real("off");
-  p->index_dtype = call.dtype(0);
-  p->dtype = call.out.results[0]->dtype();
-  call.set(run_one_hot, p);
-}
-
-struct TriangleParams : KernelParams {
-  int64_t rows = 0, columns = 0, all_rows = 0, k = 0, item = 4;
-};
-
-// Row r keeps columns up to r + k (lower) or from r + k on (upper).
-template <bool kLower>
-bool run_triangle(const KernelCall& call) {
-  const auto& p = *static_cast<const TriangleParams*>(call.params);
-  constexpr int64_t kRows = 64;
-  const double cost_us = static_cast<double>(p.all_rows * p.columns * p.item) / 6000;
-  parallel_for((p.all_rows + kRows - 1) / kRows, cost_us, [&](int64_t c) {
-    for (int64_t r = c * kRows; r < std::min(p.all_rows, (c + 1) * kRows); ++r) {
-      const int64_t edge = std::clamp<int64_t>(r % p.rows + p.k + (kLower ? 1 : 0), 0, p.columns);
-      const int64_t begin = kLower ? 0 : edge, end = kLower ? edge : p.columns;
-      char* out = static_cast<char*>(call.out[0]) + r * p.columns * p.item;
-      const char* in = static_cast<const char*>(call.in[0]) + r * p.columns * p.item;
-      const auto bytes = [&](int64_t n) { return static_cast<std::size_t>(n * p.item); };
-      std::memset(out, 0, bytes(begin));
-      if (out != in) std::memcpy(out + begin * p.item, in + begin * p.item, bytes(end - begin));
-      std::memset(out + end * p.item, 0, bytes(p.columns - end));
-    }
-  });
-  return true;
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank() + 1);
+  kernels::cpu::prepare_one_hot(call, axis, call.attrs.real("on"), call.attrs.real("off"));
 }
 
 template <bool kLower>
 void prepare_triangle(const PrepareCall& call) {
-  const Shape& shape = call.shape(0);
-  auto p = internal::make_ref<TriangleParams>();
-  p->rows = shape[shape.rank() - 2];
-  p->columns = shape[shape.rank() - 1];
-  p->all_rows = p->columns == 0 ? 0 : call.types[0]->count() / p->columns;
-  p->k = std::clamp<int64_t>(call.attrs.integer("k"), -kMaxCount, kMaxCount);
-  p->item = itemsize(call.dtype(0));
-  call.out.in_place = 1;
-  call.set(run_triangle<kLower>, p);
+  kernels::cpu::prepare_triangle(call, kLower, call.attrs.integer("k"));
 }
 
 Types matrix_type(const TypeCall& call) {
@@ -283,7 +159,7 @@ OpDef triangle(std::string_view name, std::string_view doc) {
       .operands = {"x"},
       .attrs = {{"k", 0}},
       .type = matrix_type,
-      .kernel = prepare_triangle<kLower>,
+      .kernels = {.cpu = prepare_triangle<kLower>},
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return run(kLower ? op<"tril">() : op<"triu">(), {&ct}, attrs);
@@ -313,7 +189,7 @@ void define_ranges(Registry& r) {
             const Range range = range_of(call.attrs);
             return Types{call.make(range.dtype, Shape{range.count})};
           },
-      .kernel = prepare_arange,
+      .kernels = {.cpu = prepare_arange},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"start", 5.0}}},
                             {{}, {{"start", 1.0}, {"stop", 0.0}, {"step", -0.25}}}}},
@@ -327,7 +203,7 @@ void define_ranges(Registry& r) {
       .operands = {},
       .attrs = {{"num", AttrKind::kInt}, {"endpoint", true}, {"dtype", kFloat32}},
       .type = weights_type,
-      .kernel = prepare_weights,
+      .kernels = {.cpu = prepare_weights},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"num", int64_t{5}}}}}},
       .errors = {{{}, "num is -1", {{"num", int64_t{-1}}}}},
@@ -363,7 +239,7 @@ void define_matrices(Registry& r) {
                 {"batch_shape", Ints{}},
                 {"dtype", kFloat32}},
       .type = eye_type,
-      .kernel = prepare_eye,
+      .kernels = {.cpu = prepare_eye},
       .no_derivative = "there are no operands",
       .samples = {.calls = {{{}, {{"rows", int64_t{3}}}},
                             {{},
@@ -385,7 +261,7 @@ void define_matrices(Registry& r) {
       .attrs =
           {{"depth", AttrKind::kInt}, {"on", 1.0}, {"off", 0.0}, {"axis", -1}, {"dtype", kFloat32}},
       .type = one_hot_type,
-      .kernel = prepare_one_hot,
+      .kernels = {.cpu = prepare_one_hot},
       .batch = batching::along_new_axis,
       .no_derivative = "indices are integers",
       .samples =

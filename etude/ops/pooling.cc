@@ -122,7 +122,7 @@ void define_max_derivatives(Registry& r) {
             require_pooled(call, call.shape(1));
             return Types{call.types[1]};
           },
-      .kernel = prepare<Pool::kMaxScatter>,
+      .kernels = {.cpu = prepare<Pool::kMaxScatter>},
       .vjp =
           [](const VjpCall& call) {
             Values out(2);
@@ -161,7 +161,7 @@ void define_max_derivatives(Registry& r) {
                           call.shape(0).to_string(), call.shape(1).to_string());
             return Types{pool_type(call, call.shape(1))};
           },
-      .kernel = prepare<Pool::kMaxGather>,
+      .kernels = {.cpu = prepare<Pool::kMaxGather>},
       .vjp =
           [](const VjpCall& call) {
             Values out(2);
@@ -200,7 +200,7 @@ void define_max_pool(Registry& r) {
       .attrs = attr_defs(),
       .dtypes = kReal,
       .type = [](const TypeCall& call) { return Types{pool_type(call, call.shape(0))}; },
-      .kernel = prepare<Pool::kMax>,
+      .kernels = {.cpu = prepare<Pool::kMax>},
       .vjp =
           [](const VjpCall& call) {
             return Values{run(op<"max_pool2d_scatter">(), {&call.ct(), &call.in[0]},
@@ -232,7 +232,7 @@ void define_mean_pool(Registry& r) {
       .attrs = attr_defs(),
       .dtypes = kFloating,
       .type = [](const TypeCall& call) { return Types{pool_type(call, call.shape(0))}; },
-      .kernel = prepare<Pool::kMean>,
+      .kernels = {.cpu = prepare<Pool::kMean>},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             std::vector<AttrValue> values = window_values(attrs);
@@ -263,7 +263,7 @@ void define_mean_pool(Registry& r) {
             require_pooled(call, x);
             return Types{call.make(call.dtype(0), x)};
           },
-      .kernel = prepare<Pool::kMeanSpread>,
+      .kernels = {.cpu = prepare<Pool::kMeanSpread>},
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"avg_pool2d">(), {&ct}, window_values(attrs));

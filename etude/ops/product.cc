@@ -137,7 +137,7 @@ void define_product(Registry& r) {
       .attrs = {{"transpose_x", false}, {"transpose_y", false}},
       .dtypes = kNumeric,
       .type = matmul_type,
-      .kernel = kernels::cpu::prepare_matmul,
+      .kernels = {.cpu = kernels::cpu::prepare_matmul},
       .transpose = matmul_transpose,
       .batch = matmul_batch,
       .samples = {.calls = {{{"[4,2]", "[2,5]"}},

@@ -373,9 +373,6 @@ Values scan_batch(const BatchCall& call) {
       is_settled = false;
     }
   }
-  const auto spread = [&](const Tensor& x) {
-    return internal::broadcasted(x, Shape(batching::behind(call.size, x.shape().sizes())));
-  };
   Tensors in;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     const bool is_row = i >= scan.carried && i < scan.carried + scan.rows;
@@ -390,7 +387,7 @@ Values scan_batch(const BatchCall& call) {
   Values out = call_scan(scan, body, in, scan.carried, scan.rows, scan.is_reverse);
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!gives[i]) {
-      out[i] = spread(out[i]);
+      out[i] = batching::spread(out[i], call.size);
     } else if (i >= scan.carried) {
       out[i] = internal::with_first_axis_second(out[i]);
     }
@@ -461,7 +458,7 @@ void define_row_scan(Registry& r) {
                 {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = scan_type,
-      .kernel = prepare_scan,
+      .kernels = {.cpu = prepare_scan},
       .vjp = scan_vjp,
       .keep = keep_scan,
       .takes_sums = true,

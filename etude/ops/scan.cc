@@ -150,7 +150,7 @@ void define_running(Registry& r) {
       .attrs = scan_attrs(),
       .dtypes = kNumeric,
       .type = scan_type,
-      .kernel = scan_kernel<Scan::kSum>,
+      .kernels = {.cpu = scan_kernel<Scan::kSum>},
       .transpose = sum_transpose,
       .batch = batching::along_axis,
       .samples = scan_samples(),
@@ -165,12 +165,24 @@ void define_running(Registry& r) {
       .attrs = scan_attrs(),
       .dtypes = kNumeric,
       .type = scan_type,
-      .kernel = scan_kernel<Scan::kProd>,
+      .kernels = {.cpu = scan_kernel<Scan::kProd>},
       .vjp = prod_vjp,
       .batch = batching::along_axis,
       .samples = scan_samples(),
       .errors = scan_errors(),
   });
+}
+
+void prepare_linear_scan(const PrepareCall& call) {
+  kernels::cpu::prepare_linear_scan(
+      call, normalize_axis(call.attrs.integer("axis"), call.shape(0).rank()),
+      call.attrs.flag("reverse"));
+}
+
+void prepare_shift_along(const PrepareCall& call) {
+  kernels::cpu::prepare_shift(call,
+                              normalize_axis(call.attrs.integer("axis"), call.shape(0).rank()),
+                              call.attrs.integer("by"));
 }
 
 }  // namespace
@@ -192,12 +204,7 @@ void define_scan(Registry& r) {
             normalize_axis(call.attrs.integer("axis"), call.rank(0));
             return Types{call.types[0]};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_linear_scan(
-                call, normalize_axis(call.attrs.integer("axis"), call.shape(0).rank()),
-                call.attrs.flag("reverse"));
-          },
+      .kernels = {.cpu = prepare_linear_scan},
       .vjp = linear_vjp,
       .batch = batching::along_axis,
       .samples = {.calls = {{{"[5]", "[5]"}, {{"axis", int64_t{0}}}},
@@ -217,12 +224,7 @@ void define_scan(Registry& r) {
             normalize_axis(call.attrs.integer("axis"), call.rank(0));
             return Types{call.types[0]};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_shift(
-                call, normalize_axis(call.attrs.integer("axis"), call.shape(0).rank()),
-                call.attrs.integer("by"));
-          },
+      .kernels = {.cpu = prepare_shift_along},
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return shift(ct, attrs.integer("axis"), -attrs.integer("by"));

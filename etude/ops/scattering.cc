@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read or write single elements by index arrays: along an axis, or by coordinates.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/device/cpu/parallel.h"
-#include "etude/kernels/cpu/broadcast.h"
-#include "etude/kernels/cpu/scratch.h"
+#include "etude/kernels/cpu/along.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
@@ -70,117 +66,19 @@ Values lower_gather_nd(Operands in, const Attrs& attrs) {
   return {index_get(x, arrays, region)};
 }
 
-// x as [outer, size, inner] and the indices as [outer, count, inner], once they are broadcast.
-struct AlongParams : KernelParams {
-  int64_t outer = 1, size = 0, count = 0, inner = 1, bytes = 0;
-  int axis = 0;
-  DType dtype = DType::kFloat32, index_dtype = DType::kInt32;
-  kernels::cpu::BroadcastPlan x, indices;
-};
-
-bool read_indices(const AlongParams& p, const void* data, std::vector<int64_t>& out) {
-  out.resize(at(p.outer * p.count * p.inner));
-  internal::convert_elements(out.data(), kInt64, data, p.index_dtype,
-                             static_cast<int64_t>(out.size()));
-  for (int64_t& index : out) {
-    if (index < -p.size || index >= p.size) {
-      return report_fault(
-          ErrorCode::kOutOfRange,
-          fmt::format("index {} is out of range for axis {} of size {}", index, p.axis, p.size));
-    }
-    if (index < 0) index += p.size;
-  }
-  return true;
-}
-
-// f(row of x, row of values, begin, end) over elements of the values of each outer row.
-template <class F>
-void each_along(const AlongParams& p, bool shares_rows, const F& f) {
-  const int64_t row = p.count * p.inner;
-  if (p.outer * row == 0) return;
-  const int64_t piece = shares_rows ? row : std::min<int64_t>(row, 16384),
-                pieces = (row + piece - 1) / piece;
-  parallel_for(p.outer * pieces, static_cast<double>(p.outer * row) / 300, [&](int64_t c) {
-    const int64_t begin = c % pieces * piece;
-    f(c / pieces * p.size * p.inner, c / pieces * row, begin, std::min(row, begin + piece));
-  });
-}
-
-// An operand of `count` elements behind its plan: itself, or its copies in `memory`.
-const void* broadcast_in(const kernels::cpu::BroadcastPlan& plan, const void* data, int64_t item,
-                         int64_t count, kernels::cpu::Scratch& memory) {
-  if (plan.is_dense || memory.data() == nullptr) return plan.is_dense ? data : nullptr;
-  kernels::cpu::expand_all(plan, memory.data(), data, item, count);
-  return memory.data();
-}
-
-bool run_take_along(const KernelCall& k) {
-  using kernels::cpu::Scratch;
-  const auto& p = *static_cast<const AlongParams*>(k.params);
-  const int64_t x_count = p.outer * p.size * p.inner, count = p.outer * p.count * p.inner;
-  const int64_t x_item = itemsize(p.dtype), item = itemsize(p.index_dtype);
-  Scratch x_memory(p.x.is_dense ? 0 : x_count * x_item);
-  Scratch memory(p.indices.is_dense ? 0 : count * item);
-  const void* all_x = broadcast_in(p.x, k.in[0], x_item, x_count, x_memory);
-  const void* all_indices = broadcast_in(p.indices, k.in[1], item, count, memory);
-  if (all_x == nullptr || all_indices == nullptr) return Scratch::report();
-  std::vector<int64_t> indices;
-  if (!read_indices(p, all_indices, indices)) return false;
-  visit_dtype(p.dtype, [&]<class T>() {
-    const T* x = static_cast<const T*>(all_x);
-    T* y = static_cast<T*>(k.out[0]);
-    each_along(p, false, [&](int64_t in, int64_t out, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        y[out + i] = x[in + indices[at(out + i)] * p.inner + i % p.inner];
-    });
-  });
-  return true;
-}
-
-bool run_spread_along(const KernelCall& k) {
-  const auto& p = *static_cast<const AlongParams*>(k.params);
-  std::vector<int64_t> indices;
-  if (!read_indices(p, k.in[1], indices)) return false;
-  std::memset(k.out[0], 0, at(p.bytes));
-  visit_dtype(p.dtype, [&]<class T>() {
-    const T* v = static_cast<const T*>(k.in[0]);
-    T* y = static_cast<T*>(k.out[0]);
-    each_along(p, true, [&](int64_t out, int64_t in, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        T& to = y[out + indices[at(in + i)] * p.inner + i % p.inner];
-        to = static_cast<T>(to + v[in + i]);
-      }
-    });
-  });
-  return true;
-}
-
-internal::RefPtr<AlongParams> plan_along(const Shape& x, const Type& indices, DType dtype,
-                                         int64_t axis) {
-  auto p = internal::make_ref<AlongParams>();
-  p->axis = normalize_axis(axis, x.rank());
-  for (int a = 0; a < p->axis; ++a) p->outer *= x[a];
-  for (int a = p->axis + 1; a < x.rank(); ++a) p->inner *= x[a];
-  p->size = x[p->axis];
-  p->count = indices.shape()[p->axis];
-  p->dtype = dtype;
-  p->index_dtype = indices.dtype();
-  return p;
-}
-
 // The shape that x and the indices have in common, but for the size on `axis`: that of the indices.
 Shape along_shape(const Shape& x, const Shape& indices, int axis) {
   Shape shape = indices;
   for (int a = 0; a < x.rank(); ++a) {
     if (a == axis) continue;
     const int64_t mine = x[a], other = indices[a];
-    const bool fits = mine == other || mine == 1 || other == 1 || mine == kAny || other == kAny;
+    const bool fits = mine == other || mine == 1 || other == 1;
     ETUDE_REQUIRE(
         fits,
         "operand 'x' has shape {} and the indices {}; they must broadcast on all axes but "
         "{}",
         x.to_string(), indices.to_string(), axis);
-    if (other == 1 || other == kAny) shape.set(a, mine == 1 ? other : mine);
+    if (other == 1) shape.set(a, mine);
   }
   return shape;
 }
@@ -196,14 +94,13 @@ Types take_along_type(const TypeCall& call) {
 }
 
 void prepare_take_along(const PrepareCall& call) {
-  const Shape &x = call.shape(0), &y = call.out.results[0]->shape();
-  const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
-  Shape all_x = y;
-  all_x.set(axis, x[axis]);
-  auto p = plan_along(all_x, *intern_type(call.dtype(1), y), call.dtype(0), axis);
-  p->x = kernels::cpu::plan_broadcast(x, all_x);
-  p->indices = kernels::cpu::plan_broadcast(call.shape(1), y);
-  call.set(run_take_along, p);
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank());
+  kernels::cpu::prepare_take_along(call, axis);
+}
+
+void prepare_spread_along(const PrepareCall& call) {
+  const int axis = normalize_axis(call.attrs.integer("axis"), call.shape(0).rank());
+  kernels::cpu::prepare_spread_along(call, axis);
 }
 
 Tensor take_along_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
@@ -225,7 +122,7 @@ void define_along(Registry& r) {
       .operands = {"x", {"indices", kIntegers}},
       .attrs = {{"axis", -1}},
       .type = take_along_type,
-      .kernel = prepare_take_along,
+      .kernels = {.cpu = prepare_take_along},
       .transpose = take_along_back,
       .batch = batching::along_axis,
       .samples =
@@ -256,14 +153,7 @@ void define_along(Registry& r) {
             shape.set(normalize_axis(call.attrs.integer("axis"), shape.rank()), size);
             return Types{call.make(call.dtype(0), shape)};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            const Type& y = *call.out.results[0];
-            auto p =
-                plan_along(y.shape(), *call.types[1], call.dtype(0), call.attrs.integer("axis"));
-            p->bytes = y.bytes();
-            call.set(run_spread_along, p);
-          },
+      .kernels = {.cpu = prepare_spread_along},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return take_along_axis(ct, in[1], {.axis = attrs.integer("axis")});

@@ -1,58 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting and searching by value.
 #include <algorithm>
-#include <cmath>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/gather.h"
+#include "etude/kernels/cpu/sorting.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
 namespace {
-
-struct SearchParams : KernelParams {
-  int64_t size = 0, count = 0;
-  bool right = false;
-  DType dtype = DType::kFloat32;
-};
-
-// NaN is behind all numbers.
-template <class T>
-bool before(const T& a, const T& b) {
-  if constexpr (!std::is_integral_v<T>) {
-    const auto x = static_cast<double>(a), y = static_cast<double>(b);
-    return x < y || (std::isnan(y) && !std::isnan(x));
-  } else {
-    return a < b;
-  }
-}
-
-bool run_search(const KernelCall& k) {
-  const auto& p = *static_cast<const SearchParams*>(k.params);
-  constexpr int64_t kBlock = 1024;
-  visit_dtype(p.dtype, [&]<class T>() {
-    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Float16> ||
-                  std::is_same_v<T, BFloat16>) {
-      const T* sorted = static_cast<const T*>(k.in[0]);
-      const T* x = static_cast<const T*>(k.in[1]);
-      int64_t* y = static_cast<int64_t*>(k.out[0]);
-      parallel_for(
-          (p.count + kBlock - 1) / kBlock, static_cast<double>(p.count) / 20, [&](int64_t c) {
-            for (int64_t i = c * kBlock; i < std::min(p.count, (c + 1) * kBlock); ++i) {
-              const T* found = p.right ? std::upper_bound(sorted, sorted + p.size, x[i], before<T>)
-                                       : std::lower_bound(sorted, sorted + p.size, x[i], before<T>);
-              y[i] = found - sorted;
-            }
-          });
-    }
-  });
-  return true;
-}
 
 Types search_type(const TypeCall& call) {
   ETUDE_REQUIRE(call.rank(0) == 1, "operand 'sorted' has shape {}, but must have one axis",
@@ -64,12 +24,7 @@ Types search_type(const TypeCall& call) {
 }
 
 void prepare_search(const PrepareCall& call) {
-  auto p = internal::make_ref<SearchParams>();
-  p->size = call.types[0]->count();
-  p->count = call.types[1]->count();
-  p->right = call.attrs.text("side") == "right";
-  p->dtype = call.dtype(0);
-  call.set(run_search, p);
+  kernels::cpu::prepare_search(call, call.attrs.text("side") == "right");
 }
 
 Types bincount_type(const TypeCall& call) {
@@ -86,15 +41,12 @@ Types bincount_type(const TypeCall& call) {
 Values bincount_values(Operands in, const Attrs& attrs) {
   const Type* types[] = {in[0].type(), in.has(1) ? in[1].type() : nullptr};
   bincount_type({op<"bincount">(), types, attrs});
-  std::vector<int64_t> values(static_cast<std::size_t>(in[0].size()));
-  internal::convert_elements(values.data(), kInt64, TensorAccess::data(in[0]), in[0].dtype(),
-                             in[0].size());
   int64_t bins = attrs.integer("minlength");
   ETUDE_REQUIRE(bins >= 0, "minlength is {}. It is 0 or more", bins);
-  for (const int64_t v : values) {
-    ETUDE_REQUIRE(v >= 0 && v < kMaxCount, "operand 'x' holds {}, but bins are counted from 0", v);
-    bins = std::max(bins, v + 1);
-  }
+  const auto [least, largest] = kernels::cpu::integer_range(in[0]);
+  ETUDE_REQUIRE(least >= 0 && largest < kMaxCount,
+                "operand 'x' holds {}, but bins are counted from 0", least < 0 ? least : largest);
+  bins = std::max(bins, largest + 1);
   const Tensor weights = in.has(1) ? in[1] : internal::full(intern_type(kInt64, in[0].shape()), 1);
   return {segment_sum(weights, in[0], bins)};
 }
@@ -119,7 +71,7 @@ void define_searching(Registry& r) {
       .attrs = {{"side", "left"}},
       .dtypes = kReal,
       .type = search_type,
-      .kernel = prepare_search,
+      .kernels = {.cpu = prepare_search},
       .no_derivative = "positions are integers",
       .samples = {.calls = {{{"[1]", "[2,3]"}},
                             {{"[1]", "[2]"}, {{"side", std::string("right")}}},

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of the rows that share an id. Ids outside [0, num) drop their rows.
-#include <cstring>
-#include <limits>
-
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/core/convert.h"
-#include "etude/kernels/cpu/broadcast.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
@@ -23,8 +18,7 @@ using kernels::cpu::Update;
 // Rows of x: what is left of its shape behind the axes of the ids.
 Shape row_shape(const Shape& x, const Shape& ids) {
   bool fits = x.rank() >= ids.rank();
-  for (int a = 0; fits && a < ids.rank(); ++a)
-    fits = x[a] == ids[a] || x[a] == kAny || ids[a] == kAny;
+  for (int a = 0; fits && a < ids.rank(); ++a) fits = x[a] == ids[a];
   ETUDE_REQUIRE(fits, "ids have shape {}, but operand 'x' has shape {}, which must start with it",
                 ids.to_string(), x.to_string());
   return x.sizes().subspan(static_cast<std::size_t>(ids.rank()));
@@ -48,66 +42,20 @@ IndexRegion row_region(const Shape& table) {
   return region;
 }
 
-struct SegmentParams : WalkParams {
-  int64_t count = 0, values = 0;   // elements of the result and of x
-  DType stored = DType::kFloat32;  // dtype of the operands; `dtype` is that of the arithmetic
-  alignas(16) char identity[16] = {};
-};
-
-template <class T>
-T identity_of(Update mode) {
-  using Limits = std::numeric_limits<T>;
-  if (mode == Update::kMultiply) return T(1);
-  if constexpr (Limits::is_specialized && !std::is_same_v<T, bool>) {
-    const bool has_infinity = Limits::has_infinity;
-    if (mode == Update::kMin) return has_infinity ? Limits::infinity() : Limits::max();
-    if (mode == Update::kMax)
-      return has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
-  }
-  return T(0);
-}
-
-void fill_identity(const SegmentParams& p, void* out) {
-  kernels::cpu::BroadcastPlan plan;
-  plan.rank = 1;
-  plan.sizes[0] = p.count;
-  kernels::cpu::expand_all(plan, out, p.identity, itemsize(p.dtype), p.count);
-}
-
-bool run_segment(const KernelCall& k) {
-  const auto& p = *static_cast<const SegmentParams*>(k.params);
-  if (p.dtype == p.stored) {
-    fill_identity(p, k.out[0]);
-    return kernels::cpu::update(p.walk, p.mode, p.dtype, k.out[0], k.in[0], k.in + 1);
-  }
-  // Halves accumulate in float32 and round once.
-  std::vector<float> sums(static_cast<std::size_t>(p.count)),
-      wide(static_cast<std::size_t>(p.values));
-  fill_identity(p, sums.data());
-  internal::convert_elements(wide.data(), p.dtype, k.in[0], p.stored, p.values);
-  if (!kernels::cpu::update(p.walk, p.mode, p.dtype, sums.data(), wide.data(), k.in + 1))
-    return false;
-  internal::convert_elements(k.out[0], p.stored, sums.data(), p.dtype, p.count);
-  return true;
+// Where the ids say that rows of `value` belong in the table.
+kernels::cpu::IndexWalk row_walk(const PrepareCall& call, const Shape& table, const Shape& value,
+                                 DType dtype) {
+  kernels::cpu::IndexWalk walk =
+      plan_walk(row_region(table), table, value, itemsize(dtype), call.types.subspan(1));
+  walk.drops_outside = true;
+  return walk;
 }
 
 template <Update kMode>
 void prepare_segment(const PrepareCall& call) {
-  auto p = internal::make_ref<SegmentParams>();
-  const Type& result = *call.out.results[0];
-  p->mode = kMode;
-  p->stored = call.dtype(0);
-  p->dtype = p->stored == kFloat16 || p->stored == kBFloat16 ? kFloat32 : p->stored;
-  p->count = result.count();
-  p->values = call.types[0]->count();
-  p->walk = plan_walk(row_region(result.shape()), result.shape(), call.shape(0), itemsize(p->dtype),
-                      call.types.subspan(1));
-  p->walk.drops_outside = true;
-  visit_dtype(p->dtype, [&]<class T>() {
-    const T value = identity_of<T>(kMode);
-    std::memcpy(p->identity, &value, sizeof(T));
-  });
-  call.set(run_segment, p);
+  const DType dtype = kernels::cpu::segment_dtype(call.dtype(0));
+  kernels::cpu::prepare_segments(
+      call, row_walk(call, call.out.results[0]->shape(), call.shape(0), dtype), kMode);
 }
 
 // The ids of all examples in one array: example e has the rows from e * num on. Ids outside stay
@@ -142,19 +90,8 @@ Values segment_rows_batch(const BatchCall& call) {
 Tensor rows_of(const Tensor& x, const Tensor& ids) { return run(op<"segment_rows">(), {&x, &ids}); }
 
 void prepare_rows(const PrepareCall& call) {
-  auto p = internal::make_ref<WalkParams>();
-  const Shape& table = call.shape(0);
-  p->walk = plan_walk(row_region(table), table, call.out.results[0]->shape(),
-                      itemsize(call.dtype(0)), call.types.subspan(1));
-  p->walk.drops_outside = true;
-  p->bytes = call.out.results[0]->bytes();
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const WalkParams*>(k.params);
-        std::memset(k.out[0], 0, static_cast<std::size_t>(q.bytes));
-        return kernels::cpu::gather(q.walk, k.out[0], k.in[0], k.in + 1);
-      },
-      p);
+  kernels::cpu::prepare_gather(
+      call, row_walk(call, call.shape(0), call.out.results[0]->shape(), call.dtype(0)));
 }
 
 Types rows_type(const TypeCall& call) {
@@ -174,7 +111,7 @@ void define_sums(Registry& r) {
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = kNumeric,
       .type = segment_type,
-      .kernel = prepare_segment<Update::kAdd>,
+      .kernels = {.cpu = prepare_segment<Update::kAdd>},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return rows_of(ct, in[1]); },
       .batch = segment_batch,
@@ -194,7 +131,7 @@ void define_sums(Registry& r) {
              "segment_sum.",
       .operands = {"x", {"ids", kIntegers}},
       .type = rows_type,
-      .kernel = prepare_rows,
+      .kernels = {.cpu = prepare_rows},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs&) {
             return run(op<"segment_sum">(), {&ct, &in[1]}, {in[0].shape()[0]});
@@ -255,7 +192,7 @@ OpDef extreme(std::string_view name, std::string_view doc, DTypeSet dtypes, VjpR
       .attrs = {{"num", AttrKind::kInt}},
       .dtypes = dtypes,
       .type = segment_type,
-      .kernel = prepare_segment<kMode>,
+      .kernels = {.cpu = prepare_segment<kMode>},
       .vjp = vjp,
       .batch = segment_batch,
       .samples = {.calls = {{{"[4,3]", "int32[4]"}, {{"num", int64_t{3}}}, {{-2, 2}, {-1, 3}}}}},

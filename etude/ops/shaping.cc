@@ -40,7 +40,6 @@ Types reshape_type(const TypeCall& call) {
     if (sizes[i] >= 0) known *= sizes[i];
   }
   Shape shape(sizes);
-  if (count == kAny) return {call.make(call.dtype(0), shape)};
   if (open >= 0 && known > 0 && count % known == 0)
     shape.set(static_cast<int>(open), count / known);
   ETUDE_REQUIRE(
@@ -73,7 +72,7 @@ Types squeeze_type(const TypeCall& call) {
   for (int axis = 0; axis < call.rank(0); ++axis) {
     const bool goes = std::find(axes.begin(), axes.end(), axis) != axes.end();
     const int64_t size = call.shape(0)[axis];
-    ETUDE_REQUIRE(!goes || size == 1 || size == kAny,
+    ETUDE_REQUIRE(!goes || size == 1,
                   "axis {} of shape {} has size {}, but only axes of size 1 can be squeezed", axis,
                   call.shape(0).to_string(), size);
     if (!goes) shape.push_back(size);
@@ -96,25 +95,13 @@ Types permute_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-struct StridedParams : KernelParams {
-  kernels::cpu::CopyPlan plan;
-  int64_t offset = 0;  // bytes into the operand
-};
-
-bool run_strided(const KernelCall& k) {
-  const auto& p = *static_cast<const StridedParams*>(k.params);
-  kernels::cpu::copy(p.plan, k.out[0], static_cast<const char*>(k.in[0]) + p.offset);
-  return true;
-}
-
 // The dense result whose axis i walks the operand with from[i].
 void prepare_strided(const PrepareCall& call, const Ints& from, int64_t offset) {
   const Shape& shape = call.out.results[0]->shape();
   const kernels::cpu::Strides to = kernels::cpu::dense_strides(shape);
-  auto p = internal::make_ref<StridedParams>();
-  p->plan = kernels::cpu::plan_copy(shape.sizes(), from, to, itemsize(call.dtype(0)));
-  p->offset = offset * itemsize(call.dtype(0));
-  call.set(run_strided, p);
+  const int64_t item = itemsize(call.dtype(0));
+  kernels::cpu::prepare_copy(call, kernels::cpu::plan_copy(shape.sizes(), from, to, item),
+                             offset * item);
 }
 
 // Whether only axes of size 1 change places.
@@ -194,27 +181,6 @@ Types broadcast_type(const TypeCall& call) {
   return {call.make(call.dtype(0), shape)};
 }
 
-struct BroadcastParams : KernelParams {
-  kernels::cpu::BroadcastPlan plan;
-  int64_t count = 0;
-  int64_t bytes = 0;
-};
-
-void prepare_broadcast(const PrepareCall& call) {
-  auto p = internal::make_ref<BroadcastParams>();
-  p->plan = kernels::cpu::plan_broadcast(call.shape(0), call.out.results[0]->shape());
-  if (p->plan.is_dense) return call.view(0);
-  p->count = call.out.results[0]->count();
-  p->bytes = itemsize(call.dtype(0));
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const BroadcastParams*>(k.params);
-        kernels::cpu::expand_all(q.plan, k.out[0], k.in[0], q.bytes, q.count);
-        return true;
-      },
-      p);
-}
-
 // Axes of x with those of `source` put at `destination`.
 Values lower_moveaxis(Operands in, const Attrs& attrs) {
   const int rank = in[0].rank();
@@ -260,7 +226,7 @@ Values lower_flatten(Operands in, const Attrs& attrs) {
   int64_t merged = 1;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const bool inside = axis >= start && axis <= end;
-    merged = !inside ? 1 : merged == kAny || shape[axis] == kAny ? kAny : merged * shape[axis];
+    merged = inside ? merged * shape[axis] : 1;
     if (!inside || axis == end) sizes.push_back(inside ? merged : shape[axis]);
   }
   return {reshape(in[0], sizes)};
@@ -340,7 +306,7 @@ void define_views(Registry& r) {
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
       .type = reshape_type,
-      .kernel = share,
+      .kernels = {.cpu = share},
       .transpose = reshape_back,
       .batch = reshape_batch,
       .is_cheap = true,
@@ -371,7 +337,7 @@ void define_views(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axis", AttrKind::kInts}},
       .type = expand_dims_type,
-      .kernel = share,
+      .kernels = {.cpu = share},
       .transpose = reshape_back,
       .batch = batching::along_new_axis,
       .is_cheap = true,
@@ -391,7 +357,7 @@ void define_views(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axis", AttrKind::kInts}},
       .type = squeeze_type,
-      .kernel = share,
+      .kernels = {.cpu = share},
       .transpose = reshape_back,
       .batch = batching::along_axis,
       .is_cheap = true,
@@ -427,7 +393,7 @@ void define_orders(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axes", AttrKind::kInts}},
       .type = permute_type,
-      .kernel = prepare_permute,
+      .kernels = {.cpu = prepare_permute},
       .transpose = permute_back,
       .batch = permute_batch,
       .is_cheap = true,
@@ -496,7 +462,7 @@ void define_orders(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axis", AttrKind::kInts, none}},
       .type = flip_type,
-      .kernel = prepare_flip,
+      .kernels = {.cpu = prepare_flip},
       .transpose =
           [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return attrs.has("axis") ? flip(ct, {.axis = attrs.ints("axis")}) : flip(ct);
@@ -522,7 +488,7 @@ void define_repeats(Registry& r) {
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts}},
       .type = broadcast_type,
-      .kernel = prepare_broadcast,
+      .kernels = {.cpu = kernels::cpu::prepare_broadcast},
       .transpose = [](Operands in, int, const Tensor& ct,
                       const Attrs&) { return internal::sum_to(ct, in[0].shape()); },
       .batch = broadcast_batch,

@@ -28,10 +28,10 @@ void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, c
     const __int128 first = starts[at(axis)], size = sizes[at(axis)],
                    last = first + (size - 1) * steps[at(axis)];
     const int64_t limit = whole[axis];
-    ETUDE_REQUIRE(size >= 0 && (size == 0 || limit == kAny ||
-                                (std::min(first, last) >= 0 && std::max(first, last) < limit)),
-                  "{} elements from {} with step {} do not lie in axis {} of size {}",
-                  sizes[at(axis)], starts[at(axis)], steps[at(axis)], axis, limit);
+    ETUDE_REQUIRE(
+        size >= 0 && (size == 0 || (std::min(first, last) >= 0 && std::max(first, last) < limit)),
+        "{} elements from {} with step {} do not lie in axis {} of size {}", sizes[at(axis)],
+        starts[at(axis)], steps[at(axis)], axis, limit);
   }
 }
 
@@ -48,57 +48,38 @@ Types spread_type(const TypeCall& call) {
   return {call.make(call.dtype(0), whole)};
 }
 
-struct SliceParams : KernelParams {
-  kernels::cpu::CopyPlan plan;
-  int64_t offset = 0;      // bytes
-  int64_t zero_bytes = 0;  // of the result, before the copy
-};
-
-// A plan between an array of shape `whole` and its dense slice.
-internal::RefPtr<SliceParams> plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes,
-                                         int64_t item, bool into_whole) {
+// The copy between an array of shape `whole` and its dense slice, which begins at `offset` bytes.
+kernels::cpu::CopyPlan plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes,
+                                  int64_t item, bool into_whole, int64_t& offset) {
   const Ints &starts = attrs.ints("starts"), &steps = attrs.ints("steps");
   const kernels::cpu::Strides outer = kernels::cpu::dense_strides(whole);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(Shape(sizes));
-  auto p = internal::make_ref<SliceParams>();
   Ints strides;
+  offset = 0;
   for (std::size_t a = 0; a < sizes.size(); ++a) {
     strides.push_back(sizes[a] > 1 ? steps[a] * outer[a] : outer[a]);  // one element: no step
-    if (sizes[a] > 0) p->offset += starts[a] * outer[a] * item;
+    if (sizes[a] > 0) offset += starts[a] * outer[a] * item;
   }
   const std::span<const int64_t> own(dense.data(), sizes.size());
-  p->plan = into_whole ? kernels::cpu::plan_copy(sizes, own, strides, item)
-                       : kernels::cpu::plan_copy(sizes, strides, own, item);
-  return p;
+  return into_whole ? kernels::cpu::plan_copy(sizes, own, strides, item)
+                    : kernels::cpu::plan_copy(sizes, strides, own, item);
 }
 
 void prepare_strided(const PrepareCall& call) {
-  const auto p = plan_slice(call.shape(0), call.attrs, call.attrs.ints("sizes"),
-                            itemsize(call.dtype(0)), false);
+  int64_t offset = 0;
+  const kernels::cpu::CopyPlan plan = plan_slice(
+      call.shape(0), call.attrs, call.attrs.ints("sizes"), itemsize(call.dtype(0)), false, offset);
   // One contiguous part of the operand.
-  if (p->plan.run != 0 && p->plan.rank == 0) return call.view(0, p->offset);
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const SliceParams*>(k.params);
-        kernels::cpu::copy(q.plan, k.out[0], static_cast<const char*>(k.in[0]) + q.offset);
-        return true;
-      },
-      p);
+  if (plan.run != 0 && plan.rank == 0) return call.view(0, offset);
+  kernels::cpu::prepare_copy(call, plan, offset);
 }
 
 void prepare_spread(const PrepareCall& call) {
-  const Type& result = *call.out.results[0];
-  const auto p = plan_slice(result.shape(), call.attrs, call.shape(0).to_vector(),
-                            itemsize(call.dtype(0)), true);
-  p->zero_bytes = result.count() == call.types[0]->count() ? 0 : result.bytes();
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const SliceParams*>(k.params);
-        std::memset(k.out[0], 0, at(q.zero_bytes));
-        kernels::cpu::copy(q.plan, static_cast<char*>(k.out[0]) + q.offset, k.in[0]);
-        return true;
-      },
-      p);
+  int64_t offset = 0;
+  const kernels::cpu::CopyPlan plan =
+      plan_slice(call.out.results[0]->shape(), call.attrs, call.shape(0).to_vector(),
+                 itemsize(call.dtype(0)), true, offset);
+  kernels::cpu::prepare_copy_into(call, plan, offset, 0);
 }
 
 // The same region of every example.
@@ -135,7 +116,6 @@ Values lower_slice(Operands in, const Attrs& attrs) {
   Ints starts(at(shape.rank()), 0), sizes = shape.to_vector(), steps(at(shape.rank()), 1);
   for (std::size_t a = 0; a < from.size(); ++a) {
     ETUDE_REQUIRE(step[a] != 0, "the step of axis {} is 0. Steps are positive or negative", a);
-    ETUDE_REQUIRE(sizes[a] != kAny, "the size of axis {} of {} is not known", a, shape.to_string());
     std::tie(starts[a], sizes[a]) = python_range(from[a], to[a], step[a], sizes[a]);
     steps[a] = sizes[a] > 1 ? step[a] : 1;
   }
@@ -212,7 +192,7 @@ void define_slicing(Registry& r) {
                 {"sizes", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = strided_type,
-      .kernel = prepare_strided,
+      .kernels = {.cpu = prepare_strided},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"spread_slice">(), {&ct},
@@ -252,7 +232,7 @@ void define_slicing(Registry& r) {
                 {"starts", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = spread_type,
-      .kernel = prepare_spread,
+      .kernels = {.cpu = prepare_spread},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"strided_slice">(), {&ct},

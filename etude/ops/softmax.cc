@@ -97,6 +97,14 @@ Types logsumexp_type(const TypeCall& call) {
                                                  call.attrs.flag("keepdims")))};
 }
 
+void prepare_softmax_gradient(const PrepareCall& call) {
+  kernels::cpu::prepare_softmax_gradient(call, axis_of(call.attrs, call.shape(0)));
+}
+
+void prepare_logsumexp_rows(const PrepareCall& call) {
+  kernels::cpu::prepare_rows(call, RowFn::kLogSumExp, call.shape(0).rank() - 1);
+}
+
 }  // namespace
 
 void define_softmax(Registry& r) {
@@ -109,7 +117,7 @@ void define_softmax(Registry& r) {
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
       .type = same_type,
-      .kernel = rows_kernel<RowFn::kSoftmax>,
+      .kernels = {.cpu = rows_kernel<RowFn::kSoftmax>},
       .vjp =
           [](const VjpCall& call) {
             return Values{run(op<"softmax_gradient">(), {&call.out[0], &call.ct()},
@@ -127,10 +135,7 @@ void define_softmax(Registry& r) {
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
       .type = gradient_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_softmax_gradient(call, axis_of(call.attrs, call.shape(0)));
-          },
+      .kernels = {.cpu = prepare_softmax_gradient},
       .vjp = gradient_vjp,
       .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}},
@@ -151,7 +156,7 @@ void define_softmax(Registry& r) {
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
       .type = same_type,
-      .kernel = rows_kernel<RowFn::kLogSoftmax>,
+      .kernels = {.cpu = rows_kernel<RowFn::kLogSoftmax>},
       .vjp =
           [](const VjpCall& call) {
             const Tensor& y = call.out[0];
@@ -175,10 +180,7 @@ void define_softmax(Registry& r) {
             return Types{
                 call.make(call.dtype(0), reduced_shape(call.shape(0), {call.rank(0) - 1}, false))};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_rows(call, RowFn::kLogSumExp, call.shape(0).rank() - 1);
-          },
+      .kernels = {.cpu = prepare_logsumexp_rows},
       .vjp =
           [](const VjpCall& call) {
             const std::vector<int> last = {call.in[0].rank() - 1};

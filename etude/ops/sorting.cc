@@ -83,7 +83,7 @@ OpDef arg_extreme(std::string_view name, std::string_view doc) {
       .attrs = {{"axis", AttrKind::kInt, none}, {"keepdims", false}},
       .dtypes = kReal,
       .type = arg_extreme_type<kLargest>,
-      .kernel = arg_extreme_kernel<kLargest>,
+      .kernels = {.cpu = arg_extreme_kernel<kLargest>},
       .batch = batching::along_axis,
       .no_derivative = kPosition,
       .samples = {.calls = {{{"[2,3]"}},
@@ -97,6 +97,20 @@ OpDef arg_extreme(std::string_view name, std::string_view doc) {
                  {{"float32[2,0]"}, "has no element along the axis", {{"axis", int64_t{1}}}},
                  {{"float32[0]"}, "has no element along the axis"}},
   };
+}
+
+void prepare_sort(const PrepareCall& call) {
+  kernels::cpu::prepare_sort(call, axis_of(call.attrs, call.shape(0)),
+                             call.attrs.flag("descending"));
+}
+
+void prepare_argsort(const PrepareCall& call) {
+  kernels::cpu::prepare_argsort(call, axis_of(call.attrs, call.shape(0)),
+                                call.attrs.flag("descending"));
+}
+
+void prepare_top_k(const PrepareCall& call) {
+  kernels::cpu::prepare_top_k(call, axis_of(call.attrs, call.shape(0)), call.attrs.integer("k"));
 }
 
 void define_order(Registry& r) {
@@ -113,11 +127,7 @@ void define_order(Registry& r) {
       .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
       .dtypes = kReal,
       .type = same_axis_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_sort(call, axis_of(call.attrs, call.shape(0)),
-                                       call.attrs.flag("descending"));
-          },
+      .kernels = {.cpu = prepare_sort},
       .vjp = sort_vjp,
       .batch = batching::along_axis,
       .samples = samples,
@@ -135,11 +145,7 @@ void define_order(Registry& r) {
             axis_of(call.attrs, call.shape(0));
             return Types{call.make(kInt64, call.shape(0))};
           },
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_argsort(call, axis_of(call.attrs, call.shape(0)),
-                                          call.attrs.flag("descending"));
-          },
+      .kernels = {.cpu = prepare_argsort},
       .batch = batching::along_axis,
       .no_derivative = kPosition,
       .samples = samples,
@@ -156,11 +162,7 @@ void define_order(Registry& r) {
       .results = {"values", "indices"},
       .dtypes = kReal,
       .type = top_k_type,
-      .kernel =
-          [](const PrepareCall& call) {
-            kernels::cpu::prepare_top_k(call, axis_of(call.attrs, call.shape(0)),
-                                        call.attrs.integer("k"));
-          },
+      .kernels = {.cpu = prepare_top_k},
       .vjp =
           [](const VjpCall& call) {
             Values out(1);

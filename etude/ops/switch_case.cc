@@ -346,7 +346,7 @@ void define_switch_case(Registry& r) {
                 {"gives", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = switch_type,
-      .kernel = prepare_switch,
+      .kernels = {.cpu = prepare_switch},
       .vjp = switch_vjp,
       .keep = keep_switch,
       .takes_sums = true,

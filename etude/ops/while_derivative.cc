@@ -393,16 +393,13 @@ Values while_batch(const BatchCall& call) {
   const std::vector<bool> of_condition = of_body(loop, 0, is_batch, {});
   all.condition = internal::batched_graph_of(*loop.condition, Chosen(of_condition), call.size,
                                              Chosen(std::vector<bool>(1, false)));
-  const auto spread = [&](const Tensor& x) {
-    return internal::broadcasted(x, Shape(batching::behind(call.size, x.shape().sizes())));
-  };
   Tensors in;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
     in.push_back(is_batch[i] ? batching::leading(call, i) : call.in[i]);
   }
   Values out = all.call(in);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (!is_batch[i]) out[i] = spread(out[i]);
+    if (!is_batch[i]) out[i] = batching::spread(out[i], call.size);
   }
   return out;
 }

@@ -291,7 +291,7 @@ void define_while_loop(Registry& r) {
                 {"max_steps", -1}},
       .results = {"ys..."},
       .type = while_type,
-      .kernel = prepare_while,
+      .kernels = {.cpu = prepare_while},
       .vjp = while_vjp,
       .takes_sums = true,
       .jvp = while_jvp,

@@ -9,16 +9,12 @@ namespace {
 
 // As the planner prepares it, without types that follow from the record; null without a kernel.
 RefPtr<const Prepared> prepared(const Graph& graph, const Graph::Node& node) {
-  const OpDef& def = node.op.def();
-  const PrepareRule rule = def.kernel == nullptr ? def.scalar.prepare : def.kernel;
+  const Types types = operand_types(graph, node);
+  const PrepareRule rule = node.op.kernel(device_of(types).kind);
   if (rule == nullptr) return {};
-  InlineVector<const Type*, 6> types;
-  for (const GraphValue v : node.operands) types.push_back(v == kNoValue ? nullptr : graph.type(v));
   auto out = make_ref<Prepared>();
   out->results = result_types(graph, node);
-  located(node.op, node.where, [&] {
-    rule({node.op, {types.data(), types.size()}, node.attrs, *out});
-  });
+  located(node.op, node.where, [&] { rule({node.op, types, node.attrs, *out}); });
   return out;
 }
 
@@ -34,9 +30,8 @@ int viewed_operand(const Graph& graph, const Graph::Node& node) {
 
 bool takes_all_elements(const Graph& graph, const Graph::Node& node) {
   const OpDef& def = node.op.def();
-  if (def.effect != Effect::kNone || (def.kernel == nullptr && def.scalar.prepare == nullptr)) {
-    return false;
-  }
+  const Device device = device_of(operand_types(graph, node));
+  if (def.effect != Effect::kNone || node.op.kernel(device.kind) == nullptr) return false;
   const bool is_total = def.is_cheap || def.kind == Kind::kLinear;
   if (is_total && node.op.is_uniform()) return true;
   return is_cheap(node.op) && prepared(graph, node)->never_faults;

@@ -19,6 +19,12 @@ Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const G
   return op.attrs(std::span<const AttrValue>(values));
 }
 
+Types operand_types(const Graph& graph, const Graph::Node& node) {
+  Types out;
+  for (const GraphValue v : node.operands) out.push_back(v == kNoValue ? nullptr : graph.type(v));
+  return out;
+}
+
 Types result_types(const Graph& graph, const Graph::Node& node) {
   Types out;
   for (uint32_t r = 0; r < node.results; ++r) out.push_back(graph.type(node.first_result + r));

@@ -59,7 +59,8 @@ bool has_node(const Graph& graph, Condition&& condition) {
 // The attributes of a call with f(graph) in the place of each graph that it carries.
 Attrs with_graphs(const Op& op, const Attrs& attrs, FunctionRef<GraphRef(const Graph&)> f);
 
-// The types of the results of node `node` of `graph`.
+// The types of the operands (null for an absent one) and of the results of node `node` of `graph`.
+Types operand_types(const Graph& graph, const Graph::Node& node);
 Types result_types(const Graph& graph, const Graph::Node& node);
 
 }  // namespace etude::internal

@@ -33,7 +33,7 @@ class LoweringContext final : public Context {
   }
 
   Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
-    if (op.is_composed()) return lower(op, in, attrs, *this, where);
+    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
     std::vector<Draft> operands;
     for (std::size_t i = 0; i < in.size(); ++i) operands.push_back(number(in[i]));
     const auto [first, count] = build_.append(op, attrs, operands, where);
@@ -68,13 +68,15 @@ class LoweringContext final : public Context {
 }  // namespace
 
 GraphRef lower_compositions(const Graph& graph) {
-  const auto is_composed = [](const Graph::Node& node) { return node.op.is_composed(); };
+  const auto is_composed = [&](const Graph::Node& node) {
+    return node.op.is_composed(device_of(operand_types(graph, node)).kind);
+  };
   if (!has_node(graph, is_composed)) return GraphRef(&graph);
   GraphCopy copy(graph);
   LoweringContext context(copy.build());
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
-    if (!node.op.is_composed()) {
+    if (!is_composed(node)) {
       copy.copy(node);
       continue;
     }

@@ -29,7 +29,7 @@ Tensor BatchContext::batch_of(const Tensor& x) const {
   const Tensor dense = to_dense(x);
   if (const Tensor* batch = find(dense)) return *batch;
   const ContextScope scope(*parent_, {});
-  return internal::broadcasted(dense, Shape(batching::behind(size_, dense.shape().sizes())));
+  return batching::spread(dense, size_);
 }
 
 void BatchContext::value_died(uint64_t id) noexcept {

@@ -181,6 +181,16 @@ class ReadsContext final : public TypeContext {
   std::span<const Tensor> watched_;
 };
 
+// A number for each size that depends on data: rules see numbers, and none looks at these.
+const Type* with_known_sizes(const Type* type) {
+  if (type == nullptr || type->count() != kAny) return type;
+  Shape shape = type->shape();
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == kAny) shape.set(axis, 2);
+  }
+  return intern_type(type->dtype(), shape, type->device());
+}
+
 Reads try_on_symbols(const Op& op, const Attrs& attrs, std::span<const Type* const> operands,
                      std::span<const Type* const> results, uint64_t wanted) {
   std::vector<Tensor> ghosts, cotangents;
@@ -297,7 +307,8 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
   }
   Reads reads = everything;
   try {
-    const Types results = infer_types(op, operands, attrs);
+    Types results = infer_types(op, operands, attrs);
+    for (const Type*& type : results) type = with_known_sizes(type);
     if (operands.size() + results.size() > 63) return everything;
     reads = try_on_symbols(op, attrs, operands, {results.data(), results.size()}, wanted);
   } catch (const Error&) {

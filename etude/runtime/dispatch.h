@@ -12,16 +12,19 @@ namespace etude::internal {
 
 inline constexpr std::size_t kDispatchOperands = 6;  // calls with more are prepared every time
 
-// The key is everything that the prepared kernel depends on.
-struct DispatchEntry : CallKey<kDispatchOperands> {
+// The key is everything that the prepared kernel depends on. It fills one line of the cache, what
+// runs the call another; and of entries whose size is a power of two, one is found by a shift.
+struct alignas(64) DispatchEntry : CallKey<kDispatchOperands> {
   KernelFn run = nullptr;
-  const void* params = nullptr;
+  KernelState state;
   const Type* result = nullptr;  // of a single result
   uint64_t in_place = 0;
   RefPtr<Prepared> prepared;
 
   static void table_was_made();  // by a thread's first call
 };
+
+static_assert(sizeof(DispatchEntry) == 128);
 
 using DispatchTable = ThreadTable<DispatchEntry, 2048>;
 
@@ -36,8 +39,8 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
-// A call made ready to run on the host. throws: what the type rule and the kernel's preparation
-// throw; kUnimplemented without a kernel.
+// A call made ready to run on the device of its operands. throws: what the type rule and the
+// kernel's preparation throw; kUnimplemented without a kernel there, naming the device.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);
 // What a call that does not begin says.
 inline constexpr std::string_view kCancelledText =

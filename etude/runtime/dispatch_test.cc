@@ -36,7 +36,7 @@ const Op& counted_op(int index) {
       def.operands = {"xs..."};
       def.attrs = {{"axis", 0}};
       def.type = type_of_first;
-      def.kernel = prepare_counted;
+      def.kernels.cpu = prepare_counted;
       made.push_back(&registry.define(std::move(def)));
     }
     return made;

@@ -27,18 +27,13 @@ namespace {
 
 thread_local std::unique_ptr<Error> fault;
 
-PrepareRule kernel_of(const Op& op) {
-  if (op.def().kernel != nullptr) return op.def().kernel;
-  return op.def().kind == Kind::kElementwise ? op.def().scalar.prepare : nullptr;
-}
-
 // What running a call needs, from its prepared form.
 void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
   entry.prepared = prepared;
   const Prepared& p = *prepared;
   const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
   entry.run = plain ? p.run : nullptr;
-  entry.params = p.params;
+  entry.state = p.state;
   entry.result = plain ? p.results[0] : nullptr;
   entry.in_place = p.in_place;
 }
@@ -78,7 +73,7 @@ void run_plain(const DispatchEntry& entry, Operands in, const void** data, Value
   const Tensor& y = out.emplace_back(make_result(entry, in));
   void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
-  if (!entry.run({to, data, entry.params})) throw_fault();
+  if (!entry.run({entry.state, to, data})) throw_fault();
 }
 
 Values run_prepared(const Prepared& p, Operands in) {
@@ -100,7 +95,7 @@ Values run_prepared(const Prepared& p, Operands in) {
     to.push_back(TensorAccess::rep(out.back())->data);
   }
   const FloatModeScope float_mode;
-  if (!p.run({to.data(), data.data(), p.params})) throw_fault();
+  if (!p.run({p.state, to.data(), data.data()})) throw_fault();
   return out;
 }
 
@@ -121,6 +116,11 @@ class EagerContext final : public Context {
   Values run(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     Values cached;
     if (run_cached(op, in, attrs, cached)) return cached;
+    return run_anew(op, in, attrs, where);
+  }
+
+  // Apart from run(), which most calls leave before they need as large a frame as this.
+  [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
     if (op.def().data != nullptr) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
@@ -130,7 +130,7 @@ class EagerContext final : public Context {
       const ContextScope scope(*this, where);
       return op.def().data(in, attrs);
     }
-    if (op.is_composed()) return lower(op, in, attrs, *this, where);
+    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
     InlineVector<const Type*, 6> types;
     for (std::size_t i = 0; i < in.size(); ++i) {
       types.push_back(in[i].has_value() ? in[i].type() : nullptr);
@@ -141,8 +141,9 @@ class EagerContext final : public Context {
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
     if (entry.run == nullptr) return run_prepared(*entry.prepared, in);
     InlineVector<const void*, 6> data(in.size());
-    run_plain(entry, in, data.data(), cached);
-    return cached;
+    Values out;
+    run_plain(entry, in, data.data(), out);
+    return out;
   }
 
   [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
@@ -190,8 +191,11 @@ RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type*
                   "the result would be {}, whose size is not known. Sizes are 0 or more",
                   type->to_string());
   }
-  const PrepareRule rule = kernel_of(op);
-  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr, "has no kernel on cpu");
+  const Device device = device_of(types);
+  const PrepareRule rule = op.kernel(device.kind);
+  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr,
+                     "has no kernel on {}. Give it operands on {}, where kernels run",
+                     device.to_string(), Device().to_string());
   rule({op, types, attrs, *prepared});
   const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
   if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
@@ -284,7 +288,7 @@ template <std::size_t N>
     Tensor out = make_result(entry, operands);
     void* to[] = {TensorAccess::rep(out)->data};
     const FloatModeScope float_mode;
-    if (!entry.run({to, data, entry.params})) throw_fault();
+    if (!entry.run({entry.state, to, data})) throw_fault();
     return out;
   });
 }

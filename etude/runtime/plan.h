@@ -69,7 +69,7 @@ class Plan final : public RefCounted {
   };
   struct Step {
     KernelFn run;
-    const void* params;
+    KernelState state;
     uint32_t first_place;  // results, then operands, in places_
     uint32_t results;
     uint32_t operands;
@@ -128,7 +128,7 @@ class Plan final : public RefCounted {
   GraphRef owned_;                // that graph, unless it is the one which keeps the plan
   std::vector<Step> steps_;
   std::vector<Place> places_;
-  std::vector<RefPtr<const RefCounted>> held_;  // what `params` point into
+  std::vector<RefPtr<const RefCounted>> held_;  // what `state.params` point into
   std::vector<Patch> input_patches_, output_patches_;
   std::vector<const Type*> made_;  // types of the new tensors
   std::vector<Output> outputs_;

@@ -97,7 +97,7 @@ std::unique_ptr<Plan::Frame> Plan::make_frame(Buffer* arena) const {
   }
   for (const Step& step : steps_) {
     void** const first = frame->pointers.data() + step.first_place;
-    frame->calls.push_back({first, first + step.results, step.params});
+    frame->calls.push_back({step.state, first, first + step.results});
   }
   return frame;
 }

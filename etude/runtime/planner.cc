@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
@@ -126,11 +127,7 @@ class Planner {
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
       located(node.op, node.where, [&] {
-        InlineVector<const Type*, 6> types;
-        for (const GraphValue v : node.operands) {
-          types.push_back(v == kNoValue ? nullptr : graph_.type(v));
-        }
-        prepared_.push_back(prepare(node.op, node.attrs, {types.data(), types.size()}));
+        prepared_.push_back(prepare(node.op, node.attrs, operand_types(graph_, node)));
       });
     }
   }
@@ -313,7 +310,7 @@ class Planner {
       const auto first = static_cast<uint32_t>(plan_->places_.size());
       for (uint32_t r = 0; r < node.results; ++r) add_place(node.first_result + r);
       for (const GraphValue v : node.operands) add_place(v);
-      plan_->steps_.push_back({p.run, p.params, first, node.results,
+      plan_->steps_.push_back({p.run, p.state, first, node.results,
                                static_cast<uint32_t>(node.operands.size()),
                                static_cast<uint32_t>(i)});
       if (p.owner) plan_->held_.push_back(p.owner);

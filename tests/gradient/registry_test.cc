@@ -28,7 +28,7 @@ OpDef record(std::string_view name) {
           .operands = {"x1", "x2?"},
           .dtypes = kFloating,
           .type = like_first,
-          .kernel = copy_first};
+          .kernels = {.cpu = copy_first}};
 }
 
 Tensor run(const Op& op, const Tensor& x) {

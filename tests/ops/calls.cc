@@ -145,7 +145,7 @@ void add_program_calls(const Op& op, std::size_t attr, DType dtype, int seed,
     for (const ScalarDef* def : defs) {
       const scalar::Program* program = def->program;
       // A record with a kernel or type rule of its own gives its program more than one meaning.
-      const bool plain = other->def().kernel == nullptr && other->def().type == nullptr;
+      const bool plain = other->def().kernels == Kernels() && other->def().type == nullptr;
       if (program == nullptr || program->operands == 0 || !plain ||
           !other->def().dtypes.contains(dtype)) {
         continue;

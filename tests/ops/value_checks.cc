@@ -120,7 +120,7 @@ void check_eager(const Call& call) {
   for (Tensor& x : given.operands) x = deep_copy(x);
   compare_all(call, "in place",
               execute(*call.op, given.list().view(~uint64_t{0}), call.attrs, CallSite::here()), y);
-  const bool twice = call.op->def().lower != nullptr && call.op->def().kernel != nullptr;
+  const bool twice = call.op->def().lower != nullptr && call.op->kernel(Device().kind) != nullptr;
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
     compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y,
@@ -129,9 +129,8 @@ void check_eager(const Call& call) {
 }
 
 void check_guards(const Call& call) {
-  const OpDef& def = call.op->def();
-  const PrepareRule rule = def.kernel != nullptr ? def.kernel : def.scalar.prepare;
-  if (rule == nullptr || def.data != nullptr) return;
+  const PrepareRule rule = call.op->kernel(Device().kind);
+  if (rule == nullptr || call.op->def().data != nullptr) return;
   Prepared prepared;
   Types types;
   for (const Tensor& x : call.operands) types.push_back(x.has_value() ? x.type() : nullptr);
@@ -155,7 +154,7 @@ void check_guards(const Call& call) {
     from.push_back(call.operands[i].has_value() ? in[i].data() : nullptr);
   for (Guarded& g : out) to.push_back(g.data());
   const FloatModeScope float_mode;
-  if (!prepared.run({to.data(), from.data(), prepared.params})) return;
+  if (!prepared.run({prepared.state, to.data(), from.data()})) return;
   for (std::size_t i = 0; i < out.size() + in.size(); ++i) {
     const Guarded& g = i < out.size() ? out[i] : in[i - out.size()];
     expect(g.is_intact(), call.label("guards"), [&] {

@@ -11,7 +11,7 @@ namespace {
 
 // `n` copies of one element.
 template <class Word>
-void fill(void* out, const void* in, int64_t n) {
+void fill_words(void* out, const void* in, int64_t n) {
   Word word;
   std::memcpy(&word, in, sizeof(Word));
   Word* p = static_cast<Word*>(out);
@@ -25,16 +25,40 @@ struct Wide {
 void fill_any(void* out, const void* in, int64_t bytes, int64_t n) {
   switch (bytes) {
     case 1:
-      return fill<uint8_t>(out, in, n);
+      return fill_words<uint8_t>(out, in, n);
     case 2:
-      return fill<uint16_t>(out, in, n);
+      return fill_words<uint16_t>(out, in, n);
     case 4:
-      return fill<uint32_t>(out, in, n);
+      return fill_words<uint32_t>(out, in, n);
     case 8:
-      return fill<uint64_t>(out, in, n);
+      return fill_words<uint64_t>(out, in, n);
     default:
-      return fill<Wide>(out, in, n);
+      return fill_words<Wide>(out, in, n);
   }
+}
+
+struct BroadcastParams : KernelParams {
+  BroadcastPlan plan;
+  int64_t count = 0, bytes = 0;  // of the result; of one element
+};
+
+bool run_broadcast(const KernelCall& call) {
+  const auto& p = *static_cast<const BroadcastParams*>(call.params);
+  expand_all(p.plan, call.out[0], call.in[0], p.bytes, p.count);
+  return true;
+}
+
+bool run_fill(const KernelCall& call) {
+  const auto& p = *static_cast<const BroadcastParams*>(call.params);
+  fill(call.out[0], call.in[0], p.bytes, p.count);
+  return true;
+}
+
+etude::internal::RefPtr<BroadcastParams> params_of(const PrepareCall& call) {
+  auto p = etude::internal::make_ref<BroadcastParams>();
+  p->count = call.out.results[0]->count();
+  p->bytes = itemsize(call.dtype(0));
+  return p;
 }
 
 }  // namespace
@@ -113,5 +137,21 @@ void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t by
     expand(plan, static_cast<char*>(out) + begin * bytes, in, bytes, begin, n);
   });
 }
+
+void fill(void* out, const void* element, int64_t bytes, int64_t count) {
+  BroadcastPlan plan;
+  plan.rank = 1;
+  plan.sizes[0] = count;
+  expand_all(plan, out, element, bytes, count);
+}
+
+void prepare_broadcast(const PrepareCall& call) {
+  auto p = params_of(call);
+  p->plan = plan_broadcast(call.shape(0), call.out.results[0]->shape());
+  if (p->plan.is_dense) return call.view(0);
+  call.set(run_broadcast, p);
+}
+
+void prepare_fill(const PrepareCall& call) { call.set(run_fill, params_of(call)); }
 
 }  // namespace etude::kernels::cpu

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How one operand maps to a broadcast result: axes merged, and ranges of the result expanded into a
-// dense buffer. Used by element-wise kernels and broadcast_to.
+// dense buffer. Used by element-wise kernels and by op records.
 #pragma once
 
 #include <cstdint>
 
-#include "etude/core/shape.h"
+#include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
 
@@ -25,5 +25,12 @@ void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes,
             int64_t n);
 // The whole result of `count` elements, in parallel beyond some 100 KB.
 void expand_all(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t count);
+// The same of one element, which has no plan: `count` copies of it.
+void fill(void* out, const void* element, int64_t bytes, int64_t count);
+
+// The result is operand 0 repeated to its shape; a view where nothing is repeated.
+void prepare_broadcast(const PrepareCall& call);
+// The result has the one element of operand 0 everywhere.
+void prepare_fill(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/broadcast.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -97,6 +99,33 @@ void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
   });
 }
 
+struct CopyParams : KernelParams {
+  CopyPlan plan;
+  int64_t offset = 0;
+  int64_t filled = 0, item = 0;  // elements to fill before the copy; bytes of one
+  alignas(16) char value[16] = {};
+};
+
+bool run_copy(const KernelCall& call) {
+  const auto& p = *static_cast<const CopyParams*>(call.params);
+  copy(p.plan, call.out[0], static_cast<const char*>(call.in[0]) + p.offset);
+  return true;
+}
+
+bool run_copy_into(const KernelCall& call) {
+  const auto& p = *static_cast<const CopyParams*>(call.params);
+  fill(call.out[0], p.value, p.item, p.filled);
+  copy(p.plan, static_cast<char*>(call.out[0]) + p.offset, call.in[0]);
+  return true;
+}
+
+etude::internal::RefPtr<CopyParams> params_of(const CopyPlan& plan, int64_t offset) {
+  auto p = etude::internal::make_ref<CopyParams>();
+  p->plan = plan;
+  p->offset = plan.run == 0 ? 0 : offset;
+  return p;
+}
+
 }  // namespace
 
 Strides dense_strides(const Shape& shape) {
@@ -173,6 +202,20 @@ void copy(const CopyPlan& plan, void* out, const void* in) {
     }
     copy_lines<kRun>(plan, to, from);
   });
+}
+
+void prepare_copy(const PrepareCall& call, const CopyPlan& plan, int64_t offset) {
+  call.set(run_copy, params_of(plan, offset));
+}
+
+void prepare_copy_into(const PrepareCall& call, const CopyPlan& plan, int64_t offset,
+                       double value) {
+  const Type& result = *call.out.results[0];
+  auto p = params_of(plan, offset);
+  p->filled = result.count() == call.types[0]->count() ? 0 : result.count();
+  p->item = itemsize(result.dtype());
+  etude::internal::convert_elements(p->value, result.dtype(), &value, kFloat64, 1);
+  call.set(run_copy_into, p);
 }
 
 }  // namespace etude::kernels::cpu

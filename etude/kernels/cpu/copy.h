@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-#include "etude/core/shape.h"
+#include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
 
@@ -98,5 +98,10 @@ void with_run(int64_t run, F&& f) {
 // `in` and `out` point at the element of index 0 and must not overlap.
 // cost: blocked where both sides have contiguous axes, but different ones; parallel beyond 256 KB.
 void copy(const CopyPlan& plan, void* out, const void* in);
+
+// The result is what the plan copies of operand 0, whose index 0 is `offset` bytes into it.
+void prepare_copy(const PrepareCall& call, const CopyPlan& plan, int64_t offset);
+// The result is operand 0, which the plan copies to `offset` bytes into it, and `value` around it.
+void prepare_copy_into(const PrepareCall& call, const CopyPlan& plan, int64_t offset, double value);
 
 }  // namespace etude::kernels::cpu

@@ -128,8 +128,8 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
 // The one for the best instruction set that was compiled (simd/program.h).
 ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
   auto isa = static_cast<std::size_t>(internal::best_isa());
-  while (isa > 0 && def.kernels[isa] == nullptr) --isa;
-  return def.kernels[isa];
+  while (isa > 0 && def.by_isa[isa] == nullptr) --isa;
+  return def.by_isa[isa];
 }
 
 void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
 
-#include "etude/core/op.h"
+#include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/scratch.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -202,8 +205,8 @@ void update_mode(const IndexWalk& walk, DType dtype, const Places& places, char*
   visit_dtype(dtype, [&]<class T>() { update_typed<kMode, T>(walk, places, x, v); });
 }
 
-}  // namespace
-
+// v = the chosen elements of x; places of skipped indices are left as they are. indices: one
+// pointer per array. False after report_fault.
 bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* indices) {
   Places places;
   if (!point_offsets(walk, indices, places.in_x)) return false;
@@ -220,6 +223,7 @@ bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* in
   return true;
 }
 
+// x at the chosen places, updated by v.
 bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void* v,
             const void* const* indices) {
   Places places;
@@ -251,6 +255,155 @@ bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void
     });
   });
   return true;
+}
+
+struct WalkParams : KernelParams {
+  IndexWalk walk;
+  Update mode = Update::kSet;
+  DType dtype = DType::kFloat32;
+  int64_t bytes = 0;  // of the result
+};
+
+etude::internal::RefPtr<WalkParams> walk_params(const PrepareCall& call, IndexWalk&& walk,
+                                                Update mode) {
+  auto p = etude::internal::make_ref<WalkParams>();
+  p->walk = std::move(walk);
+  p->mode = mode;
+  p->dtype = call.dtype(0);
+  p->bytes = call.out.results[0]->bytes();
+  return p;
+}
+
+bool run_gather(const KernelCall& call) {
+  const auto& p = *static_cast<const WalkParams*>(call.params);
+  if (p.walk.drops_outside) std::memset(call.out[0], 0, at(p.bytes));
+  return gather(p.walk, call.out[0], call.in[0], call.in + 1);
+}
+
+bool run_update(const KernelCall& call) {
+  const auto& p = *static_cast<const WalkParams*>(call.params);
+  if (call.out[0] != call.in[0]) std::memcpy(call.out[0], call.in[0], at(p.bytes));
+  return update(p.walk, p.mode, p.dtype, call.out[0], call.in[1], call.in + 2);
+}
+
+bool run_spread(const KernelCall& call) {
+  const auto& p = *static_cast<const WalkParams*>(call.params);
+  std::memset(call.out[0], 0, at(p.bytes));
+  return update(p.walk, p.mode, p.dtype, call.out[0], call.in[0], call.in + 1);
+}
+
+struct SegmentParams : KernelParams {
+  IndexWalk walk;
+  Update mode = Update::kAdd;
+  int64_t count = 0, values = 0;                            // elements of the result and of x
+  DType stored = DType::kFloat32, dtype = DType::kFloat32;  // of the operands; of the arithmetic
+  alignas(16) char identity[16] = {};
+};
+
+template <class T>
+T identity_of(Update mode) {
+  using Limits = std::numeric_limits<T>;
+  if (mode == Update::kMultiply) return T(1);
+  if constexpr (Limits::is_specialized && !std::is_same_v<T, bool>) {
+    const bool has_infinity = Limits::has_infinity;
+    if (mode == Update::kMin) return has_infinity ? Limits::infinity() : Limits::max();
+    if (mode == Update::kMax)
+      return has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+  }
+  return T(0);
+}
+
+bool run_segments(const KernelCall& call) {
+  const auto& p = *static_cast<const SegmentParams*>(call.params);
+  if (p.dtype == p.stored) {
+    fill(call.out[0], p.identity, itemsize(p.dtype), p.count);
+    return update(p.walk, p.mode, p.dtype, call.out[0], call.in[0], call.in + 1);
+  }
+  const int64_t item = itemsize(p.dtype);
+  Scratch sums(p.count * item), values(p.values * item);
+  if (sums.data() == nullptr || values.data() == nullptr) return Scratch::report();
+  fill(sums.data(), p.identity, item, p.count);
+  etude::internal::convert_elements(values.data(), p.dtype, call.in[0], p.stored, p.values);
+  if (!update(p.walk, p.mode, p.dtype, sums.data(), values.data(), call.in + 1)) return false;
+  etude::internal::convert_elements(call.out[0], p.stored, sums.data(), p.dtype, p.count);
+  return true;
+}
+
+struct RowParams : KernelParams {
+  int64_t count = 0, limit = 0;
+};
+
+template <class From, class To>
+bool run_row_numbers(const KernelCall& call) {
+  const auto& p = *static_cast<const RowParams*>(call.params);
+  const From* in = static_cast<const From*>(call.in[0]);
+  To* out = static_cast<To*>(call.out[0]);
+  for (int64_t i = 0; i < p.count; ++i) {
+    const auto index = static_cast<int64_t>(in[i]);
+    out[i] = static_cast<To>(index < 0 ? index + p.limit : index);
+  }
+  return true;
+}
+
+}  // namespace
+
+void prepare_gather(const PrepareCall& call, IndexWalk walk) {
+  call.set(run_gather, walk_params(call, std::move(walk), Update::kSet));
+}
+
+void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode) {
+  call.out.in_place = 1;
+  call.set(run_update, walk_params(call, std::move(walk), mode));
+}
+
+void prepare_spread(const PrepareCall& call, IndexWalk walk) {
+  call.set(run_spread, walk_params(call, std::move(walk), Update::kAdd));
+}
+
+DType segment_dtype(DType dtype) {
+  return dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype;
+}
+
+void prepare_segments(const PrepareCall& call, IndexWalk walk, Update mode) {
+  auto p = etude::internal::make_ref<SegmentParams>();
+  p->walk = std::move(walk);
+  p->mode = mode;
+  p->stored = call.dtype(0);
+  p->dtype = segment_dtype(p->stored);
+  p->count = call.out.results[0]->count();
+  p->values = call.types[0]->count();
+  visit_dtype(p->dtype, [&]<class T>() {
+    const T value = identity_of<T>(mode);
+    std::memcpy(p->identity, &value, sizeof(T));
+  });
+  call.set(run_segments, p);
+}
+
+void prepare_row_numbers(const PrepareCall& call, int64_t limit) {
+  auto p = etude::internal::make_ref<RowParams>();
+  p->count = call.types[0]->count();
+  p->limit = limit;
+  const bool is_narrow = call.out.results[0]->dtype() == kInt32;
+  visit_dtype(call.dtype(0), [&]<class From>() {
+    if constexpr (std::is_integral_v<From>) {
+      call.set(is_narrow ? run_row_numbers<From, int32_t> : run_row_numbers<From, int64_t>, p);
+    }
+  });
+}
+
+std::pair<int64_t, int64_t> integer_range(const Tensor& x) {
+  return visit_dtype(x.dtype(), [&]<class T>() -> std::pair<int64_t, int64_t> {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (x.size() == 0) return {0, -1};
+      const T* data = static_cast<const T*>(TensorAccess::data(x));
+      const auto [least, largest] = std::minmax_element(data, data + x.size());
+      const auto number = [](T value) {
+        return std::cmp_less(value, INT64_MAX) ? static_cast<int64_t>(value) : INT64_MAX;
+      };
+      return {number(*least), number(*largest)};
+    }
+    return {0, -1};
+  });
 }
 
 }  // namespace etude::kernels::cpu

@@ -3,9 +3,10 @@
 // take, indexing by arrays, scatter and segment reductions. Used by op records.
 #pragma once
 
+#include <utility>
 #include <vector>
 
-#include "etude/core/dtype.h"
+#include "etude/core/op.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/copy.h"
 
@@ -33,12 +34,28 @@ struct IndexWalk {
   bool drops_outside = false;  // indices outside are skipped; else they are a fault
 };
 
-// v = the chosen elements of x; places of skipped indices are left as they are. indices: one
-// pointer per array. False after report_fault.
-bool gather(const IndexWalk& walk, void* v, const void* x, const void* const* indices);
-// Updates the chosen elements of x by those of v, in the order of v: repeated indices all count and
-// kSet keeps the last. The same bits for any number of threads.
-bool update(const IndexWalk& walk, Update mode, DType dtype, void* x, const void* v,
-            const void* const* indices);
+// The result is the elements of operand 0 that the walk chooses; the operands behind it are the
+// index arrays. 0 where an index is skipped.
+void prepare_gather(const PrepareCall& call, IndexWalk walk);
+// The result is operand 0, in place where it may be, with the chosen elements updated by those of
+// operand 1, in their order: repeated indices all count and kSet keeps the last. The same bits for
+// any number of threads. The operands behind it are the index arrays.
+void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode);
+// The result is zeros, to which operand 0 is added at the chosen places, and each sum is rounded to
+// its dtype. The operands behind it are the index arrays.
+void prepare_spread(const PrepareCall& call, IndexWalk walk);
+// The result is what `mode` makes of the elements of operand 0 at each of the chosen places: where
+// there are none a 0, a 1 of kMultiply, and the extreme of the dtype of kMin and kMax. The operand
+// behind it is the index array. The walk counts bytes by segment_dtype().
+void prepare_segments(const PrepareCall& call, IndexWalk walk, Update mode);
+// Halves are updated as float32 and rounded once.
+DType segment_dtype(DType dtype);
+
+// The result is operand 0, integers, counted from the front of an axis of size `limit`: as int32 or
+// int64.
+void prepare_row_numbers(const PrepareCall& call, int64_t limit);
+
+// The least and the largest of integers, those beyond int64 as its largest. {0, -1} of none.
+std::pair<int64_t, int64_t> integer_range(const Tensor& x);
 
 }  // namespace etude::kernels::cpu

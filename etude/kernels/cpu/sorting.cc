@@ -149,6 +149,33 @@ bool run_arg_extreme(const KernelCall& call) {
   return true;
 }
 
+struct SearchParams : KernelParams {
+  int64_t size = 0, count = 0;
+  bool behind = false;
+};
+
+template <class T>
+bool run_search(const KernelCall& call) {
+  const auto& p = *static_cast<const SearchParams*>(call.params);
+  const T* sorted = static_cast<const T*>(call.in[0]);
+  const T* x = static_cast<const T*>(call.in[1]);
+  int64_t* y = static_cast<int64_t*>(call.out[0]);
+  const auto is_before = [](const T& left, const T& right) {
+    const auto a = static_cast<internal::Wide<T>>(left), b = static_cast<internal::Wide<T>>(right);
+    return a < b || (is_nan(b) && !is_nan(a));
+  };
+  constexpr int64_t kBlock = 1024;
+  const double us = static_cast<double>(p.count) / 20;
+  parallel_for((p.count + kBlock - 1) / kBlock, us, [&](int64_t c) {
+    for (int64_t i = c * kBlock; i < std::min(p.count, (c + 1) * kBlock); ++i) {
+      const T* found = p.behind ? std::upper_bound(sorted, sorted + p.size, x[i], is_before)
+                                : std::lower_bound(sorted, sorted + p.size, x[i], is_before);
+      y[i] = found - sorted;
+    }
+  });
+  return true;
+}
+
 etude::internal::RefPtr<AxisParams> params_of(const PrepareCall& call, int axis) {
   auto p = etude::internal::make_ref<AxisParams>();
   p->view = axis_view(call.shape(0), axis);
@@ -186,6 +213,16 @@ void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest) {
   visit_dtype(call.dtype(0), [&]<class T>() {
     if constexpr (kOrdered<T>)
       call.set(largest ? run_arg_extreme<T, true> : run_arg_extreme<T, false>, p);
+  });
+}
+
+void prepare_search(const PrepareCall& call, bool behind) {
+  auto p = etude::internal::make_ref<SearchParams>();
+  p->size = call.types[0]->count();
+  p->count = call.types[1]->count();
+  p->behind = behind;
+  visit_dtype(call.dtype(0), [&]<class T>() {
+    if constexpr (kOrdered<T>) call.set(run_search<T>, p);
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels along one axis that compare elements: sort, positions and extreme positions. NaN counts
-// as larger than all numbers and comes last in either order.
+// Kernels that compare elements along one axis: sort, positions and extreme positions, search. NaN
+// counts as larger than all numbers and comes last in either order.
 #pragma once
 
 #include "etude/core/op.h"
@@ -17,5 +17,8 @@ void prepare_top_k(const PrepareCall& call, int axis, int64_t k);
 // Position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0: of
 // all elements, as if flat.
 void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest);
+// Where each element of operand 1 would go into operand 0, which is sorted: before equal ones, or
+// behind them. As int64.
+void prepare_search(const PrepareCall& call, bool behind);
 
 }  // namespace etude::kernels::cpu

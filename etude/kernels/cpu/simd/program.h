@@ -75,11 +75,11 @@ constexpr ScalarDef scalar_def() {
                 "etude: an op is made of the functions of etude::math; another one is called");
   ScalarDef def;
   def.program = &kProgram;
-  def.prepare = kernels::cpu::prepare_elementwise;
-  def.kernels[0] = portable::program_kernel<kProgram>;
+  def.kernels.cpu = kernels::cpu::prepare_elementwise;
+  def.by_isa[0] = portable::program_kernel<kProgram>;
 #if defined(__x86_64__) && !defined(ETUDE_PORTABLE_PROGRAMS)
-  def.kernels[1] = avx2::program_kernel<kProgram>;
-  def.kernels[2] = avx512::program_kernel<kProgram>;
+  def.by_isa[1] = avx2::program_kernel<kProgram>;
+  def.by_isa[2] = avx512::program_kernel<kProgram>;
 #endif
   return def;
 }

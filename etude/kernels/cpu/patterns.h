@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of arrays that follow a rule: ranges, identity matrices, one-hot rows, triangles. Used by
+// op records.
+#pragma once
+
+#include <optional>
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// start + i * step for element i; the last of several is `last` itself where that is given.
+struct RangeOptions {
+  double start = 0, step = 1;
+  std::optional<double> last = {};
+};
+void prepare_range(const PrepareCall& call, const RangeOptions& options);
+// Matrices with ones on diagonal k and zeros elsewhere.
+void prepare_eye(const PrepareCall& call, int64_t k);
+// `on` along an axis of the result at the index that operand 0 gives, `off` elsewhere.
+void prepare_one_hot(const PrepareCall& call, int axis, double on, double off);
+// Operand 0 with zeros above diagonal k (lower) or below it.
+void prepare_triangle(const PrepareCall& call, bool lower, int64_t k);
+
+}  // namespace etude::kernels::cpu
