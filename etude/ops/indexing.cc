@@ -123,6 +123,7 @@ void prepare_update(const PrepareCall& call) {
   p->dtype = call.dtype(0);
   p->bytes = call.types[0]->bytes();
   call.out.in_place = 1;
+  call.out.never_faults = call.types.size() == 2;  // no index that may be outside
   call.set(run_update, p);
 }
 
