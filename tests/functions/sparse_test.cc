@@ -222,6 +222,51 @@ TEST(SparseFunctions, StepsOfOptimisersHaveTheBitsOfEager) {
   }
 }
 
+// Rows are read in branches and loops, and before and behind them; dense reads may come first.
+template <bool kIsDenseFirst, class Inner>
+Tensor around(const Tensor& x, const Tensor& at, const Inner& inner) {
+  // Cotangents come from the end.
+  const Tensor before = kIsDenseFirst ? Tensor(0.0F) : sum(x * x);
+  const Tensor first = sum(exp(take(x, at)));
+  const Tensor middle = inner(x, at);
+  const Tensor last = sum(tanh(take(x, at)));
+  return before + first + middle + last + (kIsDenseFirst ? sum(x * x) : Tensor(0.0F));
+}
+
+// spec: FB-08, SL-03
+TEST(SparseFunctions, BranchesAndLoopsAddRowsInTheOrderOfEager) {
+  const auto in_fold = [](const Tensor& x, const Tensor& at) {
+    return fold([&](const Tensor& s, const Tensor& i) { return s + sum(sin(take(x, at) * i)); },
+                Tensor(0.0F), Tensor({0.3F, 0.7F, 1.9F}));
+  };
+  const auto in_while = [](const Tensor& x, const Tensor& at) {
+    return while_loop([](const Tensor& s) { return s < 30.0F; },
+                      [&](const Tensor& s) { return s + 8.0F + sum(sin(take(x, at) * s)); },
+                      Tensor(0.1F));
+  };
+  const auto in_cond = [](const Tensor& x, const Tensor& at) {
+    return cond(
+        sum(x) > -100.0F, [&] { return sum(sin(take(x, at)) + cos(take(x, at))); },
+        [] { return Tensor(0.0F); });
+  };
+  const Tensor x = table(), at = ids();
+  const auto check = [&](const auto& inner) {
+    const auto compare = [&](const auto& f) {
+      const auto staged = function(f);
+      const auto slope = [&](const auto& g) {
+        return to_dense(gradient([&](const Tensor& v) { return g(v, at); }, x));
+      };
+      EXPECT_TRUE(same_value(slope(staged), slope(f))) << slope(staged) << slope(f);
+    };
+    compare([&](const Tensor& v, const Tensor& i) { return inner(v, i); });
+    compare([&](const Tensor& v, const Tensor& i) { return around<true>(v, i, inner); });
+    compare([&](const Tensor& v, const Tensor& i) { return around<false>(v, i, inner); });
+  };
+  check(in_fold);
+  check(in_while);
+  check(in_cond);
+}
+
 constexpr int64_t kRows = 1'000'000;
 
 // What `f` has alive at most beyond what was alive before.
