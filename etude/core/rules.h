@@ -197,9 +197,9 @@ struct BatchCall {
   Shape shape(std::size_t i) const;
   int rank(std::size_t i) const { return in[i].rank() - (is_batched(i) ? 1 : 0); }
 };
-// The results for all examples, along a new axis 0 each; they are those of the examples one by one.
-// Calls ops in the context around the batch. Absent results: the rule does not cover this call, and
-// the examples run one by one.
+// The results for all examples, along a new axis 0 each, or without it what all have in common;
+// they are those of the examples one by one. Calls ops in the context around the batch. Absent
+// results: the rule does not cover this call, and the examples run one by one.
 using BatchRule = Values (*)(const BatchCall&);
 
 }  // namespace etude

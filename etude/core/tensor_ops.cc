@@ -157,7 +157,7 @@ Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<do
 }
 
 Attrs graph_attrs(const AttrObject& graph) {
-  return op<"call">().attrs({&graph, AttrView(), AttrView(), AttrView()});
+  return op<"call">().attrs({&graph, AttrView(), AttrView(), AttrView(), AttrView()});
 }
 
 Tensor fold_in(const Tensor& key, const Tensor& numbers) {

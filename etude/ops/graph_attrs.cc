@@ -2,6 +2,7 @@
 #include "etude/ops/graph_attrs.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "etude/base/check.h"
@@ -148,6 +149,21 @@ Tensors Doubled::tangents(std::span<const Tensor> given) const {
   Tensors out;
   for (const std::size_t at : tangent_at) out.push_back(given[at]);
   return out;
+}
+
+void copy_start(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+void write_over(const PrepareCall& call, std::size_t c) {
+  constexpr std::size_t kMost = 127;  // operands are named by a small number
+  if (c >= kMost) return;
+  if (call.out.results.size() == 1) {
+    call.out.in_place |= 1;
+    return;
+  }
+  while (call.out.results_over.size() <= c) call.out.results_over.push_back(-1);
+  call.out.results_over[c] = static_cast<int8_t>(c);
 }
 
 Values call_op(const Op& op, std::span<const Tensor> operands,

@@ -88,6 +88,10 @@ struct PlanParams : KernelParams {
   Graphs graphs;  // plans are good while these are
   std::vector<internal::RefPtr<const internal::Plan>> plans;
 };
+// The carried value that a loop begins with, unless it is there already.
+void copy_start(void* to, const void* from, std::size_t bytes);
+// For a loop whose steps update carried value c: result c may be written where that is.
+void write_over(const PrepareCall& call, std::size_t c);
 // What `f` gives, whether a kernel went well; what it throws is a fault.
 template <class F>
 bool guarded(F&& f) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that carry graphs: what they run is an attribute.
+#include <algorithm>
+
 #include "etude/base/check.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
@@ -13,7 +15,8 @@ Types call_type(const TypeCall& call) {
   return graph->output_types();
 }
 
-// With `backward`, as a tape makes the call: `visible` results, and then those that it reads.
+// With `backward`, as a tape makes the call: `visible` results, and then those that it reads. For
+// the operands `rows` it gives two results, indices and values of a sparse cotangent.
 const Graph& backward_of(const Attrs& attrs) {
   ETUDE_CHECK(attrs.has("backward"), "a call without its backward graph was recorded");
   return static_cast<const Graph&>(attrs.object("backward"));
@@ -21,15 +24,31 @@ const Graph& backward_of(const Attrs& attrs) {
 
 KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
   const GraphRef graph = graph_of(attrs, "graph");
-  const auto pair = internal::derivative_of(*graph, Chosen(wanted, operands.size()));
+  const Chosen chosen(wanted, operands.size());
+  const auto pair = internal::sparse_derivative_of(*graph, chosen);
+  std::vector<int64_t> rows;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (chosen[i] && pair->is_rows[next++]) rows.push_back(static_cast<int64_t>(i));
+  }
   return {op<"call">().attrs({pair->forward.get(), pair->backward.get(),
-                              static_cast<int64_t>(graph->outputs().size()), pair->read}),
+                              static_cast<int64_t>(graph->outputs().size()), pair->read, rows}),
           internal::operand_bits(pair->read)};
 }
 
 Values run_graph(const Graph& graph, const Tensors& inputs) {
   const OperandList list{std::span<const Tensor>(inputs)};
   return internal::call_graph(internal::graph_attrs(graph), list.view(), {});
+}
+
+// The line of the node that gave an output; unknown for one that is an input.
+CallSite line_of_output(const Graph& graph, std::size_t output) {
+  const GraphValue v = graph.outputs()[output];
+  for (std::size_t i = graph.size(); i-- > 0;) {
+    const Graph::Node node = graph.node(i);
+    if (v >= node.first_result && v < node.first_result + node.results) return node.where;
+  }
+  return {};
 }
 
 Values call_vjp(const VjpCall& call) {
@@ -41,10 +60,18 @@ Values call_vjp(const VjpCall& call) {
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
   const Values found = run_graph(backward, in);
+  const std::vector<int64_t>& rows = call.attrs.ints("rows");
   Values out(call.in.size());
   std::size_t next = 0;
   for (std::size_t i = 0; i < call.in.size(); ++i) {
-    if (call.wants(i)) out[i] = found[next++];
+    if (!call.wants(i)) continue;
+    const std::size_t at = next++;
+    if (std::ranges::count(rows, static_cast<int64_t>(i)) == 0) {
+      out[i] = found[at];
+    } else {
+      out[i] = make_slices(
+          {found[at], found[next++], call.in[i].type()->shape(), line_of_output(backward, at)});
+    }
   }
   return out;
 }
@@ -82,7 +109,8 @@ void define_graph_calls(Registry& r) {
       .attrs = {{"graph", AttrKind::kGraph},
                 {"backward", AttrKind::kGraph, none},
                 {"visible", AttrKind::kInt, none},
-                {"read", AttrKind::kInts, none}},
+                {"read", AttrKind::kInts, none},
+                {"rows", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = call_type,
       .data =

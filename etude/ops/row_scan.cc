@@ -3,7 +3,6 @@
 // What scan() and fold() are among tensors of a trace. Its derivative is a scan from the other end,
 // over the rows that the forward one has kept.
 #include <algorithm>
-#include <cstring>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
@@ -76,26 +75,32 @@ struct ScanParams : PlanParams {
   std::size_t carried = 0, rows = 0;
   int64_t length = 0;
   bool is_reverse = false;
+  std::vector<bool> goes_over;                   // by carried value: whether a step updates it
   std::vector<std::size_t> bytes_in, bytes_out;  // of inputs and outputs of the body
 };
 
-// Carried values take turns between the results and memory beside them, so that the last step
-// writes the results.
+// Carried values that a step updates stay where the results are. The others take turns between the
+// results and memory beside them, so that the last step writes the results.
 bool run_steps(const ScanParams& p, const KernelCall& call) {
   internal::Plan::Runner runner(*p.plans[0]);
-  std::vector<Tensor> beside;
-  for (std::size_t c = 0; c < p.carried && p.length > 1; ++c) {
-    beside.push_back(internal::make_tensor(p.graphs[0]->inputs()[c].type));
-  }
   std::vector<const void*> in(call.in, call.in + p.bytes_in.size());
   std::vector<void*> out(call.out, call.out + p.bytes_out.size());
+  std::vector<Tensor> beside(p.carried);
+  for (std::size_t c = 0; c < p.carried && p.length > 1; ++c) {
+    if (p.goes_over[c]) {
+      copy_start(call.out[c], call.in[c], p.bytes_in[c]);
+      in[c] = call.out[c];
+    } else {
+      beside[c] = internal::make_tensor(p.graphs[0]->inputs()[c].type);
+    }
+  }
   const std::size_t first_invariant = p.carried + p.rows;
   for (int64_t step = 0; step < p.length; ++step) {
     const auto row = static_cast<std::size_t>(p.is_reverse ? p.length - 1 - step : step);
     const bool is_result = (p.length - step) % 2 == 1;
     for (std::size_t c = 0; c < p.carried; ++c) {
       if (step > 0) in[c] = out[c];
-      out[c] = is_result ? call.out[c] : TensorAccess::rep(beside[c])->data;
+      out[c] = is_result || p.goes_over[c] ? call.out[c] : TensorAccess::rep(beside[c])->data;
     }
     for (std::size_t i = p.carried; i < first_invariant; ++i) {
       in[i] = static_cast<const char*>(call.in[i]) + row * p.bytes_in[i];
@@ -111,7 +116,7 @@ bool run_steps(const ScanParams& p, const KernelCall& call) {
 bool run_scan(const KernelCall& call) {
   const auto& p = *static_cast<const ScanParams*>(call.params);
   for (std::size_t c = 0; c < p.carried && p.length == 0; ++c) {
-    if (p.bytes_in[c] > 0) std::memcpy(call.out[c], call.in[c], p.bytes_in[c]);
+    copy_start(call.out[c], call.in[c], p.bytes_in[c]);
   }
   return p.length == 0 || guarded([&] { return run_steps(p, call); });
 }
@@ -129,6 +134,10 @@ void prepare_scan(const PrepareCall& call) {
   }
   for (const Type* type : scan.body->output_types()) {
     params->bytes_out.push_back(static_cast<std::size_t>(type->bytes()));
+  }
+  for (std::size_t c = 0; c < scan.carried; ++c) {
+    params->goes_over.push_back(params->plans[0]->may_go_over(c, c));
+    if (params->goes_over[c]) write_over(call, c);
   }
   call.set(run_scan, params);
 }

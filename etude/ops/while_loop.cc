@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "etude/base/check.h"
@@ -105,6 +104,7 @@ Types while_type(const TypeCall& call) {
 
 struct WhileParams : PlanParams {  // plans: of the condition, and of the bodies
   std::vector<std::size_t> carried;
+  std::vector<bool> goes_over;  // by carried value of all passes: whether a step updates it
   std::vector<std::size_t> record_bytes;
   std::vector<std::size_t> first_record;  // by pass, and their number
   std::size_t invariants = 0;
@@ -156,23 +156,32 @@ class WhileRun {
   }
 
  private:
-  // Carried values take turns between two places; the last ones are copied to the results.
+  // Carried values that a step updates stay where the results are. The others take turns between
+  // two places; the last ones are copied to the results.
   bool run_pass(std::size_t pass, std::size_t first) {
     const GraphRef& body = p_.graphs[pass + 1];
     const std::size_t carried = p_.carried[pass];
     internal::Plan::Runner runner(*p_.plans[pass + 1]);
-    std::vector<Tensor> places[2];
-    for (std::size_t c = 0; c < carried; ++c) {
-      for (auto& place : places) place.push_back(internal::make_tensor(body->inputs()[c].type));
-    }
     std::vector<const void*> in(call_.in + first, call_.in + first + carried);
+    std::vector<void*> places[2];
+    std::vector<Tensor> held;
+    for (std::size_t c = 0; c < carried; ++c) {
+      const Type* type = body->inputs()[c].type;
+      void* const result = call_.out[first + c];
+      if (p_.goes_over[first + c]) {
+        copy_start(result, in[c], static_cast<std::size_t>(type->bytes()));
+        in[c] = result;
+      }
+      for (auto& place : places) {
+        if (!p_.goes_over[first + c]) held.push_back(internal::make_tensor(type));
+        place.push_back(p_.goes_over[first + c] ? result : TensorAccess::rep(held.back())->data);
+      }
+    }
     in.resize(carried + p_.first_record[pass]);
     in.insert(in.end(), invariants_.begin(), invariants_.end());
     std::vector<void*> out(body->outputs().size());
     const auto step_once = [&](std::size_t at, std::size_t turn) {
-      for (std::size_t c = 0; c < carried; ++c) {
-        out[c] = TensorAccess::rep(places[turn % 2][c])->data;
-      }
+      std::ranges::copy(places[turn % 2], out.begin());
       for (std::size_t r = 0; r < p_.first_record[pass]; ++r) in[carried + r] = records_[r].at(at);
       for (std::size_t r = p_.first_record[pass]; r < p_.first_record[pass + 1]; ++r) {
         records_[r].make_room(at);
@@ -184,8 +193,8 @@ class WhileRun {
     };
     if (pass == 0 ? !run_while(in, step_once) : !run_again(pass, step_once)) return false;
     for (std::size_t c = 0; c < carried; ++c) {
-      const auto bytes = static_cast<std::size_t>(body->inputs()[c].type->bytes());
-      if (bytes > 0) std::memcpy(call_.out[first + c], in[c], bytes);
+      copy_start(call_.out[first + c], in[c],
+                 static_cast<std::size_t>(body->inputs()[c].type->bytes()));
     }
     return true;
   }
@@ -232,6 +241,10 @@ void prepare_while(const PrepareCall& call) {
     params->add(loop.bodies[p]);
     params->first_record.push_back(loop.records_before(p));
     const Types types = loop.bodies[p]->output_types();
+    for (std::size_t c = 0; c < loop.carried[p]; ++c) {
+      params->goes_over.push_back(params->plans.back()->may_go_over(c, c));
+      if (params->goes_over.back()) write_over(call, loop.first_carried(p) + c);
+    }
     for (std::size_t i = loop.carried[p]; i < types.size(); ++i) {
       params->record_bytes.push_back(static_cast<std::size_t>(types[i]->bytes()));
     }

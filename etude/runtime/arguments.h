@@ -8,7 +8,9 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -38,6 +40,13 @@ struct HostValue {
   Copy copy = nullptr;
 };
 
+// A sparse tensor of a call, which its indices and its values stand for.
+struct RowsArgument {
+  Tensor* whole;
+  std::size_t first;  // of its two tensors among those of the call
+  IndexedSlices rows;
+};
+
 // What one call gave. Tensors are borrowed.
 struct Arguments {
   // In order. Those of in-out arguments are written, and those of the copies that a trace uses.
@@ -45,6 +54,16 @@ struct Arguments {
   InlineVector<uint64_t, 8> words;  // numbers, lengths, texts
   InlineVector<HostValue, 2> objects;
   InlineVector<Variable*, 2> variables;  // which of them are one object is among the words
+  // Whether a sparse tensor is given as its indices and its values; else it stands for a dense one.
+  bool splits_rows = false;
+  std::shared_ptr<std::deque<RowsArgument>> rows;  // null: there are none
+
+  IndexedSlices& add_rows(Tensor& x);
+  // Puts what its two tensors are now into each sparse tensor; only into those with a true byte by
+  // tensor of the call, unless there are no bytes.
+  void join_rows(std::span<const uint8_t> which = {}) const;
+  // Whether tensors i and k are one object, or belong to one sparse tensor that was given twice.
+  bool are_same(std::size_t i, std::size_t k) const;
 };
 
 // The names of what a walk meets, for messages: "model/layers/0/weight". Made while a graph is.
@@ -159,8 +178,7 @@ class ArgumentWalk {
   void walk(X& x) {
     using T = std::remove_const_t<X>;
     if constexpr (std::is_same_v<T, Tensor>) {
-      to_.tensors.push_back(const_cast<Tensor*>(&x));
-      names_.tensor();
+      tensor(const_cast<Tensor&>(x));
     } else if constexpr (std::is_same_v<T, Variable>) {
       variable(x);
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || FunctionPointer<T>) {
@@ -172,6 +190,22 @@ class ArgumentWalk {
     }
   }
 
+  void tensor(Tensor& x) {
+    if (to_.splits_rows && x.has_value() && TensorAccess::is_sparse(x)) [[unlikely]] {
+      rows(x);
+      return;
+    }
+    to_.tensors.push_back(&x);
+    names_.tensor();
+  }
+  // Where they stand, and what they are rows of, is fixed.
+  void rows(Tensor& x) {
+    IndexedSlices& slices = to_.add_rows(x);
+    number(to_.tensors.size());
+    part("indices", slices.indices);
+    part("values", slices.values);
+    for (const int64_t size : slices.dense_shape.sizes()) number(size);
+  }
   void variable(const Variable& x) {
     std::size_t first = 0;
     while (first < to_.variables.size() && to_.variables[first]->ref() != x.ref()) ++first;

@@ -67,8 +67,9 @@ Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, Call
     const ContextScope scope(*parent_, where);
     out = run(call, {results.data(), results.size()});
   }
-  for (Tensor& y : out) {
-    if (y.has_value()) y = example_of(y);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    // Without an axis in front it is the same for all examples.
+    if (out[i].has_value() && out[i].rank() > results[i]->rank()) out[i] = example_of(out[i]);
   }
   return out;
 }
@@ -87,7 +88,8 @@ Values BatchContext::run(const BatchCall& call, std::span<const Type* const> typ
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (types[i] == nullptr && !out[i].has_value()) continue;  // an absent result
     const std::vector<int64_t> sizes = batching::behind(size_, types[i]->shape().sizes());
-    ETUDE_CHECK(out[i].shape() == Shape(sizes) && out[i].dtype() == types[i]->dtype(),
+    const bool is_batch = out[i].shape() == Shape(sizes) && out[i].dtype() == types[i]->dtype();
+    ETUDE_CHECK(is_batch || out[i].type() == types[i],
                 "the batching rule of {} gave {}, but one example gives {}", call.op.name(),
                 out[i].type()->to_string(), types[i]->to_string());
   }

@@ -28,16 +28,47 @@ std::string type_or_absent(const Type* type) {
   return type == nullptr ? "absent" : type->to_string();
 }
 
+std::vector<std::string> size_texts(std::span<const int64_t> sizes) {
+  std::vector<std::string> out;
+  for (const int64_t size : sizes) out.push_back(size == kAny ? "kAny" : std::to_string(size));
+  return out;
+}
+
+bool fits_shape(const Shape& shape, const Type& type) {
+  if (type.rank() != shape.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] != kAny && shape[axis] != type.shape()[axis]) return false;
+  }
+  return true;
+}
+
 // What to do about a tensor that was `before` and is `after` later.
-std::string remedy(const Type* before, const Type* after) {
+std::string remedy(std::string_view name_of, const Type* before, const Type* after, bool is_open) {
   if (before == nullptr || after == nullptr) return "Have it in both";
   if (before->dtype() != after->dtype()) {
     return fmt::format("Begin with a value of dtype {}, such as {}, or cast with astype",
                        name(after->dtype()),
                        is_floating(after->dtype()) ? "0.0 instead of 0" : "zeros of that dtype");
   }
-  return "To collect a row in each step use scan; else write into a tensor that has its full shape "
-         "from the beginning";
+  const std::string_view fixed =
+      "To collect a row in each step use scan; else write into a tensor that has its full shape "
+      "from the beginning";
+  if (is_open && is_tracing()) {
+    return fmt::format(
+        "Option 'shapes' lets its sizes vary where the loop runs eagerly, but a "
+        "graph knows all sizes before it runs. {}",
+        fixed);
+  }
+  if (is_open) return "That is beyond what option 'shapes' says of it";
+  if (before->rank() != after->rank()) return std::string(fixed);
+  std::vector<int64_t> sizes = after->shape().to_vector();
+  for (int axis = 0; axis < before->rank(); ++axis) {
+    if (before->shape()[axis] != after->shape()[axis]) sizes[static_cast<std::size_t>(axis)] = kAny;
+  }
+  return fmt::format(
+      "{}. Outside of functions while_loop takes the option shapes = {{{{\"{}\", "
+      "{{{}}}}}}}",
+      fixed, name_of, fmt::join(size_texts(sizes), ", "));
 }
 
 }  // namespace
@@ -51,7 +82,8 @@ void StructureShape::throw_change(const Arguments& found, const ArgumentNames& n
       const Type* is = found.tensors[i]->has_value() ? found.tensors[i]->type() : nullptr;
       if (was == is) continue;
       fact = fmt::format("'{}' is {} {} and {} {}; its type stays the same. {}", names.tensors[i],
-                         type_or_absent(was), then, type_or_absent(is), now, remedy(was, is));
+                         type_or_absent(was), then, type_or_absent(is), now,
+                         remedy(names.tensors[i], was, is, open_.contains(i)));
     }
   }
   if (fact.empty()) {
@@ -67,6 +99,34 @@ void StructureShape::throw_change(const Arguments& found, const ArgumentNames& n
                      now, then);
   }
   throw_of(op_, ErrorCode::kInvalidArgument, fact, where_);
+}
+
+void StructureShape::set_open(const std::vector<std::string>& names,
+                              const std::map<std::string, Shape>& shapes) {
+  located(op_, where_, [&] {
+    for (const auto& [name, shape] : shapes) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+      ETUDE_REQUIRE(at < names.size(), "option 'shapes' names '{}', but the tensors are {}", name,
+                    fmt::join(names, ", "));
+      const Type* type = key_.types[at];
+      ETUDE_REQUIRE(type != nullptr && fits_shape(shape, *type),
+                    "option 'shapes' says {} of '{}', which is {} before the first step. Begin "
+                    "with a tensor of that shape",
+                    shape.to_string(), name, type_or_absent(type));
+      open_.emplace(at, shape);
+    }
+  });
+}
+
+bool StructureShape::fits_open(const Arguments& found) const {
+  if (open_.empty() || is_tracing() || found.tensors.size() != key_.types.size()) return false;
+  TraceKey key = key_;
+  for (const auto& [i, shape] : open_) {
+    if (!found.tensors[i]->has_value()) continue;
+    const Type* type = found.tensors[i]->type();
+    if (type->dtype() == key.types[i]->dtype() && fits_shape(shape, *type)) key.types[i] = type;
+  }
+  return key.fits(found);
 }
 
 void StepKeys::start(int64_t step, bool is_condition) {

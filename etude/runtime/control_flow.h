@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,9 @@ namespace ETUDE_API etude {
 struct LoopOptions {
   // The loop ends after so many steps, whatever the condition says; none: no limit.
   std::optional<std::int64_t> max_iterations = {};
+  // Tensors of the state that may have other sizes after a step, by path, with kAny for a size that
+  // may differ: {{"state/rows", {kAny, 3}}}. Eagerly; a graph knows all sizes before it runs.
+  std::map<std::string, Shape> shapes = {};
 };
 
 namespace internal {
@@ -64,13 +68,23 @@ class StructureShape {
     ArgumentWalk<NoNames>(arguments, {}).argument("", s);
     key_ = TraceKey(arguments);
   }
+  // Tensors of `s`, which is as before the first step, that may change as `shapes` says.
+  // throws: kInvalidArgument for a name that is no tensor of s, and a shape that does not fit it.
+  template <class S>
+  void open_sizes(const S& s, const std::map<std::string, Shape>& shapes) {
+    if (shapes.empty()) return;
+    ArgumentNames names;
+    Arguments arguments;
+    ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what_, s);
+    set_open(names.tensors, shapes);
+  }
   // throws: kInvalidArgument, naming the first part that is another. `then` and `now` say where the
   // two come from: "before the first step", "after a step".
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
     Arguments arguments;
     ArgumentWalk<NoNames>(arguments, {}).argument("", s);
-    if (key_.fits(arguments)) return;
+    if (key_.fits(arguments) || fits_open(arguments)) return;
     ArgumentNames names;
     Arguments again;
     ArgumentWalk<PathNames>(again, PathNames(names)).argument(what_, s);
@@ -82,10 +96,14 @@ class StructureShape {
       : op_(op), what_(what), where_(where) {}
   [[noreturn]] void throw_change(const Arguments& found, const ArgumentNames& names,
                                  std::string_view then, std::string_view now) const;
+  void set_open(const std::vector<std::string>& names, const std::map<std::string, Shape>& shapes);
+  // Whether only sizes differ that may.
+  bool fits_open(const Arguments& found) const;
 
   std::string_view op_, what_;
   CallSite where_;
   TraceKey key_;
+  std::map<std::size_t, Shape> open_;  // by tensor: the sizes that it keeps
 };
 
 template <class S>
@@ -381,7 +399,8 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
 
 // The state after body(state) has been applied as long as condition(state), a single bool, is true.
 // body is (S) -> S or (S&); a std::tuple state is given as its elements to functions that take
-// these. Types of tensors stay the same from step to step.
+// these. Types of tensors stay the same from step to step, but for the sizes that
+// LoopOptions::shapes lets vary.
 //
 // Derivatives run the loop once more, forwards, and then backwards: memory grows with the steps
 // while a derivative is taken, and not otherwise. In a vmap, where examples need different numbers
@@ -391,7 +410,8 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
              CallSite where = CallSite::here()) {
   internal::check_state<S>();
   internal::check_options("while_loop", options, where);
-  const internal::StructureShape shape("while_loop", "state", init, where);
+  internal::StructureShape shape("while_loop", "state", init, where);
+  shape.open_sizes(init, options.shapes);
   const auto require_same = [&](const S& state) {
     shape.require_same(state, "before the first step", "after a step");
   };

@@ -20,7 +20,8 @@
 // Variables that f reaches are read and assigned at each call, in the order in which f does; they
 // need not be arguments. If anything throws, arguments and Variables are as they were. Tensors from
 // outside that f uses are captured: later writes to them are not seen. So are host values that f
-// reaches by reference.
+// reaches by reference. Sparse gradients stay sparse as arguments, without a signature, and as
+// results.
 #pragma once
 
 #include <cstddef>
@@ -177,7 +178,7 @@ class Function<R(A...)> {
   // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
-    internal::Arguments call;
+    internal::Arguments call = new_arguments();
     collect(call, internal::NoNames(), args...);
     internal::TraceRef trace = core_->find(call);
     if (!trace) trace = make_trace(call, where, args...);
@@ -207,7 +208,7 @@ class Function<R(A...)> {
     std::tuple<std::decay_t<A>...> copies(args...);
     return std::apply(
         [&](auto&... copy) {
-          internal::Arguments call;
+          internal::Arguments call = new_arguments();
           collect(call, internal::NoNames(), copy...);
           internal::TraceRef trace = core_->find(call);
           return GraphOf(*this, trace ? trace : make_trace(call, where, copy...));
@@ -238,12 +239,12 @@ class Function<R(A...)> {
 
   template <class... X>
   R run_graph(const internal::TraceRef& trace, CallSite where, X&... args) const {
-    Arguments call;
+    Arguments call = new_arguments();
     collect(call, internal::NoNames(), args...);
     const internal::TraceRef fitting = core_->fitting(trace, call);
     if (!fitting) {
       internal::ArgumentNames names;
-      Arguments again;
+      Arguments again = new_arguments();
       collect(again, internal::PathNames(names), args...);
       internal::throw_unfit(*trace, call, names, where);
     }
@@ -263,6 +264,13 @@ class Function<R(A...)> {
       take_back(trace, call, out, fill(result, out), args...);
       return result;
     }
+  }
+
+  // What a walk fills. A signature says the types of dense tensors.
+  Arguments new_arguments() const {
+    Arguments out;
+    out.splits_rows = !core_->options().signature;
+    return out;
   }
 
   // Parameters of which a signature has a spec, or none.
@@ -285,7 +293,7 @@ class Function<R(A...)> {
   template <class... X>
   internal::TraceRef make_trace(const Arguments& call, CallSite where, X&... args) const {
     internal::ArgumentNames names;
-    Arguments again;
+    Arguments again = new_arguments();
     collect(again, internal::PathNames(names), args...);
     check_distinct(call, names, args...);
     return core_->find_or_trace(call, names, host_run(names, args...), where);
@@ -311,8 +319,8 @@ class Function<R(A...)> {
     }
   }
   template <class X>
-  static void mark(std::vector<uint8_t>& to, X& arg, bool is_in_out) {
-    Arguments own;
+  void mark(std::vector<uint8_t>& to, X& arg, bool is_in_out) const {
+    Arguments own = new_arguments();
     internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
     to.insert(to.end(), own.tensors.size(), is_in_out);
   }
@@ -321,10 +329,11 @@ class Function<R(A...)> {
   internal::Traced run_host(const internal::ArgumentNames& names, std::span<const Tensor> inputs,
                             std::span<const Variable> variables, Tuple& copies,
                             std::index_sequence<I...>) const {
-    Arguments before;
+    Arguments before = new_arguments();
     collect(before, internal::NoNames(), std::get<I>(copies)...);
     const internal::TraceKey kept(before);
     for (std::size_t k = 0; k < inputs.size(); ++k) *before.tensors[k] = inputs[k];
+    before.join_rows();
     for (std::size_t k = 0; k < variables.size(); ++k) *before.variables[k] = variables[k];
     internal::Traced out;
     if constexpr ((internal::kIsInOut<A> || ...)) {
@@ -336,15 +345,13 @@ class Function<R(A...)> {
       auto result = std::make_shared<R>((*host_)(static_cast<A>(std::get<I>(copies))...));
       if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
         for_each_leaf<Tensor, Marked::kWalk>(*result, [&](Tensor& y) {
-          if (!y.has_value()) return;
-          out.outputs.push_back(y);
-          y = y.type()->ghost();
+          if (y.has_value()) out.add_result(y);
         });
       }
       out.result = std::move(result);
     }
     if constexpr ((internal::kIsInOut<A> || ...)) {
-      Arguments after;
+      Arguments after = new_arguments();
       collect(after, internal::NoNames(), std::get<I>(copies)...);
       (add_outputs<A>(out, std::get<I>(copies)), ...);
       if (!internal::has_form(kept, after)) {
@@ -354,6 +361,8 @@ class Function<R(A...)> {
         for (Tensor* x : after.tensors) {
           if (x->has_value()) *x = x->type()->ghost();
         }
+        after.join_rows();
+        out.fixes_sizes = after.rows != nullptr;
         out.arguments = std::make_shared<Tuple>(copies);
       } else if (const auto change = internal::find_change(kept, after, names); !change.empty()) {
         internal::throw_host_change(core_->name(), change);
@@ -363,9 +372,9 @@ class Function<R(A...)> {
   }
 
   template <class As, class X>
-  static void add_outputs(internal::Traced& to, X& copy) {
+  void add_outputs(internal::Traced& to, X& copy) const {
     if constexpr (internal::kIsInOut<As>) {
-      Arguments own;
+      Arguments own = new_arguments();
       internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", copy);
       for (const Tensor* x : own.tensors) {
         if (x->has_value()) to.outputs.push_back(*x);
@@ -377,10 +386,10 @@ class Function<R(A...)> {
   static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
-      if (result.has_value()) result = std::move(out[next++]);
+      if (result.has_value()) internal::put_result(result, out, next);
     } else if constexpr (HasLeaf<R, Tensor, Marked::kWalk>::value) {
       for_each_leaf<Tensor, Marked::kWalk>(result, [&](Tensor& y) {
-        if (y.has_value()) y = std::move(out[next++]);
+        if (y.has_value()) internal::put_result(y, out, next);
       });
     }
     return next;
@@ -388,8 +397,8 @@ class Function<R(A...)> {
 
   // Puts the values from `next` on into the in-out arguments.
   template <class... X>
-  static void take_back(const internal::Trace& trace, const Arguments& call, Values& out,
-                        std::size_t next, X&... args) {
+  void take_back(const internal::Trace& trace, const Arguments& call, Values& out, std::size_t next,
+                 X&... args) const {
     if constexpr ((internal::kIsInOut<A> || ...)) {
       if (trace.arguments != nullptr) [[unlikely]] {
         take_form(*static_cast<const std::tuple<std::decay_t<A>...>*>(trace.arguments.get()),
@@ -401,6 +410,7 @@ class Function<R(A...)> {
         if (trace.in_out[k] == 0 || !call.tensors[k]->has_value()) continue;
         *call.tensors[k] = std::move(out[next++]);
       }
+      call.join_rows(trace.in_out);
     }
   }
 
@@ -415,13 +425,14 @@ class Function<R(A...)> {
   }
 
   template <class As, class X>
-  static void take_anew(Values& out, std::size_t& next, X& arg) {
+  void take_anew(Values& out, std::size_t& next, X& arg) const {
     if constexpr (internal::kIsInOut<As>) {
-      Arguments own;
+      Arguments own = new_arguments();
       internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
       for (Tensor* x : own.tensors) {
         if (x->has_value()) *x = std::move(out[next++]);
       }
+      own.join_rows();
     }
   }
 

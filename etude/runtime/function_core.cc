@@ -342,6 +342,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     trace->enclosing = std::move(made.enclosing);
     trace->result = std::move(traced.result);
     trace->arguments = std::move(traced.arguments);
+    trace->fixes_sizes = traced.fixes_sizes;
     trace->in_out = std::move(traced.in_out);
     trace->size_reads = std::move(made.size_reads);
     break;
@@ -478,6 +479,34 @@ std::string FunctionCore::explain() const {
   return text;
 }
 
+void Traced::add_result(Tensor& y) {
+  const std::optional<IndexedSlices> rows = y.slices();
+  if (!rows) {
+    outputs.push_back(y);
+    y = y.type()->ghost();
+    return;
+  }
+  std::vector<int64_t> sizes = {0};
+  for (const int64_t size : rows->dense_shape.sizes()) sizes.push_back(size == kAny ? 0 : size);
+  outputs.push_back(rows->indices);
+  outputs.push_back(rows->values);
+  outputs.push_back(full(intern_type(y.dtype(), Shape(sizes), y.device()), 0));
+  y = make_slices(
+      {rows->indices.type()->ghost(), rows->values.type()->ghost(), rows->dense_shape, rows->from});
+}
+
+void put_rows(Tensor& y, Values& out, std::size_t& next) {
+  IndexedSlices rows = *y.slices();
+  rows.indices = std::move(out[next]);
+  rows.values = std::move(out[next + 1]);
+  const Shape& sizes = out[next + 2].type()->shape();
+  for (int axis = 0; axis < rows.dense_shape.rank(); ++axis) {
+    if (rows.dense_shape[axis] != kAny) rows.dense_shape.set(axis, sizes[axis + 1]);
+  }
+  next += 3;
+  y = make_slices(std::move(rows));
+}
+
 void throw_host_change(const std::string& name, const std::string& path) {
   ETUDE_THROW(
       kInvalidArgument,
@@ -490,7 +519,7 @@ void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
                       const ArgumentNames& names) {
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
-      ETUDE_REQUIRE(call.tensors[i] != call.tensors[k] || !(may_write[i] || may_write[k]),
+      ETUDE_REQUIRE(!call.are_same(i, k) || !(may_write[i] || may_write[k]),
                     "{} and {} are the same object, and the function may write to it. Pass two "
                     "objects",
                     names.tensors[k], names.tensors[i]);

@@ -92,6 +92,7 @@ struct TraceFacts {
   std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
   std::vector<uint8_t> in_out;           // by tensor of the call: whether it comes back
   std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
+  bool fixes_sizes = false;  // `arguments` has sparse rows, which know the shape that they are of
 };
 
 // A graph, what it was made for, and how it is run.
@@ -117,7 +118,22 @@ struct Traced {
   std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
   std::shared_ptr<const void> result;
   std::shared_ptr<const void> arguments;
+  bool fixes_sizes = false;
+
+  // Adds the outputs that stand for y, and leaves in y what they are put into. Sparse rows are
+  // three: indices, values, and a tensor of no bytes whose type has the dense shape behind its
+  // axis 0, so that it is known for each graph of a family.
+  void add_result(Tensor& y);
 };
+// Puts outputs from `next` on into what add_result() left.
+void put_rows(Tensor& y, Values& out, std::size_t& next);
+inline void put_result(Tensor& y, Values& out, std::size_t& next) {
+  if (TensorAccess::is_sparse(y)) [[unlikely]] {
+    put_rows(y, out, next);
+  } else {
+    y = std::move(out[next++]);
+  }
+}
 
 using HostRun =
     std::function<Traced(std::span<const Tensor> inputs, std::span<const Variable> variables)>;

@@ -2,6 +2,7 @@
 #include "etude/runtime/graph_derivatives.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,8 +20,27 @@ namespace {
 
 // Outputs and cotangents of all chosen inputs in one graph: its first outputs are those of `graph`,
 // and so are its first `effects` nodes with effects.
-GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed,
-                     std::vector<bool>& adds, std::size_t& effects) {
+struct Joint {
+  GraphRef graph;
+  std::vector<bool> adds, is_rows;
+  std::size_t effects = 0;
+};
+
+// Appends a cotangent of `source`; gives whether that is indices and values.
+bool add_cotangent(std::vector<Tensor>& outputs, const Tensor& found, const Tensor& source) {
+  const std::optional<IndexedSlices> rows = found.slices();
+  const bool is_rows = rows && rows->dense_shape == source.shape();
+  if (is_rows) {
+    outputs.push_back(rows->indices);
+    outputs.push_back(rows->values);
+  } else {
+    outputs.push_back(found);
+  }
+  return is_rows;
+}
+
+Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed, bool keeps_rows) {
+  Joint joint;
   TraceContext trace(graph.name(), {});
   const std::vector<Tensor> inputs = trace.add_arguments(graph);
   std::vector<Tensor> sources, outputs;
@@ -34,7 +54,7 @@ GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& sum
     }
     outputs = interpret(graph, inputs);
   }
-  effects = trace.effect_count();
+  joint.effects = trace.effect_count();
   std::vector<Tensor> targets, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].has_value() || !is_differentiable(outputs[i].dtype())) continue;
@@ -58,11 +78,13 @@ GraphRef joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& sum
   if (!targets.empty()) found = tape.gradient(targets, sources, seeds);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool is_sum = sums[i].has_value() && found[i].ref() == sums[i].ref();
-    adds.push_back(found[i].has_value() && !is_sum);
+    joint.adds.push_back(found[i].has_value() && !is_sum);
+    const Tensor cotangent = keeps_rows || !found[i].has_value() ? found[i] : to_dense(found[i]);
+    joint.is_rows.push_back(add_cotangent(outputs, cotangent, sources[i]));
   }
-  outputs.insert(outputs.end(), found.begin(), found.end());
   trace.keep_constants();
-  return trace.finish(outputs).graph;
+  joint.graph = trace.finish(outputs).graph;
+  return joint;
 }
 
 // Cuts a joint graph: `inputs` of its inputs, `outputs` of its outputs and `effects` of its nodes
@@ -77,14 +99,15 @@ class Cut {
         is_forward_(joint.value_count()),
         runs_forward_(joint.size()) {}
 
-  RefPtr<const GraphDerivative> make(std::vector<bool> adds) {
+  RefPtr<const GraphDerivative> make(Joint&& from) {
     find_forward();
     find_kept();
     auto out = make_ref<GraphDerivative>();
     out->forward = forward();
     out->backward = backward();
     out->read.assign(read_.begin(), read_.end());
-    out->adds = std::move(adds);
+    out->adds = std::move(from.adds);
+    out->is_rows = std::move(from.is_rows);
     return out;
   }
 
@@ -227,20 +250,34 @@ std::string Chosen::to_string() const {
   return text;
 }
 
+namespace {
+
+RefPtr<const GraphDerivative> derive(const Graph& graph, const Chosen& wanted, const Chosen& summed,
+                                     bool keeps_rows) {
+  const std::string what = fmt::format("{}derivative {} {}", keeps_rows ? "sparse " : "",
+                                       wanted.to_string(), summed.to_string());
+  return graph.kept<GraphDerivative>(what, [&] {
+    Joint joint = joint_graph(graph, wanted, summed, keeps_rows);
+    Cut cut(*joint.graph, graph.inputs().size(), graph.outputs().size(), joint.effects);
+    return cut.make(std::move(joint));
+  });
+}
+
+Chosen none_of(const Chosen& chosen) { return Chosen(std::vector<bool>(chosen.size(), false)); }
+
+}  // namespace
+
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted) {
-  return derivative_of(graph, wanted, Chosen(std::vector<bool>(wanted.size(), false)));
+  return derive(graph, wanted, none_of(wanted), false);
+}
+
+RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted) {
+  return derive(graph, wanted, none_of(wanted), true);
 }
 
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed) {
-  const std::string what = fmt::format("derivative {} {}", wanted.to_string(), summed.to_string());
-  return graph.kept<GraphDerivative>(what, [&] {
-    std::vector<bool> adds;
-    std::size_t effects = 0;
-    const GraphRef joint = joint_graph(graph, wanted, summed, adds, effects);
-    return Cut(*joint, graph.inputs().size(), graph.outputs().size(), effects)
-        .make(std::move(adds));
-  });
+  return derive(graph, wanted, summed, false);
 }
 
 GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {

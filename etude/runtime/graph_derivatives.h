@@ -53,10 +53,15 @@ struct GraphDerivative final : RefCounted {
   GraphRef backward;
   std::vector<int64_t> read;
   std::vector<bool> adds;  // by chosen input: whether it has a cotangent
+  // By chosen input: whether its cotangent is some rows of it, which `backward` gives as two
+  // outputs, indices and values. Of sparse_derivative_of() only.
+  std::vector<bool> is_rows;
 };
 
 // throws: kUnimplemented for an op on the way that has no derivative, naming it.
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted);
+// The same, where sparse cotangents stay rows, as they do where nobody stages the function.
+RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted);
 // `summed` are some of the wanted inputs.
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed);

@@ -2,6 +2,7 @@
 // Running plans. How they are made is in planner.cc.
 #include "etude/runtime/plan.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -143,6 +144,13 @@ void Plan::add_results(Operands inputs, Values& made, Values& out, bool from_mad
     out[i] = std::move(made[outputs_[i].place.index]);
     TensorAccess::forget_id(out[i]);  // of the input that it was
   }
+}
+
+bool Plan::may_go_over(std::size_t input, std::size_t output) const noexcept {
+  const Output& y = outputs_[output];
+  return y.is_whole && std::ranges::any_of(overs_, [&](const Donation& d) {
+           return d.input == input && d.made == y.place.index;
+         });
 }
 
 Plan::Runner::Runner(const Plan& plan)

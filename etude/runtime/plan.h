@@ -12,7 +12,8 @@
 // runs, is the tensor of a result if the step that writes the result is the last reader of the
 // input, its kernel may write there, and from this step on nothing can fail: no kernel reports a
 // fault, and nothing is allocated. So a run that throws has written to no input. The places of
-// the input and of the result are two; whether they are one tensor is decided by each run.
+// the input and of the result are two; whether they are one tensor is decided by each run. A loop,
+// whose carried values are its own, may go over them without that about failures (may_go_over()).
 #pragma once
 
 #include <atomic>
@@ -54,6 +55,9 @@ class Plan final : public RefCounted {
   std::size_t steps() const noexcept { return steps_.size(); }
   // Results that may take the memory of inputs.
   std::size_t donations() const noexcept { return donations_.size(); }
+  // Whether a Runner may be given the memory of this input for this output. The input is lost then,
+  // also where the run fails.
+  bool may_go_over(std::size_t input, std::size_t output) const noexcept;
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41".
   std::string to_string() const;
 
@@ -122,7 +126,7 @@ class Plan final : public RefCounted {
   // Builds with assertions run the steps in thought, and look at each read whether what is there is
   // what was meant (plan_check.cc). It shares nothing with the planner.
   void verify_places() const;
-  void verify_donation(const Donation& donation) const;
+  void verify_donation(const Donation& donation, bool may_fail) const;
 
   const Graph* graph_ = nullptr;  // as the passes left it
   GraphRef owned_;                // that graph, unless it is the one which keeps the plan
@@ -133,6 +137,7 @@ class Plan final : public RefCounted {
   std::vector<const Type*> made_;  // types of the new tensors
   std::vector<Output> outputs_;
   std::vector<Donation> donations_;  // in the order of inputs
+  std::vector<Donation> overs_;      // all that may_go_over() knows
   int64_t arena_bytes_ = 0;
   int64_t live_bytes_ = 0;
 
@@ -149,8 +154,8 @@ class Plan::Runner {
   ~Runner();
 
   // One run. `in` are the elements of the inputs; `out` has room for those of the outputs, which
-  // overlaps with no input, null for absent ones. False after report_fault(), which names the op
-  // that failed and its line.
+  // overlaps with no input unless it may go over that, null for absent ones. False after
+  // report_fault(), which names the op that failed and its line.
   bool run(const void* const* in, void* const* out);
 
  private:

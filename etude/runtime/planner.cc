@@ -74,6 +74,17 @@ class Arena {
   int64_t end_ = 0;
 };
 
+// Whether the kernel may write result r where operand o lies. What works element by element reads
+// an operand before it writes there, whatever else that operand is; others must read it nowhere
+// else.
+bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
+  const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
+                                     : r < p.results_over.size() && p.results_over[r] >= 0 &&
+                                           static_cast<std::size_t>(p.results_over[r]) == o;
+  if (!may || node.op.def().kind == Kind::kElementwise) return may;
+  return std::ranges::count(node.operands, node.operands[o]) == 1;
+}
+
 }  // namespace
 
 class Planner {
@@ -95,6 +106,7 @@ class Planner {
     place_roots();
     add_steps();
     add_outputs();
+    find_overs();
     find_donations();
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
@@ -211,8 +223,9 @@ class Planner {
     if (v == kNoValue) return false;
     const Value& root = root_of(v);
     const Value& target = values_[result];
-    if (root.home != Home::kArena || root.last != i || values_[v].offset != 0 ||
-        target.home != Home::kArena || target.root != result || root.bytes != target.bytes) {
+    const bool is_new = target.home == Home::kArena || target.home == Home::kOutput;
+    if (root.home != Home::kArena || root.last != i || values_[v].offset != 0 || !is_new ||
+        target.root != result || root.bytes != target.bytes) {
       return false;
     }
     return std::ranges::none_of(node.operands, [&](GraphValue other) {
@@ -224,6 +237,9 @@ class Planner {
     const GraphValue v = graph_.node(i).operands[operand];
     const GraphValue root = values_[v].root;
     values_[root].last = values_[result].last;
+    // What an output is written over lies in the tensor of the output from the beginning.
+    values_[root].home = values_[result].home;
+    values_[root].index = values_[result].index;
     // Views of the result are moved to the new root when they are asked for: see settle().
     values_[result].root = root;
   }
@@ -236,15 +252,10 @@ class Planner {
       if (is_view(p)) continue;
       for (uint32_t r = 0; r < node.results; ++r) {
         const GraphValue result = node.first_result + r;
-        if (r == 0 && node.results == 1) {
-          for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
-            if (((p.in_place >> o) & 1) == 0 || !may_overwrite(i, o, result)) continue;
-            overwrite(i, o, result);
-            break;
-          }
-        } else if (r < p.results_over.size() && p.results_over[r] >= 0) {
-          const auto o = static_cast<std::size_t>(p.results_over[r]);
-          if (may_overwrite(i, o, result)) overwrite(i, o, result);
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          if (!may_write_over(node, p, o, r) || !may_overwrite(i, o, result)) continue;
+          overwrite(i, o, result);
+          break;
         }
       }
     }
@@ -352,11 +363,7 @@ class Planner {
       for (uint32_t r = 0; r < node.results; ++r) {
         const GraphValue result = node.first_result + r;
         for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
-          const bool may = node.results == 1
-                               ? ((p.in_place >> o) & 1) != 0
-                               : r < p.results_over.size() && p.results_over[r] >= 0 &&
-                                     static_cast<std::size_t>(p.results_over[r]) == o;
-          if (!may || !may_take(i, o, result) || is_taken[node.operands[o]]) continue;
+          if (!may_go_over(i, o, r) || is_taken[node.operands[o]]) continue;
           is_taken[node.operands[o]] = true;
           plan_->donations_.push_back({node.operands[o], values_[result].index});
           break;
@@ -364,6 +371,23 @@ class Planner {
       }
     }
     std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
+  }
+  // Results that may go over inputs, if nobody minds what a failure leaves.
+  void find_overs() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      if (is_view(*prepared_[i])) continue;
+      for (uint32_t r = 0; r < node.results; ++r) {
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          if (!may_go_over(i, o, r)) continue;
+          plan_->overs_.push_back({node.operands[o], values_[node.first_result + r].index});
+        }
+      }
+    }
+  }
+  bool may_go_over(std::size_t i, std::size_t o, uint32_t r) {
+    const Graph::Node node = graph_.node(i);
+    return may_write_over(node, *prepared_[i], o, r) && may_take(i, o, node.first_result + r);
   }
   // Whether step i is the last reader of an input that its operand is, and makes a whole tensor.
   bool may_take(std::size_t i, std::size_t operand, GraphValue result) {

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "etude/base/check.h"
+#include "etude/core/arg.h"
 #include "etude/core/builtin.h"
+#include "etude/core/index.h"
 #include "etude/core/registry.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/derive.h"
@@ -26,6 +28,15 @@ Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b, CallSite where)
        both(a.values, b.values), a.dense_shape, a.from});
 }
 
+// Rows are added to a dense sum one by one, as they are among themselves: a sum that a loop goes on
+// with is dense, and has the bits of one that stays sparse.
+Tensor add_rows(Tensor&& sum, const IndexedSlices& rows, CallSite where) {
+  const Tensor zero = internal::full(intern_type(sum.dtype(), {}, sum.device()), 0);
+  Tensor out = internal::add(std::move(sum), zero, where);  // -0 becomes 0 where no row is
+  set_index(out, {IndexItem(rows.indices)}, Arg(rows.values), ScatterMode::kAdd, where);
+  return out;
+}
+
 // The first contribution is taken as it is, later ones are added in place.
 void add_to(Tensor& slot, Tensor&& g, CallSite where) {
   if (!slot.has_value()) {
@@ -34,6 +45,8 @@ void add_to(Tensor& slot, Tensor&& g, CallSite where) {
     slot = join_rows(*slot.slices(), *g.slices(), where);
   } else if (TensorAccess::is_sparse(slot)) {
     slot = internal::add(to_dense(slot), g, where);
+  } else if (TensorAccess::is_sparse(g) && g.type() == slot.type()) {
+    slot = add_rows(std::move(slot), *g.slices(), where);
   } else {
     slot = internal::add(std::move(slot), g, where);
   }

@@ -351,8 +351,52 @@ TEST(Loops, RefuseAStateThatChangesItsType) {
                   "type stays the same. Begin with a value of dtype float32, such as 0.0 instead "
                   "of 0"});
     expect_error([&] { run(grows); }, ErrorCode::kInvalidArgument,
-                 {"'state' is float32[1] before the first step and float32[2] after a step"});
+                 {"'state' is float32[1] before the first step and float32[2] after a step",
+                  "its full shape from the beginning. Outside of functions while_loop takes the "
+                  "option shapes = {{\"state\", {kAny}}}"});
   }
+}
+
+struct Growing {
+  Tensor rows, last;
+};
+Tensor doubled_below(const Tensor& start, const LoopOptions& options) {
+  return while_loop([](const Growing& s) { return sum(s.last) < 20.0F; },
+                    [](Growing& s) {
+                      s.last = s.last * 2.0F;
+                      s.rows = concat({s.rows, reshape(s.last, {1, -1})});
+                    },
+                    Growing{reshape(start, {1, -1}), start}, options)
+      .rows;
+}
+
+// spec: AG-06
+TEST(Loops, LetSizesVaryThatTheOptionShapesNames) {
+  const LoopOptions options{.shapes = {{"state/rows", {kAny, 2}}}};
+  const Tensor x(Floats{1, 2});
+  EXPECT_EQ(doubled_below(x, options).to_vector<float>(), (Floats{1, 2, 2, 4, 4, 8, 8, 16}));
+  const Tensor slope =
+      gradient([&](const Tensor& start) { return sum(doubled_below(start, options)); }, x);
+  EXPECT_EQ(slope.to_vector<float>(), (Floats{15, 15}));
+  // A graph knows all sizes.
+  expect_error(
+      [&] { function([&](const Tensor& start) { return doubled_below(start, options); })(x); },
+      ErrorCode::kInvalidArgument,
+      {"'state/rows' is float32[1,2] before the first step and float32[2,2] after a step",
+       "Option 'shapes' lets its sizes vary where the loop runs eagerly, but a graph knows "
+       "all sizes before it runs. To collect a row in each step use scan"});
+  const auto with = [&](std::string name, Shape shape) {
+    return [&x, option = LoopOptions{.shapes = {{std::move(name), std::move(shape)}}}] {
+      doubled_below(x, option);
+    };
+  };
+  expect_error(with("rows", {kAny, 2}), ErrorCode::kInvalidArgument,
+               {"while_loop: option 'shapes' names 'rows', but the tensors are state/rows, "
+                "state/last"});
+  expect_error(with("state/rows", {kAny, 3}), ErrorCode::kInvalidArgument,
+               {"says [?,3] of 'state/rows', which is float32[1,2] before the first step"});
+  expect_error(with("state/rows", {1, kAny}), ErrorCode::kInvalidArgument,
+               {"float32[2,2] after a step", "beyond what option 'shapes' says of it"});
 }
 
 // spec: AG-14

@@ -4,7 +4,9 @@
 // spec: D38
 #include <gtest/gtest.h>
 
+#include "etude/core/graph_calls.h"
 #include "etude/etude.h"
+#include "etude/runtime/batch.h"
 #include "etude/runtime/recording.h"
 #include "tests/expect_error.h"
 
@@ -27,6 +29,18 @@ TEST(Vmap, OfTheGradientOfASquare) {
   EXPECT_EQ(sizes(g), (std::vector<std::int64_t>{3}));
   EXPECT_EQ(vmap(gradient(square))(x).to_vector<float>(), (Floats{2, 4, 6}));
   EXPECT_EQ(vmap(gradient(gradient(square)))(x).to_vector<float>(), (Floats{2, 2, 2}));
+}
+
+// What waits for examples and is none is not copied for each of them.
+TEST(Vmap, LeavesWhatIsTheSameForAllExamples) {
+  const Tensor w = ones({2000});
+  BatchContext batch(4);
+  const Tensor x = batch.example_of(ones({4, 3}));
+  const Tensor held = internal::after(w, {&x, 1});
+  EXPECT_FALSE(batch.is_example(held));
+  EXPECT_EQ(held.data<float>().data(), w.data<float>().data());
+  EXPECT_TRUE(batch.is_example(internal::after(x, {&w, 1})));
+  EXPECT_TRUE(batch.is_example(held * sum(x)));
 }
 
 // One batched program: as many calls for a thousand examples as for two.

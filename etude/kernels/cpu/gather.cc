@@ -353,6 +353,7 @@ void prepare_gather(const PrepareCall& call, IndexWalk walk) {
 
 void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode) {
   call.out.in_place = 1;
+  call.out.never_faults = walk.arrays.empty();  // no index that may be outside
   call.set(run_update, walk_params(call, std::move(walk), mode));
 }
 
