@@ -161,8 +161,8 @@ void note_use(const Trace& trace) {
 
 }  // namespace
 
-FunctionCore::FunctionCore(FunctionOptions options, CallSite where)
-    : options_(std::move(options)), history_(TraceHistory::of(where)) {
+FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, CallSite where)
+    : options_(std::move(options)), history_(TraceHistory::of(where, callable)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -315,6 +315,8 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
   const bool is_first = traces().empty();
+  const std::vector<std::string> shown =
+      input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);
   GraphRef graph;
   for (int attempt = 0;; ++attempt) {
@@ -322,7 +324,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     std::vector<Tensor> inputs(call.tensors.size());
     for (const int32_t i : trace->inputs) {
       const auto at = static_cast<std::size_t>(i);
-      inputs[at] = context.add_argument(names.tensors[at], trace->key.types[at]);
+      inputs[at] = context.add_argument(shown[at], trace->key.types[at]);
     }
     Traced traced = run(inputs, used);
     check_created(context, name(), is_first && attempt == 0);
@@ -464,7 +466,9 @@ std::string FunctionCore::explain() const {
     std::size_t given = 0;
     for (std::size_t k = 0; k < t.key.types.size(); ++k) {
       const Type* type = t.key.types[k];
-      inputs.push_back(t.names.tensors[k] + ": " +
+      const std::string& name =
+          type == nullptr ? t.names.tensors[k] : t.graph->inputs()[given].name;
+      inputs.push_back(name + ": " +
                        (type == nullptr ? "absent"
                         : t.family      ? t.family->input_text(given)
                                         : type->to_string()));

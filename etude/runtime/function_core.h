@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -27,8 +28,10 @@
 namespace ETUDE_API etude {
 
 struct FunctionOptions {
-  std::string name = {};                    // for display; default: the line that made it
-  std::vector<std::string> arg_names = {};  // default: arg0, arg1, ...
+  std::string name = {};  // for display; default: the line that made it
+  // Of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x, x_1; a
+  // name in the signature wins. Default: arg0, arg1, ...
+  std::vector<std::string> arg_names = {};
   std::optional<Signature> signature = {};  // the types that it takes, fixed in advance
   // Two graphs that differ in sizes only become one for all sizes, where they agree.
   bool relax_shapes = true;
@@ -125,7 +128,8 @@ using HostRun =
 // thread-safe.
 class FunctionCore {
  public:
-  FunctionCore(FunctionOptions options, CallSite where);
+  // `callable`: the type of the host function.
+  FunctionCore(FunctionOptions options, std::type_index callable, CallSite where);
   FunctionCore(const FunctionCore&) = delete;
   FunctionCore& operator=(const FunctionCore&) = delete;
 
