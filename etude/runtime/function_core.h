@@ -22,6 +22,7 @@
 #include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
+#include "etude/runtime/call_time.h"
 #include "etude/runtime/signature.h"
 #include "etude/version.h"
 
@@ -68,8 +69,14 @@ struct TraceKey {
   bool fits_beside_types(const Arguments& call) const;
 };
 
+// What a call of a graph reaches in Variables.
+struct Reached {
+  std::optional<Variable> variable;  // none: a value of call time
+  Tensor value;                      // of call time
+};
+
 // A Variable that a graph reads or assigns: one that the function reaches from outside, or that the
-// call gives.
+// call gives; or a value of call time.
 struct TraceVariable {
   std::weak_ptr<void> state;  // of one from outside
   int32_t argument = -1;  // which Variable of the call; also for one from outside: then it is both
@@ -77,6 +84,7 @@ struct TraceVariable {
   std::string name;  // for messages
   bool is_read = false;
   bool is_written = false;
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a value of call time
 };
 
 // What a trace found out beside its graph; all of it but the types in the key holds for the graphs
@@ -162,8 +170,8 @@ class FunctionCore {
   std::string argument_name(std::size_t i) const;
 
  private:
-  Values run_locked(const Trace& trace, const Arguments& call,
-                    const std::vector<Variable>& variables, CallSite where) const;
+  Values run_locked(const Trace& trace, const Arguments& call, std::span<const Reached> reached,
+                    CallSite where) const;
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
