@@ -46,6 +46,7 @@
 #include "etude/optim/schedule.h"
 #include "etude/optim/sgd.h"
 #include "etude/passes/pipeline.h"
+#include "etude/runtime/call_time.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/control_flow.h"
 #include "etude/runtime/custom_gradient.h"

@@ -33,6 +33,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -160,7 +161,7 @@ class Function<R(A...)> {
   // Use function().
   template <class F>
   Function(F f, FunctionOptions options, CallSite where)
-      : core_(std::make_shared<internal::FunctionCore>(std::move(options), where)),
+      : core_(std::make_shared<internal::FunctionCore>(std::move(options), typeid(F), where)),
         host_(std::make_shared<const std::function<R(A...)>>(std::move(f))) {
     if constexpr ((kIsOneSpec<std::decay_t<A>> && ...)) {
       if (core_->options().signature) {

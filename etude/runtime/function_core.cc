@@ -161,8 +161,8 @@ void note_use(const Trace& trace) {
 
 }  // namespace
 
-FunctionCore::FunctionCore(FunctionOptions options, CallSite where)
-    : options_(std::move(options)), history_(TraceHistory::of(where)) {
+FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, CallSite where)
+    : options_(std::move(options)), history_(TraceHistory::of(where, callable)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -284,12 +284,14 @@ std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& fo
                                            std::vector<bool>& is_both) {
   std::vector<TraceVariable> out;
   for (const TracedVariable& v : found) {
-    const std::shared_ptr<void> state = state_of(v.resource);
     TraceVariable& made = out.emplace_back();
     made.type = v.resource.type();
     made.name = v.name;
     made.is_read = v.is_read;
     made.is_written = v.is_written;
+    made.source = v.source;
+    if (v.source != nullptr) continue;
+    const std::shared_ptr<void> state = state_of(v.resource);
     bool is_real = true;
     for (std::size_t i = used.size(); i-- > 0;) {
       if (used[i].ref() == state.get()) made.argument = static_cast<int32_t>(i);
@@ -315,14 +317,17 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
   const bool is_first = traces().empty();
+  const std::vector<std::string> shown =
+      input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);
   GraphRef graph;
   for (int attempt = 0;; ++attempt) {
     TraceContext context(name(), where);
+    context.serve_call_time_values();
     std::vector<Tensor> inputs(call.tensors.size());
     for (const int32_t i : trace->inputs) {
       const auto at = static_cast<std::size_t>(i);
-      inputs[at] = context.add_argument(names.tensors[at], trace->key.types[at]);
+      inputs[at] = context.add_argument(shown[at], trace->key.types[at]);
     }
     Traced traced = run(inputs, used);
     check_created(context, name(), is_first && attempt == 0);
@@ -379,20 +384,43 @@ void FunctionCore::keep(const TraceRef& trace) {
   traces_.push_back(trace);
 }
 
+namespace {
+
+// What a value of call time is for this call, or what stands for it in a trace around.
+// throws: kInvalidArgument if it has another type than the graph was made for.
+Tensor value_for_call(const TraceVariable& v, const std::string& function, CallSite where) {
+  Tensor x = take_call_time_value(v.source);
+  return located_in(function, where, [&] {
+    ETUDE_REQUIRE(x.type() == v.type,
+                  "the value of {} is {}, but the graph of function '{}' was made for {}. Give "
+                  "values of one dtype and shape; what changes them is passed as an argument",
+                  v.name, x.type()->to_string(), function, v.type->to_string());
+    return x;
+  });
+}
+
+}  // namespace
+
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
   history_->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
-  std::vector<Variable> all, written;
+  std::vector<Reached> all;
+  std::vector<Variable> written;
   for (const TraceVariable& v : trace.variables) {
+    if (v.source != nullptr) {
+      all.push_back({std::nullopt, value_for_call(v, name(), where)});
+      continue;
+    }
     const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
     ETUDE_REQUIRE_CODE(kFailedPrecondition, v.argument >= 0 || state != nullptr,
                        "function '{}' uses {}, which is gone: its last handle was destroyed. Keep "
                        "one as long as the function is called",
                        name(), v.name);
-    all.push_back(v.argument >= 0 ? *call.variables[static_cast<std::size_t>(v.argument)]
-                                  : variable_of_state(state));
-    if (v.is_written) written.push_back(all.back());
+    all.push_back({v.argument >= 0 ? *call.variables[static_cast<std::size_t>(v.argument)]
+                                   : variable_of_state(state),
+                   {}});
+    if (v.is_written) written.push_back(*all.back().variable);
   }
   // Between reading and assigning nobody else may assign, so that no update is lost.
   std::optional<VariableLock> lock;
@@ -401,7 +429,7 @@ Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite whe
 }
 
 Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
-                                const std::vector<Variable>& variables, CallSite where) const {
+                                std::span<const Reached> reached, CallSite where) const {
   OperandList list;
   bool has_data = true;
   const auto add = [&](const Tensor& x) {
@@ -413,8 +441,9 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   for (std::size_t k = 0; k < trace.keys; ++k) keys.push_back(next_key());
   for (const Tensor& key : keys) add(key);
   InlineVector<Tensor, 4> values;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (trace.variables[i].is_read) values.push_back(variables[i].read(where));
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    if (!trace.variables[i].is_read) continue;
+    values.push_back(reached[i].variable ? reached[i].variable->read(where) : reached[i].value);
   }
   for (const Tensor& value : values) add(value);
   for (const Tensor& x : trace.captures) add(x);
@@ -424,8 +453,8 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
                           : call_graph(trace.attrs, list.view(), where);
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
-    for (std::size_t i = 0; i < variables.size(); ++i) {
-      if (trace.variables[i].is_written) variables[i].assign(Arg(out[next++], where));
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      if (trace.variables[i].is_written) reached[i].variable->assign(Arg(out[next++], where));
     }
     return out;
   });
@@ -465,7 +494,9 @@ std::string FunctionCore::explain() const {
     std::size_t given = 0;
     for (std::size_t k = 0; k < t.key.types.size(); ++k) {
       const Type* type = t.key.types[k];
-      inputs.push_back(t.names.tensors[k] + ": " +
+      const std::string& name =
+          type == nullptr ? t.names.tensors[k] : t.graph->inputs()[given].name;
+      inputs.push_back(name + ": " +
                        (type == nullptr ? "absent"
                         : t.family      ? t.family->input_text(given)
                                         : type->to_string()));

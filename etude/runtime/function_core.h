@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -21,14 +22,17 @@
 #include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
+#include "etude/runtime/call_time.h"
 #include "etude/runtime/signature.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
 struct FunctionOptions {
-  std::string name = {};                    // for display; default: the line that made it
-  std::vector<std::string> arg_names = {};  // default: arg0, arg1, ...
+  std::string name = {};  // for display; default: the line that made it
+  // Of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x, x_1; a
+  // name in the signature wins. Default: arg0, arg1, ...
+  std::vector<std::string> arg_names = {};
   std::optional<Signature> signature = {};  // the types that it takes, fixed in advance
   // Two graphs that differ in sizes only become one for all sizes, where they agree.
   bool relax_shapes = true;
@@ -65,8 +69,14 @@ struct TraceKey {
   bool fits_beside_types(const Arguments& call) const;
 };
 
+// What a call of a graph reaches in Variables.
+struct Reached {
+  std::optional<Variable> variable;  // none: a value of call time
+  Tensor value;                      // of call time
+};
+
 // A Variable that a graph reads or assigns: one that the function reaches from outside, or that the
-// call gives.
+// call gives; or a value of call time.
 struct TraceVariable {
   std::weak_ptr<void> state;  // of one from outside
   int32_t argument = -1;  // which Variable of the call; also for one from outside: then it is both
@@ -74,6 +84,7 @@ struct TraceVariable {
   std::string name;  // for messages
   bool is_read = false;
   bool is_written = false;
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a value of call time
 };
 
 // What a trace found out beside its graph; all of it but the types in the key holds for the graphs
@@ -141,7 +152,8 @@ using HostRun =
 // thread-safe.
 class FunctionCore {
  public:
-  FunctionCore(FunctionOptions options, CallSite where);
+  // `callable`: the type of the host function.
+  FunctionCore(FunctionOptions options, std::type_index callable, CallSite where);
   FunctionCore(const FunctionCore&) = delete;
   FunctionCore& operator=(const FunctionCore&) = delete;
 
@@ -174,8 +186,8 @@ class FunctionCore {
   std::string argument_name(std::size_t i) const;
 
  private:
-  Values run_locked(const Trace& trace, const Arguments& call,
-                    const std::vector<Variable>& variables, CallSite where) const;
+  Values run_locked(const Trace& trace, const Arguments& call, std::span<const Reached> reached,
+                    CallSite where) const;
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;

@@ -2,6 +2,7 @@
 #include "etude/runtime/relax.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "etude/runtime/plan.h"
@@ -12,10 +13,18 @@ namespace {
 // With more traces than these a new one is compared with the latest only.
 constexpr int kMostCompared = 4;
 
+// Thunks of one type and line are one: what they capture by value could differ by sizes only if
+// host code had looked at these.
+bool same_source(const CallTimeValue* a, const CallTimeValue* b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  return a->callable == b->callable && a->where.line == b->where.line &&
+         std::string_view(a->where.file) == b->where.file;
+}
+
 bool same_variable(const TraceVariable& a, const TraceVariable& b) {
   return !a.state.owner_before(b.state) && !b.state.owner_before(a.state) &&
          a.argument == b.argument && a.type == b.type && a.is_read == b.is_read &&
-         a.is_written == b.is_written;
+         a.is_written == b.is_written && same_source(a.source.get(), b.source.get());
 }
 
 // Why two traces are no family, beside what their graphs say; "" for nothing.

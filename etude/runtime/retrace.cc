@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -108,15 +109,15 @@ void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames&
   throw error;
 }
 
-std::shared_ptr<TraceHistory> TraceHistory::of(CallSite where) {
+std::shared_ptr<TraceHistory> TraceHistory::of(CallSite where, std::type_index callable) {
   if (!where.known()) return std::make_shared<TraceHistory>();
   struct Table {
     std::mutex mutex;
-    std::map<std::pair<std::string, int>, std::shared_ptr<TraceHistory>> made;
+    std::map<std::tuple<std::string, int, std::type_index>, std::shared_ptr<TraceHistory>> made;
   };
   static Table* table = new Table;
   const std::lock_guard lock(table->mutex);
-  auto& history = table->made[{where.file, where.line}];
+  auto& history = table->made[{where.file, where.line, callable}];
   if (!history) history = std::make_shared<TraceHistory>();
   return history;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <typeindex>
 
 #include "etude/runtime/function_core.h"
 
@@ -19,12 +20,13 @@ namespace etude::internal {
 std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& key,
                             const ArgumentNames& names);
 
-// The calls and traces of all functions that are made at one line, so that one that is made anew
-// for each call is seen. thread-safe.
+// The calls and traces of all functions that are made of one type of callable at one line, so that
+// one that is made anew for each call is seen. A helper that makes functions of what it is given
+// has one line, but the callables are of other types. thread-safe.
 class TraceHistory {
  public:
-  // Of the functions made at `where`; one of its own for an unknown line.
-  static std::shared_ptr<TraceHistory> of(CallSite where);
+  // Of the functions made at `where` of such a callable; one of its own for an unknown line.
+  static std::shared_ptr<TraceHistory> of(CallSite where, std::type_index callable);
 
   // May miss calls that are made at once: the warning comes a call later then.
   void note_call() noexcept {

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -38,10 +41,29 @@ bool fits(const TensorSpec& spec, const Tensor& x) {
 
 }  // namespace
 
+Signature::Signature(std::initializer_list<Spec> specs, CallSite where) : specs_(specs) {
+  internal::located("signature", where, [&] {
+    for (auto at = specs_.begin(); at != specs_.end(); ++at) {
+      ETUDE_REQUIRE(at->name().empty() ||
+                        std::ranges::find(specs_.begin(), at, at->name(), &Spec::name) == at,
+                    "two specs of the signature {} have the name '{}'. Give one of them another",
+                    to_string(), at->name());
+    }
+  });
+}
+
+std::vector<std::string> Signature::tensor_names() const {
+  std::vector<std::string> out;
+  for (const Spec& spec : specs_) {
+    if (std::holds_alternative<TensorSpec>(spec.type())) out.push_back(spec.name());
+  }
+  return out;
+}
+
 std::vector<TensorSpec> Signature::tensors() const {
   std::vector<TensorSpec> out;
   for (const Spec& spec : specs_) {
-    if (const auto* tensor = std::get_if<TensorSpec>(&spec)) out.push_back(*tensor);
+    if (const auto* tensor = std::get_if<TensorSpec>(&spec.type())) out.push_back(*tensor);
   }
   return out;
 }
@@ -49,7 +71,7 @@ std::vector<TensorSpec> Signature::tensors() const {
 std::vector<VariableSpec> Signature::variables() const {
   std::vector<VariableSpec> out;
   for (const Spec& spec : specs_) {
-    if (const auto* variable = std::get_if<VariableSpec>(&spec)) out.push_back(*variable);
+    if (const auto* variable = std::get_if<VariableSpec>(&spec.type())) out.push_back(*variable);
   }
   return out;
 }
@@ -61,9 +83,13 @@ bool Signature::has_open_sizes() const {
 std::string Signature::to_string() const {
   std::vector<std::string> texts;
   for (const Spec& spec : specs_) {
-    const bool is_variable = std::holds_alternative<VariableSpec>(spec);
-    texts.push_back((is_variable ? "variable " : "") +
-                    std::visit([](const auto& s) { return type_text(s.dtype, s.shape); }, spec));
+    const bool is_variable = std::holds_alternative<VariableSpec>(spec.type());
+    const std::string type =
+        std::visit([](const auto& s) { return type_text(s.dtype, s.shape); }, spec.type());
+    texts.push_back((is_variable           ? "variable "
+                     : spec.name().empty() ? ""
+                                           : spec.name() + ": ") +
+                    type);
   }
   return fmt::format("({})", fmt::join(texts, ", "));
 }
@@ -134,6 +160,39 @@ void require_signature(const Signature& signature, const Arguments& call,
               function, signature.to_string(), fmt::join(given, ", "));
 }
 
+namespace {
+
+// "x" of "x/0/1": the tensors of lists are counted, and not told by their places.
+std::string_view without_positions(std::string_view path) {
+  for (;;) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos || slash == 0) return path;
+    const std::string_view last = path.substr(slash + 1);
+    if (last.empty() || last.find_first_not_of("0123456789") != std::string_view::npos) return path;
+    path = path.substr(0, slash);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> input_names(const std::vector<std::string>& paths,
+                                     const Signature* signature) {
+  std::vector<std::string> names;
+  if (signature != nullptr) names = signature->tensor_names();
+  names.resize(paths.size());
+  std::set<std::string, std::less<>> taken(names.begin(), names.end());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!names[i].empty()) continue;
+    const std::string base(without_positions(paths[i]));
+    std::string name = base;
+    for (int count = 1; !taken.insert(name).second; ++count) {
+      name = fmt::format("{}_{}", base, count);
+    }
+    names[i] = std::move(name);
+  }
+  return names;
+}
+
 void require_parameters(const Signature& signature, std::size_t parameters,
                         const std::string& function) {
   ETUDE_REQUIRE(signature.specs().size() <= parameters,
@@ -158,7 +217,7 @@ std::string size_text(const Signature& signature, const std::vector<RefPtr<Trace
         is_it = is_it && traces[k]->key.types[i]->shape()[axis] == seen(k);
       }
       const std::string text =
-          fmt::format("the size of axis {} of {}", axis, traces[0]->names.tensors[i]);
+          fmt::format("the size of axis {} of {}", axis, traces[0]->graph->inputs()[i].name);
       if (is_it) return text;
       if (first.empty()) first = "a size that may follow from " + text;
     }

@@ -15,9 +15,11 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/core/type.h"
 #include "etude/runtime/arguments.h"
 #include "etude/version.h"
@@ -31,17 +33,35 @@ struct VariableSpec {
 };
 
 // Specs of the tensors of the arguments, and of their Variables, in the order in which the
-// parameters, their fields and elements have them.
+// parameters, their fields and elements have them. A spec of a tensor may have a name, which the
+// input of the graph gets then:
+//
+//   Signature{{"image", TensorSpec{{kAny, 784}}}, TensorSpec{{10}}}
 class Signature {
  public:
-  using Spec = std::variant<TensorSpec, VariableSpec>;
-  Signature(std::initializer_list<Spec> specs) : specs_(specs) {}
+  class Spec {
+   public:
+    Spec(TensorSpec tensor) : type_(tensor) {}        // NOLINT(google-explicit-constructor)
+    Spec(VariableSpec variable) : type_(variable) {}  // NOLINT(google-explicit-constructor)
+    Spec(std::string name, TensorSpec tensor) : type_(tensor), name_(std::move(name)) {}
+
+    const std::variant<TensorSpec, VariableSpec>& type() const noexcept { return type_; }
+    const std::string& name() const noexcept { return name_; }  // "": none
+
+   private:
+    std::variant<TensorSpec, VariableSpec> type_;
+    std::string name_;
+  };
+  // throws: kInvalidArgument if two specs have the same name.
+  Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here());
 
   std::span<const Spec> specs() const noexcept { return specs_; }
   std::vector<TensorSpec> tensors() const;
   std::vector<VariableSpec> variables() const;
+  // Those of the specs of tensors; "" for one without.
+  std::vector<std::string> tensor_names() const;
   bool has_open_sizes() const;
-  // "(float32[?,784], variable float32[10])".
+  // "(image: float32[?,784], variable float32[10])".
   std::string to_string() const;
 
  private:
@@ -65,6 +85,11 @@ std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments&
 // throws: kInvalidArgument, with the given types beside the signature, unless the call fits it.
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function);
+// The names of the graph's inputs for tensors at these paths: that of the spec if it has one, else
+// the path without the positions at its end, so that the tensors of a list `x` are x, x_1, x_2. No
+// two are the same.
+std::vector<std::string> input_names(const std::vector<std::string>& paths,
+                                     const Signature* signature);
 // throws: kInvalidArgument if there are more specs than parameters, each of which is one tensor,
 // one Variable or a host value.
 void require_parameters(const Signature& signature, std::size_t parameters,

@@ -104,13 +104,29 @@ void TraceContext::note_reads(const std::vector<SizeRead>& reads) {
   if (innermost_trace != nullptr) innermost_trace->size_reads_.add(reads);
 }
 
+Tensor TraceContext::take_call_time(const std::shared_ptr<const CallTimeValue>& source) {
+  TraceContext* serving = innermost_trace;
+  while (serving != nullptr && !serving->serves_call_time_) serving = serving->outer_;
+  const Tensor now = source->value();
+  if (serving == nullptr) return now;
+  const CallSite at = source->where;
+  const Draft input = serving->builder_.add_input("call_time", now.type(), InputRole::kVariable);
+  const Tensor standing = serving->made(input, "", at);
+  serving->variables_.push_back(
+      {{standing, fmt::format("call_time_value at {}:{}", at.file, at.line), true, false, source},
+       standing});
+  return standing;
+}
+
 TraceContext::Held& TraceContext::held(const Tensor& resource) {
   const Variable variable = variable_of(resource);
   const auto state = state_of(resource);
   for (Held& known : variables_) {
-    if (state_of(known.variable.resource) == state) return known;
+    if (known.variable.source == nullptr && state_of(known.variable.resource) == state) {
+      return known;
+    }
   }
-  return variables_.emplace_back(Held{{resource, title_of(variable), false, false}, {}});
+  return variables_.emplace_back(Held{{resource, title_of(variable), false, false, nullptr}, {}});
 }
 
 Tensor TraceContext::read(const Tensor& resource) {

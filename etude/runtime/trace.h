@@ -18,18 +18,20 @@
 #include "etude/core/context.h"
 #include "etude/core/traced.h"
 #include "etude/graph/builder.h"
+#include "etude/runtime/call_time.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
 
-// A Variable that a graph reads or assigns.
+// A Variable that a graph reads or assigns, or a value of call time, which is read like one.
 struct TracedVariable {
-  Tensor resource;
+  Tensor resource;          // of a value of call time: what stands for it in the trace
   std::string name;         // "Variable 'w'", for messages
   bool is_read = false;     // its value is an input with InputRole::kVariable
   bool is_written = false;  // its new value is an output, behind those of finish()
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a value of call time
 };
 
 // A graph and the values that its captures had when it was made.
@@ -66,6 +68,11 @@ class TraceContext final : public Context, private KeySource {
   // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
+  // Of a function: it gives values of call time to its graph at each call.
+  void serve_call_time_values() { serves_call_time_ = true; }
+  // What stands for the value in the innermost trace of this thread that serves it, also for the
+  // branches and bodies within; without one, its value now.
+  static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
   static const TraceContext* innermost() noexcept;
@@ -115,6 +122,7 @@ class TraceContext final : public Context, private KeySource {
   bool is_live_ = true;
   bool has_outside_ = true;
   bool takes_followed_ = false;
+  bool serves_call_time_ = false;
   std::optional<KeyScope> keys_;
   SizeReads size_reads_;
   BottomScope bottom_;

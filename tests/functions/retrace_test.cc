@@ -63,6 +63,17 @@ TEST_F(Retraces, OfFunctionsMadeAtOneLineCountTogether) {
   EXPECT_TRUE(contains(said[0], "it is made anew for each call")) << said[0];
 }
 
+// spec: TC-16
+TEST_F(Retraces, OfOtherCallablesMadeAtOneLineDoNot) {
+  const auto stage = [](auto f) { return function(std::move(f)); };
+  stage([](const Tensor& x) { return x + 1.0F; })(Tensor(1.0F));
+  stage([](const Tensor& x) { return x + 2.0F; })(Tensor(1.0F));
+  stage([](const Tensor& x) { return x + 3.0F; })(Tensor(1.0F));
+  stage([](const Tensor& x) { return x + 4.0F; })(Tensor(1.0F));
+  stage([](const Tensor& x) { return x + 5.0F; })(Tensor(1.0F));
+  EXPECT_TRUE(said.empty());
+}
+
 TEST_F(Retraces, NameTheValuesThatDiffer) {
   struct Mode {
     bool training = true;

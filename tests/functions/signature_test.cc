@@ -94,6 +94,51 @@ TEST(Signatures, AreNotLongerThanTheParameters) {
        "1 tensors and Variables"});
 }
 
+// spec: SG-08
+TEST(InputNames, AreThoseOfParametersFieldsAndSpecs) {
+  struct Model {
+    Tensor weight;
+    std::vector<Tensor> layers;
+  };
+  const auto names = [](const Graph& graph) {
+    std::vector<std::string> out;
+    for (const Graph::Input& input : graph.inputs()) out.push_back(input.name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  const Tensor a = ones({2});
+  const auto f = function([](const std::vector<Tensor>& x, const Model& m,
+                             const Tensor& y) { return x[0] + x[1] + m.weight + m.layers[1] + y; },
+                          {.arg_names = {"x", "model"}});
+  EXPECT_EQ(names(f.trace({a, a}, {a, {a, a}}, a).graph()),
+            (Names{"x", "x_1", "model/weight", "model/layers", "model/layers_1", "arg2"}));
+  EXPECT_NE(f.explain().find("(x: float32[2], x_1: float32[2], model/weight: "), std::string::npos)
+      << f.explain();
+  // A name that a parameter has is not given twice.
+  const auto g = function([](const std::vector<Tensor>& x, const Tensor& y) { return x[1] + y; },
+                          {.arg_names = {"x", "x_1"}});
+  EXPECT_EQ(names(g.trace({a, a}, a).graph()), (Names{"x", "x_1", "x_1_1"}));
+  const auto h = function(
+      [](const Tensor& x, const Tensor& y, const Tensor& z) { return sum(x) + y + z; },
+      {.arg_names = {"x", "y", "image"},
+       .signature = Signature{{"image", TensorSpec{{kAny}}}, TensorSpec{{2}}, TensorSpec{{2}}}});
+  EXPECT_EQ(names(h.trace(ones({2}), a, a).graph()), (Names{"image", "y", "image_1"}));
+  EXPECT_NE(h.explain().find("(image: float32[n]"), std::string::npos) << h.explain();
+}
+
+// spec: SG-08
+TEST(InputNames, InASignatureAreDistinct) {
+  const Signature named{{"x", TensorSpec{{kAny, 3}}}, TensorSpec{{2}}};
+  EXPECT_EQ(named.to_string(), "(x: float32[?,3], float32[2])");
+  expect_error(
+      [] {
+        Signature{{"x", TensorSpec{{2}}}, {"x", TensorSpec{{3}}}};
+      },
+      ErrorCode::kInvalidArgument,
+      {"two specs of the signature (x: float32[2], x: float32[3]) have the name 'x'",
+       "Give one of them another", "signature_test.cc"});
+}
+
 // spec: SG-06
 TEST(Signatures, TakeAnyVariableOfAType) {
   const auto add =
