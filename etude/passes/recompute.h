@@ -20,6 +20,8 @@ struct RecomputeLimits {
   int64_t least_peak = 1 << 20;  // bytes alive at once: below, a plan is small enough
   int64_t least_bytes = 4096;    // of a value that is computed again
   bool only_if_lower = true;     // the graph stays as it is unless its peak falls
+  // Where it may end, as a part of the peak: what lies below costs most time for what it saves.
+  double enough = 0.7;
 };
 GraphRef recompute_cheap(const Graph& graph, const RecomputeLimits& limits);
 

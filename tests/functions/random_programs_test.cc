@@ -139,27 +139,32 @@ struct Program {
         return s.values.push_back(staged(x, y));
       }
       case Step::kGradient:
-        return s.values.push_back(
-            gradient([&](const Tensor& z) { return sum(tanh(z * y) * z); }, x));
       case Step::kVmap:
-        return s.values.push_back(
-            vmap([&](const Tensor& row) { return row / (1.0F + sum(row * row)); })(x) + y);
+        return s.values.push_back(derived(line, x, y));
       case Step::kCopy:
         return s.values.push_back(x);
       case Step::kStop:
         return s.values.push_back(stop_gradient(x) * y);
       case Step::kPrint:
-        return print_step(line, x, y);
       case Step::kAssert:
-        assert_true(logical_or(x == x, isnan(y)), "a NaN came from elsewhere");
-        return;
+        return effect_step(line, x, y);
       case Step::kEnd:
         break;
     }
   }
 
-  // A line of its own, of a branch, of each step of a loop.
-  static void print_step(const Line& line, const Tensor& x, const Tensor& y) {
+  static Tensor derived(const Line& line, const Tensor& x, const Tensor& y) {
+    if (line.step == Step::kGradient) {
+      return gradient([&](const Tensor& z) { return sum(tanh(z * y) * z); }, x);
+    }
+    return vmap([](const Tensor& row) { return row / (1.0F + sum(row * row)); })(x) + y;
+  }
+
+  // An assertion that holds, or a line of its own, of a branch, of each step of a loop.
+  static void effect_step(const Line& line, const Tensor& x, const Tensor& y) {
+    if (line.step == Step::kAssert) {
+      return assert_true(logical_or(x == x, isnan(y)), "a NaN came from elsewhere");
+    }
     if (line.b % 3 == 0) return print("x", x.at(line.a % kRows), line.b);
     if (line.b % 3 == 1) {
       return cond(
