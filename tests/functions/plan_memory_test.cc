@@ -97,7 +97,8 @@ TEST(Recomputation, HoldsManyNodes) {
     x = call(product, {x, products[i]});
   }
   const GraphRef graph = build.finish(std::vector{x});
-  EXPECT_GT(run_passes(*graph)->size(), graph->size() + kLayers * 9 / 10);
+  // 3 of 10 of the 2 kLayers values go.
+  EXPECT_GE(run_passes(*graph)->size(), graph->size() + kLayers * 6 / 10);
 }
 
 int64_t calls_of(const Profile& profile, std::string_view op) {
