@@ -21,7 +21,7 @@ struct RecomputeLimits {
   int64_t least_bytes = 4096;    // of a value that is computed again
   bool only_if_lower = true;     // the graph stays as it is unless its peak falls
   // Where it may end, as a part of the peak: what lies below costs most time for what it saves.
-  double enough = 0.7;
+  double enough = 0.66;
 };
 GraphRef recompute_cheap(const Graph& graph, const RecomputeLimits& limits);
 

@@ -97,7 +97,7 @@ TEST(Recomputation, HoldsManyNodes) {
     x = call(product, {x, products[i]});
   }
   const GraphRef graph = build.finish(std::vector{x});
-  // 3 of 10 of the 2 kLayers values go.
+  // A third of the 2 kLayers values goes.
   EXPECT_GE(run_passes(*graph)->size(), graph->size() + kLayers * 6 / 10);
 }
 
