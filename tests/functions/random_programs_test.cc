@@ -4,9 +4,11 @@
 // n alone; a failure prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -402,10 +404,16 @@ void check_derivatives(const Program& program, uint64_t seed) {
   const auto batch = [&](const auto& f) {
     return vmap([&](const Tensor& p) { return f(p, x[1]); })(rows);
   };
+  // What a loop gives is the same for all examples if it made no step, which a graph cannot know.
+  const auto different_lines = [&] {
+    std::vector<std::string> out = printing.take();
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  };
   const Tensor found = batch(staged);
-  const std::vector<std::string> batch_lines = printing.take();
+  const std::vector<std::string> batch_lines = different_lines();
   EXPECT_SAME(found, batch(plain));
-  EXPECT_EQ(batch_lines, printing.take()) << program.text();
+  EXPECT_EQ(batch_lines, different_lines()) << program.text();
 }
 
 std::vector<std::string> switched_off() {
