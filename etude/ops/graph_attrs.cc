@@ -111,7 +111,7 @@ std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int
     const auto at = static_cast<std::size_t>(i);
     const bool is_given = std::ranges::count(gives, i) > 0;
     const Tensor so_far = is_given ? call.take_sum(at) : Tensor();
-    is_empty.push_back(!so_far.has_value());
+    is_empty.push_back(is_given && !so_far.has_value());
     to.push_back(so_far.has_value() ? to_dense(so_far)
                  : is_added_to      ? empty_sum(call.in[at].type())
                                     : internal::full(call.in[at].type(), 0));

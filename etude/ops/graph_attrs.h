@@ -59,7 +59,8 @@ std::vector<bool> wanted(uint64_t bits, std::span<const Type* const> types);
 Tensor empty_sum(const Type* type);
 // Appends, for each of the operands `sums`, the sum of what has reached it, for a backward graph to
 // add to; an empty one for those that are not among `gives`, whose sums stay where they are. Where
-// nothing will be added, an empty one is 0. Says, for each, whether it is empty.
+// nothing will be added, an empty one is 0. Says, for each, whether it is added to and begins
+// empty.
 std::vector<bool> add_sums(Tensors& to, const VjpCall& call, std::span<const int64_t> sums,
                            std::span<const int64_t> gives, bool is_added_to = true);
 

@@ -2,6 +2,7 @@
 // switch_case: one of several graphs, chosen while it runs. What cond() is among tensors of a
 // trace.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "etude/base/check.h"
@@ -244,22 +245,20 @@ KeptCall keep_switch(std::span<const Type* const> types, const Attrs& attrs, uin
 // The backward graphs for sums of which some began empty: what a branch adds nothing to is then 0,
 // as where no branch was there, and not the -0 that a sum begins with.
 Graphs settled(const Graphs& backward, const std::vector<bool>& is_empty) {
-  const auto stays_empty = [&](const Graph& graph, std::size_t s) {
-    return is_empty[s] && graph.outputs()[s] < graph.inputs().size();
-  };
   Graphs out;
   for (const GraphRef& graph : backward) {
-    std::size_t s = 0;
-    while (s < is_empty.size() && !stays_empty(*graph, s)) ++s;
-    if (s == is_empty.size()) {
+    const auto stays = [&](std::size_t s) {
+      return is_empty[s] && graph->outputs()[s] < graph->inputs().size();
+    };
+    if (std::ranges::none_of(std::views::iota(std::size_t{0}, is_empty.size()), stays)) {
       out.push_back(graph);
       continue;
     }
     out.push_back(
         internal::make_graph(graph->name(), graph->inputs(), [&](std::span<const Tensor> in) {
           Tensors sums = interpret(*graph, in);
-          for (std::size_t k = s; k < sums.size(); ++k) {
-            if (stays_empty(*graph, k)) sums[k] = internal::full(sums[k].type(), 0);
+          for (std::size_t s = 0; s < sums.size(); ++s) {
+            if (stays(s)) sums[s] = internal::full(sums[s].type(), 0);
           }
           return sums;
         }));

@@ -92,8 +92,8 @@ class Recomputation {
     const int64_t before = curve_.most();
     if (before < limits_.least_peak) return GraphRef(&graph_);
     find_uses();
-    enough_ = static_cast<int64_t>(static_cast<double>(before) * limits_.enough);
-    for (int round = 0; round < kRounds && take_gaps(); ++round) {
+    const auto enough = static_cast<int64_t>(static_cast<double>(before) * limits_.enough);
+    for (int round = 0; round < kRounds && take_gaps(enough); ++round) {
     }
     if (again_.empty()) return GraphRef(&graph_);
     GraphRef out = rebuild();
@@ -201,12 +201,12 @@ class Recomputation {
     return out;
   }
 
-  // Takes, one by one, gaps that lie over the peak as it is then. False if there was none, or if no
-  // more are needed.
-  bool take_gaps() {
+  // Takes, one by one, gaps that lie over the peak as it is then, until that has come down to
+  // `enough` bytes. False if there was none, or if no more are needed.
+  bool take_gaps(int64_t enough) {
     bool has_any = false;
     for (const Gap& gap : find_gaps()) {
-      if (curve_.most() <= enough_) return false;
+      if (curve_.most() <= enough) return false;
       const std::size_t peak = curve_.peak();
       if (gap.after >= peak || peak >= gap.before) continue;
       Again again;
@@ -258,7 +258,6 @@ class Recomputation {
   const RecomputeLimits limits_;
   const Lifetimes lives_;
   LiveCurve curve_;
-  int64_t enough_ = 0;  // bytes alive at once
   // By root:
   std::vector<std::vector<uint32_t>> uses_;    // in order
   std::vector<std::vector<uint32_t>> starts_;  // the steps before which it is computed again

@@ -15,6 +15,7 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
 
 namespace etude::internal {
@@ -32,14 +33,6 @@ std::vector<std::string> size_texts(std::span<const int64_t> sizes) {
   std::vector<std::string> out;
   for (const int64_t size : sizes) out.push_back(size == kAny ? "kAny" : std::to_string(size));
   return out;
-}
-
-bool fits_shape(const Shape& shape, const Type& type) {
-  if (type.rank() != shape.rank()) return false;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] != kAny && shape[axis] != type.shape()[axis]) return false;
-  }
-  return true;
 }
 
 // What to do about a tensor that was `before` and is `after` later.
@@ -109,7 +102,7 @@ void StructureShape::set_open(const std::vector<std::string>& names,
       ETUDE_REQUIRE(at < names.size(), "option 'shapes' names '{}', but the tensors are {}", name,
                     fmt::join(names, ", "));
       const Type* type = key_.types[at];
-      ETUDE_REQUIRE(type != nullptr && fits_shape(shape, *type),
+      ETUDE_REQUIRE(type != nullptr && admits(shape, type->shape()),
                     "option 'shapes' says {} of '{}', which is {} before the first step. Begin "
                     "with a tensor of that shape",
                     shape.to_string(), name, type_or_absent(type));
@@ -124,7 +117,7 @@ bool StructureShape::fits_open(const Arguments& found) const {
   for (const auto& [i, shape] : open_) {
     if (!found.tensors[i]->has_value()) continue;
     const Type* type = found.tensors[i]->type();
-    if (type->dtype() == key.types[i]->dtype() && fits_shape(shape, *type)) key.types[i] = type;
+    if (type->dtype() == key.types[i]->dtype() && admits(shape, type->shape())) key.types[i] = type;
   }
   return key.fits(found);
 }

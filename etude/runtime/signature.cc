@@ -12,6 +12,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
 #include "etude/runtime/function.h"
+#include "etude/runtime/open_shape.h"
 #include "etude/runtime/relax.h"
 
 namespace etude {
@@ -32,11 +33,7 @@ std::string type_text(DType dtype, const Shape& shape) {
 }
 
 bool fits(const TensorSpec& spec, const Tensor& x) {
-  if (!x.has_value() || x.dtype() != spec.dtype || x.rank() != spec.shape.rank()) return false;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    if (spec.shape[axis] != kAny && spec.shape[axis] != x.shape()[axis]) return false;
-  }
-  return true;
+  return x.has_value() && x.dtype() == spec.dtype && internal::admits(spec.shape, x.shape());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "etude/core/context.h"
 #include "etude/core/mode.h"
 #include "etude/core/resource.h"
+#include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
 
 namespace etude {
@@ -36,12 +37,7 @@ struct VariableCell {
     ETUDE_REQUIRE(!dtype || x.dtype() == *dtype,
                   "{} is {}, but the value is {}. Cast the value: astype(x, {})", title(),
                   etude::name(*dtype), etude::name(x.dtype()), etude::name(*dtype));
-    if (!shape) return;
-    bool fits = x.rank() == shape->rank();
-    for (int axis = 0; fits && axis < x.rank(); ++axis) {
-      fits = (*shape)[axis] == kAny || (*shape)[axis] == x.shape()[axis];
-    }
-    ETUDE_REQUIRE(fits,
+    ETUDE_REQUIRE(!shape || internal::admits(*shape, x.shape()),
                   "{} has shape {}, but the value has shape {}. Reshape the value, or declare the "
                   "sizes that may change as kAny",
                   title(), shape->to_string(), x.shape().to_string());

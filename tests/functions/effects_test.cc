@@ -8,28 +8,14 @@
 
 #include "etude/etude.h"
 #include "tests/expect_error.h"
+#include "tests/functions/printing.h"
 
 namespace etude {
 namespace {
 
 using testing::expect_error;
+using testing::Printing;
 using Lines = std::vector<std::string>;
-
-// What is printed while it lives.
-class Printing {
- public:
-  Printing()
-      : before_(set_print_sink([this](std::string_view line) { lines_.emplace_back(line); })) {}
-  Printing(const Printing&) = delete;
-  Printing& operator=(const Printing&) = delete;
-  ~Printing() { set_print_sink(before_); }
-  // What was printed since the last time.
-  Lines take() { return std::exchange(lines_, {}); }
-
- private:
-  Lines lines_;
-  PrintSink before_;
-};
 
 // The lines of f(x...), which are those of function(f)(x...) at its first and its second call.
 template <class F, class... X>

@@ -15,9 +15,12 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/functions/printing.h"
 
 namespace etude {
 namespace {
+
+using testing::Printing;
 
 constexpr int64_t kRows = 3, kColumns = 4;
 
@@ -281,24 +284,13 @@ std::vector<Variable> variables() {
   return {Variable(ones({kRows, kColumns})), Variable(full(0.5, {kRows, kColumns}))};
 }
 
-// What is printed while it lives. `enough` is cancelled by the line of that number.
-class Printing {
- public:
-  explicit Printing(std::size_t last = ~std::size_t{0}, Cancellation enough = {})
-      : before_(set_print_sink([this, last, enough](std::string_view line) {
-          lines_.emplace_back(line);
-          if (lines_.size() == last) enough.cancel();
-        })) {}
-  Printing(const Printing&) = delete;
-  Printing& operator=(const Printing&) = delete;
-  ~Printing() { set_print_sink(before_); }
-  // What was printed since the last time.
-  std::vector<std::string> take() { return std::exchange(lines_, {}); }
-
- private:
-  std::vector<std::string> lines_;
-  PrintSink before_;
-};
+// A staged function of what the program works on, with the Variables of `state`.
+auto staged_of(const Program& program, const State& state) {
+  return function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
+    State s{x, state.variables};
+    return program.run(s);
+  });
+}
 
 #define EXPECT_SAME(a, b) \
   EXPECT_TRUE(same_value(a, b)) << program.text() << "\n" << (a) << "\n" << (b)
@@ -306,10 +298,7 @@ class Printing {
 // Calls one after the other, with Variables and random numbers.
 void check_calls(const Program& program, uint64_t seed) {
   State eager{{}, variables()}, staged{{}, variables()};
-  const auto f = function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
-    State s{x, staged.variables};
-    return program.run(s);
-  });
+  const auto f = staged_of(program, staged);
   for (uint64_t call = 0; call < 3; ++call) {
     const std::vector<Tensor> x = inputs(seed + call);
     const auto run_eagerly = [&] {
@@ -337,15 +326,12 @@ void check_calls(const Program& program, uint64_t seed) {
 // if there had been none.
 void check_cancelled_calls(const Program& program, uint64_t seed) {
   State eager{{}, variables()}, staged{{}, variables()};
-  const auto f = function<Tensor(const std::vector<Tensor>&)>([&](const std::vector<Tensor>& x) {
-    State s{x, staged.variables};
-    return program.run(s);
-  });
+  const auto f = staged_of(program, staged);
   const std::vector<Tensor> x = inputs(seed);
   {
     const SeedScope scope(1);
     const Cancellation enough;
-    const Printing printing(1, enough);
+    const Printing printing([enough] { enough.cancel(); });
     const CancelScope cancel(enough);
     try {
       f(x);
@@ -358,13 +344,16 @@ void check_cancelled_calls(const Program& program, uint64_t seed) {
     EXPECT_SAME(staged.variables[i].read(), eager.variables[i].read());
   }
   const Printing printing;
-  const auto run = [&](const auto& call) {
+  const auto run_staged = [&] {
     const SeedScope scope(2);
-    return call();
+    return f(x);
   };
-  eager.values = x;
-  const Tensor found = run([&] { return f(x); });
-  EXPECT_SAME(found, run([&] { return program.run(eager); }));
+  const auto run_eagerly = [&] {
+    const SeedScope scope(2);
+    eager.values = x;
+    return program.run(eager);
+  };
+  EXPECT_SAME(run_staged(), run_eagerly());
 }
 
 // Derivatives of a program without state: around the staged call, and staged as a whole.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What print() writes, for tests.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etude/runtime/effects.h"
+
+namespace etude::testing {
+
+// Keeps what is printed while it lives, and calls `at_line` at each line.
+class Printing {
+ public:
+  explicit Printing(std::function<void()> at_line = {})
+      : before_(set_print_sink([this, at_line = std::move(at_line)](std::string_view line) {
+          lines_.emplace_back(line);
+          if (at_line) at_line();
+        })) {}
+  Printing(const Printing&) = delete;
+  Printing& operator=(const Printing&) = delete;
+  ~Printing() { set_print_sink(before_); }
+  // What was printed since the last time.
+  std::vector<std::string> take() { return std::exchange(lines_, {}); }
+
+ private:
+  std::vector<std::string> lines_;
+  PrintSink before_;
+};
+
+}  // namespace etude::testing
