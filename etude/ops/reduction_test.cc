@@ -129,6 +129,56 @@ TEST(Sum, FollowsTheFixedTree) {
   EXPECT_EQ(sum(x).item<float>(), (blocks[0] + blocks[1]) + blocks[2]);
 }
 
+// Rows that are reduced side by side have the bits of rows that are reduced alone, by the tree
+// written out here; zeros of both signs, infinities and NaN among them. spec: T10
+TEST(Reductions, OfManyShortRowsFollowTheTreeOfOne) {
+  using Fold = float (*)(float, float);
+  struct Kind {
+    Tensor (*reduce)(const Tensor&, int64_t);
+    Fold fold;
+  };
+  const Kind kinds[] = {
+      {[](const Tensor& x, int64_t a) { return sum(x, {.axis = {a}}); },
+       [](float a, float b) { return a + b; }},
+      {[](const Tensor& x, int64_t a) { return prod(x, {.axis = {a}}); },
+       [](float a, float b) { return a * b; }},
+      {[](const Tensor& x, int64_t a) { return max(x, {.axis = {a}}); },
+       [](float a, float b) { return a != a  ? a
+                                     : a > b ? a
+                                             : b; }},
+      {[](const Tensor& x, int64_t a) { return min(x, {.axis = {a}}); },
+       [](float a, float b) { return a != a  ? a
+                                     : a < b ? a
+                                             : b; }},
+  };
+  const float specials[] = {0.0F, -0.0F, HUGE_VALF, -HUGE_VALF, std::nanf("")};
+  std::mt19937 random(5);
+  for (int64_t n = 1; n <= 18; ++n) {
+    for (const int64_t rows : {1, 7, 8, 15, 16, 17, 33, 200}) {
+      Floats values = random_tensor({rows, n}, static_cast<uint32_t>(n)).to_vector<float>();
+      for (float& v : values) {
+        if (random() % 6 == 0) v = specials[random() % 5];
+      }
+      for (const Kind& kind : kinds) {
+        const Floats got = kind.reduce(Tensor(values, {rows, n}), 1).to_vector<float>();
+        for (int64_t row = 0; row < rows; ++row) {
+          Floats tree(values.begin() + row * n, values.begin() + (row + 1) * n);
+          for (std::size_t width : {32, 16, 8, 4, 2, 1}) {
+            for (std::size_t j = 0; j < width && j + width < tree.size(); ++j) {
+              tree[j] = kind.fold(tree[j], tree[j + width]);
+            }
+          }
+          const float have = got[static_cast<std::size_t>(row)], want = tree[0];
+          const bool same = have != have ? want != want
+                                         : have == want && std::signbit(have) == std::signbit(want);
+          ASSERT_TRUE(same) << n << " of row " << row << " of " << rows << ": " << have << ", not "
+                            << want;
+        }
+      }
+    }
+  }
+}
+
 // spec: T10
 TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
   // Equal numbers fold exactly, so that only the 63 additions of a partial round.

@@ -51,6 +51,39 @@ void expect_message(F&& f, std::string_view part) {
   }
 }
 
+// Short periods, short runs and both sides of a tile of 1024 elements, alone and as operands.
+// spec: T4
+TEST(Broadcasting, RepeatsElementsOfAllWidths) {
+  const Shape shapes[][2] = {{{2}, {700, 2}},      {{3}, {400, 3}},
+                             {{1000}, {3, 1000}},  {{1500}, {2, 1500}},
+                             {{700, 1}, {700, 2}}, {{90, 1}, {90, 31}},
+                             {{40, 1}, {40, 33}},  {{5, 1, 3}, {5, 90, 3}},
+                             {{1}, {1300}},        {{2, 1, 3, 1}, {2, 9, 3, 20}}};
+  for (const auto& [from, to] : shapes) {
+    SCOPED_TRACE(from.to_string() + " to " + to.to_string());
+    for (const DType dtype : {kUInt8, kInt16, kFloat32, kFloat64, kComplex128}) {
+      const Tensor x = astype(reshape(arange(from.count()), from), dtype);
+      // Where each element comes from, by strides.
+      std::vector<int64_t> want;
+      for (int64_t i = 0; i < to.count(); ++i) {
+        int64_t rest = i, at = 0, stride = 1;
+        for (int axis = to.rank() - 1; axis >= 0; --axis) {
+          const int own = axis - (to.rank() - from.rank());
+          const int64_t index = rest % to[axis];
+          rest /= to[axis];
+          if (own < 0) continue;
+          at += from[own] == 1 ? 0 : index * stride;
+          stride *= from[own];
+        }
+        want.push_back(dtype == kUInt8 ? at % 256 : at);
+      }
+      const Tensor expected = astype(Tensor(want, to), dtype);
+      EXPECT_TRUE(same_value(broadcast_to(x, to), expected)) << to_string(dtype);
+      EXPECT_TRUE(same_value(x + zeros(to, {.dtype = dtype}), expected)) << to_string(dtype);
+    }
+  }
+}
+
 // spec: T1
 TEST(Creation, Values) {
   EXPECT_TENSOR(zeros({2}), AS(2), {0, 0});

@@ -37,6 +37,33 @@ void fill_any(void* out, const void* in, int64_t bytes, int64_t n) {
   }
 }
 
+// Elements [begin, begin + n) of `period` elements that repeat: what is there is doubled.
+void repeat_period(char* out, const char* in, int64_t bytes, int64_t period, int64_t begin,
+                   int64_t n) {
+  const int64_t phase = begin % period, head = std::min(n, period - phase);
+  std::memcpy(out, in + phase * bytes, static_cast<std::size_t>(head * bytes));
+  int64_t done = std::min(n, period);
+  if (done > head) {
+    std::memcpy(out + head * bytes, in, static_cast<std::size_t>((done - head) * bytes));
+  }
+  while (done < n) {
+    const int64_t more = std::min(done, n - done);
+    std::memcpy(out + done * bytes, out, static_cast<std::size_t>(more * bytes));
+    done += more;
+  }
+}
+
+// Elements [begin, begin + n) of numbers of which each stands `run` times in a row.
+void repeat_each(uint32_t* out, const uint32_t* in, int64_t run, int64_t begin, int64_t n) {
+  in += begin / run;
+  int64_t left = run - begin % run;  // of the number at hand
+  for (; n > 0; left = run, ++in) {
+    const int64_t count = std::min(n, left);
+    for (int64_t j = 0; j < count; ++j) *out++ = *in;
+    n -= count;
+  }
+}
+
 struct BroadcastParams : KernelParams {
   BroadcastPlan plan;
   int64_t count = 0, bytes = 0;  // of the result; of one element
@@ -95,6 +122,15 @@ BroadcastPlan plan_broadcast(const Shape& from, const Shape& to) {
 
 void expand(const BroadcastPlan& plan, void* out, const void* in, int64_t bytes, int64_t begin,
             int64_t n) {
+  if (plan.period > 1) {
+    return repeat_period(static_cast<char*>(out), static_cast<const char*>(in), bytes, plan.period,
+                         begin, n);
+  }
+  constexpr int64_t kShortRun = 32;  // less than a call of fill_any() is worth
+  if (plan.rank == 2 && plan.strides[1] == 0 && plan.sizes[1] < kShortRun && bytes == 4) {
+    return repeat_each(static_cast<uint32_t*>(out), static_cast<const uint32_t*>(in), plan.sizes[1],
+                       begin, n);
+  }
   const auto inner = static_cast<std::size_t>(plan.rank - 1);
   std::array<int64_t, kMaxRank> index{};
   int64_t rest = begin, from = 0;

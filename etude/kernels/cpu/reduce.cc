@@ -73,8 +73,13 @@ bool reduce_contiguous(const Pass& pass, const ReduceLoops& loops, void* acc, co
   if (blocks == 1) {
     const int64_t rows = std::max<int64_t>(1, kTaskElements / pass.size);
     parallel_for(ceil_div(pass.outer, rows), us, [&](int64_t chunk) {
-      const int64_t end = std::min(pass.outer, (chunk + 1) * rows);
-      for (int64_t row = chunk * rows; row < end; ++row) {
+      const int64_t begin = chunk * rows, end = std::min(pass.outer, begin + rows);
+      if (loops.short_rows != nullptr && pass.size <= internal::kShortRow) {
+        loops.short_rows(at(acc, begin * loops.acc_bytes),
+                         at(in, begin * pass.size * loops.in_bytes), end - begin, pass.size);
+        return;
+      }
+      for (int64_t row = begin; row < end; ++row) {
         loops.block(at(acc, row * loops.acc_bytes), at(in, row * pass.size * loops.in_bytes),
                     pass.size);
       }

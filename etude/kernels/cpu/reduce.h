@@ -27,6 +27,7 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
 namespace internal {
 
 inline constexpr int64_t kReduceBlock = 4096;  // contiguous elements that one thread reduces alone
+inline constexpr int64_t kShortRow = 16;       // elements, at most
 inline constexpr int64_t kReduceRows = 256;    // rows of a block, when columns are reduced
 
 // The loops of one reduction from one dtype. Accumulators are `acc_bytes` wide.
@@ -35,6 +36,8 @@ struct ReduceLoops {
   int64_t acc_bytes = 0;
   // One accumulator from n <= kReduceBlock elements.
   void (*block)(void* acc, const void* in, int64_t n) = nullptr;
+  // Null, or block() of each of `rows` rows of n <= kShortRow elements, one behind the other.
+  void (*short_rows)(void* acc, const void* in, int64_t rows, int64_t n) = nullptr;
   // acc[j] of `width` columns from `rows` rows, `stride` elements apart.
   void (*columns)(void* acc, const void* in, int64_t rows, int64_t stride, int64_t width) = nullptr;
   // a[i] = a[i] op b[i].
@@ -43,7 +46,7 @@ struct ReduceLoops {
   void (*clear)(void* acc, int64_t n) = nullptr;
 };
 
-// Plain loops for any dtype; vector loops for float32 replace block and columns.
+// Plain loops for any dtype; vector loops for float32 replace those that go over `in`.
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
 ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
 void use_vector_loops(Reduce reduce, ReduceLoops& loops);

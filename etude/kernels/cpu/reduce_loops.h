@@ -64,8 +64,14 @@ struct PlainLoops {
 template <class F>
 ReduceLoops plain_loops() {
   using L = PlainLoops<F>;
-  return {
-      sizeof(typename F::In), sizeof(typename F::Acc), L::block, L::columns, L::combine, L::clear};
+  ReduceLoops out;
+  out.in_bytes = sizeof(typename F::In);
+  out.acc_bytes = sizeof(typename F::Acc);
+  out.block = L::block;
+  out.columns = L::columns;
+  out.combine = L::combine;
+  out.clear = L::clear;
+  return out;
 }
 
 }  // namespace etude::kernels::cpu::internal

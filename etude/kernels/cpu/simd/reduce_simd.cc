@@ -15,6 +15,7 @@ void use_vector_loops(Reduce reduce, ReduceLoops& loops) {
   const auto use = [&](const auto& table) {
     loops.block = table[fold].block;
     loops.columns = table[fold].columns;
+    loops.short_rows = table[fold].short_rows;
   };
 #if defined(__x86_64__)
   if (etude::internal::best_isa() == etude::internal::Isa::kAvx512)
