@@ -18,10 +18,11 @@
 // non-const reference holds comes back changed, as in a plain call; a call may give it more or
 // fewer parts, such as the state of an optimiser, and the next one then makes another graph.
 // Variables that f reaches are read and assigned at each call, in the order in which f does; they
-// need not be arguments. If anything throws, arguments and Variables are as they were. Tensors from
-// outside that f uses are captured: later writes to them are not seen. So are host values that f
-// reaches by reference. Sparse gradients stay sparse as arguments, without a signature, and as
-// results.
+// need not be arguments. f may make Variables in its first call; where the initial value of one
+// hangs on an argument, that call runs f itself, and the next one is traced. If anything throws,
+// arguments and Variables are as they were. Tensors from outside that f uses are captured: later
+// writes to them are not seen. So are host values that f reaches by reference. Sparse gradients
+// stay sparse as arguments, without a signature, and as results.
 #pragma once
 
 #include <cstddef>
@@ -182,7 +183,11 @@ class Function<R(A...)> {
     internal::Arguments call = new_arguments();
     collect(call, internal::NoNames(), args...);
     internal::TraceRef trace = core_->find(call);
-    if (!trace) trace = make_trace(call, where, args...);
+    if (!trace) {
+      internal::FirstRun first;
+      trace = make_trace(call, &first, where, args...);
+      if (!trace) return (*host_)(static_cast<A>(args)...);
+    }
     return run_trace(*trace, call, where, args...);
   }
 
@@ -212,7 +217,7 @@ class Function<R(A...)> {
           internal::Arguments call = new_arguments();
           collect(call, internal::NoNames(), copy...);
           internal::TraceRef trace = core_->find(call);
-          return GraphOf(*this, trace ? trace : make_trace(call, where, copy...));
+          return GraphOf(*this, trace ? trace : make_trace(call, nullptr, where, copy...));
         },
         copies);
   }
@@ -292,12 +297,13 @@ class Function<R(A...)> {
   }
 
   template <class... X>
-  internal::TraceRef make_trace(const Arguments& call, CallSite where, X&... args) const {
+  internal::TraceRef make_trace(const Arguments& call, internal::FirstRun* first, CallSite where,
+                                X&... args) const {
     internal::ArgumentNames names;
     Arguments again = new_arguments();
     collect(again, internal::PathNames(names), args...);
     check_distinct(call, names, args...);
-    return core_->find_or_trace(call, names, host_run(names, args...), where);
+    return core_->find_or_trace(call, names, host_run(names, args...), first, where);
   }
 
   template <class... X>
