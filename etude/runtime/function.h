@@ -23,6 +23,9 @@
 // arguments and Variables are as they were. Tensors from outside that f uses are captured: later
 // writes to them are not seen. So are host values that f reaches by reference. Sparse gradients
 // stay sparse as arguments, without a signature, and as results.
+//
+// Numbers, nested lists, arrays and spans of numbers count as tensors where f takes a tensor: they
+// are read at each call, and take the dtype that a signature says.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +43,7 @@
 
 #include "etude/base/structure.h"
 #include "etude/runtime/function_core.h"
+#include "etude/runtime/given.h"
 #include "etude/runtime/trace.h"
 #include "etude/version.h"
 
@@ -172,23 +176,19 @@ class Function<R(A...)> {
     }
   }
 
-  // What f gives. Tensors in a result are in the places where f put them.
+  // What f gives. Tensors in a result are in the places where f put them. Arguments are those of f;
+  // for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const float>(x)).
   //
   // throws: what f throws while it is traced; what the calls in the graph throw, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
   //   looks at elements of a tensor, which it has none while it is traced.
   // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
-  R operator()(A... args, CallSite where = CallSite::here()) const {
-    if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
-    internal::Arguments call = new_arguments();
-    collect(call, internal::NoNames(), args...);
-    internal::TraceRef trace = core_->find(call);
-    if (!trace) {
-      internal::FirstRun first;
-      trace = make_trace(call, &first, where, args...);
-      if (!trace) return (*host_)(static_cast<A>(args)...);
+  R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
+    if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
+      if ((internal::is_host_data(given) || ...)) [[unlikely]]
+        read_host_data(where, given...);
     }
-    return run_trace(*trace, call, where, args...);
+    return run(where, internal::argument_of(given)...);
   }
 
   using GraphOf = CallableGraph<R(A...)>;
@@ -242,6 +242,40 @@ class Function<R(A...)> {
  private:
   friend GraphOf;
   using Arguments = internal::Arguments;
+
+  template <class... X>
+  R run(CallSite where, X&... args) const {
+    if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
+    Arguments call = new_arguments();
+    collect(call, internal::NoNames(), args...);
+    internal::TraceRef trace = core_->find(call);
+    if (!trace) {
+      internal::FirstRun first;
+      trace = make_trace(call, &first, where, args...);
+      if (!trace) return (*host_)(static_cast<A>(args)...);
+    }
+    return run_trace(*trace, call, where, args...);
+  }
+
+  // Makes tensors of host data.
+  template <class... Given>
+  void read_host_data(CallSite where, Given&... given) const {
+    std::size_t argument = 0, tensor = 0;
+    const auto read = [&](auto& g) {
+      if constexpr (internal::kIsGivenTensor<std::remove_reference_t<decltype(g)>>) {
+        if (g.source().read != nullptr) {
+          g.set(core_->read_host_data(g.source(), argument, tensor, where));
+        }
+        ++tensor;
+      } else {
+        Arguments own = new_arguments();
+        internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", g);
+        tensor += own.tensors.size();
+      }
+      ++argument;
+    };
+    (read(given), ...);
+  }
 
   template <class... X>
   R run_graph(const internal::TraceRef& trace, CallSite where, X&... args) const {

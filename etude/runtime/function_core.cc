@@ -163,6 +163,18 @@ std::string FunctionCore::argument_name(std::size_t i) const {
   return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
 }
 
+Tensor FunctionCore::read_host_data(const HostSource& source, std::size_t argument,
+                                    std::size_t tensor, CallSite where) const {
+  return located_in(name(), where, [&] {
+    HostTarget target;
+    target.what = fmt::format("argument '{}' of function '{}': ", argument_name(argument), name());
+    if (!options_.signature) return source.read(source, target);
+    const std::vector<TensorSpec> specs = options_.signature->tensors();
+    if (tensor < specs.size()) target.dtype = &specs[tensor].dtype;
+    return source.read(source, target);
+  });
+}
+
 TraceRef FunctionCore::find(const Arguments& call) const {
   const std::shared_lock lock(mutex_);
   const TraceContext* around = TraceContext::innermost();

@@ -48,6 +48,7 @@ bool functions_run_eagerly() noexcept;
 namespace internal {
 
 class FunctionCore;
+struct HostSource;
 class Plan;
 class TraceHistory;
 struct NoGraph;
@@ -195,6 +196,10 @@ class FunctionCore {
   // set to tensors of its types.
   TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                               CallSite where);
+  // Host data as tensor number `tensor` of a call, of the dtype that the signature says. throws:
+  // kInvalidArgument if that does not hold all numbers, or lists are not rectangular.
+  Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
+                        CallSite where) const;
   // This graph, or that of its family for the sizes of the call; null if it does not serve it.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs it as one call. throws: as the calls in it, with the name of this function.
