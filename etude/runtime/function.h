@@ -28,6 +28,7 @@
 // are read at each call, and take the dtype that a signature says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
@@ -185,8 +186,9 @@ class Function<R(A...)> {
   // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
   R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
     if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
-      if ((internal::is_host_data(given) || ...)) [[unlikely]]
-        read_host_data(where, given...);
+      if ((internal::is_host_data(given) || ...)) [[unlikely]] {
+        return run_host_data(where, given...);
+      }
     }
     return run(where, internal::argument_of(given)...);
   }
@@ -257,14 +259,16 @@ class Function<R(A...)> {
     return run_trace(*trace, call, where, args...);
   }
 
-  // Makes tensors of host data.
+  // Makes tensors of host data first.
   template <class... Given>
-  void read_host_data(CallSite where, Given&... given) const {
+  [[gnu::cold, gnu::noinline]] R run_host_data(CallSite where, Given&... given) const {
+    std::array<Tensor, sizeof...(A)> held;
     std::size_t argument = 0, tensor = 0;
     const auto read = [&](auto& g) {
       if constexpr (internal::kIsGivenTensor<std::remove_reference_t<decltype(g)>>) {
         if (g.source().read != nullptr) {
-          g.set(core_->read_host_data(g.source(), argument, tensor, where));
+          held[argument] = core_->read_host_data(g.source(), argument, tensor, where);
+          g.set(held[argument]);
         }
         ++tensor;
       } else {
@@ -275,6 +279,7 @@ class Function<R(A...)> {
       ++argument;
     };
     (read(given), ...);
+    return run(where, internal::argument_of(given)...);
   }
 
   template <class... X>

@@ -48,9 +48,9 @@ struct HostTarget {
 // Host data that is not read yet. It is borrowed.
 struct HostSource {
   using Read = Tensor (*)(const HostSource& source, const HostTarget& target);
-  const void* data = nullptr;
-  std::size_t size = 0;
-  Read read = nullptr;  // null: it is none
+  Read read = nullptr;  // null: it is none, and the rest is not set
+  const void* data;
+  std::size_t size;
 };
 
 // Makes a tensor of nested lists of numbers of one type.
@@ -108,40 +108,52 @@ Tensor read_host(const HostSource& source, const HostTarget& target) {
   }
 }
 
-// Lives for one call. kByValue: of a parameter that is a tensor of its own.
+// A Variable and whatever else converts to a tensor.
+template <class T>
+Tensor read_converted(const HostSource& source, const HostTarget&) {
+  return *static_cast<const T*>(source.data);
+}
+
+struct NoTensor {};
+
+// Lives for one call. Data that is not a tensor is read where the call begins. kByValue: of a
+// parameter that is a tensor of its own.
 template <bool kByValue>
 class GivenTensor {
  public:
-  GivenTensor() = default;
-  GivenTensor(const Tensor& x) {  // NOLINT(google-explicit-constructor): stands for it
+  GivenTensor() : source_{read_absent, nullptr, 0} {}
+  GivenTensor(const Tensor& x)
+      : tensor_(&x) {  // NOLINT(google-explicit-constructor): stands for it
     if constexpr (kByValue) {
-      held_ = x;
-    } else {
-      tensor_ = &x;
+      own_ = x;
+      tensor_ = &own_;
     }
   }
   GivenTensor(std::initializer_list<Literal> rows)  // NOLINT(google-explicit-constructor)
-      : source_{rows.begin(), rows.size(), read_literals} {}
+      : source_{read_literals, rows.begin(), rows.size()} {}
   template <class T>
   requires(HostNumber<T> || kIsHostList<T>)
       GivenTensor(const T& value)  // NOLINT(google-explicit-constructor)
-      : source_{&value, 1, read_host<T>} {}
+      : source_{read_host<T>, &value, 1} {}
   template <class T>
   requires(std::is_convertible_v<const T&, Tensor> && !HostNumber<T> && !kIsHostList<T> &&
            !std::same_as<T, Tensor>)
       GivenTensor(const T& value)  // NOLINT(google-explicit-constructor)
-      : held_(value) {}
+      : source_{read_converted<T>, &value, 1} {}
   GivenTensor(const GivenTensor&) = delete;
   GivenTensor& operator=(const GivenTensor&) = delete;
 
   const Tensor& tensor() const noexcept { return *tensor_; }
   const HostSource& source() const noexcept { return source_; }
-  void set(Tensor x) { held_ = std::move(x); }
+  // It must outlive this object.
+  void set(const Tensor& x) noexcept { tensor_ = &x; }
 
  private:
-  Tensor held_;
-  const Tensor* tensor_ = &held_;
+  static Tensor read_absent(const HostSource&, const HostTarget&) { return {}; }
+
+  const Tensor* tensor_;
   HostSource source_;
+  [[no_unique_address]] std::conditional_t<kByValue, Tensor, NoTensor> own_;
 };
 
 template <class A>
@@ -173,7 +185,7 @@ auto& argument_of(X& given) {
   }
 }
 template <class X>
-bool is_host_data(const X& given) {
+bool is_host_data(const X& given) noexcept {
   if constexpr (kIsGivenTensor<X>) {
     return given.source().read != nullptr;
   } else {
