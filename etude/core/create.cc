@@ -6,55 +6,12 @@
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
+#include "etude/core/literal_reader.h"
 
 namespace etude {
-namespace {
-
-// Collects the shape and the leaves of nested literals.
-class LiteralReader {
- public:
-  void read(std::span<const Literal> items, int level) {
-    if (level == shape.rank()) shape.push_back(static_cast<int64_t>(items.size()));
-    ETUDE_REQUIRE(
-        shape[level] == static_cast<int64_t>(items.size()),
-        "the nesting is not rectangular: level {} has {} and {} items. Make all lists of a "
-        "level equally long",
-        level, shape[level], items.size());
-    for (const Literal& item : items) {
-      const bool is_list = item.kind() == Literal::Kind::kList;
-      if (depth < 0 && !is_list) depth = level + 1;
-      ETUDE_REQUIRE(is_list == (depth < 0 || level + 1 < depth),
-                    "the nesting is not rectangular: level {} mixes numbers and lists. Make all "
-                    "items of a level lists, or all of them numbers",
-                    level);
-      if (is_list) {
-        read(item.items(), level + 1);
-      } else {
-        leaves.push_back(&item);
-      }
-    }
-  }
-
-  DType dtype() const {
-    bool all_bool = !leaves.empty(), any_real = leaves.empty(), wide = false;
-    for (const Literal* leaf : leaves) {
-      all_bool = all_bool && leaf->kind() == Literal::Kind::kBool;
-      any_real = any_real || leaf->kind() == Literal::Kind::kReal;
-      wide = wide || leaf->integer() != static_cast<int32_t>(leaf->integer());
-    }
-    return all_bool ? kBool : any_real ? kFloat32 : wide ? kInt64 : kInt32;
-  }
-
-  Shape shape;
-  int depth = -1;
-  std::vector<const Literal*> leaves;
-};
-
-}  // namespace
-
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options, CallSite where) {
   return internal::located("tensor", where, [&] {
-    LiteralReader reader;
+    internal::LiteralReader reader;
     reader.read({rows.begin(), rows.size()}, 0);
     const DType dtype = options.dtype.value_or(reader.dtype());
     Tensor out = internal::make_tensor(intern_type(dtype, reader.shape));

@@ -18,12 +18,17 @@
 // non-const reference holds comes back changed, as in a plain call; a call may give it more or
 // fewer parts, such as the state of an optimiser, and the next one then makes another graph.
 // Variables that f reaches are read and assigned at each call, in the order in which f does; they
-// need not be arguments. If anything throws, arguments and Variables are as they were. Tensors from
-// outside that f uses are captured: later writes to them are not seen. So are host values that f
-// reaches by reference. Sparse gradients stay sparse as arguments, without a signature, and as
-// results.
+// need not be arguments. f may make Variables in its first call; where the initial value of one
+// hangs on an argument, that call runs f itself, and the next one is traced. If anything throws,
+// arguments and Variables are as they were. Tensors from outside that f uses are captured: later
+// writes to them are not seen. So are host values that f reaches by reference. Sparse gradients
+// stay sparse as arguments, without a signature, and as results.
+//
+// Numbers, nested lists, arrays and spans of numbers count as tensors where f takes a tensor: they
+// are read at each call, and take the dtype that a signature says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
@@ -39,6 +44,7 @@
 
 #include "etude/base/structure.h"
 #include "etude/runtime/function_core.h"
+#include "etude/runtime/given.h"
 #include "etude/runtime/trace.h"
 #include "etude/version.h"
 
@@ -171,19 +177,20 @@ class Function<R(A...)> {
     }
   }
 
-  // What f gives. Tensors in a result are in the places where f put them.
+  // What f gives. Tensors in a result are in the places where f put them. Arguments are those of f;
+  // for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const float>(x)).
   //
   // throws: what f throws while it is traced; what the calls in the graph throw, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
   //   looks at elements of a tensor, which it has none while it is traced.
   // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
-  R operator()(A... args, CallSite where = CallSite::here()) const {
-    if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
-    internal::Arguments call = new_arguments();
-    collect(call, internal::NoNames(), args...);
-    internal::TraceRef trace = core_->find(call);
-    if (!trace) trace = make_trace(call, where, args...);
-    return run_trace(*trace, call, where, args...);
+  R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
+    if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
+      if ((internal::is_host_data(given) || ...)) [[unlikely]] {
+        return run_host_data(where, given...);
+      }
+    }
+    return run(where, internal::argument_of(given)...);
   }
 
   using GraphOf = CallableGraph<R(A...)>;
@@ -212,7 +219,7 @@ class Function<R(A...)> {
           internal::Arguments call = new_arguments();
           collect(call, internal::NoNames(), copy...);
           internal::TraceRef trace = core_->find(call);
-          return GraphOf(*this, trace ? trace : make_trace(call, where, copy...));
+          return GraphOf(*this, trace ? trace : make_trace(call, nullptr, where, copy...));
         },
         copies);
   }
@@ -237,6 +244,43 @@ class Function<R(A...)> {
  private:
   friend GraphOf;
   using Arguments = internal::Arguments;
+
+  template <class... X>
+  R run(CallSite where, X&... args) const {
+    if (core_->runs_eagerly()) return (*host_)(static_cast<A>(args)...);
+    Arguments call = new_arguments();
+    collect(call, internal::NoNames(), args...);
+    internal::TraceRef trace = core_->find(call);
+    if (!trace) {
+      internal::FirstRun first;
+      trace = make_trace(call, &first, where, args...);
+      if (!trace) return (*host_)(static_cast<A>(args)...);
+    }
+    return run_trace(*trace, call, where, args...);
+  }
+
+  // Makes tensors of host data first.
+  template <class... Given>
+  [[gnu::cold, gnu::noinline]] R run_host_data(CallSite where, Given&... given) const {
+    std::array<Tensor, sizeof...(A)> held;
+    std::size_t argument = 0, tensor = 0;
+    const auto read = [&](auto& g) {
+      if constexpr (internal::kIsGivenTensor<std::remove_reference_t<decltype(g)>>) {
+        if (g.source().read != nullptr) {
+          held[argument] = core_->read_host_data(g.source(), argument, tensor, where);
+          g.set(held[argument]);
+        }
+        ++tensor;
+      } else {
+        Arguments own = new_arguments();
+        internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", g);
+        tensor += own.tensors.size();
+      }
+      ++argument;
+    };
+    (read(given), ...);
+    return run(where, internal::argument_of(given)...);
+  }
 
   template <class... X>
   R run_graph(const internal::TraceRef& trace, CallSite where, X&... args) const {
@@ -292,12 +336,13 @@ class Function<R(A...)> {
   }
 
   template <class... X>
-  internal::TraceRef make_trace(const Arguments& call, CallSite where, X&... args) const {
+  internal::TraceRef make_trace(const Arguments& call, internal::FirstRun* first, CallSite where,
+                                X&... args) const {
     internal::ArgumentNames names;
     Arguments again = new_arguments();
     collect(again, internal::PathNames(names), args...);
     check_distinct(call, names, args...);
-    return core_->find_or_trace(call, names, host_run(names, args...), where);
+    return core_->find_or_trace(call, names, host_run(names, args...), first, where);
   }
 
   template <class... X>

@@ -14,6 +14,7 @@
 #include "etude/core/mode.h"
 #include "etude/core/resource.h"
 #include "etude/graph/print.h"
+#include "etude/runtime/creation.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/plan.h"
 #include "etude/runtime/relax.h"
@@ -50,19 +51,6 @@ bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
 }
 
 const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : nullptr; }
-
-// Runs `f` as the work of a staged function that was called at `where`.
-template <class F>
-auto located_in(const std::string& function, CallSite where, F&& f) {
-  return located("", where, [&] {
-    try {
-      return f();
-    } catch (Error& error) {
-      error.name_caller(function, user_line(where));
-      throw;
-    }
-  });
-}
 
 class TracingScope {
  public:
@@ -175,6 +163,18 @@ std::string FunctionCore::argument_name(std::size_t i) const {
   return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
 }
 
+Tensor FunctionCore::read_host_data(const HostSource& source, std::size_t argument,
+                                    std::size_t tensor, CallSite where) const {
+  return located_in(name(), where, [&] {
+    HostTarget target;
+    target.what = fmt::format("argument '{}' of function '{}': ", argument_name(argument), name());
+    if (!options_.signature) return source.read(source, target);
+    const std::vector<TensorSpec> specs = options_.signature->tensors();
+    if (tensor < specs.size()) target.dtype = &specs[tensor].dtype;
+    return source.read(source, target);
+  });
+}
+
 TraceRef FunctionCore::find(const Arguments& call) const {
   const std::shared_lock lock(mutex_);
   const TraceContext* around = TraceContext::innermost();
@@ -217,10 +217,10 @@ TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
 }
 
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
-                                     const HostRun& run, CallSite where) {
-  const std::lock_guard lock(tracing_mutex());
+                                     const HostRun& run, FirstRun* first, CallSite where) {
+  std::unique_lock lock(tracing_mutex());
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
-  return located_in(name(), where, [&] {
+  return or_first_run(first, lock, where, [&] {
     std::string refusal;
     TraceRef relaxed = options_.signature ? TraceRef() : find_relaxed(call, refusal);
     if (relaxed) return relaxed;
@@ -237,8 +237,8 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
 
 TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,
                                           const HostRun& run, CallSite where) {
-  const std::lock_guard lock(tracing_mutex());
-  return located("", where, [&] {
+  std::unique_lock lock(tracing_mutex());
+  return or_first_run(nullptr, lock, where, [&] {
     const std::vector<Tensor> made_up = made_up_tensors(*options_.signature, call, name());
     for (std::size_t i = 0; i < made_up.size(); ++i) *call.tensors[i] = made_up[i];
     if (TraceRef known = find(call)) return known;
@@ -248,22 +248,6 @@ TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentN
 }
 
 namespace {
-
-// What a trace and the next one of the same call may make: Variables in the first only.
-// throws: kFailedPrecondition otherwise, naming one.
-void check_created(const TraceContext& context, const std::string& function, bool may_create) {
-  for (const TraceContext::Created& made : context.created()) {
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, may_create,
-                       "{} in function '{}' is made whenever the function is traced. Make it once: "
-                       "outside, or under `if (!v)` with v outside, in the first call",
-                       made.text, function);
-    ETUDE_REQUIRE_CODE(
-        kFailedPrecondition, !made.state.expired(),
-        "{} in function '{}' is gone after its first call: nothing keeps it. Keep it "
-        "outside, in a std::optional<Variable> that the first call fills",
-        made.text, function);
-  }
-}
 
 // What stands for the Variables of a call while it is traced: others, so that it is seen which the
 // function reaches by its arguments and which from outside; one for those that are one object.
@@ -316,20 +300,20 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
-  const bool is_first = traces().empty();
+  const bool is_first = traces().empty() && first_runs_.empty();
   const std::vector<std::string> shown =
       input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);
   GraphRef graph;
   for (int attempt = 0;; ++attempt) {
     TraceContext context(name(), where);
-    context.serve_call_time_values();
+    context.mark_function();
     std::vector<Tensor> inputs(call.tensors.size());
     for (const int32_t i : trace->inputs) {
       const auto at = static_cast<std::size_t>(i);
       inputs[at] = context.add_argument(shown[at], trace->key.types[at]);
     }
-    Traced traced = run(inputs, used);
+    Traced traced = run_traced(context, run, inputs, used);
     check_created(context, name(), is_first && attempt == 0);
     if (!context.created().empty()) continue;  // it has them now: once more, for the graph to keep
     TracedGraph made = context.finish(traced.outputs);

@@ -47,8 +47,11 @@ bool functions_run_eagerly() noexcept;
 
 namespace internal {
 
+class FunctionCore;
+struct HostSource;
 class Plan;
 class TraceHistory;
+struct NoGraph;
 
 // What decides which graph serves a call, as a graph keeps it.
 struct TraceKey {
@@ -146,6 +149,24 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   }
 }
 
+// A call that runs the host function itself, once, since its trace cannot make a Variable whose
+// initial value hangs on an argument. While it lives, no other thread traces.
+class FirstRun {
+ public:
+  FirstRun() = default;
+  FirstRun(const FirstRun&) = delete;
+  FirstRun& operator=(const FirstRun&) = delete;
+  // Notes that it is done, unless an exception ended it: then the next call may try again.
+  ~FirstRun();
+
+ private:
+  friend class FunctionCore;
+  FunctionCore* function_ = nullptr;  // null: it did not begin
+  std::string maker_;                 // the function that the Variable is of
+  int exceptions_ = 0;
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
 using HostRun =
     std::function<Traced(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
 
@@ -167,13 +188,18 @@ class FunctionCore {
   // without elements, one per tensor of the call, and on what stands for its Variables. One thread
   // of the process traces at a time. throws: what the host function throws; nothing is kept then.
   // kFailedPrecondition for a function that is called with the same types while it is traced for
-  // them.
+  // them. Null: the caller runs the host function on the arguments of the call, as `first` says;
+  // `first` is null where that cannot be, since nothing is called.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
-                         CallSite where);
+                         FirstRun* first, CallSite where);
   // The graph that is made from the signature, for arguments whose tensors do not matter: they are
   // set to tensors of its types.
   TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                               CallSite where);
+  // Host data as tensor number `tensor` of a call, of the dtype that the signature says. throws:
+  // kInvalidArgument if that does not hold all numbers, or lists are not rectangular.
+  Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
+                        CallSite where) const;
   // This graph, or that of its family for the sizes of the call; null if it does not serve it.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
   // Runs it as one call. throws: as the calls in it, with the name of this function.
@@ -186,10 +212,18 @@ class FunctionCore {
   std::string argument_name(std::size_t i) const;
 
  private:
+  friend class FirstRun;
   Values run_locked(const Trace& trace, const Arguments& call, std::span<const Reached> reached,
                     CallSite where) const;
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
+  // What `trace` gives, as the work of this function. If it could not make a Variable, `first`
+  // begins and it is null, or the error goes on to the function around. throws:
+  // kFailedPrecondition if a first run was before, or there is no call.
+  TraceRef or_first_run(FirstRun* first, std::unique_lock<std::recursive_mutex>& lock,
+                        CallSite where, const std::function<TraceRef()>& trace);
+  void begin_first_run(const NoGraph& cause, FirstRun* first,
+                       std::unique_lock<std::recursive_mutex>& lock);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
@@ -205,7 +239,9 @@ class FunctionCore {
   FunctionOptions options_;
   std::shared_ptr<TraceHistory> history_;
   mutable std::shared_mutex mutex_;
-  std::vector<TraceRef> traces_;     // oldest first
+  std::vector<TraceRef> traces_;  // oldest first
+  // The functions, this one or others within, that first runs were for. Under the lock for tracing.
+  std::vector<std::string> first_runs_;
   std::vector<TraceRef> instances_;  // of families, at sizes that were not traced; oldest first
 };
 

@@ -12,6 +12,11 @@ namespace {
 
 thread_local constinit TraceContext* innermost_trace = nullptr;
 
+std::string made_text(const Variable& variable) {
+  const CallSite where = variable.where();
+  return fmt::format("{} made at {}:{}", title_of(variable), where.file, where.line);
+}
+
 }  // namespace
 
 const TraceContext* TraceContext::innermost() noexcept { return innermost_trace; }
@@ -94,10 +99,19 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
 
 void TraceContext::note_created(const Variable& variable) {
   if (innermost_trace == nullptr) return;
-  const CallSite where = variable.where();
-  innermost_trace->created_.push_back(
-      {weak_state(variable),
-       fmt::format("{} made at {}:{}", title_of(variable), where.file, where.line)});
+  innermost_trace->created_.push_back({weak_state(variable), made_text(variable)});
+}
+
+TraceContext* TraceContext::of_function() noexcept {
+  TraceContext* trace = innermost_trace;
+  while (trace != nullptr && !trace->is_of_function_) trace = trace->outer_;
+  return trace;
+}
+
+void TraceContext::note_unmade(const Variable& variable) { note_unmade({made_text(variable), ""}); }
+
+void TraceContext::note_unmade(Unmade variable) {
+  if (TraceContext* trace = of_function()) trace->unmade_ = std::move(variable);
 }
 
 void TraceContext::note_reads(const std::vector<SizeRead>& reads) {
@@ -105,8 +119,7 @@ void TraceContext::note_reads(const std::vector<SizeRead>& reads) {
 }
 
 Tensor TraceContext::take_call_time(const std::shared_ptr<const CallTimeValue>& source) {
-  TraceContext* serving = innermost_trace;
-  while (serving != nullptr && !serving->serves_call_time_) serving = serving->outer_;
+  TraceContext* serving = of_function();
   const Tensor now = source->value();
   if (serving == nullptr) return now;
   const CallSite at = source->where;

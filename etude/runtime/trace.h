@@ -68,8 +68,9 @@ class TraceContext final : public Context, private KeySource {
   // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
-  // Of a function: it gives values of call time to its graph at each call.
-  void serve_call_time_values() { serves_call_time_ = true; }
+  // Of a function: it gives values of call time to its graph at each call, and a call may run
+  // without a graph.
+  void mark_function() { is_of_function_ = true; }
   // What stands for the value in the innermost trace of this thread that serves it, also for the
   // branches and bodies within; without one, its value now.
   static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
@@ -78,6 +79,16 @@ class TraceContext final : public Context, private KeySource {
   static const TraceContext* innermost() noexcept;
   // Tells the innermost trace that a Variable was made in it.
   static void note_created(const Variable& variable);
+  // A Variable that could not be made, since its initial value hangs on what a trace stands for.
+  struct Unmade {
+    std::string text;      // "Variable 'w' made at train.cc:12"
+    std::string function;  // that was to make it; empty: the one that is told, no other within
+  };
+  // Tells the trace of the innermost function of this thread. Without one, nothing is done.
+  static void note_unmade(const Variable& variable);
+  static void note_unmade(Unmade variable);
+  // null: none.
+  const Unmade* unmade() const noexcept { return unmade_ ? &*unmade_ : nullptr; }
   // Tells it what host code looked at while a graph was made that is called now.
   static void note_reads(const std::vector<SizeRead>& reads);
   // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
@@ -109,6 +120,8 @@ class TraceContext final : public Context, private KeySource {
   Draft capture(const Tensor& x);
   Tensor made(Draft draft, std::string_view op, CallSite where);
   bool is_around(const TraceInfo* trace) const noexcept;
+  // The innermost trace of this thread that is of a function; null: none.
+  static TraceContext* of_function() noexcept;
   void leave() noexcept;
 
   GraphBuilder builder_;
@@ -122,7 +135,8 @@ class TraceContext final : public Context, private KeySource {
   bool is_live_ = true;
   bool has_outside_ = true;
   bool takes_followed_ = false;
-  bool serves_call_time_ = false;
+  bool is_of_function_ = false;
+  std::optional<Unmade> unmade_;
   std::optional<KeyScope> keys_;
   SizeReads size_reads_;
   BottomScope bottom_;

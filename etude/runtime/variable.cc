@@ -13,6 +13,7 @@
 #include "etude/core/context.h"
 #include "etude/core/mode.h"
 #include "etude/core/resource.h"
+#include "etude/core/traced.h"
 #include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
 
@@ -152,6 +153,16 @@ Tensor operand(const Arg& x, std::optional<DType> dtype) {
 
 }  // namespace
 
+void Variable::refuse_initial(const Tensor& initial) const {
+  ETUDE_REQUIRE_CODE(kUnimplemented, internal::trace_of(initial) != nullptr,
+                     "the initial value hangs on one example of a vmap, and a Variable holds one "
+                     "value for all. Make it outside, or from values that do not");
+  internal::TraceContext::note_unmade(*this);
+  ETUDE_THROW(kFailedPrecondition,
+              "the initial value hangs on a value of a trace, which has no elements. Make the "
+              "Variable in the first call of a function, outside, or from other values");
+}
+
 Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
     : cell_(std::make_shared<internal::VariableCell>()) {
   cell_->name = std::move(options.name);
@@ -165,9 +176,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
     const ContextScope scope(eager_context(), where);
     if (initial.has_value()) {
-      ETUDE_REQUIRE_CODE(kUnimplemented, !TensorAccess::is_ghost(initial),
-                         "the initial value hangs on an argument of a function that is being "
-                         "traced. Make the Variable outside, or from values that do not");
+      if (TensorAccess::is_ghost(initial)) refuse_initial(initial);
       cell_->set_initial(std::move(initial));
     }
   });

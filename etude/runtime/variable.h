@@ -96,6 +96,8 @@ class Variable {
   explicit Variable(std::shared_ptr<internal::VariableCell> cell) noexcept
       : cell_(std::move(cell)) {}
   internal::VariableCell& cell() const;
+  // throws: always; before that it tells the function that is being traced.
+  [[noreturn]] void refuse_initial(const Tensor& initial) const;
   // Assigns what `next` makes of the value: at once, or as calls that a trace sees.
   template <class Next>
   Tensor change(const Arg& x, const char* name, const Next& next) const;
