@@ -15,6 +15,7 @@
 #include "etude/data/idx.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/diff.h"
+#include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/dump.h"

@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/graph/binary.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/dump.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
+#include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors.h"
 #include "etude/passes/pipeline.h"
@@ -23,17 +25,27 @@ namespace {
 
 struct GraphOptions {
   std::string file, other, inputs, output;
+  std::string form = "binary";
   bool json = false, dot = false, full = false, passes = false;
 };
 
+// The form is told by how the file begins.
 GraphRef load(const std::string& file) {
   const internal::MappedFile content(file);
-  const auto* text = reinterpret_cast<const char*>(content.bytes().data());
+  const std::string_view bytes(reinterpret_cast<const char*>(content.bytes().data()),
+                               content.bytes().size());
   try {
-    return parse_graph({text, content.bytes().size()});
+    return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
   }
+}
+
+void convert(const GraphOptions& options) {
+  const GraphRef graph = load(options.file);
+  internal::AtomicFile out(options.output);
+  out.write(options.form == "text" ? to_text(*graph) : to_binary(*graph));
+  out.commit();
 }
 
 void show(const GraphOptions& options) {
@@ -118,7 +130,7 @@ void plan(const GraphOptions& options) {
 
 void add_graph_commands(CLI::App& app) {
   const auto options = std::make_shared<GraphOptions>();
-  CLI::App* graph = app.add_subcommand("graph", "graphs in files of text")->require_subcommand(1);
+  CLI::App* graph = app.add_subcommand("graph", "graphs in files")->require_subcommand(1);
   CLI::App* show_command = graph->add_subcommand(
       "show", "a graph with its types, without the elements of long constants");
   show_command->add_option("FILE", options->file)->required();
@@ -142,6 +154,14 @@ void add_graph_commands(CLI::App& app) {
   plan_command->add_flag("--passes", options->passes,
                          "first, what each pass did and how long it took");
   plan_command->callback([options] { plan(*options); });
+  CLI::App* convert_command =
+      graph->add_subcommand("convert", "the same graph in another form: bytes, or text for people");
+  convert_command->add_option("FROM", options->file)->required();
+  convert_command->add_option("TO", options->output)->required();
+  convert_command->add_option("--to", options->form, "the form of TO")
+      ->check(CLI::IsMember({"binary", "text"}))
+      ->capture_default_str();
+  convert_command->callback([options] { convert(*options); });
   CLI::App* run_command =
       graph->add_subcommand("run", "runs a graph on tensors of a safetensors file");
   run_command->add_option("FILE", options->file)->required();

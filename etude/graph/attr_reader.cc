@@ -7,14 +7,12 @@
 #include <fmt/format.h>
 
 #include "etude/core/exact_text.h"
+#include "etude/graph/check_call.h"
 #include "etude/graph/names.h"
 #include "etude/graph/programs.h"
 
 namespace etude::internal {
 namespace {
-
-// Graphs that are destroyed, compared or run take stack for each level.
-constexpr int kMaxDepth = 100;
 
 template <class T>
 T read_number(TextReader& in, std::string_view what) {
@@ -99,8 +97,8 @@ RefPtr<const AttrObject> read_graph(TextReader& in, const SubGraphs& graphs, int
                             name));
   }
   depth = std::max(depth, found->second.depth + 1);
-  if (depth > kMaxDepth) {
-    in.fail(at, fmt::format("graphs refer to graphs more than {} levels deep", kMaxDepth));
+  if (depth > kMaxGraphDepth) {
+    in.fail(at, fmt::format("graphs refer to graphs more than {} levels deep", kMaxGraphDepth));
   }
   return found->second.graph;
 }
@@ -120,18 +118,6 @@ std::vector<RefPtr<const AttrObject>> read_graphs(TextReader& in, const SubGraph
 }
 
 }  // namespace
-
-const AttrDef& find_attr(const TextReader& in, const Op& op, std::size_t at,
-                         std::string_view spelling) {
-  for (const AttrDef& def : op.def().attrs) {
-    if (spell_name(def.name) == spelling) return def;
-  }
-  std::vector<std::string_view> names;
-  for (const AttrDef& def : op.def().attrs) names.push_back(def.name);
-  const std::string known =
-      names.empty() ? "It has none" : fmt::format("It has {}", fmt::join(names, ", "));
-  in.fail(at, fmt::format("{} has no attribute '{}'. {}", op.name(), spelling, known));
-}
 
 AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth) {
   const std::string what = fmt::format("a value of '{}'", def.name);

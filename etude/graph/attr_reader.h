@@ -19,10 +19,6 @@ struct SubGraph {
 };
 using SubGraphs = std::map<std::string, SubGraph, std::less<>>;  // by spelling, "@body"
 
-// The attribute of `op` whose name stands at `at` and is spelled so.
-const AttrDef& find_attr(const TextReader& in, const Op& op, std::size_t at,
-                         std::string_view spelling);
-
 // The value that stands here, of the kind that the record says. `depth` becomes at least one more
 // than that of a graph which is read.
 AttrValue read_attr(TextReader& in, const AttrDef& def, const SubGraphs& graphs, int& depth);

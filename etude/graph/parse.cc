@@ -5,14 +5,12 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "etude/core/exact_text.h"
-#include "etude/core/registry.h"
 #include "etude/graph/attr_reader.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
@@ -26,9 +24,6 @@ namespace {
 using internal::SubGraphs;
 using internal::TextReader;
 using Draft = GraphBuilder::Draft;
-
-// Names of ops beyond this are compared with no others.
-constexpr std::size_t kMaxOpName = 100;
 
 // One graph: from its header to its return.
 class GraphParser {
@@ -234,13 +229,15 @@ class GraphParser {
     end_line("the elements of a constant");
   }
 
-  const Op& find_op(std::size_t at, const std::string& name) const {
-    if (const Op* op = Registry::global().find(name)) return *op;
-    if (name.size() > kMaxOpName) in_.fail(at, "no op has so long a name", ErrorCode::kNotFound);
+  // What f() gives; its errors are shown where this stands.
+  template <class F>
+  auto shown_at(std::size_t at, F&& f) const -> decltype(f()) {
     try {
-      return Registry::global().at(name);
+      return f();
     } catch (const Error& error) {
-      in_.fail(at, error.what(), error.code());
+      if (error.code() == ErrorCode::kInternal) throw;
+      const bool is_known = error.code() == ErrorCode::kNotFound;
+      in_.fail(at, error.what(), is_known ? error.code() : ErrorCode::kInvalidArgument);
     }
   }
 
@@ -256,7 +253,8 @@ class GraphParser {
         operands.push_back(value(name));
         continue;
       }
-      const AttrDef& def = internal::find_attr(in_, op, name.at, name.spelling);
+      const AttrDef& def = shown_at(
+          name.at, [&]() -> const AttrDef& { return internal::find_read_attr(op, name.spelling); });
       const auto is_given = [&](const auto& attr) { return attr.first == def.name; };
       if (std::ranges::any_of(attrs, is_given)) {
         in_.fail(name.at, fmt::format("attribute '{}' is given twice", def.name));
@@ -266,25 +264,13 @@ class GraphParser {
   }
 
   void call(const std::vector<Name>& names, std::size_t at, const std::string& op_name) {
-    const Op& op = find_op(at, op_name);
+    const Op& op = shown_at(at, [&]() -> const Op& { return internal::find_read_op(op_name); });
     std::vector<Draft> operands;
     std::vector<std::pair<std::string_view, AttrValue>> given;
     arguments(op, operands, given);
     const CallSite where = call_site();
-    Types types, results;
-    for (const Draft d : operands) {
-      types.push_back(d == GraphBuilder::kNoDraft ? nullptr : build_->type(d));
-    }
-    Attrs attrs;
-    try {
-      attrs = op.attrs_by_name(given);
-      results = internal::check_call(op, {types.data(), types.size()}, attrs);
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::kInternal) throw;
-      const std::string_view text = error.what();
-      const std::string prefix = fmt::format("{}: ", op.name());
-      in_.fail(at, text.starts_with(prefix) ? std::string(text) : prefix + std::string(text));
-    }
+    const auto [attrs, results] =
+        shown_at(at, [&] { return internal::check_read_call(op, *build_, operands, given); });
     if (results.size() != names.size()) {
       in_.fail(at, fmt::format("{} gives {} results here, but {} names stand before it", op.name(),
                                results.size(), names.size()));
@@ -378,24 +364,17 @@ GraphRef parse_graph(std::string_view text) {
     before.fail(fmt::format("a text begins with graph NAME(INPUTS) -> (TYPES), but here is {}",
                             before.seen()));
   }
-  // From the last to the first, so that a graph is known where others refer to it. Equal graphs are
-  // made one: else comparing two that hold many equal ones could take forever.
+  // From the last to the first, so that a graph is known where others refer to it.
   SubGraphs known;
-  std::unordered_multimap<uint64_t, GraphRef> by_hash;
+  internal::UniqueGraphs unique;
   GraphRef graph;
   for (std::size_t i = begins.size(); i-- > 0;) {
     const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : text.size();
     const TextReader in(text, begins[i], end);
     GraphParser parser(in, known);
     graph = parser.parse();
-    const auto [first, last] = by_hash.equal_range(graph->hash());
-    const auto same =
-        std::find_if(first, last, [&](const auto& entry) { return entry.second->same(*graph); });
-    if (same == last) {
-      by_hash.emplace(graph->hash(), graph);
-    } else if (i > 0) {
-      graph = same->second;
-    }
+    const GraphRef first = unique.add(graph);
+    if (i > 0) graph = first;
     const bool is_new =
         known.emplace(parser.name(), internal::SubGraph{graph, parser.depth()}).second;
     if (!is_new) {

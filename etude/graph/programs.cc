@@ -2,6 +2,7 @@
 #include "etude/graph/programs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,19 @@ const ScalarDef* find_program(std::string_view text, uint64_t n) {
   const auto found = table->find(text);
   if (found == table->end() || n == 0 || n > found->second.size()) return nullptr;
   return found->second[n - 1];
+}
+
+const ScalarDef* spelled_program(std::string_view spelled) {
+  const std::size_t end = spelled.rfind('}');
+  if (!spelled.starts_with('{') || end == std::string_view::npos) return nullptr;
+  const std::string_view behind = spelled.substr(end + 1);
+  uint64_t n = 1;
+  if (!behind.empty()) {
+    const auto read = std::from_chars(behind.data() + 1, behind.data() + behind.size(), n);
+    const bool is_whole = read.ptr == behind.data() + behind.size();
+    if (behind[0] != '~' || read.ec != std::errc() || !is_whole || n < 2) return nullptr;
+  }
+  return find_program(spelled.substr(1, end - 1), n);
 }
 
 }  // namespace etude::internal

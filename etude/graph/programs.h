@@ -18,4 +18,7 @@ std::string program_text(const ScalarDef* program);
 // The program of a record that has this text, without braces, as the n-th; null if there is none.
 const ScalarDef* find_program(std::string_view text, uint64_t n);
 
+// The program that program_text() spells so; null if there is none.
+const ScalarDef* spelled_program(std::string_view spelled);
+
 }  // namespace etude::internal

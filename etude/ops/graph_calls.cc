@@ -93,6 +93,21 @@ Values call_batch(const BatchCall& call) {
   return run_graph(*batch, list_of(call.in));
 }
 
+// A plan has a step for a call that does not stand in place (passes/inline.h).
+bool run_call(const KernelCall& call) {
+  const auto& p = *static_cast<const PlanParams*>(call.params);
+  return guarded([&] {
+    internal::Plan::Runner runner(*p.plans[0]);
+    return runner.run(call.in, call.out);
+  });
+}
+
+void prepare_call(const PrepareCall& call) {
+  auto params = internal::make_ref<PlanParams>();
+  params->add(graph_of(call.attrs, "graph"));
+  call.set(run_call, params);
+}
+
 GraphSample call_around(const AttrObject& graph, std::span<const Tensor> inputs) {
   return {{inputs.begin(), inputs.end()}, {{"graph", internal::RefPtr<const AttrObject>(&graph)}}};
 }
@@ -113,6 +128,7 @@ void define_graph_calls(Registry& r) {
                 {"rows", AttrKind::kInts, none}},
       .results = {"ys..."},
       .type = call_type,
+      .kernels = {.cpu = prepare_call},
       .data =
           [](Operands in, const Attrs& attrs) {
             return internal::Plan::of(*graph_of(attrs, "graph"))->run(in);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/passes/inline.h"
 
+#include <algorithm>
+#include <unordered_map>
 #include <vector>
 
 #include "etude/base/check.h"
@@ -19,9 +21,43 @@ const Graph& body_of(const Graph::Node& node) {
   return *body;
 }
 
+// How many nodes graphs have once their calls are in place, but for those that stay.
+class Sizes {
+ public:
+  // Calls of bodies with more than `large_body` nodes stay.
+  explicit Sizes(std::size_t large_body) : large_body_(large_body) {}
+
+  std::size_t of(const Graph& graph) {
+    const auto known = known_.find(&graph);
+    if (known != known_.end()) return known->second;
+    std::size_t nodes = 0;
+    for (std::size_t i = 0; i < graph.size() && nodes < kVast; ++i) {
+      const Graph::Node node = graph.node(i);
+      nodes += is_call(node.op) && !stays(graph, node) ? of(body_of(node)) : 1;
+    }
+    nodes = std::min(nodes, kVast);
+    known_.emplace(&graph, nodes);
+    return nodes;
+  }
+  bool stays(const Graph& graph, const Graph::Node& node) {
+    if (!is_call(node.op)) return true;
+    const Types results = result_types(graph, node);
+    const auto device = device_of(operand_types(graph, node)).kind;
+    return node.op.kernel(device) != nullptr && std::ranges::count(results, nullptr) == 0 &&
+           of(body_of(node)) > large_body_;
+  }
+
+ private:
+  static constexpr std::size_t kVast = std::size_t{1} << 60;  // more than any memory holds
+
+  std::size_t large_body_;
+  std::unordered_map<const Graph*, std::size_t> known_;
+};
+
 class Inliner {
  public:
-  explicit Inliner(GraphBuilder& build) : build_(build) {}
+  // Without sizes, no call stays.
+  explicit Inliner(GraphBuilder& build, Sizes* sizes = nullptr) : build_(build), sizes_(sizes) {}
 
   // Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs.
   std::vector<Draft> splice(const Graph& body, std::span<const Draft> inputs, CallSite where,
@@ -55,7 +91,8 @@ class Inliner {
   // A node of `graph`, or what it calls; gives its results.
   std::vector<Draft> append(const Graph& graph, const Graph::Node& node,
                             std::span<const Draft> operands, CallSite where, uint32_t frame) {
-    if (is_call(node.op)) return splice(body_of(node), operands, where, frame);
+    const bool stays = !is_call(node.op) || (sizes_ != nullptr && sizes_->stays(graph, node));
+    if (!stays) return splice(body_of(node), operands, where, frame);
     build_.set_frame(frame);
     const Draft first =
         build_.add_node(node.op, node.attrs, operands, result_types(graph, node), where);
@@ -75,6 +112,7 @@ class Inliner {
   }
 
   GraphBuilder& build_;
+  Sizes* const sizes_;
 };
 
 }  // namespace
@@ -84,18 +122,23 @@ std::vector<Draft> splice(GraphBuilder& build, const Graph& body, std::span<cons
   return Inliner(build).splice(body, inputs, where, outer);
 }
 
-GraphRef inline_calls(const Graph& graph) {
-  const auto calls = [](const Graph::Node& node) { return is_call(node.op); };
-  if (!has_node(graph, calls)) return GraphRef(&graph);
+GraphRef inline_calls(const Graph& graph) { return inline_calls(graph, {}); }
+
+GraphRef inline_calls(const Graph& graph, const InlineLimits& limits) {
+  const bool is_small = Sizes(~std::size_t{0}).of(graph) <= limits.most_nodes;
+  Sizes sizes(is_small ? ~std::size_t{0} : limits.large_body);
+  const auto goes = [&](const Graph::Node& node) { return !sizes.stays(graph, node); };
+  if (!has_node(graph, goes)) return GraphRef(&graph);
   GraphCopy copy(graph);
+  Inliner inliner(copy.build(), &sizes);
   for (std::size_t i = 0; i < graph.size(); ++i) {
     const Graph::Node node = graph.node(i);
-    if (!is_call(node.op)) {
+    if (!goes(node)) {
       copy.copy(node);
       continue;
     }
     const std::vector<Draft> results =
-        splice(copy.build(), body_of(node), copy.operands(node), node.where, node.frame);
+        inliner.splice(body_of(node), copy.operands(node), node.where, node.frame);
     for (uint32_t r = 0; r < node.results; ++r) copy.set(node.first_result + r, results[r]);
   }
   return copy.finish();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,15 @@ namespace etude::internal {
 //
 // Keeps: the lines of the nodes, and where they were called (Graph::frames), for messages.
 GraphRef inline_calls(const Graph& graph);
+
+// Functions that call others twice or more, level above level, would fill the memory. So a graph
+// that has more than `most_nodes` with all calls in place keeps those whose bodies, counted in the
+// same way, have more than `large_body`: steps of the plan, which run plans of their own.
+struct InlineLimits {
+  std::size_t most_nodes = std::size_t{1} << 16;
+  std::size_t large_body = std::size_t{1} << 10;
+};
+GraphRef inline_calls(const Graph& graph, const InlineLimits& limits);
 
 // Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs. They are told of as a
 // call of it in the line `where` of the frame `outer`.

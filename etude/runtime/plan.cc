@@ -28,6 +28,9 @@ namespace {
     throw_fault();
   } catch (Error& error) {
     explain(error, node.op.name(), node.where);
+    if (const std::string_view body = node.op.def().body; !body.empty()) {
+      error.name_caller(static_cast<const Graph&>(node.attrs.object(body)).name(), node.where);
+    }
     for (uint32_t f = node.frame; f != Graph::kNoFrame; f = graph.frames()[f].outer) {
       error.name_caller(graph.frames()[f].function, graph.frames()[f].where);
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/infer.h"
+#include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
@@ -82,7 +83,10 @@ void check_graph(const Call& call) {
   expect(to_text(*again) == text, label,
          [&] { return fmt::format("{}\nreads back as\n{}", text, to_text(*again)); });
   expect(again->same(*graph), label, [&] { return "what reads back differs from\n" + text; });
-  for (const GraphRef& each : {graph, again}) {
+  const GraphRef copied = read_binary(to_binary(*graph));
+  expect(copied->same(*graph), label,
+         [&] { return "other bytes were read than written\n" + text; });
+  for (const GraphRef& each : {graph, again, copied}) {
     const std::vector<Tensor> got = interpret(*each, inputs);
     expect(got.size() == want.size(), label, [&] { return "another number of results\n" + text; });
     for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {

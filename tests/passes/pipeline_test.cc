@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/registry.h"
+#include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
@@ -139,6 +140,7 @@ TEST(Pipeline, HoldsManyNodes) {
   const GraphRef graph = build.finish(std::vector{y}, true);
   const GraphRef read = parse_graph(to_text(*graph));
   EXPECT_TRUE(read->same(*graph));
+  EXPECT_TRUE(read_binary(to_binary(*graph))->same(*graph));
   const std::vector<Tensor> inputs = random_inputs(*graph, 1);
   const OperandList list{std::span<const Tensor>(inputs)};
   EXPECT_TRUE(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `etude graph` on files of text: python3 etude_graph_test.py PATH_OF_ETUDE."""
+"""Runs `etude graph` on files: python3 etude_graph_test.py PATH_OF_ETUDE."""
 import json
 import os
 import subprocess
@@ -135,6 +135,30 @@ class GraphTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path("out")))
         self.assertIn("input 'x' of graph 'layer' is missing",
                       self.run_graph("run", path, "--output", self.path("out")).stderr)
+
+    def test_convert_and_back(self):
+        text, binary, back = self.write("a", LAYER), self.path("b"), self.path("c")
+        self.assertEqual(self.run_graph("convert", text, binary).returncode, 0)
+        with open(binary, "rb") as file:
+            self.assertTrue(file.read().startswith(b"\x89ETG\r\n\x1a\n"))
+        self.assertEqual(self.run_graph("convert", binary, back, "--to", "text").returncode, 0)
+        with open(back, encoding="utf-8") as file:
+            self.assertEqual(file.read(), LAYER)
+        self.assertEqual(self.run_graph("show", binary, "--full").stdout, LAYER)
+        self.assertEqual(self.run_graph("diff", text, binary).returncode, 0)
+        self.assertEqual(self.run_graph("plan", text).stdout, self.run_graph("plan", binary).stdout)
+
+    def test_convert_refuses_what_is_damaged(self):
+        binary, out = self.path("b"), self.path("c")
+        self.assertEqual(self.run_graph("convert", self.write("a", LAYER), binary).returncode, 0)
+        with open(binary, "r+b") as file:
+            file.truncate(100)
+        done = self.run_graph("convert", binary, out)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "b: a graph in binary form is torn: it has 100 bytes, but [0-9]+ were written")
+        self.assertFalse(os.path.exists(out))
+        unknown = self.run_graph("convert", binary, out, "--to", "yaml")
+        self.assertIn("yaml not in {binary,text}", unknown.stderr)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class EtudeTest(unittest.TestCase):
         for words, want in ((["bogus"], "etude: 'bogus' is no command. There are: ops, graph, profile"),
                             ([], "etude: a command is missing. There are: ops, graph, profile"),
                             (["ops", "bogus"], "etude ops: 'bogus' is no command. There are: list, show, run"),
-                            (["graph", "shwo"], "etude graph: 'shwo' is no command. There are: show, diff, plan, run"),
+                            (["graph", "shwo"], "etude graph: 'shwo' is no command. There are: show, diff, plan, convert, run"),
                             (["ops"], "etude ops: a command is missing. There are: list, show, run")):
             done = self.run_etude(*words)
             self.assertNotEqual(done.returncode, 0, words)

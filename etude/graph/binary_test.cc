@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/graph/binary.h"
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "etude/graph/binary_format.h"
+#include "etude/graph/parse.h"
+#include "etude/graph/print.h"
+#include "etude/graph/sample_graphs.h"
+#include "etude/graph/verify.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using internal::BinaryHeader;
+using testing::apply_op;
+using testing::attrs_of;
+using testing::attrs_op;
+using testing::Draft;
+using testing::expect_error;
+
+// The bytes with a header that fits what else they are.
+std::string repaired(std::string bytes) {
+  BinaryHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.bytes = bytes.size();
+  std::memcpy(bytes.data(), &header, sizeof header);
+  header.checksum = internal::binary_checksum(bytes);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+// A whole file around tables and graphs written by hand, without constants.
+std::string file_of(const std::vector<std::string>& texts, const std::vector<std::string>& types,
+                    const std::string& graphs) {
+  std::string bytes(sizeof(BinaryHeader), '\0');
+  const auto add = [&](const std::vector<std::string>& table) {
+    bytes += static_cast<char>(table.size());
+    for (const std::string& text : table) bytes += static_cast<char>(text.size()) + text;
+  };
+  add(texts);
+  add(types);
+  bytes += graphs;
+  bytes.resize(internal::binary_aligned(bytes.size()));
+  BinaryHeader header{{}, internal::kBinaryVersion, 0, 0, bytes.size()};
+  std::memcpy(header.magic, internal::kBinaryMagic.data(), internal::kBinaryMagic.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return repaired(bytes);
+}
+
+void expect_refused(const std::string& bytes, ErrorCode code, const std::string& text) {
+  expect_error([&] { read_binary(bytes); }, code, {text});
+}
+
+TEST(BinaryGraph, HoldsWhatTheTextHolds) {
+  for (const GraphRef& graph : testing::sample_graphs()) {
+    const std::string bytes = to_binary(*graph);
+    EXPECT_TRUE(is_binary_graph(bytes));
+    const GraphRef read = read_binary(bytes);
+    verify(*read);
+    EXPECT_TRUE(read->same(*graph));
+    EXPECT_EQ(to_text(*read), to_text(*graph));
+    EXPECT_EQ(to_binary(*read), bytes);
+    EXPECT_EQ(to_binary(*parse_graph(to_text(*graph))), bytes);
+  }
+}
+
+TEST(BinaryGraph, HoldsFramesAndLines) {
+  GraphBuilder build("f");
+  const Draft x = build.add_input("x", intern_type(kFloat32, {2}));
+  const uint32_t outer = build.add_frame({"outer", {"a.cc", 7}, Graph::kNoFrame});
+  build.set_frame(build.add_frame({"inner", {}, outer}));
+  const Op& tanh = testing::op("tanh");
+  const Draft y = build.add_node(tanh, tanh.default_attrs(), std::array{x}, {"b c.cc", 1 << 30});
+  const GraphRef read = read_binary(to_binary(*build.finish(std::array{y})));
+  ASSERT_EQ(read->frames().size(), 2u);
+  EXPECT_EQ(read->frames()[0].function, "outer");
+  EXPECT_STREQ(read->frames()[0].where.file, "a.cc");
+  EXPECT_EQ(read->frames()[0].where.line, 7);
+  EXPECT_EQ(read->frames()[0].outer, Graph::kNoFrame);
+  EXPECT_EQ(read->frames()[1].outer, 0u);
+  EXPECT_FALSE(read->frames()[1].where.known());
+  EXPECT_EQ(read->node(0).frame, 1u);
+  EXPECT_STREQ(read->node(0).where.file, "b c.cc");
+  EXPECT_EQ(read->node(0).where.line, 1 << 30);
+}
+
+TEST(BinaryGraph, PutsElementsWhereAMappedFileCanBeRead) {
+  const GraphRef graph = testing::constants_graph();
+  const std::string bytes = to_binary(*graph);
+  BinaryHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  std::size_t at = header.elements;
+  for (const Tensor& value : graph->constants()) {
+    at = internal::binary_aligned(at);
+    const auto size = static_cast<std::size_t>(value.type()->bytes());
+    EXPECT_EQ(
+        bytes.compare(at, size, static_cast<const char*>(TensorAccess::rep(value)->data), size), 0);
+    at += size;
+  }
+  EXPECT_EQ(at, bytes.size());
+}
+
+TEST(BinaryGraph, StoresEachGraphTypeAndTextOnce) {
+  const std::string bytes = to_binary(*testing::nested_graph());
+  for (const char* text : {"matmul", "train.cc", "float32[2,3]"}) {
+    const std::size_t first = bytes.find(text);
+    ASSERT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(bytes.find(text, first + 1), std::string::npos) << text;
+  }
+}
+
+TEST(BinaryGraph, RefusesWhatIsTornOrDamaged) {
+  const std::string bytes = to_binary(*testing::nested_graph());
+  expect_refused("graph f() -> ()\n", ErrorCode::kDataLoss,
+                 "these 16 bytes are no graph in binary form, which begins with \\x89ETG");
+  expect_refused(bytes.substr(0, 20), ErrorCode::kDataLoss,
+                 "torn: it has 20 bytes, and its header 32");
+  expect_refused(
+      bytes.substr(0, bytes.size() - 1), ErrorCode::kDataLoss,
+      fmt::format("torn: it has {} bytes, but {} were written", bytes.size() - 1, bytes.size()));
+  std::string changed = bytes;
+  changed[60] ^= 1;
+  expect_refused(changed, ErrorCode::kDataLoss, "was damaged: its checksum is");
+  changed = bytes;
+  changed[8] = 2;
+  expect_refused(changed, ErrorCode::kUnimplemented,
+                 "of version 2, and this library reads version 1. Read it with the release that "
+                 "wrote it");
+  changed = bytes;
+  changed[24] = 1;
+  expect_refused(repaired(changed), ErrorCode::kDataLoss, "the elements of its constants begin at");
+}
+
+// Any prefix, with a header that fits: no count is believed.
+TEST(BinaryGraph, RefusesAllThatIsCutOff) {
+  const std::string bytes = to_binary(*testing::constants_graph());
+  for (std::size_t size = sizeof(BinaryHeader); size < bytes.size(); ++size) {
+    std::string cut = bytes.substr(0, size);
+    BinaryHeader header;
+    std::memcpy(&header, cut.data(), sizeof header);
+    header.elements = std::min<uint64_t>(header.elements, size / 64 * 64);
+    if (header.elements < sizeof header) continue;
+    std::memcpy(cut.data(), &header, sizeof header);
+    EXPECT_THROW(read_binary(repaired(cut)), Error) << size;
+  }
+}
+
+TEST(BinaryGraph, SaysWhatIsWrongAndWhere) {
+  const std::string one = "\x01", none(1, '\0');
+  // f, of which the inputs follow.
+  const auto graph = [&](const std::string& rest) {
+    return file_of({"f", "x", "tanh", "axis"}, {"float32[2]"}, one + none + rest);
+  };
+  const std::string x = one + "\x01" + none + none;  // one input: "x", type 0, an argument
+  const std::string no_frames = none + none;         // nor constants
+  const auto refused = [&](const std::string& bytes, const std::string& text,
+                           ErrorCode code = ErrorCode::kDataLoss) {
+    expect_refused(bytes, code, text);
+  };
+  refused(file_of({"f"}, {"float33[2]"}, one), "type 0 is 'float33[2]', which is none");
+  refused(file_of({"f"}, {"float32[2]]"}, one), "type 0 is 'float32[2]]', which is none");
+  refused(file_of({"f"}, {}, none), "there is no graph");
+  refused(file_of({"f"}, {}, "\x7f" + none), "there are 127 graphs, but");
+  refused(file_of({"f"}, {}, one + "\x05"), "text 5 of 1 is named");
+  refused(graph(one + "\x01\x05"), "type 5 of 1 is named");
+  refused(graph(one + "\x01" + none + "\x04"), "input 0 has role 4: roles are 0 to 3");
+  refused(graph("\x02\x01" + none + "\x03\x01" + none + none),
+          "input 1 has role 0: roles are 0 to 3, in this order");
+  refused(graph(x + one + none), "a constant is float32[2], but the bytes end before");
+  refused(graph(x + none + one + "\x01" + none + "\x01"),
+          "the number of a frame is 1, but at most 0");
+  const std::string head = x + no_frames + one;  // one node
+  refused(graph(head + "\x01"),
+          "byte 68 of a graph in binary form: no op is called 'x'. Nearest:", ErrorCode::kNotFound);
+  const std::string tanh = head + "\x02" + none + none;  // without line and frame
+  refused(graph(head + "\x02\x05"), "the number of a file is 5, but at most 4");
+  refused(graph(head + "\x02\x01" + none), "a line is 0, or the name of its file");
+  refused(graph(tanh + one + "\x02"), "the number of a value is 2, but at most 1");
+  refused(graph(tanh + one + one + one + "\x03" + none),
+          "tanh has no attribute 'axis'. It has none", ErrorCode::kInvalidArgument);
+  refused(graph(tanh + none + none), "tanh", ErrorCode::kInvalidArgument);
+  refused(graph(tanh + one + one + none + one + "\x02" + std::string(64, '\0')),
+          "there are bytes behind the last graph");
+  const GraphRef good = read_binary(graph(tanh + one + one + none + one + "\x02"));
+  EXPECT_EQ(to_text(*good),
+            "graph f(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n");
+}
+
+// A megabyte as the name of three hundred inputs is not as many of memory.
+TEST(BinaryGraph, RefusesTextsThatAreUsedTooOften) {
+  GraphBuilder build("f");
+  const std::string name(1 << 20, 'x');
+  for (int i = 0; i < 300; ++i) build.add_input(name, intern_type(kFloat32, {}));
+  expect_refused(to_binary(*build.finish({})), ErrorCode::kResourceExhausted,
+                 "texts are used so often that they are over 256 times the file");
+}
+
+TEST(BinaryGraph, RefusesWrongAttributes) {
+  attrs_op();
+  // y = samples.attrs_sample(x, ...), with attributes as they stand behind their number.
+  const auto bytes = [](const std::string& attributes) {
+    const std::string head("\x01\0\x01\x01\0\0\0\0\x01\x02\0\0\x01\x01", 14);
+    return file_of({"f", "x", "samples.attrs_sample", "flag", "kind", "program", "{what}"},
+                   {"float32[2]"}, head + attributes + "\x01\x02");
+  };
+  const auto refused = [&](const std::string& attributes, const std::string& text,
+                           ErrorCode code = ErrorCode::kDataLoss) {
+    expect_refused(bytes(attributes), code, text);
+  };
+  EXPECT_EQ(read_binary(bytes("\x01\x03\x01\x01"))->node(0).attrs.flag("flag"), true);
+  refused("\x01\x01\x01", "attrs_sample has no attribute 'x'. It has flag, count",
+          ErrorCode::kInvalidArgument);
+  refused("\x01\x03\x02", "attribute 'flag' has no value");
+  refused("\x01\x03\x01\x02", "a flag is 2, but at most 1");
+  refused("\x02\x03\x01\x01\x03\x01\x01", "attribute 'flag' is given twice");
+  refused("\x01\x04\x01\x01", "a dtype is needed, but the text is none");
+  refused("\x01\x05\x01\x06", "no record has the scalar program {what}", ErrorCode::kNotFound);
+}
+
+TEST(BinaryGraph, RefusesDamagedBools) {
+  GraphBuilder build("f");
+  const Draft c = build.add_constant(Tensor(std::vector<bool>{true, false}));
+  std::string bytes = to_binary(*build.finish(std::array{c}));
+  bytes.back() = 2;
+  expect_refused(repaired(bytes), ErrorCode::kDataLoss, "dtype bool is neither 0 nor 1");
+}
+
+TEST(BinaryGraph, RefusesGraphsThatAreTooDeep) {
+  GraphRef graph = testing::layer_graph();
+  const auto around = [](const GraphRef& inner) {
+    GraphBuilder build("f");
+    std::vector<Draft> inputs;
+    for (const Graph::Input& input : inner->inputs()) {
+      inputs.push_back(build.add_input(input.name, input.type, input.role));
+    }
+    const Attrs attrs =
+        attrs_of(apply_op(), {{"graph", internal::RefPtr<const AttrObject>(inner.get())}});
+    return build.finish(std::array{build.add_node(apply_op(), attrs, inputs)});
+  };
+  for (int level = 0; level < 100; ++level) graph = around(graph);
+  EXPECT_TRUE(read_binary(to_binary(*graph))->same(*graph));
+  expect_refused(to_binary(*around(graph)), ErrorCode::kInvalidArgument,
+                 "graphs refer to graphs more than 100 levels deep");
+}
+
+TEST(BinaryGraph, RefusesProgramsOfNoRecord) {
+  const ScalarDef own = testing::op("tanh").def().scalar;
+  GraphBuilder build("f");
+  const Draft x = build.add_input("x", intern_type(kFloat32, {2}));
+  const Attrs attrs = attrs_of(attrs_op(), {{"program", static_cast<const ScalarDef*>(&own)}});
+  const Draft y = build.add_node(attrs_op(), attrs, std::array{x});
+  const GraphRef graph = build.finish(std::array{y});
+  expect_error([&] { to_binary(*graph); }, ErrorCode::kUnimplemented, {"is that of no record"});
+}
+
+}  // namespace
+}  // namespace etude

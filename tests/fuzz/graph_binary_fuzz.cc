@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes are a graph or an Error, and what is one reads back as the same. The first byte picks a
+// graph; the others are edits, three bytes each: what, where, and with which byte. Sizes and
+// checksum are made to fit, so that what is behind them is reached.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/base/error.h"
+#include "etude/graph/binary.h"
+#include "etude/graph/binary_format.h"
+#include "etude/graph/parse.h"
+#include "etude/graph/verify.h"
+
+namespace {
+
+using etude::internal::BinaryHeader;
+
+constexpr std::string_view kTexts[] = {
+    "graph f(x: float32[2,3], layers[0]/w: float32[3,4], *k: uint64[2], ^c: float32[]) -> "
+    "(float32[2,4])\n"
+    "  %4 = constant float32[2,2] [[0.5, -inf], [nan(0x7fc00001), -0]]\n"
+    "  %5 = matmul(x, layers[0]/w)  # train.cc:41\n"
+    "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
+    "  return %6\n",
+    "graph f(x: int64[4], x~2: int64[4], p: bool[]) -> (int64[2], none)\n"
+    "  %3, %4 = split(x, parts_or_sizes=[2, 2], axis=0)\n"
+    "  %5 = pad(x~2, widths=[1, 1], mode=\"constant\", value=1e10)\n"
+    "  %6 = astype(%5, dtype=complex64)\n"
+    "  %7 = constant bool[3] [true, false, true]\n"
+    "  %8 = internal.switch_case(p, %4, branches=[@same, @more])\n"
+    "  return %8, none\n"
+    "graph same(x: int64[2]) -> (int64[2])\n"
+    "  return x\n"
+    "graph more(x: int64[2]) -> (int64[2])\n"
+    "  %1 = add(x, x)\n"
+    "  return %1\n",
+    "graph f(x: float32[2]) -> (float32[1])\n"
+    "  %1 = internal.fused_elementwise(x, program={tanh(x1)}, params=[])\n"
+    "  %2 = internal.call(%1, graph=@g)\n"
+    "  return %2\n"
+    "graph g(x: float32[2]) -> (float32[1])\n"
+    "  %1 = sum(x, axis=[0], keepdims=true)\n"
+    "  return %1\n",
+};
+
+std::string with_header(std::string bytes) {
+  if (bytes.size() < sizeof(BinaryHeader)) return bytes;
+  BinaryHeader header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  std::memcpy(header.magic, etude::internal::kBinaryMagic.data(), sizeof header.magic);
+  header.version = etude::internal::kBinaryVersion;
+  header.bytes = bytes.size();
+  std::memcpy(bytes.data(), &header, sizeof header);
+  header.checksum = etude::internal::binary_checksum(bytes);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+std::string edited(std::string bytes, const std::uint8_t* data, std::size_t size) {
+  for (; size >= 3 && !bytes.empty(); data += 3, size -= 3) {
+    const std::size_t at = data[1] % bytes.size();
+    switch (data[0] % 4) {
+      case 0:
+        bytes[at] = static_cast<char>(data[2]);
+        break;
+      case 1:
+        bytes.insert(at, 1, static_cast<char>(data[2]));
+        break;
+      case 2:
+        bytes.erase(at, data[2] % 16u + 1);
+        break;
+      default:
+        bytes.insert(at, bytes.substr(at, data[2] % 64u + 1));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::vector<std::string> files = [] {
+    std::vector<std::string> out;
+    for (const std::string_view text : kTexts) {
+      out.push_back(etude::to_binary(*etude::parse_graph(text)));
+    }
+    return out;
+  }();
+  if (size < 1) return 0;
+  const std::size_t pick = data[0] % (files.size() + 1);
+  const std::string bytes = with_header(pick == 0 ? std::string(data + 1, data + size)
+                                                  : edited(files[pick - 1], data + 1, size - 1));
+  etude::GraphRef graph;
+  try {
+    graph = etude::read_binary(bytes);
+  } catch (const etude::Error& error) {
+    if (error.code() == etude::ErrorCode::kInternal) std::abort();
+    return 0;
+  }
+  etude::verify(*graph);
+  const std::string written = etude::to_binary(*graph);
+  const etude::GraphRef again = etude::read_binary(written);
+  if (!again->same(*graph) || etude::to_binary(*again) != written) std::abort();
+  return 0;
+}
