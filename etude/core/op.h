@@ -143,6 +143,9 @@ struct OpDef {
   // A few sweeps over operands and results, so that a plan may compute it again where a result
   // would be kept for long. Element-wise ops and views are cheap without it.
   bool is_cheap = false;
+  // The op that gives the first result from the operands and the other results, by the same
+  // attributes and with the same bits, where it takes their dtype: what a plan computes again then.
+  std::string_view again = "";
   std::vector<RewriteDef> rewrites = {};
   std::string_view no_derivative = "";  // reason: results do not depend smoothly on operands
   // Bit i: element by element and linear in operand i, so that a sparse operand i stays sparse

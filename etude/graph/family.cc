@@ -23,7 +23,6 @@ using internal::SizeNumber;
 
 constexpr std::size_t kMostKept = 32;
 // Below these a size broadcasts, or there is nothing.
-constexpr int64_t kLeastSize = 2;
 constexpr const char* kSizeNames[internal::kMostSizes] = {"n", "m", "k", "l", "p", "q"};
 
 struct Refusal {
@@ -75,7 +74,7 @@ class Instantiation {
     return intern_type(type->dtype(), shape, type->device());
   }
   static int64_t at_least_two(int64_t size) {
-    if (size < kLeastSize) refuse("a size in it would be {}, and others there broadcast", size);
+    if (size < Family::kLeastSize) refuse("a size in it would be {}, and others there broadcast", size);
     return size;
   }
 

@@ -60,6 +60,7 @@ class Family final : public internal::RefCounted {
   static FamilyFound of(std::span<const GraphRef> graphs,
                         std::span<const std::vector<internal::SizeRead>> sizes_read = {});
 
+  static constexpr int64_t kLeastSize = 2;
   // A size that callers choose, and the inputs that have it.
   struct Size {
     std::string name;                               // n, m, k, l, p, q

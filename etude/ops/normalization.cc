@@ -154,6 +154,26 @@ Values standardize_vjp(const VjpCall& call) {
   return out;
 }
 
+Types standardize_by_type(const TypeCall& call) {
+  const Types forward = standardize_type(call, 2);
+  for (std::size_t i = 3; i < 5; ++i) {
+    ETUDE_REQUIRE(call.shape(i) == forward[1]->shape(),
+                  "operand '{}' has shape {}, but must be {}", call.op.operand(i).name,
+                  call.shape(i).to_string(), forward[1]->shape().to_string());
+  }
+  return {forward[0]};
+}
+
+Values lower_standardize_by(Operands in, const Attrs& attrs) {
+  const Tensor& x = in[0];
+  const std::vector<int> axes = {attrs.flag("columns") ? 0 : 1};
+  const auto wide = [&](const Tensor& t) { return with_axes(t, x.shape(), axes); };
+  Tensor y = (x - wide(in[3])) * rsqrt(wide(in[4]) + attrs.real("epsilon"));
+  if (in.has(1)) y = y * in[1];
+  if (in.has(2)) y = y + in[2];
+  return {y};
+}
+
 Types gradient_type(const TypeCall& call) {
   const Types forward = standardize_type(call, 1);
   ETUDE_REQUIRE(call.shape(2) == call.shape(0),
@@ -202,6 +222,11 @@ void define_standardize(Registry& r) {
     gradient_samples.push_back(sample);
     gradient_samples.back().operands[2] = sample.operands[0];
   }
+  const std::vector<Sample> by_samples = {
+      {{"[4,3]", "[3]", "[3]", "[3]", "[3]"}, {{"columns", true}}},
+      {{"[3,5]", "[5]", "[5]", "[3]", "[3]"}, {{"columns", false}}},
+      {{"[2,70]", "-", "-", "[2]", "[2]"}, {{"columns", false}}},
+      {{"[19,17]", "-", "[17]", "[17]", "[17]"}, {{"columns", true}}}};
   r.define({
       .name = "standardize",
       .space = "internal",
@@ -215,9 +240,29 @@ void define_standardize(Registry& r) {
       .kernels = {.cpu = kernels::cpu::prepare_standardize},
       .vjp = standardize_vjp,
       .is_cheap = true,
+      .again = "standardize_by",
       .samples = {.calls = samples, .ulp = 32},
       .errors = {{{"float32[3]", "-", "-"}, "must be [rows, n]", {{"columns", true}}},
                  {{"float32[2,3]", "float32[2]", "-"}, "must be [3]", {{"columns", true}}}},
+  });
+  r.define({
+      .name = "standardize_by",
+      .space = "internal",
+      .doc = "The first result of standardize from its operands and its other results.",
+      .operands = {"x", "scale?", "offset?", "mean", "variance"},
+      .attrs = {{"columns", AttrKind::kFlag}, {"epsilon", 0.001}},
+      .dtypes = DTypeSet(kFloat32) | kFloat64,
+      .type = standardize_by_type,
+      .kernels = {.cpu = kernels::cpu::prepare_standardize_by},
+      .lower = lower_standardize_by,
+      .is_cheap = true,
+      .samples = {.calls = by_samples, .ranges = {{-2, 2}, {-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}}, .ulp = 32},
+      .errors = {{{"float32[2,3]", "-", "-", "float32[2]", "float32[3]"},
+                  "operand 'mean' has shape [2], but must be [3]",
+                  {{"columns", true}}},
+                 {{"float32[2,3]", "-", "-", "float32[2]", "float32[3]"},
+                  "operand 'variance' has shape [3], but must be [2]",
+                  {{"columns", false}}}},
   });
   r.define({
       .name = "standardize_gradient",

@@ -68,6 +68,15 @@ void GraphCopy::copy_again(const Graph::Node& node, GraphValue value) {
   drafts_[value] = append(node, node.attrs) + (value - node.first_result);
 }
 
+void GraphCopy::copy_again_by(const Op& op, const Graph::Node& node) {
+  std::vector<Draft> given(operands(node).begin(), operands(node).end());
+  for (uint32_t r = 1; r < node.results; ++r) given.push_back(at(node.first_result + r));
+  const Type* type = graph_.type(node.first_result);
+  build_.set_frame(node.frame);
+  drafts_[node.first_result] =
+      build_.add_node(op, op.attrs(node.attrs.values()), given, std::span(&type, 1), node.where);
+}
+
 GraphCopy::Draft GraphCopy::append(const Graph::Node& node, const Attrs& attrs) {
   build_.set_frame(node.frame);
   return build_.add_node(node.op, attrs, operands(node), result_types(graph_, node), node.where);

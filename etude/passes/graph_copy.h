@@ -34,6 +34,8 @@ class GraphCopy {
   Draft copy(const Graph::Node& node, const Attrs& attrs);
   // The node once more: from here on its result `value` is that of the new one.
   void copy_again(const Graph::Node& node, GraphValue value);
+  // Its first result by an op that takes its other ones too, and its attributes (OpDef::again).
+  void copy_again_by(const Op& op, const Graph::Node& node);
   void set(GraphValue value, Draft draft) { drafts_[value] = draft; }
   // With all nodes, or with those alone that an output needs. The copy is empty afterwards.
   GraphRef finish(bool keep_all = true);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/core/registry.h"
 #include "etude/passes/facts.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/lifetimes.h"
@@ -154,11 +155,26 @@ class Recomputation {
     }
     return starts_[v].empty() && make(v, at, bytes, out);
   }
+  // What computes `v` again from the other results of its node, which are small; null: the node.
+  const Op* shorter_way(GraphValue v) const {
+    const Graph::Node node = graph_.node(lives_.maker[v]);
+    const std::string_view again = node.op.def().again;
+    if (again.empty() || v != node.first_result) return nullptr;
+    for (uint32_t r = 1; r < node.results; ++r) {
+      if (lives_.bytes(v + r) * kSmall > lives_.bytes(v)) return nullptr;
+    }
+    const Op& op = Registry::global().at(again);
+    return op.def().dtypes.contains(graph_.type(v)->dtype()) ? &op : nullptr;
+  }
   bool make(GraphValue v, uint32_t at, int64_t bytes, Again& out) const {
     if (!may_be_again(v) || out.made.size() >= kMostNodes) return false;
     const Graph::Node node = graph_.node(lives_.maker[v]);
+    const bool is_shorter = shorter_way(v) != nullptr;
     out.made.push_back(v);
-    for (uint32_t r = 0; r < node.results; ++r) out.moved += lives_.bytes(node.first_result + r);
+    for (uint32_t r = 0; r < node.results; ++r) {
+      out.moved += lives_.bytes(node.first_result + r);
+      if (is_shorter && r > 0 && !provide(node.first_result + r, at, bytes, out)) return false;
+    }
     for (const GraphValue operand : node.operands) {
       if (operand == kNoValue) continue;
       out.moved += lives_.bytes(operand);
@@ -247,7 +263,13 @@ class Recomputation {
     auto next = again_.begin();
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       for (; next != again_.end() && next->first == i; ++next) {
-        copy.copy_again(graph_.node(lives_.maker[next->second]), next->second);
+        const Graph::Node node = graph_.node(lives_.maker[next->second]);
+        const Op* shorter = lives_.is_view(next->second) ? nullptr : shorter_way(next->second);
+        if (shorter != nullptr) {
+          copy.copy_again_by(*shorter, node);
+        } else {
+          copy.copy_again(node, next->second);
+        }
       }
       copy.copy(graph_.node(i));
     }

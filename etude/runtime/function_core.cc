@@ -191,7 +191,7 @@ TraceRef FunctionCore::find(const Arguments& call) const {
   return {};
 }
 
-TraceRef FunctionCore::find_relaxed(const Arguments& call, std::string& refusal) {
+TraceRef FunctionCore::find_relaxed(const Arguments& call, Refusal& refusal) {
   for (const TraceRef& trace : traces()) {
     if (!trace->family || !variables_fit(*trace, call)) continue;
     const TraceRef made = instance_of(*trace, call, refusal);
@@ -204,7 +204,7 @@ TraceRef FunctionCore::find_relaxed(const Arguments& call, std::string& refusal)
 
 TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) const {
   if (!variables_fit(*trace, call)) return {};
-  std::string refusal;
+  Refusal refusal;
   return trace->key.fits(call) ? trace : instance_of(*trace, call, refusal);
 }
 
@@ -221,18 +221,30 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
   std::unique_lock lock(tracing_mutex());
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return or_first_run(first, lock, where, [&] {
-    std::string refusal;
+    Refusal refusal;
     TraceRef relaxed = options_.signature ? TraceRef() : find_relaxed(call, refusal);
     if (relaxed) return relaxed;
     const TracingScope scope(*this, call);
     if (options_.signature) return find_signed(call, names, run, where);
-    const RefPtr<Trace> made = make(call, names, run, where);
-    if (options_.relax_shapes) relax(*made, call, traces());
-    if (!made->family && !refusal.empty()) made->not_relaxed = std::move(refusal);
-    if (history_->note_trace()) warn_of_traces(name(), traces(), made->key, names, where);
-    keep(made);
-    return TraceRef(made);
+    return trace_call(call, names, run, refusal, where);
   });
+}
+
+TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& names,
+                                  const HostRun& run, Refusal& refusal, CallSite where) {
+  TraceRef found;
+  if (options_.relax_shapes && refusal.text.empty() &&
+      relax_by_made_up_sizes(call, names, run, where)) {
+    found = find_relaxed(call, refusal);
+  }
+  const RefPtr<Trace> made = found ? nullptr : make(call, names, run, where);
+  if (history_->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
+  if (found) return found;
+  if (refusal.is_of_given_size) return keep_instance(made);
+  if (options_.relax_shapes) relax(*made, call, traces());
+  if (!made->family && !refusal.text.empty()) made->not_relaxed = std::move(refusal.text);
+  keep(made);
+  return TraceRef(made);
 }
 
 TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,

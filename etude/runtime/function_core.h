@@ -49,6 +49,7 @@ namespace internal {
 
 class FunctionCore;
 struct HostSource;
+struct Refusal;
 class Plan;
 class TraceHistory;
 struct NoGraph;
@@ -149,6 +150,12 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   }
 }
 
+// Those that a family is made of at made-up sizes (signature.h); no family where none is open.
+struct MadeUpTraces {
+  std::vector<RefPtr<Trace>> traces;
+  FamilyFound found;
+};
+
 // A call that runs the host function itself, once, since its trace cannot make a Variable whose
 // initial value hangs on an argument. While it lives, no other thread traces.
 class FirstRun {
@@ -227,14 +234,24 @@ class FunctionCore {
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);
+  // find_or_trace() without a signature, where no family serves the call.
+  TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                      Refusal& refusal, CallSite where);
   // find_or_trace() with a signature; what it makes first is kept as a trace, the rest as
   // instances.
   TraceRef find_signed(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                            CallSite where);
+  // Traces at made-up sizes in place of the open ones, and their family. throws: as made_up_types()
+  // and make().
+  MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
+                             const ArgumentNames& names, const HostRun& run, CallSite where);
+  // Whether this made a family of which the call and the only trace before it are (relax.h).
+  bool relax_by_made_up_sizes(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                              CallSite where);
   // From a family, if one serves this call; else `refusal` says why not, where there is one.
-  TraceRef find_relaxed(const Arguments& call, std::string& refusal);
+  TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;
   std::shared_ptr<TraceHistory> history_;

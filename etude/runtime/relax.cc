@@ -2,6 +2,7 @@
 #include "etude/runtime/relax.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +59,26 @@ std::vector<const Type*> types_of(const Trace& trace, const Arguments& call) {
   return types;
 }
 
+// What two calls have in common: a size that differs is open. None where nothing is 0 or 1 that
+// differs: then their graphs are compared.
+std::optional<std::vector<TensorSpec>> common_specs(const TraceKey& before, const Arguments& call) {
+  bool has_special = false;
+  std::vector<TensorSpec> out;
+  for (std::size_t i = 0; i < before.types.size(); ++i) {
+    const Type* type = before.types[i];
+    TensorSpec& spec = out.emplace_back();
+    if (type == nullptr) continue;
+    spec = {type->shape(), type->dtype()};
+    const Shape& given = call.tensors[i]->type()->shape();
+    for (int axis = 0; axis < given.rank(); ++axis) {
+      if (given[axis] == type->shape()[axis]) continue;
+      has_special |= std::min(given[axis], type->shape()[axis]) < Family::kLeastSize;
+      spec.shape.set(axis, kAny);
+    }
+  }
+  return has_special ? std::optional(std::move(out)) : std::nullopt;
+}
+
 }  // namespace
 
 void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before) {
@@ -79,13 +100,39 @@ void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before)
   }
 }
 
-TraceRef instance_of(const Trace& trace, const Arguments& call, std::string& refusal) {
+bool FunctionCore::relax_by_made_up_sizes(const Arguments& call, const ArgumentNames& names,
+                                          const HostRun& run, CallSite where) {
+  TraceRef before;
+  for (const TraceRef& trace : traces()) {
+    if (!trace->key.fits_but_sizes(call)) continue;
+    if (before || trace->family) return false;
+    before = trace;
+  }
+  if (!before) return false;
+  const auto specs = common_specs(before->key, call);
+  if (!specs) return false;
+  MadeUpTraces made;
+  try {
+    made = trace_made_up(*specs, call, names, run, where);
+  } catch (...) {
+    return false;  // it may be for some sizes only; an error of this call is met by its own trace
+  }
+  if (!made.found.family || !difference_outside(*before, *made.traces[0]).empty()) return false;
+  Trace& trace = *made.traces[0];
+  trace.family = std::move(made.found.family);
+  trace.cause = cause_of(TraceKey(call), names);
+  keep(made.traces[0]);
+  return true;
+}
+
+TraceRef instance_of(const Trace& trace, const Arguments& call, Refusal& refusal) {
   if (!trace.family || !trace.key.fits_but_sizes(call)) return {};
   const std::vector<int64_t> sizes = trace.family->sizes_of(types_of(trace, call));
   if (sizes.empty()) return {};
   FamilyGraph at = trace.family->at(sizes);
   if (!at.graph) {
-    refusal = std::move(at.refusal);
+    refusal.text = std::move(at.refusal);
+    refusal.is_of_given_size = std::ranges::min(sizes) < Family::kLeastSize;
     return {};
   }
   auto made = make_ref<Trace>();

@@ -5,6 +5,11 @@
 // A family is made if the graphs agree, use the same outside tensors and Variables, and host code
 // looked at no size that differs (core/size_reads.h): what it decided by one would be fixed. So
 // such an axis stays as it is, and each size of it has a trace.
+//
+// A graph at a size of 0 or 1 says nothing of others, since what broadcasts hangs on these. If one
+// of the first two calls has such a size, the function is traced at made-up sizes, as with a
+// signature (signature.h), and the family of these graphs is the second trace. Later calls with
+// sizes of 0 and 1 have graphs of their own, which are no further traces of the function.
 #pragma once
 
 #include <span>
@@ -19,8 +24,13 @@ namespace etude::internal {
 // this one make a family that knows more.
 void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before);
 
-// The graph of a family for the sizes of this call; null if it is not of the family, or refused
-// there; then `refusal` says why, if there is something to say.
-TraceRef instance_of(const Trace& trace, const Arguments& call, std::string& refusal);
+// Why a family does not serve a call; "" if it is not of the family at all.
+struct Refusal {
+  std::string text;
+  bool is_of_given_size = false;  // one of 0 or 1; else of one that follows, or of a formula
+};
+
+// The graph of a family for the sizes of this call; null if it does not serve it.
+TraceRef instance_of(const Trace& trace, const Arguments& call, Refusal& refusal);
 
 }  // namespace etude::internal

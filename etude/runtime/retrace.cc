@@ -21,6 +21,15 @@ std::string value_text(double value) { return fmt::format("{}", value); }
 namespace {
 
 std::string type_text(const Type* type) { return type == nullptr ? "absent" : type->to_string(); }
+
+// Of tensor i of the arguments, "float32[n,3]" in a family.
+std::string type_text(const Trace& trace, std::size_t i) {
+  const Type* type = trace.key.types[i];
+  if (type == nullptr || !trace.family) return type_text(type);
+  const auto input = std::ranges::find(trace.inputs, static_cast<int32_t>(i));
+  return trace.family->input_text(static_cast<std::size_t>(input - trace.inputs.begin()));
+}
+
 std::string_view phase_text(Phase phase) {
   return phase == Phase::kTraining ? "training" : "inference";
 }
@@ -58,7 +67,7 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
   for (std::size_t i = 0; i < key.types.size(); ++i) {
     if (key.types[i] == trace.key.types[i]) continue;
     return fmt::format("{} is {}, was {} in trace {}", names.tensors[i], type_text(key.types[i]),
-                       type_text(trace.key.types[i]), n);
+                       type_text(trace, i), n);
   }
   for (std::size_t i = 0; i < key.words.size(); ++i) {
     if (key.words[i] != trace.key.words[i]) return difference_of_word(trace, n, i, names);
@@ -88,9 +97,8 @@ std::string unfit_text(const Trace& trace, const TraceKey& key, const ArgumentNa
     input += is_there ? 1 : 0;
     if (key.types[i] == trace.key.types[i]) continue;
     if (is_there && trace.family && trace.family->may_take(at, key.types[i])) continue;
-    return fmt::format(
-        "{} is {}, but the graph was made for {}", names.tensors[i], type_text(key.types[i]),
-        is_there && trace.family ? trace.family->input_text(at) : type_text(trace.key.types[i]));
+    return fmt::format("{} is {}, but the graph was made for {}", names.tensors[i],
+                       type_text(key.types[i]), type_text(trace, i));
   }
   return "these sizes together, a Variable, a host object or the phase are none that it was made "
          "for";

@@ -93,13 +93,16 @@ std::string Signature::to_string() const {
 
 namespace internal {
 
-std::vector<const Type*> made_up_types(const Signature& signature,
+std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point) {
   std::vector<int64_t> known;  // the given size of each open one
   std::size_t open = 0;
   std::vector<const Type*> out;
-  const std::vector<TensorSpec> specs = signature.tensors();
   for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!given.empty() && given[i] == nullptr) {
+      out.push_back(nullptr);
+      continue;
+    }
     Shape shape = specs[i].shape;
     for (int axis = 0; axis < shape.rank(); ++axis) {
       if (shape[axis] != kAny) continue;
@@ -111,8 +114,8 @@ std::vector<const Type*> made_up_types(const Signature& signature,
       }
       open = std::max(open, which + 1);
       ETUDE_REQUIRE(open <= kMadeUp.size(),
-                    "the signature {} leaves more than {} sizes open. Give some of them numbers",
-                    signature.to_string(), kMadeUp.size());
+                    "the signature leaves more than {} sizes open. Give some of them numbers",
+                    kMadeUp.size());
       shape.set(axis, kMadeUp[which][point]);
     }
     out.push_back(intern_type(specs[i].dtype, shape));
@@ -123,7 +126,7 @@ std::vector<const Type*> made_up_types(const Signature& signature,
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function) {
   std::vector<Tensor> out;
-  for (const Type* type : made_up_types(signature, {}, 0)) out.push_back(make_ghost(type));
+  for (const Type* type : made_up_types(signature.tensors(), {}, 0)) out.push_back(make_ghost(type));
   ETUDE_REQUIRE(out.size() == call.tensors.size() && call.variables.size() == 0,
                 "function '{}' has {} tensors and {} Variables in its arguments, but its signature "
                 "is {}. Pass arguments to trace()",
@@ -257,44 +260,52 @@ void require_has_signature(const FunctionOptions& options, CallSite where) {
   });
 }
 
-TraceRef FunctionCore::trace_signature(const Arguments& call, const ArgumentNames& names,
-                                       const HostRun& run, CallSite where) {
+MadeUpTraces FunctionCore::trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
+                                         const ArgumentNames& names, const HostRun& run,
+                                         CallSite where) {
   std::vector<const Type*> given;
-  for (const Tensor* x : call.tensors) given.push_back(x->type());
-  std::vector<RefPtr<Trace>> traces;
+  for (const Tensor* x : call.tensors) given.push_back(x->has_value() ? x->type() : nullptr);
+  MadeUpTraces out;
   std::vector<GraphRef> graphs;
   std::vector<std::vector<SizeRead>> reads;
-  const std::size_t points = options_.signature->has_open_sizes() ? kMadeUpPoints : 1;
-  for (std::size_t point = 0; point < points; ++point) {
+  const bool is_open = std::ranges::any_of(specs, [](auto& spec) { return !spec.shape.is_known(); });
+  for (std::size_t point = 0; point < (is_open ? kMadeUpPoints : 1); ++point) {
     std::vector<Tensor> tensors;
-    for (const Type* type : made_up_types(*options_.signature, given, point)) {
-      tensors.push_back(make_ghost(type));
+    for (const Type* type : made_up_types(specs, given, point)) {
+      tensors.push_back(type == nullptr ? Tensor() : make_ghost(type));
     }
     Arguments at(call);
     for (std::size_t i = 0; i < tensors.size(); ++i) at.tensors[i] = &tensors[i];
-    traces.push_back(make(at, names, run, where));
-    graphs.push_back(traces.back()->graph);
-    reads.push_back(traces.back()->size_reads);
+    const RefPtr<Trace>& made = out.traces.emplace_back(make(at, names, run, where));
+    graphs.push_back(made->graph);
+    reads.push_back(made->size_reads);
   }
-  if (points > 1) {
-    FamilyFound found = Family::of(graphs, reads);
-    if (!found.family) refuse_signature(*options_.signature, name(), traces, found.difference);
-    traces[0]->family = std::move(found.family);
+  if (is_open) out.found = Family::of(graphs, reads);
+  return out;
+}
+
+TraceRef FunctionCore::trace_signature(const Arguments& call, const ArgumentNames& names,
+                                       const HostRun& run, CallSite where) {
+  MadeUpTraces made = trace_made_up(options_.signature->tensors(), call, names, run, where);
+  if (options_.signature->has_open_sizes()) {
+    if (!made.found.family) {
+      refuse_signature(*options_.signature, name(), made.traces, made.found.difference);
+    }
+    made.traces[0]->family = std::move(made.found.family);
   }
-  keep(traces[0]);
-  return TraceRef(traces[0]);
+  keep(made.traces[0]);
+  return TraceRef(made.traces[0]);
 }
 
 TraceRef FunctionCore::find_signed(const Arguments& call, const ArgumentNames& names,
                                    const HostRun& run, CallSite where) {
   require_signature(*options_.signature, call, name());
-  std::string refusal;
+  Refusal refusal;
   TraceRef found = find_relaxed(call, refusal);
-  if (found || !refusal.empty())
-    return found ? found : keep_instance(make(call, names, run, where));
-  found = trace_signature(call, names, run, where);
-  if (!found->family) return found;
-  found = find_relaxed(call, refusal);
+  if (!found && refusal.text.empty()) {
+    found = trace_signature(call, names, run, where);
+    if (found->family) found = find_relaxed(call, refusal);
+  }
   return found ? found : keep_instance(make(call, names, run, where));
 }
 

@@ -72,9 +72,10 @@ namespace internal {
 
 // A signature is traced at as many made-up sizes: two to compare, and one to check them by.
 inline constexpr std::size_t kMadeUpPoints = 3;
-// The types of the tensors at one of these points. Open sizes that are equal in `given` are one;
-// without types each is another. throws: kInvalidArgument for more open sizes than families take.
-std::vector<const Type*> made_up_types(const Signature& signature,
+// The types of the tensors at one of these points. Open sizes that are equal in `given`, where an
+// absent tensor is null, are one; without types each is another. throws: kInvalidArgument for more
+// open sizes than families take.
+std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
 // Tensors without elements for the arguments of a call, at the first of these points.

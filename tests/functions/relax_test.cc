@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Staged functions at many sizes: when two graphs become one for all sizes, and when they do not.
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -46,12 +48,60 @@ TEST(Relax, SizesThatBroadcastHaveTheirOwnTraces) {
   const auto f = function([](const Tensor& x) { return x + Tensor({1.0, 2.0, 3.0}); });
   EXPECT_EQ(f(ones({1})).shape(), Shape({3}));
   EXPECT_EQ(f(ones({3})).shape(), Shape({3}));
-  EXPECT_EQ(f.trace_count(), 2u);
-  const auto g = function([](const Tensor& x) { return sum(x * 2.0F); });
-  for (const int64_t n : {0, 1, 2, 3, 4}) {
-    EXPECT_EQ(g(ones({n})).item<float>(), static_cast<float>(2 * n));
+  EXPECT_EQ(f.trace_count(), 2u);  // at other sizes it fails
+}
+
+// spec: TC-14
+TEST(Relax, FirstSizesOfZeroAndOneMakeAGraphForAll) {
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{0, 1, 2, 3}, {1, 0, 7, 1, 0}, {1, 32, 7, 0, 1}, {6, 1, 0, 2, 3}}) {
+    const auto f = function([](const Tensor& x) { return sum(x * 2.0F, {.axis = {0}}); });
+    for (const int64_t n : sizes) {
+      EXPECT_TRUE(same_value(f(ones({n, 3})), full(static_cast<float>(2 * n), {3}))) << n;
+    }
+    EXPECT_EQ(f.trace_count(), 2u) << f.explain();
+    EXPECT_TRUE(contains(f.explain(), "trace 2 (arg0: float32[n,3]), ")) << f.explain();
+    EXPECT_TRUE(contains(f.explain(), ": arg0 is float32[" + std::to_string(sizes[1]) +
+                                          ",3], was float32[" + std::to_string(sizes[0]) +
+                                          ",3] in trace 1"))
+        << f.explain();
   }
-  EXPECT_EQ(g.trace_count(), 4u);  // 0, 1, 2, and one for all from 3 on
+}
+
+// spec: TC-14
+TEST(Relax, MadeUpSizesThatFailOrDecideLeaveExactTraces) {
+  const auto small = function([](const Tensor& x) {
+    if (x.shape()[0] > 5) throw std::runtime_error("too large");
+    return x + 1.0F;
+  });
+  for (const int64_t n : {1, 2, 3}) EXPECT_TRUE(same_value(small(ones({n})), full(2.0F, {n})));
+  EXPECT_EQ(small.trace_count(), 3u) << small.explain();
+  EXPECT_THROW(small(ones({6})), std::runtime_error);
+  EXPECT_EQ(small.trace_count(), 3u);
+
+  const Tensor table = reshape(arange(6.0), {6, 1});
+  int runs = 0;
+  const auto outside = function([&](const Tensor& x) {  // another capture at each run
+    ++runs;
+    return x * (table + static_cast<double>(runs));
+  });
+  for (const int64_t n : {1, 2}) outside(ones({n}, kFloat64));
+  EXPECT_EQ(outside.trace_count(), 2u);
+}
+
+// spec: TC-14
+TEST(Relax, MadeUpSizesAreOneWhereTheCallHasOne) {
+  const auto loss = [](const Tensor& x, const std::optional<Tensor>& weight, const Tensor& y) {
+    const Tensor error = sum(x, {.axis = {1}}) - y;
+    return mean(weight ? error * *weight : error);
+  };
+  const auto f = function(loss, {.arg_names = {"x", "weight", "y"}});
+  for (const int64_t n : {1, 32, 5, 0, 1}) {
+    const Tensor x = random::normal({n, 3}), y = random::normal({n});
+    EXPECT_TRUE(same_value(f(x, std::optional<Tensor>(), y), loss(x, std::nullopt, y))) << n;
+  }
+  EXPECT_EQ(f.trace_count(), 2u) << f.explain();
+  EXPECT_TRUE(contains(f.explain(), "trace 2 (x: float32[n,3], ")) << f.explain();
 }
 
 // spec: TC-14

@@ -64,6 +64,11 @@ void write_rows(T* to, const C* from, int64_t count) {
   }
 }
 
+template <class T, class C>
+void write_all(T* to, const std::vector<C>& from) {
+  std::transform(from.begin(), from.end(), to, [](C v) { return T(v); });
+}
+
 template <class F>
 void for_chunks(const StandardizeParams& p, double passes, const F& f) {
   parallel_for(p.chunks, passes * static_cast<double>(p.rows * p.n) / kElementsPerUs, f);
@@ -112,11 +117,31 @@ Columns join(const StandardizeParams& p, const std::vector<C>& parts, int64_t ki
   return all;
 }
 
+// y from the statistics, rounded as they are results in C: another call has the same bits.
+template <class T, class C>
+void apply_columns(const StandardizeParams& p, const KernelCall& call, const std::vector<C>& mean,
+                   const std::vector<C>& variance) {
+  const T* x = static_cast<const T*>(call.in[0]);
+  T* y = static_cast<T*>(call.out[0]);
+  std::vector<C> factor = read_all<T, C>(call.in[1], p.n, 1);
+  const std::vector<C> offset = read_all<T, C>(call.in[2], p.n, 0);
+  for (std::size_t j = 0; j < factor.size(); ++j) {
+    factor[j] = static_cast<C>(factor[j] / std::sqrt(variance[j] + p.epsilon));
+  }
+  for_chunks_back(p, 1, [&](int64_t c) {
+    const int64_t at = p.begin(c) * p.n, count = p.count(c) * p.n;
+    const C* from = read_rows<T, C, kSecond>(x + at, count);
+    C* to = target_rows<T, C>(y + at, count);
+    standardize_math<C>().apply(to, from, p.count(c), p.n, mean.data(), factor.data(),
+                                offset.data());
+    write_rows(y + at, to, count);
+  });
+}
+
 template <class T, class C>
 void columns_forward(const StandardizeParams& p, const KernelCall& call) {
   const StandardizeMath<C>& math = standardize_math<C>();
   const T* x = static_cast<const T*>(call.in[0]);
-  T* y = static_cast<T*>(call.out[0]);
   std::vector<C> parts(static_cast<std::size_t>(p.chunks * 2 * p.n));
   for_chunks(p, 1, [&](int64_t c) {
     C* part = parts.data() + c * 2 * p.n;
@@ -124,21 +149,17 @@ void columns_forward(const StandardizeParams& p, const KernelCall& call) {
                  part, part + p.n);
   });
   const Columns all = join(p, parts, 2);
-  std::vector<C> mean(all.mean.begin(), all.mean.end());
-  std::vector<C> factor = read_all<T, C>(call.in[1], p.n, 1);
-  const std::vector<C> offset = read_all<T, C>(call.in[2], p.n, 0);
-  for (std::size_t j = 0; j < mean.size(); ++j) {
-    factor[j] = static_cast<C>(factor[j] / std::sqrt(all.variance[j] + p.epsilon));
-    static_cast<T*>(call.out[1])[j] = T(mean[j]);
-    static_cast<T*>(call.out[2])[j] = T(static_cast<C>(all.variance[j]));
-  }
-  for_chunks_back(p, 1, [&](int64_t c) {
-    const int64_t at = p.begin(c) * p.n, count = p.count(c) * p.n;
-    const C* from = read_rows<T, C, kSecond>(x + at, count);
-    C* to = target_rows<T, C>(y + at, count);
-    math.apply(to, from, p.count(c), p.n, mean.data(), factor.data(), offset.data());
-    write_rows(y + at, to, count);
-  });
+  const std::vector<C> mean(all.mean.begin(), all.mean.end());
+  const std::vector<C> variance(all.variance.begin(), all.variance.end());
+  write_all(static_cast<T*>(call.out[1]), mean);
+  write_all(static_cast<T*>(call.out[2]), variance);
+  apply_columns<T, C>(p, call, mean, variance);
+}
+
+template <class C>
+void columns_by(const StandardizeParams& p, const KernelCall& call) {
+  apply_columns<C, C>(p, call, read_all<C, C>(call.in[3], p.n, 0),
+                      read_all<C, C>(call.in[4], p.n, 0));
 }
 
 template <class T, class C>
@@ -196,6 +217,17 @@ void rows_forward(const StandardizeParams& p, const KernelCall& call) {
   });
 }
 
+template <class C>
+void rows_by(const StandardizeParams& p, const KernelCall& call) {
+  const auto in = [&](std::size_t i) { return static_cast<const C*>(call.in[i]); };
+  for_chunks(p, 1, [&](int64_t c) {
+    for (int64_t row = p.begin(c); row < p.begin(c) + p.count(c); ++row) {
+      standardize_math<C>().row_by(static_cast<C*>(call.out[0]) + row * p.n, in(0) + row * p.n, p.n,
+                                   in(1), in(2), static_cast<C>(p.epsilon), in(3)[row], in(4)[row]);
+    }
+  });
+}
+
 template <class T, class C>
 void rows_backward(const StandardizeParams& p, const KernelCall& call) {
   const StandardizeMath<C>& math = standardize_math<C>();
@@ -239,13 +271,12 @@ bool run(const KernelCall& call) try {
   return report_fault(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
 }
 
-template <class T, class C>
-KernelFn choose(bool columns, bool backward) {
-  if (columns) return backward ? run<columns_backward<T, C>> : run<columns_forward<T, C>>;
-  return backward ? run<rows_backward<T, C>> : run<rows_forward<T, C>>;
-}
+// The kernel by rows or by columns.
+struct Choice {
+  KernelFn rows, columns;
+};
 
-void prepare(const PrepareCall& call, bool backward) {
+internal::RefPtr<StandardizeParams> params(const PrepareCall& call) {
   auto p = internal::make_ref<StandardizeParams>();
   p->rows = call.shape(0)[0];
   p->n = call.shape(0)[1];
@@ -253,14 +284,31 @@ void prepare(const PrepareCall& call, bool backward) {
   const int64_t rows = kChunkElements / std::max<int64_t>(1, p->n);
   p->chunk_rows = std::max(rows, kLeastRows);
   p->chunks = (p->rows + p->chunk_rows - 1) / p->chunk_rows;
-  const bool columns = call.attrs.flag("columns");
-  visit_floating(call.dtype(0),
-                 [&]<class T, class C>() { call.set(choose<T, C>(columns, backward), p); });
+  return p;
+}
+
+void set(const PrepareCall& call, Choice choice) {
+  call.set(call.attrs.flag("columns") ? choice.columns : choice.rows, params(call));
 }
 
 }  // namespace
 
-void prepare_standardize(const PrepareCall& call) { prepare(call, false); }
-void prepare_standardize_gradient(const PrepareCall& call) { prepare(call, true); }
+void prepare_standardize(const PrepareCall& call) {
+  visit_floating(call.dtype(0), [&]<class T, class C>() {
+    set(call, {run<rows_forward<T, C>>, run<columns_forward<T, C>>});
+  });
+}
+
+void prepare_standardize_by(const PrepareCall& call) {
+  visit_floating(call.dtype(0), [&]<class T, class C>() {
+    if constexpr (std::is_same_v<T, C>) set(call, {run<rows_by<C>>, run<columns_by<C>>});
+  });
+}
+
+void prepare_standardize_gradient(const PrepareCall& call) {
+  visit_floating(call.dtype(0), [&]<class T, class C>() {
+    set(call, {run<rows_backward<T, C>>, run<columns_backward<T, C>>});
+  });
+}
 
 }  // namespace etude::kernels::cpu

@@ -24,6 +24,9 @@ struct StandardizeMath {
   void (*gradient)(T* dx, const T* x, const T* ct, int64_t rows, int64_t n, const T* mean,
                    const T* a, const T* b, const T* c);
   // One row: y = (x - mean) / sqrt(variance + epsilon) * scale + offset; these two may be null.
+  void (*row_by)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T mean,
+                 T variance);
+  // The same by the mean and variance of the row, which it gives.
   void (*row)(T* y, const T* x, int64_t n, const T* scale, const T* offset, T epsilon, T* mean,
               T* variance);
   // The gradient of one row; adds to those of scale and offset.
@@ -40,6 +43,9 @@ const StandardizeMath<double>& standardize_math<double>();
 // Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes `columns`,
 // which says whose statistics are taken, and `epsilon`.
 void prepare_standardize(const PrepareCall& call);
+// Operands x, scale?, offset?, mean, variance; result y, as standardize has it. For float and double,
+// whose statistics are results unrounded.
+void prepare_standardize_by(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_gradient(const PrepareCall& call);
 

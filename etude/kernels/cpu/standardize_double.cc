@@ -61,14 +61,19 @@ RowMoments moments_of(const D* x, int64_t n) {
   return {mean, square / static_cast<D>(n)};
 }
 
+void row_by(D* y, const D* x, int64_t n, const D* scale, const D* offset, D epsilon, D mean,
+            D variance) {
+  const D r = 1 / std::sqrt(variance + epsilon);
+  for (int64_t j = 0; j < n; ++j) {
+    y[j] = (x[j] - mean) * r * (scale != nullptr ? scale[j] : 1) +
+           (offset != nullptr ? offset[j] : 0);
+  }
+}
+
 void row(D* y, const D* x, int64_t n, const D* scale, const D* offset, D epsilon, D* mean,
          D* variance) {
   const RowMoments m = moments_of(x, n);
-  const D r = 1 / std::sqrt(m.variance + epsilon);
-  for (int64_t j = 0; j < n; ++j) {
-    y[j] = (x[j] - m.mean) * r * (scale != nullptr ? scale[j] : 1) +
-           (offset != nullptr ? offset[j] : 0);
-  }
+  row_by(y, x, n, scale, offset, epsilon, m.mean, m.variance);
   *mean = m.mean;
   *variance = m.variance;
 }
@@ -91,7 +96,8 @@ void row_gradient(D* dx, const D* x, const D* ct, int64_t n, const D* scale, D e
   }
 }
 
-constexpr StandardizeMath<double> kDouble = {moments, apply, products, gradient, row, row_gradient};
+constexpr StandardizeMath<double> kDouble = {moments, apply, products,    gradient,
+                                             row_by,  row,   row_gradient};
 
 }  // namespace
 
