@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What options may be: a table beside each struct of options, and the one check that walks it where
-// the options are given. A test drives every row, and finds numbers that have none.
+// the options are given. A test drives every row, and finds numbers that have none. A row names an
+// option, a number, a schedule or a list of numbers, and its range; what the table is called with
+// gets the rows one by one, so that nothing is made of a table that nobody reads.
 //
 //   struct HuberLossOptions {
 //     double delta = 1;
-//     static constexpr auto ranges() {
-//       return std::tuple{OptionRange{"delta", &HuberLossOptions::delta, above(0)}};
+//     static constexpr void ranges(const auto& row) {
+//       row("delta", &HuberLossOptions::delta, above(0));
 //     }
 //   };
 //   internal::check_options("huber_loss", options, where);
@@ -15,7 +17,6 @@
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <tuple>
 
 #include "etude/base/call_site.h"
 #include "etude/version.h"
@@ -38,16 +39,6 @@ constexpr Range at_least(double low) { return {.low = low, .has_low = true}; }
 constexpr Range above(double low) { return {.low = low}; }
 constexpr Range up_to(double low, double high) { return {low, high, true, false}; }
 constexpr Range within(double low, double high) { return {low, high, true, true}; }
-
-// A row: the name of an option of O, a number, a schedule or a list of numbers, and its range.
-template <class O, class T>
-struct OptionRange {
-  std::string_view name;
-  T O::*option;
-  Range range;
-};
-template <class O, class T>
-OptionRange(std::string_view, T O::*, Range) -> OptionRange<O, T>;
 
 namespace internal {
 
@@ -75,11 +66,10 @@ void each_number(const T& option, const Fn& fn) {
 // Every option of the table of O, as given to `owner` at `where`.
 template <class O>
 void check_options(std::string_view owner, const O& options, CallSite where) {
-  const auto check = [&](const auto& row) {
-    each_number(options.*row.option,
-                [&](double number) { check_range(owner, row.name, number, row.range, where); });
-  };
-  std::apply([&](const auto&... row) { (check(row), ...); }, O::ranges());
+  O::ranges([&](std::string_view name, auto option, const Range& range) {
+    each_number(options.*option,
+                [&](double number) { check_range(owner, name, number, range, where); });
+  });
 }
 
 }  // namespace internal

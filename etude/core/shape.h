@@ -34,7 +34,7 @@ class Shape {
   Shape(std::span<const int64_t>
             sizes);  // NOLINT(google-explicit-constructor): a list of sizes is a shape
   Shape(const std::vector<int64_t>& sizes)
-      : Shape(std::span<const int64_t>(sizes)) {}  // NOLINT(google-explicit-constructor)
+      : Shape(std::span(sizes.data(), sizes.size())) {}  // NOLINT(google-explicit-constructor)
 
   int rank() const noexcept { return rank_; }
   bool is_scalar() const noexcept { return rank_ == 0; }

@@ -27,9 +27,9 @@ struct EpochsOptions {
   bool keep_remainder = false;  // a last, smaller batch where the size does not divide
   int prefetch = 2;             // batches made ahead; 0: made when asked for, in the same thread
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"batch", &EpochsOptions::batch, at_least(1)},
-                      OptionRange{"prefetch", &EpochsOptions::prefetch, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("batch", &EpochsOptions::batch, at_least(1));
+    row("prefetch", &EpochsOptions::prefetch, at_least(0));
   }
 };
 

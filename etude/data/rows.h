@@ -84,8 +84,10 @@ S collate(std::span<const S> samples) {
   if (samples.empty()) static_cast<void>(stack_rows({}));  // throws: a batch needs a sample
   std::size_t i = 0;
   S first = samples.front();
-  return map_leaves<Tensor, Marked::kWalk>(std::move(first),
-                                           [&](const Tensor&) { return stack_rows(columns[i++]); });
+  return map_leaves<Tensor, Marked::kWalk>(std::move(first), [&](const Tensor&) {
+    const std::vector<const Tensor*>& rows = columns[i++];
+    return stack_rows({rows.data(), rows.size()});
+  });
 }
 
 }  // namespace data

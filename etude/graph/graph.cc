@@ -8,6 +8,12 @@
 
 namespace etude {
 
+// Not in the header: a span of a list takes a compiler 20 ms for each type of elements.
+std::span<const Graph::Input> Graph::inputs() const noexcept { return inputs_; }
+std::span<const Tensor> Graph::constants() const noexcept { return constants_; }
+std::span<const GraphValue> Graph::outputs() const noexcept { return outputs_; }
+std::span<const Graph::Frame> Graph::frames() const noexcept { return frames_; }
+
 Graph::Node Graph::node(std::size_t i) const noexcept {
   const NodeData& data = nodes_[i];
   return {*data.op,          attrs_[i],

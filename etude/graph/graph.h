@@ -4,8 +4,10 @@
 //
 // What a graph means: its inputs get values; its nodes run, each as one call of its op in the order
 // in which they stand; the values of its outputs are the results. A node reads inputs, constants
-// and results of earlier nodes only. Every type is known, so is every size. All nodes are pure: the
-// same values in give the same values out, and a node that no output needs may be left out. A graph
+// and results of earlier nodes only. Every type is known, so is every size. The same values in give
+// the same values out: what Variables hold and the keys of random draws are inputs, new values of
+// Variables are outputs. A node that no output needs may be left out, and equal ones be one, but for
+// those that the world sees (has_effects()): they stay in their order, and each runs once. A graph
 // points to nothing in the program that made it but to constants, which it keeps.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2]) -> (float32[32,10])
@@ -77,14 +79,14 @@ class Graph final : public AttrObject {
 
   // For messages and for printing; need not be unique.
   const std::string& name() const noexcept { return name_; }
-  std::span<const Input> inputs() const noexcept { return inputs_; }
-  std::span<const Tensor> constants() const noexcept { return constants_; }
-  std::span<const GraphValue> outputs() const noexcept { return outputs_; }
+  std::span<const Input> inputs() const noexcept;
+  std::span<const Tensor> constants() const noexcept;
+  std::span<const GraphValue> outputs() const noexcept;
   // The number of nodes.
   std::size_t size() const noexcept { return nodes_.size(); }
   Node node(std::size_t i) const noexcept;
 
-  std::span<const Frame> frames() const noexcept { return frames_; }
+  std::span<const Frame> frames() const noexcept;
 
   // The number of values, and the type of one of them.
   std::size_t value_count() const noexcept { return types_.size(); }

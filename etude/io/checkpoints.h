@@ -25,10 +25,10 @@ struct CheckpointOptions {
   std::int64_t keep = 1;          // newest files that stay; 0: all of them
   Best best = Best::kNone;        // of equally good epochs the first one
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"every_steps", &CheckpointOptions::every_steps, at_least(0)},
-                      OptionRange{"every_epochs", &CheckpointOptions::every_epochs, at_least(0)},
-                      OptionRange{"keep", &CheckpointOptions::keep, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("every_steps", &CheckpointOptions::every_steps, at_least(0));
+    row("every_epochs", &CheckpointOptions::every_epochs, at_least(0));
+    row("keep", &CheckpointOptions::keep, at_least(0));
   }
 };
 

@@ -26,12 +26,11 @@ struct Conv2DOptions {
   Initializer filter_init = glorot_uniform;
   Initializer bias_init = zeros;
 
-  static constexpr auto ranges() {
-    return std::tuple{
-        OptionRange{"strides", &Conv2DOptions::strides, at_least(1)},
-        OptionRange{"explicit_padding", &Conv2DOptions::explicit_padding, at_least(0)},
-        OptionRange{"dilations", &Conv2DOptions::dilations, at_least(1)},
-        OptionRange{"groups", &Conv2DOptions::groups, at_least(1)}};
+  static constexpr void ranges(const auto& row) {
+    row("strides", &Conv2DOptions::strides, at_least(1));
+    row("explicit_padding", &Conv2DOptions::explicit_padding, at_least(0));
+    row("dilations", &Conv2DOptions::dilations, at_least(1));
+    row("groups", &Conv2DOptions::groups, at_least(1));
   }
 };
 
@@ -67,8 +66,8 @@ struct PoolOptions {
   IntList strides = {};  // default: the window
   std::string padding = "valid";
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"strides", &PoolOptions::strides, at_least(1)}};
+  static constexpr void ranges(const auto& row) {
+    row("strides", &PoolOptions::strides, at_least(1));
   }
 };
 

@@ -106,9 +106,7 @@ struct FitOptions {
   std::function<Evaluation()> validation = {};
   std::vector<Callback> callbacks = {};
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"epochs", &FitOptions::epochs, at_least(0)}};
-  }
+  static constexpr void ranges(const auto& row) { row("epochs", &FitOptions::epochs, at_least(0)); }
 };
 
 namespace detail {

@@ -41,8 +41,8 @@ struct VarianceScalingOptions {
   std::string mode = "fan_in";  // or "fan_out", "fan_avg": what the variance is divided by
   std::string distribution = "truncated_normal";  // or "normal", "uniform"
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"scale", &VarianceScalingOptions::scale, above(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("scale", &VarianceScalingOptions::scale, above(0));
   }
 };
 // Mean 0 and variance scale / fan: what all of the above are cases of.

@@ -70,8 +70,8 @@ struct HuberLossOptions {
   Tensor weights = {};
   double delta = 1;
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"delta", &HuberLossOptions::delta, above(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("delta", &HuberLossOptions::delta, above(0));
   }
 };
 // The sum of d^2 / 2 where d = |p - e| is below delta, else of delta (d - delta / 2).
@@ -103,9 +103,8 @@ struct SigmoidCrossEntropyOptions {
   Tensor weights = {};
   double pos_weight = 1;  // of the terms where 1 is expected
 
-  static constexpr auto ranges() {
-    return std::tuple{
-        OptionRange{"pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0));
   }
 };
 // binary_cross_entropy of sigmoid(logits), without overflow or cancellation.
@@ -118,9 +117,9 @@ struct FocalLossOptions {
   double gamma = 2;
   double alpha = 0.25;  // weight of the terms where 1 is expected; the others have 1 - alpha
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"gamma", &FocalLossOptions::gamma, at_least(0)},
-                      OptionRange{"alpha", &FocalLossOptions::alpha, within(0, 1)}};
+  static constexpr void ranges(const auto& row) {
+    row("gamma", &FocalLossOptions::gamma, at_least(0));
+    row("alpha", &FocalLossOptions::alpha, within(0, 1));
   }
 };
 // sigmoid_cross_entropy with terms times (1 - q)^gamma, q the probability of what is expected.

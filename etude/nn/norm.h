@@ -24,9 +24,9 @@ struct BatchNormOptions {
   double momentum = 0.99;  // of the running statistics
   double epsilon = 0.001;
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"momentum", &BatchNormOptions::momentum, within(0, 1)},
-                      OptionRange{"epsilon", &BatchNormOptions::epsilon, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("momentum", &BatchNormOptions::momentum, within(0, 1));
+    row("epsilon", &BatchNormOptions::epsilon, at_least(0));
   }
 };
 

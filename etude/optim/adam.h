@@ -12,16 +12,17 @@ namespace internal {
 
 // The table of Adam and its relatives: O has at least these options.
 template <class O>
-constexpr auto adam_ranges() {
-  return std::tuple{
-      OptionRange{"lr", &O::lr, at_least(0)}, OptionRange{"beta1", &O::beta1, up_to(0, 1)},
-      OptionRange{"beta2", &O::beta2, up_to(0, 1)}, OptionRange{"eps", &O::eps, at_least(0)}};
+constexpr void adam_ranges(const auto& row) {
+  row("lr", &O::lr, at_least(0));
+  row("beta1", &O::beta1, up_to(0, 1));
+  row("beta2", &O::beta2, up_to(0, 1));
+  row("eps", &O::eps, at_least(0));
 }
 template <class O>
-constexpr auto decaying_adam_ranges() {
-  return std::tuple_cat(adam_ranges<O>(),
-                        std::tuple{OptionRange{"decay", &O::decay, at_least(0)},
-                                   OptionRange{"weight_decay", &O::weight_decay, at_least(0)}});
+constexpr void decaying_adam_ranges(const auto& row) {
+  adam_ranges<O>(row);
+  row("decay", &O::decay, at_least(0));
+  row("weight_decay", &O::weight_decay, at_least(0));
 }
 
 }  // namespace internal
@@ -35,7 +36,9 @@ struct AdamOptions {
   double weight_decay = 0;  // added to the gradient, times the parameter
   bool amsgrad = false;     // divide by the highest variance so far
 
-  static constexpr auto ranges() { return internal::decaying_adam_ranges<AdamOptions>(); }
+  static constexpr void ranges(const auto& row) {
+    internal::decaying_adam_ranges<AdamOptions>(row);
+  }
 };
 
 // m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
@@ -70,7 +73,9 @@ struct AdamWOptions {
   double weight_decay = 0.01;  // w -= lr weight_decay w, before the step of Adam
   bool amsgrad = false;
 
-  static constexpr auto ranges() { return internal::decaying_adam_ranges<AdamWOptions>(); }
+  static constexpr void ranges(const auto& row) {
+    internal::decaying_adam_ranges<AdamWOptions>(row);
+  }
 };
 
 // Adam with weight decay beside the gradient.

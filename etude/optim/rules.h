@@ -20,12 +20,12 @@ struct RMSPropOptions {
   double momentum = 0;
   bool centered = false;  // divide by the deviation, not by the root mean square
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"lr", &RMSPropOptions::lr, at_least(0)},
-                      OptionRange{"rho", &RMSPropOptions::rho, up_to(0, 1)},
-                      OptionRange{"eps", &RMSPropOptions::eps, at_least(0)},
-                      OptionRange{"decay", &RMSPropOptions::decay, at_least(0)},
-                      OptionRange{"momentum", &RMSPropOptions::momentum, up_to(0, 1)}};
+  static constexpr void ranges(const auto& row) {
+    row("lr", &RMSPropOptions::lr, at_least(0));
+    row("rho", &RMSPropOptions::rho, up_to(0, 1));
+    row("eps", &RMSPropOptions::eps, at_least(0));
+    row("decay", &RMSPropOptions::decay, at_least(0));
+    row("momentum", &RMSPropOptions::momentum, up_to(0, 1));
   }
 };
 // v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). Centred: v less the square of the
@@ -45,11 +45,10 @@ struct AdaGradOptions {
   double initial_accumulator = 0.1;
   double eps = 1e-8;
 
-  static constexpr auto ranges() {
-    return std::tuple{
-        OptionRange{"lr", &AdaGradOptions::lr, at_least(0)},
-        OptionRange{"initial_accumulator", &AdaGradOptions::initial_accumulator, at_least(0)},
-        OptionRange{"eps", &AdaGradOptions::eps, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("lr", &AdaGradOptions::lr, at_least(0));
+    row("initial_accumulator", &AdaGradOptions::initial_accumulator, at_least(0));
+    row("eps", &AdaGradOptions::eps, at_least(0));
   }
 };
 // a += g^2;  w -= lr g / (sqrt(initial_accumulator + a) + eps).
@@ -69,11 +68,11 @@ struct AdaDeltaOptions {
   double eps = 1e-6;
   double decay = 0;
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"lr", &AdaDeltaOptions::lr, at_least(0)},
-                      OptionRange{"rho", &AdaDeltaOptions::rho, up_to(0, 1)},
-                      OptionRange{"eps", &AdaDeltaOptions::eps, at_least(0)},
-                      OptionRange{"decay", &AdaDeltaOptions::decay, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("lr", &AdaDeltaOptions::lr, at_least(0));
+    row("rho", &AdaDeltaOptions::rho, up_to(0, 1));
+    row("eps", &AdaDeltaOptions::eps, at_least(0));
+    row("decay", &AdaDeltaOptions::decay, at_least(0));
   }
 };
 // v = rho v + (1 - rho) g^2;  d = g sqrt(u + eps) / sqrt(v + eps);  u = rho u + (1 - rho) d^2;
@@ -94,7 +93,7 @@ struct AdaMaxOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
 
-  static constexpr auto ranges() { return internal::adam_ranges<AdaMaxOptions>(); }
+  static constexpr void ranges(const auto& row) { internal::adam_ranges<AdaMaxOptions>(row); }
 };
 // m as in Adam;  u = max(beta2 u, |g|);  w -= lr / (1 - beta1^t) m / (u + eps).
 class AdaMax : public internal::OptimizerWith<AdaMaxOptions> {
@@ -115,7 +114,9 @@ struct RAdamOptions {
   double decay = 0;
   double weight_decay = 0;  // added to the gradient, times the parameter
 
-  static constexpr auto ranges() { return internal::decaying_adam_ranges<RAdamOptions>(); }
+  static constexpr void ranges(const auto& row) {
+    internal::decaying_adam_ranges<RAdamOptions>(row);
+  }
 };
 // Adam that begins with plain momentum, until the variance of its scale is bounded (Liu et al.
 // 2020).
@@ -138,9 +139,9 @@ struct NAdamOptions {
   double weight_decay = 0;
   double psi = 0.004;  // how fast the momentum of update t, beta1 (1 - 0.96^(t psi) / 2), rises
 
-  static constexpr auto ranges() {
-    return std::tuple_cat(internal::decaying_adam_ranges<NAdamOptions>(),
-                          std::tuple{OptionRange{"psi", &NAdamOptions::psi, at_least(0)}});
+  static constexpr void ranges(const auto& row) {
+    internal::decaying_adam_ranges<NAdamOptions>(row);
+    row("psi", &NAdamOptions::psi, at_least(0));
   }
 };
 // Adam with the look ahead of Nesterov (Dozat 2016).
@@ -160,11 +161,11 @@ struct LionOptions {
   double beta2 = 0.99;
   double weight_decay = 0;  // beside the gradient
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"lr", &LionOptions::lr, at_least(0)},
-                      OptionRange{"beta1", &LionOptions::beta1, up_to(0, 1)},
-                      OptionRange{"beta2", &LionOptions::beta2, up_to(0, 1)},
-                      OptionRange{"weight_decay", &LionOptions::weight_decay, at_least(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("lr", &LionOptions::lr, at_least(0));
+    row("beta1", &LionOptions::beta1, up_to(0, 1));
+    row("beta2", &LionOptions::beta2, up_to(0, 1));
+    row("weight_decay", &LionOptions::weight_decay, at_least(0));
   }
 };
 // w -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay w);  m = beta2 m + (1 - beta2) g.

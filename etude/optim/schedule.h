@@ -86,10 +86,10 @@ struct OneCycleOptions {
   double div = 25;         // starts at max / div
   double final_div = 1e4;  // ends at max / div / final_div
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"rise", &OneCycleOptions::rise, within(0, 1)},
-                      OptionRange{"div", &OneCycleOptions::div, above(0)},
-                      OptionRange{"final_div", &OneCycleOptions::final_div, above(0)}};
+  static constexpr void ranges(const auto& row) {
+    row("rise", &OneCycleOptions::rise, within(0, 1));
+    row("div", &OneCycleOptions::div, above(0));
+    row("final_div", &OneCycleOptions::final_div, above(0));
   }
 };
 // Up to `max` and down again in T updates, along half waves.

@@ -16,12 +16,12 @@ struct SGDOptions {
   double weight_decay = 0;  // added to the gradient, times the parameter
   double dampening = 0;     // of the gradient in the velocity, but for the first update
 
-  static constexpr auto ranges() {
-    return std::tuple{OptionRange{"lr", &SGDOptions::lr, at_least(0)},
-                      OptionRange{"momentum", &SGDOptions::momentum, up_to(0, 1)},
-                      OptionRange{"decay", &SGDOptions::decay, at_least(0)},
-                      OptionRange{"weight_decay", &SGDOptions::weight_decay, at_least(0)},
-                      OptionRange{"dampening", &SGDOptions::dampening, within(0, 1)}};
+  static constexpr void ranges(const auto& row) {
+    row("lr", &SGDOptions::lr, at_least(0));
+    row("momentum", &SGDOptions::momentum, up_to(0, 1));
+    row("decay", &SGDOptions::decay, at_least(0));
+    row("weight_decay", &SGDOptions::weight_decay, at_least(0));
+    row("dampening", &SGDOptions::dampening, within(0, 1));
   }
 };
 

@@ -71,10 +71,9 @@ void GraphCopy::copy_again(const Graph::Node& node, GraphValue value) {
 void GraphCopy::copy_again_by(const Op& op, const Graph::Node& node) {
   std::vector<Draft> given(operands(node).begin(), operands(node).end());
   for (uint32_t r = 1; r < node.results; ++r) given.push_back(at(node.first_result + r));
-  const Type* type = graph_.type(node.first_result);
   build_.set_frame(node.frame);
-  drafts_[node.first_result] =
-      build_.add_node(op, op.attrs(node.attrs.values()), given, std::span(&type, 1), node.where);
+  drafts_[node.first_result] = build_.add_node(op, op.attrs(node.attrs.values()), given,
+                                               {graph_.type(node.first_result)}, node.where);
 }
 
 GraphCopy::Draft GraphCopy::append(const Graph::Node& node, const Attrs& attrs) {

@@ -8,7 +8,7 @@ IndexedSlices& Arguments::add_rows(Tensor& x) {
   return rows->emplace_back(RowsArgument{&x, tensors.size(), *x.slices()}).rows;
 }
 
-void Arguments::join_rows(std::span<const uint8_t> which) const {
+void Arguments::join_rows(const std::vector<uint8_t>& which) const {
   if (rows == nullptr) return;
   for (const RowsArgument& r : *rows) {
     if (which.empty() || which[r.first] != 0) *r.whole = make_slices(r.rows);

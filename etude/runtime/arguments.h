@@ -61,7 +61,7 @@ struct Arguments {
   IndexedSlices& add_rows(Tensor& x);
   // Puts what its two tensors are now into each sparse tensor; only into those with a true byte by
   // tensor of the call, unless there are no bytes.
-  void join_rows(std::span<const uint8_t> which = {}) const;
+  void join_rows(const std::vector<uint8_t>& which = {}) const;
   // Whether tensors i and k are one object, or belong to one sparse tensor that was given twice.
   bool are_same(std::size_t i, std::size_t k) const;
 };

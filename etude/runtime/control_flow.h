@@ -494,8 +494,8 @@ requires(
           tensors.insert(tensors.end(), more.begin(), more.end());
           return tensors;
         });
-    internal::put_tensors(state, std::span(out).first(carried));
-    internal::put_tensors(*of_all, std::span(out).subspan(carried));
+    internal::put_tensors(state, {out.data(), carried});
+    internal::put_tensors(*of_all, {out.data() + carried, out.size() - carried});
     return std::pair<S, Row>(std::move(state), std::move(*of_all));
   }
   std::vector<std::vector<Tensor>> results;

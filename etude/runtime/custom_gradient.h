@@ -120,7 +120,7 @@ auto run_custom(const Rule& rule, const X&... x) {
                          like = skeleton_of(value)](std::span<const Tensor> dy) {
     return with_cotangents(like, {dy.begin(), dy.end()}, [&](auto&&... each) {
       if constexpr (kTakesVariables) {
-        auto [of_x, of_variables] = pull(each..., std::span<const Variable>(variables));
+        auto [of_x, of_variables] = pull(each..., std::span(variables.data(), variables.size()));
         std::vector<Tensor> all = FlatGradients(of_x).items;
         all.insert(all.end(), of_variables.begin(), of_variables.end());
         return all;

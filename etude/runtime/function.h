@@ -58,7 +58,7 @@ class GraphFunction {
   const Graph& graph() const noexcept { return *trace_->graph; }
   const std::string& name() const noexcept { return graph().name(); }
   // The tensors that it captured, in the order of the graph's inputs that stand for them.
-  std::span<const Tensor> captures() const noexcept { return trace_->captures; }
+  const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
   // The text of the graph (graph/print.h), with types and without the elements of long constants.
   std::string to_string() const;
 
@@ -110,7 +110,7 @@ inline constexpr bool kIsInOut =
 // throws: kInvalidArgument: an argument that the function changed in a way that a graph cannot.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
-void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
+void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);

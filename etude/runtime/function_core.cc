@@ -232,15 +232,15 @@ TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames&
 
 TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& names,
                                   const HostRun& run, Refusal& refusal, CallSite where) {
-  TraceRef found;
-  if (options_.relax_shapes && refusal.text.empty() &&
-      relax_by_made_up_sizes(call, names, run, where)) {
-    found = find_relaxed(call, refusal);
+  RefPtr<Trace> general;
+  if (options_.relax_shapes && refusal.text.empty()) {
+    general = trace_for_all_sizes(call, names, run, where);
   }
-  const RefPtr<Trace> made = found ? nullptr : make(call, names, run, where);
+  const TraceRef found = general ? instance_of(*general, call, refusal) : TraceRef();
+  const RefPtr<Trace> made = found ? RefPtr<Trace>() : make(call, names, run, where);
   if (history_->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
-  if (found) return found;
-  if (refusal.is_of_given_size) return keep_instance(made);
+  if (general) keep(general);
+  if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
   if (options_.relax_shapes) relax(*made, call, traces());
   if (!made->family && !refusal.text.empty()) made->not_relaxed = std::move(refusal.text);
   keep(made);
@@ -542,7 +542,7 @@ void throw_host_change(const std::string& name, const std::string& path) {
       name, path);
 }
 
-void require_distinct(const Arguments& call, std::span<const uint8_t> may_write,
+void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names) {
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {

@@ -247,9 +247,10 @@ class FunctionCore {
   // and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);
-  // Whether this made a family of which the call and the only trace before it are (relax.h).
-  bool relax_by_made_up_sizes(const Arguments& call, const ArgumentNames& names, const HostRun& run,
-                              CallSite where);
+  // One with a family, found at made-up sizes, that differs from the call and from the only trace
+  // before it in sizes alone (relax.h); null: there is none, or no need of it. Not kept.
+  RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
+                                    const HostRun& run, CallSite where);
   // From a family, if one serves this call; else `refusal` says why not, where there is one.
   TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 

@@ -60,7 +60,7 @@ class LeafList {
   template <class T>
   void operator()(const T&) {}  // a host value: nothing records it
 
-  std::span<const LeafRef> items() const { return items_; }
+  const std::vector<LeafRef>& items() const { return items_; }
 
  private:
   std::vector<LeafRef> items_;

@@ -100,29 +100,28 @@ void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before)
   }
 }
 
-bool FunctionCore::relax_by_made_up_sizes(const Arguments& call, const ArgumentNames& names,
-                                          const HostRun& run, CallSite where) {
+RefPtr<Trace> FunctionCore::trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
+                                                const HostRun& run, CallSite where) {
   TraceRef before;
   for (const TraceRef& trace : traces()) {
     if (!trace->key.fits_but_sizes(call)) continue;
-    if (before || trace->family) return false;
+    if (before || trace->family) return {};
     before = trace;
   }
-  if (!before) return false;
+  if (!before) return {};
   const auto specs = common_specs(before->key, call);
-  if (!specs) return false;
+  if (!specs) return {};
   MadeUpTraces made;
   try {
     made = trace_made_up(*specs, call, names, run, where);
   } catch (...) {
-    return false;  // it may be for some sizes only; an error of this call is met by its own trace
+    return {};  // it may be for some sizes only; an error of this call is met by its own trace
   }
-  if (!made.found.family || !difference_outside(*before, *made.traces[0]).empty()) return false;
-  Trace& trace = *made.traces[0];
-  trace.family = std::move(made.found.family);
-  trace.cause = cause_of(TraceKey(call), names);
-  keep(made.traces[0]);
-  return true;
+  RefPtr<Trace> trace = made.traces[0];
+  if (!made.found.family || !difference_outside(*before, *trace).empty()) return {};
+  trace->family = std::move(made.found.family);
+  trace->cause = cause_of(TraceKey(call), names);
+  return trace;
 }
 
 TraceRef instance_of(const Trace& trace, const Arguments& call, Refusal& refusal) {

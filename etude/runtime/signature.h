@@ -55,7 +55,7 @@ class Signature {
   // throws: kInvalidArgument if two specs have the same name.
   Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here());
 
-  std::span<const Spec> specs() const noexcept { return specs_; }
+  const std::vector<Spec>& specs() const noexcept { return specs_; }
   std::vector<TensorSpec> tensors() const;
   std::vector<VariableSpec> variables() const;
   // Those of the specs of tensors; "" for one without.

@@ -15,7 +15,7 @@ namespace {
 constexpr double kElementsPerUs = 1000;
 constexpr int64_t kChunkElements = 1 << 15;
 
-enum Purpose { kColumns = 20, kIndices };
+enum Purpose { kColumns = 20, kIndices, kShares };
 
 struct PoolParams : KernelParams {
   PoolPlan plan;
@@ -155,46 +155,85 @@ void run_gather(const PoolPlan& p, T* y, const T* g, const T* x) {
 template <class T>
 using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
 
+template <class T, class From>
+void add_row(T* __restrict to, const From* __restrict from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += static_cast<T>(from[i]);
+}
+
+// to[i] = from[i] over the number of elements in its window, for one row of results.
+template <class T, class From>
+void divide_row(const PoolPlan& p, T* __restrict to, const From* __restrict from, int64_t rows) {
+  const auto divide = [&](int64_t begin, int64_t end, int64_t columns) {
+    const auto count = static_cast<float>(rows * columns);
+    for (int64_t i = begin * p.c; i < end * p.c; ++i) {
+      to[i] = static_cast<T>(static_cast<Sum<From>>(from[i]) / count);
+    }
+  };
+  if (p.left == 0 && (p.ow - 1) * p.sw + p.kw <= p.w) return divide(0, p.ow, p.kw);
+  for (int64_t s = 0; s < p.ow; ++s) {
+    const Part across = part(s, p.sw, p.left, p.kw, p.w);
+    divide(s, s + 1, across.end - across.begin);
+  }
+}
+
+// One row of results: first down the columns of the image, then across.
 template <class T>
-void mean_image(const PoolPlan& p, T* y, const T* x) {
-  Sum<T>* sum = thread_scratch<Sum<T>, kColumns>(p.c);
-  for (int64_t row = 0; row < p.oh; ++row) {
-    const Part down = part(row, p.sh, p.top, p.kh, p.h);
-    for (int64_t s = 0; s < p.ow; ++s) {
-      const Part across = part(s, p.sw, p.left, p.kw, p.w);
-      std::fill_n(sum, p.c, Sum<T>{});
-      for (int64_t r = down.begin; r < down.end; ++r) {
-        for (int64_t t = across.begin; t < across.end; ++t) {
-          const T* from = x + (r * p.w + t) * p.c;
-          for (int64_t c = 0; c < p.c; ++c) sum[c] += static_cast<Sum<T>>(from[c]);
-        }
-      }
-      const auto count = static_cast<float>((down.end - down.begin) * (across.end - across.begin));
-      T* to = y + (row * p.ow + s) * p.c;
-      for (int64_t c = 0; c < p.c; ++c) to[c] = static_cast<T>(sum[c] / count);
+void mean_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
+  const Part down = part(row, p.sh, p.top, p.kh, p.h);
+  const int64_t width = p.w * p.c;
+  Sum<T>* columns = thread_scratch<Sum<T>, kColumns>(width);
+  std::fill_n(columns, width, Sum<T>{});
+  for (int64_t r = down.begin; r < down.end; ++r) add_row(columns, x + r * width, width);
+  Sum<T>* sums = thread_scratch<Sum<T>, kIndices>(p.ow * p.c);
+  for (int64_t s = 0; s < p.ow; ++s) {
+    const Part across = part(s, p.sw, p.left, p.kw, p.w);
+    std::copy_n(columns + across.begin * p.c, p.c, sums + s * p.c);
+    for (int64_t t = across.begin + 1; t < across.end; ++t) {
+      add_row(sums + s * p.c, columns + t * p.c, p.c);
     }
   }
+  divide_row(p, y, sums, down.end - down.begin);
+}
+
+template <class T>
+void mean_image(const PoolPlan& p, T* y, const T* x) {
+  for (int64_t row = 0; row < p.oh; ++row) mean_row(p, y + row * p.ow * p.c, x, row);
+}
+
+// What row `row` of y gives to each row of its windows.
+template <class T>
+const Sum<T>* spread_row(const PoolPlan& p, const T* y, int64_t row, Part down) {
+  Sum<T>* shares = thread_scratch<Sum<T>, kShares>(p.ow * p.c);
+  divide_row(p, shares, y + row * p.ow * p.c, down.end - down.begin);
+  Sum<T>* wide = thread_scratch<Sum<T>, kColumns>(p.w * p.c);
+  std::fill_n(wide, p.w * p.c, Sum<T>{});
+  for (int64_t s = 0; s < p.ow; ++s) {
+    const Part across = part(s, p.sw, p.left, p.kw, p.w);
+    for (int64_t t = across.begin; t < across.end; ++t) {
+      add_row(wide + t * p.c, shares + s * p.c, p.c);
+    }
+  }
+  return wide;
 }
 
 template <class T>
 void spread_image(const PoolPlan& p, T* x, const T* y) {
-  Sum<T>* sum = thread_scratch<Sum<T>, kIndices>(p.image());
+  const int64_t width = p.w * p.c;
+  Sum<T>* sum = nullptr;
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    sum = x;
+  } else {
+    sum = thread_scratch<Sum<T>, kIndices>(p.image());
+  }
   std::fill_n(sum, p.image(), Sum<T>{});
   for (int64_t row = 0; row < p.oh; ++row) {
     const Part down = part(row, p.sh, p.top, p.kh, p.h);
-    for (int64_t s = 0; s < p.ow; ++s) {
-      const Part across = part(s, p.sw, p.left, p.kw, p.w);
-      const auto count = static_cast<float>((down.end - down.begin) * (across.end - across.begin));
-      const T* from = y + (row * p.ow + s) * p.c;
-      for (int64_t r = down.begin; r < down.end; ++r) {
-        for (int64_t t = across.begin; t < across.end; ++t) {
-          Sum<T>* to = sum + (r * p.w + t) * p.c;
-          for (int64_t c = 0; c < p.c; ++c) to[c] += static_cast<Sum<T>>(from[c]) / count;
-        }
-      }
-    }
+    const Sum<T>* wide = spread_row(p, y, row, down);
+    for (int64_t r = down.begin; r < down.end; ++r) add_row(sum + r * width, wide, width);
   }
-  for (int64_t i = 0; i < p.image(); ++i) x[i] = static_cast<T>(sum[i]);
+  if constexpr (!std::is_same_v<T, Sum<T>>) {
+    std::transform(sum, sum + p.image(), x, [](Sum<T> v) { return static_cast<T>(v); });
+  }
 }
 
 template <Pool kPool, class T>
