@@ -25,15 +25,19 @@ constexpr int kMostInline = 100;
 // code.
 constexpr int kMostInBody = 1500;
 constexpr int kFewInline = 12;
+// Programs of so many instructions run on four vectors side by side, or on two.
+constexpr int kMostFourTimes = 24;
+constexpr int kMostTwice = 100;
 
 // How the code of a program is laid out.
 struct BodyPlan {
   int most_inline = kMostInline;
-  unsigned vectors = 1;  // in flight in the loop over whole vectors
+  unsigned vectors = 1;  // side by side in the loop over whole ones; 0: the masked loop does all
 };
 
 // One vector depends on itself only, so that several hide each other's latencies, as long as they
-// fit the registers.
+// fit the registers. A masked loop alone is half of the code; where masks cost nothing, it is about
+// as fast unless the program is short.
 BodyPlan plan_body(const Program& program, const CompileOptions& options) {
   int total = 0;
   bool calls = false;
@@ -44,8 +48,11 @@ BodyPlan plan_body(const Program& program, const CompileOptions& options) {
   }
   BodyPlan plan;
   if (total > kMostInBody) plan.most_inline = kFewInline;
-  if (calls || total > kMostInBody || options.tier == Tier::kFast) return plan;
-  plan.vectors = total <= 24 ? 4 : total <= 100 ? 2 : 1;
+  if (calls || total > kMostTwice || options.tier == Tier::kFast) {
+    plan.vectors = options.isa == internal::Isa::kAvx512 ? 0 : 1;
+  } else {
+    plan.vectors = total <= kMostFourTimes ? 4 : 2;
+  }
   return plan;
 }
 
@@ -71,22 +78,26 @@ class KernelEmitter {
     declare(name);
     begin();
     BasicBlock* entry = builder_.GetInsertBlock();
-    const unsigned step = plan_.vectors * lanes_;
-    Value* whole = builder_.CreateAnd(n_, builder_.getInt64(~uint64_t{step - 1}), "whole");
-    BasicBlock *loop = block("loop"), *rest = block("rest"), *tail = block("tail"),
-               *end = block("end");
-    builder_.CreateCondBr(is_zero(whole), rest, loop);
-
-    builder_.SetInsertPoint(loop);
-    llvm::PHINode* i = index_from(builder_.getInt64(0), entry);
-    emit_vectors(i, plan_.vectors, nullptr);
-    close_loop(i, step, whole, loop, rest);
+    BasicBlock *rest = block("rest"), *tail = block("tail"), *end = block("end");
+    Value* whole = builder_.getInt64(0);
+    if (plan_.vectors == 0) {
+      builder_.CreateBr(rest);
+    } else {
+      const unsigned step = plan_.vectors * lanes_;
+      whole = builder_.CreateAnd(n_, builder_.getInt64(~uint64_t{step - 1}), "whole");
+      BasicBlock* loop = block("loop");
+      builder_.CreateCondBr(is_zero(whole), rest, loop);
+      builder_.SetInsertPoint(loop);
+      llvm::PHINode* i = index_from(builder_.getInt64(0), entry);
+      emit_vectors(i, plan_.vectors, nullptr);
+      close_loop(i, step, whole, loop, rest);
+    }
 
     builder_.SetInsertPoint(rest);
     builder_.CreateCondBr(builder_.CreateICmpEQ(whole, n_), end, tail);
 
     builder_.SetInsertPoint(tail);
-    i = index_from(whole, rest);
+    llvm::PHINode* i = index_from(whole, rest);
     emit_vectors(i, 1, lanes_before(builder_.CreateSub(n_, i)));
     close_loop(i, lanes_, n_, tail, end);
 

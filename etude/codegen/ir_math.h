@@ -13,6 +13,12 @@
 
 namespace etude::codegen {
 
+#if defined(__x86_64__)
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
 // Where a function goes: at the place of the builder, which is behind it afterwards. A function
 // may add blocks.
 struct IrPlace {

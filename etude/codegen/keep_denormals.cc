@@ -8,6 +8,8 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include "etude/codegen/ir_math.h"
+
 namespace etude::codegen {
 namespace {
 
@@ -80,7 +82,7 @@ Value* opaque(llvm::IRBuilder<>& builder, FCmpInst& comparison, internal::Isa is
 }  // namespace
 
 void keep_denormals(llvm::Module& module, internal::Isa isa) {
-#if defined(__x86_64__)
+  if (!kIsX86) return;
   std::vector<llvm::SelectInst*> choices;
   for (llvm::Function& function : module) {
     for (llvm::Instruction& instruction : llvm::instructions(function)) {
@@ -92,10 +94,6 @@ void keep_denormals(llvm::Module& module, internal::Isa isa) {
     llvm::IRBuilder<> builder(choice);
     choice->setCondition(opaque(builder, *llvm::cast<FCmpInst>(choice->getCondition()), isa));
   }
-#else
-  static_cast<void>(module);
-  static_cast<void>(isa);
-#endif
 }
 
 }  // namespace etude::codegen
