@@ -48,10 +48,11 @@ BodyPlan plan_body(const Program& program, const CompileOptions& options) {
   }
   BodyPlan plan;
   if (total > kMostInBody) plan.most_inline = kFewInline;
+  const bool wide = options.isa == internal::Isa::kAvx512;  // masks are free, registers are many
   if (calls || total > kMostTwice || options.tier == Tier::kFast) {
-    plan.vectors = options.isa == internal::Isa::kAvx512 ? 0 : 1;
+    plan.vectors = wide ? 0 : 1;
   } else {
-    plan.vectors = total <= kMostFourTimes ? 4 : 2;
+    plan.vectors = total <= kMostFourTimes ? 4 : wide ? 2 : 1;
   }
   return plan;
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,8 +80,8 @@ TEST_P(Functions, HaveTheBitsOfThePrecompiledKernel) {
   for (const internal::Isa isa : isas()) {
     for (const Tier tier : {Tier::kFast, Tier::kBest}) {
       for (const bool flush : kModes) {
-        std::optional<FloatModeScope> mode;
-        if (flush) mode.emplace();
+        std::unique_ptr<FloatModeScope> mode;
+        if (flush) mode = std::make_unique<FloatModeScope>();
         const Bytes want = run_precompiled(program, isa, operands, {}, count);
         const Bytes got = run_compiled(program, {.tier = tier, .isa = isa}, operands, {}, count);
         mode.reset();
