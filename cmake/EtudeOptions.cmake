@@ -4,6 +4,8 @@ option(ETUDE_BUILD_TESTS "Build unit tests and the tests/ folder" ${PROJECT_IS_T
 option(ETUDE_BUILD_BENCHMARKS "Build benchmarks (needs Google Benchmark)" OFF)
 option(ETUDE_BUILD_EXAMPLES "Build the programs of examples/" ${PROJECT_IS_TOP_LEVEL})
 option(ETUDE_ASSERTIONS "Check the standard library's preconditions, and the slots of numbers" OFF)
+set(ETUDE_CODEGEN AUTO CACHE STRING "Machine code while a program runs (needs LLVM 22.1): AUTO, ON, OFF")
+set_property(CACHE ETUDE_CODEGEN PROPERTY STRINGS AUTO ON OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

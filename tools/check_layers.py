@@ -6,7 +6,7 @@ import sys
 
 import check_common as common
 
-ORDER = ("base diff core device graph passes codegen runtime kernels ops nn optim data io dist "
+ORDER = ("base diff core device graph passes runtime kernels codegen ops nn optim data io dist "
          "xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all

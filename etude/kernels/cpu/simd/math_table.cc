@@ -13,14 +13,17 @@
 namespace etude::internal {
 namespace portable {
 extern const std::span<const MathFn> kMathTable;
-}
+extern const LargeAngles kLargeAngles;
+}  // namespace portable
 #if defined(__x86_64__)
 namespace avx2 {
 extern const std::span<const MathFn> kMathTable;
-}
+extern const LargeAngles kLargeAngles;
+}  // namespace avx2
 namespace avx512 {
 extern const std::span<const MathFn> kMathTable;
-}
+extern const LargeAngles kLargeAngles;
+}  // namespace avx512
 #endif
 
 namespace {
@@ -69,6 +72,16 @@ std::span<const MathFn> math_table(Isa isa) {
   static_cast<void>(isa);
 #endif
   return portable::kMathTable;
+}
+
+const LargeAngles& large_angles(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return avx512::kLargeAngles;
+  if (isa == Isa::kAvx2) return avx2::kLargeAngles;
+#else
+  static_cast<void>(isa);
+#endif
+  return portable::kLargeAngles;
 }
 
 }  // namespace etude::internal

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -28,7 +29,16 @@ struct MathFn {
   void (*run)(float* out, const float* a, const float* b, std::size_t n);
 };
 
+// What generated code calls where an argument is large. On lanes(isa) floats: y, with the values of
+// sin(x + ahead pi / 2), or of tan(x), in the lanes where |x| is large, infinite or NaN.
+struct LargeAngles {
+  void (*sin)(const float* x, float* y, std::int32_t ahead);
+  void (*tan)(const float* x, float* y);
+};
+constexpr int lanes(Isa isa) { return isa == Isa::kPortable ? 4 : isa == Isa::kAvx2 ? 8 : 16; }
+
 // Ask only for an instruction set up to what the machine supports.
 std::span<const MathFn> math_table(Isa isa);
+const LargeAngles& large_angles(Isa isa);
 
 }  // namespace etude::internal

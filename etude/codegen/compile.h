@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code for scalar programs on float32: one function per program, with the bits of the
+// precompiled kernels (kernels/cpu/simd/program.inc), made while the program runs. For programs
+// that no record has; what a record has is compiled with the library.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "etude/base/scalar_program.h"
+#include "etude/kernels/cpu/simd/math_table.h"
+
+namespace etude::codegen {
+
+// kFast: code in about a third of the time, which runs at about half of the speed.
+enum class Tier { kFast = 1, kBest = 2 };
+
+// kDense: all operands have n elements. kStrided: each has n elements or one.
+enum class Layout { kDense, kStrided };
+
+// All of them give the same bits.
+struct CompileOptions {
+  Tier tier = Tier::kBest;
+  Layout layout = Layout::kDense;
+  internal::Isa isa = internal::best_isa();  // 16, 8 or 4 lanes
+  friend bool operator==(const CompileOptions&, const CompileOptions&) = default;
+};
+
+// out[i] = program(in[0][i], ...) for i < n; truths are bytes, 0 or 1, all else is float32. `out`
+// may be an operand. Neither reads nor writes behind n elements. threads: any.
+using DenseKernel = void (*)(void* out, const void* const* in, const double* params, std::size_t n);
+// The same with in[k][i * strides[k]]; a stride is 0 or 1.
+using StridedKernel = void (*)(void* out, const void* const* in, const std::size_t* strides,
+                               const double* params, std::size_t n);
+
+// What a backend makes: the code lives as long as this.
+class Code {
+ public:
+  Code() = default;
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+  virtual ~Code() = default;
+  virtual void* entry() const = 0;
+  virtual std::size_t object_bytes() const = 0;
+};
+
+// A handle to the code of a program, cheap to copy. The code is freed with the last handle: who
+// keeps a kernel keeps the handle. threads: thread-compatible; kernels run on any thread.
+class CompiledProgram {
+ public:
+  CompiledProgram(std::shared_ptr<const Code> code, const CompileOptions& options)
+      : code_(std::move(code)), options_(options) {}
+
+  // Null unless the program was compiled for this layout.
+  DenseKernel dense() const {
+    return options_.layout == Layout::kDense ? reinterpret_cast<DenseKernel>(code_->entry())
+                                             : nullptr;
+  }
+  StridedKernel strided() const {
+    return options_.layout == Layout::kStrided ? reinterpret_cast<StridedKernel>(code_->entry())
+                                               : nullptr;
+  }
+  const CompileOptions& options() const { return options_; }
+  // Of the object file it was linked from: code, constants, symbols.
+  std::size_t object_bytes() const { return code_->object_bytes(); }
+  friend bool operator==(const CompiledProgram& a, const CompiledProgram& b) {
+    return a.code_ == b.code_;
+  }
+
+ private:
+  std::shared_ptr<const Code> code_;
+  CompileOptions options_;
+};
+
+// Whether this build generates code (-DETUDE_CODEGEN). Without, the functions below throw.
+bool is_available();
+
+// throws:  kInvalidArgument for a program that is not one (an operand behind its use, a truth where
+//          a number is needed, more than fits), or an instruction set that this machine lacks;
+//          kUnimplemented for a function without a float32 kernel, or a build without LLVM.
+// threads: thread-safe; several compile at the same time.
+// cost:    milliseconds (codegen_bench.cc); the first one in a process some more.
+CompiledProgram compile(const scalar::Program& program, const CompileOptions& options = {});
+
+// The same, kept for the process: equal programs with equal options are compiled once, also when
+// several threads ask at the same time. Of what was compiled, the 256 used last are kept.
+CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
+
+// The code as texts: of LLVM before and after its passes, and of the assembler. For people.
+std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},
+                    bool optimized = true);
+std::string assembly_text(const scalar::Program& program, const CompileOptions& options = {});
+
+}  // namespace etude::codegen

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/codegen/emit.h"
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "etude/base/check.h"
+#include "etude/codegen/ir_math.h"
+
+namespace etude::codegen {
+namespace {
+
+using llvm::BasicBlock;
+using llvm::Value;
+using scalar::Fn;
+using scalar::Node;
+using scalar::Program;
+
+// Functions of more instructions are called, once per vector, and exist once in a module.
+constexpr int kMostInline = 100;
+// Above that, all functions of more than kFewInline are: time to compile grows faster than the
+// code.
+constexpr int kMostInBody = 1500;
+constexpr int kFewInline = 12;
+// Programs of so many instructions run on four vectors side by side, or on two.
+constexpr int kMostFourTimes = 24;
+constexpr int kMostTwice = 100;
+
+// How the code of a program is laid out.
+struct BodyPlan {
+  int most_inline = kMostInline;
+  unsigned vectors = 1;  // side by side in the loop over whole ones; 0: the masked loop does all
+};
+
+// One vector depends on itself only, so that several hide each other's latencies, as long as they
+// fit the registers. A masked loop alone is half of the code; where masks cost nothing, it is about
+// as fast unless the program is short.
+BodyPlan plan_body(const Program& program, const CompileOptions& options) {
+  int total = 0;
+  bool calls = false;
+  for (int i = 0; i < program.size; ++i) {
+    const int count = instruction_count(options.isa, program.nodes[static_cast<std::size_t>(i)].fn);
+    calls = calls || count > kMostInline;
+    total += count > kMostInline ? 1 : count;
+  }
+  BodyPlan plan;
+  if (total > kMostInBody) plan.most_inline = kFewInline;
+  const bool wide = options.isa == internal::Isa::kAvx512;  // masks are free, registers are many
+  if (calls || total > kMostTwice || options.tier == Tier::kFast) {
+    plan.vectors = wide ? 0 : 1;
+  } else {
+    plan.vectors = total <= kMostFourTimes ? 4 : wide ? 2 : 1;
+  }
+  return plan;
+}
+
+void set_attributes(llvm::Function& function) {
+  function.setDoesNotThrow();
+  function.addFnAttr("prefer-vector-width", "512");
+  // Denormals may count as 0 when the code runs: nothing is to be computed before on that ground.
+  function.addFnAttr("denormal-fp-math", "dynamic,dynamic");
+}
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const Program& program, const CompileOptions& options)
+      : module_(module),
+        program_(program),
+        options_(options),
+        plan_(plan_body(program, options)),
+        builder_(module.getContext()),
+        place_{&builder_, options.isa},
+        lanes_(place_.lanes()) {}
+
+  void emit(const std::string& name) {
+    declare(name);
+    begin();
+    BasicBlock* entry = builder_.GetInsertBlock();
+    BasicBlock *rest = block("rest"), *tail = block("tail"), *end = block("end");
+    Value* whole = builder_.getInt64(0);
+    if (plan_.vectors == 0) {
+      builder_.CreateBr(rest);
+    } else {
+      const unsigned step = plan_.vectors * lanes_;
+      whole = builder_.CreateAnd(n_, builder_.getInt64(~uint64_t{step - 1}), "whole");
+      BasicBlock* loop = block("loop");
+      builder_.CreateCondBr(is_zero(whole), rest, loop);
+      builder_.SetInsertPoint(loop);
+      llvm::PHINode* i = index_from(builder_.getInt64(0), entry);
+      emit_vectors(i, plan_.vectors, nullptr);
+      close_loop(i, step, whole, loop, rest);
+    }
+
+    builder_.SetInsertPoint(rest);
+    builder_.CreateCondBr(builder_.CreateICmpEQ(whole, n_), end, tail);
+
+    builder_.SetInsertPoint(tail);
+    llvm::PHINode* i = index_from(whole, rest);
+    emit_vectors(i, 1, lanes_before(builder_.CreateSub(n_, i)));
+    close_loop(i, lanes_, n_, tail, end);
+
+    builder_.SetInsertPoint(end);
+    builder_.CreateRetVoid();
+  }
+
+ private:
+  BasicBlock* block(const char* name) {
+    return BasicBlock::Create(module_.getContext(), name, function_);
+  }
+  Value* is_zero(Value* x) { return builder_.CreateICmpEQ(x, builder_.getInt64(0)); }
+  bool is_strided() const { return options_.layout == Layout::kStrided; }
+  const Node& node(int k) const { return program_.nodes[static_cast<std::size_t>(k)]; }
+  llvm::Type* element(bool truth) { return truth ? builder_.getInt8Ty() : builder_.getFloatTy(); }
+  llvm::Type* vector(llvm::Type* type) { return llvm::FixedVectorType::get(type, lanes_); }
+  bool is_truth_operand(std::size_t k) const { return ((program_.truths >> k) & 1) != 0; }
+
+  void declare(const std::string& name) {
+    llvm::Type *pointer = builder_.getPtrTy(), *size = builder_.getInt64Ty();
+    std::vector<llvm::Type*> types = {pointer, pointer, pointer, size};
+    if (is_strided()) types.insert(types.begin() + 2, pointer);
+    auto* type = llvm::FunctionType::get(builder_.getVoidTy(), types, false);
+    function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+    set_attributes(*function_);
+    unsigned at = 0;
+    const auto take = [&](const char* label) {
+      llvm::Argument* arg = function_->getArg(at++);
+      arg->setName(label);
+      return arg;
+    };
+    out_ = take("out");
+    in_ = take("in");
+    if (is_strided()) strides_ = take("strides");
+    params_ = take("params");
+    n_ = take("n");
+  }
+
+  // What is the same for all elements: operands' places, parameters and constants.
+  void begin() {
+    builder_.SetInsertPoint(block("entry"));
+    if (is_strided()) {  // the one element of an operand is there only if there are any
+      BasicBlock *none = block("none"), *some = block("some");
+      builder_.CreateCondBr(is_zero(n_), none, some);
+      builder_.SetInsertPoint(none);
+      builder_.CreateRetVoid();
+      builder_.SetInsertPoint(some);
+    }
+    for (std::size_t k = 0; k < static_cast<std::size_t>(program_.operands); ++k) {
+      operands_.push_back(load_at(builder_.getPtrTy(), in_, builder_.getPtrTy(), k));
+      if (is_strided()) spread_single(k);
+    }
+    for (int k = 0; k < program_.size; ++k) {
+      if (node(k).fn == Fn::kConstant) {
+        fixed_[static_cast<std::size_t>(k)] = emit_constant(place_, node(k).constant);
+      } else if (node(k).fn == Fn::kParam) {
+        llvm::Type* number = builder_.getDoubleTy();
+        Value* param = load_at(number, params_, number, node(k).args[0]);
+        fixed_[static_cast<std::size_t>(k)] = builder_.CreateVectorSplat(
+            lanes_, builder_.CreateFPTrunc(param, builder_.getFloatTy()));
+      }
+    }
+  }
+
+  Value* load_at(llvm::Type* type, Value* base, llvm::Type* element, std::size_t index) {
+    return builder_.CreateLoad(
+        type, builder_.CreateConstInBoundsGEP1_64(element, base, static_cast<uint64_t>(index)));
+  }
+
+  // An operand of one element becomes a vector of it in the frame, which is read again and again.
+  void spread_single(std::size_t k) {
+    llvm::Type* type = element(is_truth_operand(k));
+    Value* stride = load_at(builder_.getInt64Ty(), strides_, builder_.getInt64Ty(), k);
+    Value* single = is_zero(stride);
+    llvm::IRBuilder<> at(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+    llvm::AllocaInst* spread = at.CreateAlloca(vector(type));
+    spread->setAlignment(llvm::Align(64));
+    Value* first = builder_.CreateLoad(type, operands_[k]);
+    Value* all = builder_.CreateVectorSplat(lanes_, first);
+    builder_.CreateStore(all, spread);
+    operands_[k] = builder_.CreateSelect(single, spread, operands_[k]);
+    steps_.push_back(builder_.CreateSelect(single, builder_.getInt64(0), builder_.getInt64(-1)));
+  }
+
+  llvm::PHINode* index_from(Value* start, BasicBlock* from) {
+    llvm::PHINode* i = builder_.CreatePHI(builder_.getInt64Ty(), 2, "i");
+    i->addIncoming(start, from);
+    return i;
+  }
+
+  void close_loop(llvm::PHINode* i, unsigned step, Value* limit, BasicBlock* again,
+                  BasicBlock* after) {
+    Value* next = builder_.CreateAdd(i, builder_.getInt64(step), "next", true, true);
+    i->addIncoming(next, builder_.GetInsertBlock());
+    builder_.CreateCondBr(builder_.CreateICmpULT(next, limit), again, after);
+  }
+
+  // The mask of the first `left` lanes.
+  Value* lanes_before(Value* left) {
+    Value* most =
+        builder_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, left, builder_.getInt64(lanes_));
+    Value* count = builder_.CreateTrunc(most, builder_.getInt32Ty());
+    llvm::SmallVector<uint32_t, 16> numbers;
+    for (unsigned k = 0; k < lanes_; ++k) numbers.push_back(k);
+    return builder_.CreateICmpULT(llvm::ConstantDataVector::get(module_.getContext(), numbers),
+                                  builder_.CreateVectorSplat(lanes_, count), "mask");
+  }
+
+  // Elements from i on, as many vectors side by side: node by node, so that what does not depend on
+  // each other is close.
+  void emit_vectors(Value* i, unsigned vectors, Value* mask) {
+    std::vector<std::array<Value*, scalar::kMaxNodes>> values(vectors, fixed_);
+    for (int k = 0; k < program_.size; ++k) {
+      if (fixed_[static_cast<std::size_t>(k)] != nullptr) continue;
+      for (unsigned v = 0; v < vectors; ++v) {
+        Value* at = builder_.CreateAdd(i, builder_.getInt64(v * lanes_));
+        values[v][static_cast<std::size_t>(k)] =
+            node(k).fn == Fn::kOperand ? load(node(k).args[0], at, mask) : call(k, values[v]);
+      }
+    }
+    for (unsigned v = 0; v < vectors; ++v) {
+      store(values[v][static_cast<std::size_t>(program_.size - 1)],
+            builder_.CreateAdd(i, builder_.getInt64(v * lanes_)), mask);
+    }
+  }
+
+  Value* load(std::size_t k, Value* i, Value* mask) {
+    const bool truth = is_truth_operand(k);
+    if (is_strided()) i = builder_.CreateAnd(i, steps_[k]);
+    Value* from = builder_.CreateGEP(element(truth), operands_[k], i);
+    llvm::Type* type = vector(element(truth));
+    const llvm::Align align(truth ? 1 : 4);
+    Value* x = mask == nullptr ? static_cast<Value*>(builder_.CreateAlignedLoad(type, from, align))
+                               : builder_.CreateMaskedLoad(type, from, align, mask,
+                                                           llvm::Constant::getNullValue(type));
+    return truth ? builder_.CreateICmpNE(x, llvm::Constant::getNullValue(type)) : x;
+  }
+
+  void store(Value* x, Value* i, Value* mask) {
+    llvm::Type* type = element(program_.is_truth);
+    if (program_.is_truth) x = builder_.CreateZExt(x, vector(type));
+    Value* to = builder_.CreateGEP(type, out_, i);
+    const llvm::Align align(program_.is_truth ? 1 : 4);
+    if (mask == nullptr) {
+      builder_.CreateAlignedStore(x, to, align);
+    } else {
+      builder_.CreateMaskedStore(x, to, align, mask);
+    }
+  }
+
+  Value* call(int k, const std::array<Value*, scalar::kMaxNodes>& values) {
+    const Fn fn = node(k).fn;
+    std::vector<Value*> args;
+    for (int a = 0; a < scalar::info(fn).arity; ++a) {
+      args.push_back(values[node(k).args[static_cast<std::size_t>(a)]]);
+    }
+    if (instruction_count(options_.isa, fn) <= plan_.most_inline) {
+      return emit_call(place_, fn, args);
+    }
+    return builder_.CreateCall(shared_function(fn), args);
+  }
+
+  // The function of this module for calls of `fn`.
+  llvm::Function* shared_function(Fn fn) {
+    llvm::Function*& known = shared_[fn];
+    if (known != nullptr) return known;
+    const std::vector<llvm::Type*> types(static_cast<std::size_t>(scalar::info(fn).arity),
+                                         place_.float_vector());
+    auto* type = llvm::FunctionType::get(place_.float_vector(), types, false);
+    known = llvm::Function::Create(type, llvm::Function::InternalLinkage,
+                                   llvm::StringRef(scalar::info(fn).op), module_);
+    set_attributes(*known);
+    known->addFnAttr(llvm::Attribute::NoInline);
+    llvm::IRBuilder<> builder(BasicBlock::Create(module_.getContext(), "entry", known));
+    std::vector<Value*> args;
+    for (llvm::Argument& arg : known->args()) args.push_back(&arg);
+    builder.CreateRet(emit_call({&builder, options_.isa}, fn, args));
+    return known;
+  }
+
+  llvm::Module& module_;
+  const Program& program_;
+  const CompileOptions& options_;
+  BodyPlan plan_;
+  llvm::IRBuilder<> builder_;
+  IrPlace place_;
+  unsigned lanes_;
+  llvm::Function* function_ = nullptr;
+  Value *out_ = nullptr, *in_ = nullptr, *strides_ = nullptr, *params_ = nullptr, *n_ = nullptr;
+  std::vector<Value*> operands_;  // where they begin
+  std::vector<Value*> steps_;     // 0 or -1, a mask for indices
+  std::array<Value*, scalar::kMaxNodes> fixed_{};
+  std::map<Fn, llvm::Function*> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, const std::string& name,
+                                          const Program& program, const CompileOptions& options) {
+  auto module = std::make_unique<llvm::Module>(name, context);
+  KernelEmitter(*module, program, options).emit(name);
+  return module;
+}
+
+}  // namespace etude::codegen

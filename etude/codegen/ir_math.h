@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of scalar programs as instructions of LLVM, on vectors of 16, 8 or 4 floats: the
+// formulas of kernels/cpu/simd, run on values that stand for registers. A truth is a vector of i1.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "etude/base/expression.h"
+#include "etude/kernels/cpu/simd/math_table.h"
+
+namespace etude::codegen {
+
+#if defined(__x86_64__)
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
+// Where a function goes: at the place of the builder, which is behind it afterwards. A function
+// may add blocks.
+struct IrPlace {
+  llvm::IRBuilder<>* builder;
+  internal::Isa isa;
+
+  unsigned lanes() const { return static_cast<unsigned>(internal::lanes(isa)); }
+  llvm::Module& module() const { return *builder->GetInsertBlock()->getModule(); }
+  llvm::Function& function() const { return *builder->GetInsertBlock()->getParent(); }
+  llvm::VectorType* float_vector() const {
+    return llvm::FixedVectorType::get(builder->getFloatTy(), lanes());
+  }
+};
+
+// Of a call of `fn`, with or without kernels; where, comparisons and logical functions included.
+llvm::Value* emit_call(const IrPlace& place, scalar::Fn fn, std::span<llvm::Value* const> args);
+
+// A number in all lanes, rounded to float32 once.
+llvm::Value* emit_constant(const IrPlace& place, double number);
+
+// How many instructions emit_call makes for a function.
+int instruction_count(internal::Isa isa, scalar::Fn fn);
+
+// The names in generated code of the functions of large_angles (math_table.h), by instruction set.
+inline std::string sin_large_name(internal::Isa isa) {
+  return "etude_sin_large_" + std::string(internal::name(isa));
+}
+inline std::string tan_large_name(internal::Isa isa) {
+  return "etude_tan_large_" + std::string(internal::name(isa));
+}
+
+}  // namespace etude::codegen

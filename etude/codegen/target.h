@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a module of LLVM to machine code of this machine: passes, object files, assembler texts.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <llvm/IR/Module.h>
+#include <llvm/Support/MemoryBuffer.h>
+
+#include "etude/codegen/compile.h"
+
+namespace etude::codegen {
+
+// A compiler of its own: one thread at a time uses it. Taken from a pool, which it goes back to.
+class Target {
+ public:
+  // throws: kInternal when LLVM has no such target.
+  explicit Target(const CompileOptions& options);
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+  ~Target();
+
+  // Sets what the target says of the module, and runs the passes of the tier.
+  void optimize(llvm::Module& module) const;
+  std::unique_ptr<llvm::MemoryBuffer> object(llvm::Module& module) const;
+  std::string assembly(llvm::Module& module) const;
+
+ private:
+  struct Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace etude::codegen

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the tests of this folder: programs, operands, and what the precompiled kernels of the records
+// make of them.
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "etude/base/scalar_program.h"
+#include "etude/codegen/compile.h"
+
+namespace etude::codegen {
+
+using Bytes = std::vector<std::byte>;
+
+// Those that this machine, and ETUDE_ISA, allow.
+std::vector<internal::Isa> isas();
+
+// Every function that float32 kernels have; constants and operands are none.
+std::vector<scalar::Fn> float_functions();
+
+// fn(x1, ...): a program of one call.
+scalar::Program program_of(scalar::Fn fn);
+
+// A program with that many calls at most, on four operands, of which the last is a truth, and two
+// parameters. Signs of NaN, which depend on the order of operands, do not reach its result.
+scalar::Program random_program(std::mt19937& random, int calls);
+
+// Zeros, infinities, NaN, denormals, neighbours of where functions change their formulas.
+std::vector<float> special_values();
+// `count` floats, some special, half of all exponents, half of moderate size.
+std::vector<float> random_values(std::mt19937& random, std::size_t count);
+// Operands of the program, `count` elements each: floats, or bytes 0 and 1.
+std::vector<Bytes> random_operands(const scalar::Program& program, std::mt19937& random,
+                                   std::size_t count);
+
+std::vector<const void*> pointers(const std::vector<Bytes>& operands);
+// Bytes of one element.
+std::size_t element_bytes(bool truth);
+
+// The result node by node, each by the precompiled kernel of the op of its function.
+Bytes run_precompiled(const scalar::Program& program, internal::Isa isa,
+                      const std::vector<Bytes>& operands, const std::vector<double>& params,
+                      std::size_t count);
+Bytes run_compiled(const scalar::Program& program, const CompileOptions& options,
+                   const std::vector<Bytes>& operands, const std::vector<double>& params,
+                   std::size_t count);
+
+// Where two results differ first, or -1. One NaN is as good as another.
+std::ptrdiff_t first_difference(const Bytes& a, const Bytes& b, bool truth);
+
+}  // namespace etude::codegen
