@@ -19,7 +19,7 @@ endif()
 if(ETUDE_HAS_LLVM)
   add_library(etude_llvm INTERFACE)
   target_include_directories(etude_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-  # What never compiles does not load it.
+  # Tests that never compile do not load it.
   target_link_libraries(etude_llvm INTERFACE -Wl,--push-state,--as-needed LLVM -Wl,--pop-state)
   set_property(GLOBAL APPEND PROPERTY ETUDE_PACKAGES "LLVM ${LLVM_PACKAGE_VERSION}")
 endif()

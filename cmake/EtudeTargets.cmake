@@ -38,10 +38,11 @@ endmacro()
 #   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
 #   TEST_ISAS                  core_test also runs on the lower instruction sets (see etude_test)
+#   INTERNAL                   not part of libetude.so: nothing there calls it
 #   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
 function(etude_library)
   etude_parse(
-    "TEST_ISAS" "NAME;TEST_SHARDS"
+    "TEST_ISAS;INTERNAL" "NAME;TEST_SHARDS"
     "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
@@ -54,12 +55,20 @@ function(etude_library)
     if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
       set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
-    set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
+    if(arg_INTERNAL)
+      set_property(GLOBAL APPEND PROPERTY ETUDE_INTERNAL_FOLDERS ${target})
+    else()
+      set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
+    endif()
   else()
     add_library(${target} INTERFACE)  # headers only
   endif()
   add_library(etude::${arg_NAME} ALIAS ${target})
-  set_property(GLOBAL APPEND PROPERTY ETUDE_DEPS fmt::fmt ${arg_PRIVATE_DEPS})
+  if(arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY ETUDE_INTERNAL_DEPS ${arg_PRIVATE_DEPS})
+  else()
+    set_property(GLOBAL APPEND PROPERTY ETUDE_DEPS fmt::fmt ${arg_PRIVATE_DEPS})
+  endif()
   list(TRANSFORM arg_HDRS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   set_property(GLOBAL APPEND PROPERTY ETUDE_HEADERS ${arg_HDRS})
 
@@ -88,10 +97,13 @@ function(etude_link_libraries)
   get_property(headers GLOBAL PROPERTY ETUDE_HEADERS)
   get_property(deps GLOBAL PROPERTY ETUDE_DEPS)
   list(REMOVE_DUPLICATES deps)
+  get_property(internal_folders GLOBAL PROPERTY ETUDE_INTERNAL_FOLDERS)
+  get_property(internal_deps GLOBAL PROPERTY ETUDE_INTERNAL_DEPS)
   list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  list(TRANSFORM internal_folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 
-  add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects})
-  target_link_libraries(etude_internal PUBLIC etude_flags ${deps})
+  add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects} ${internal_folders})
+  target_link_libraries(etude_internal PUBLIC etude_flags ${deps} ${internal_deps})
 
   list(FIND objects "$<TARGET_OBJECTS:etude_ops>" last)
   math(EXPR count "${last} + 1")

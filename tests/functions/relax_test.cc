@@ -79,13 +79,13 @@ TEST(Relax, MadeUpSizesThatFailOrDecideLeaveExactTraces) {
   EXPECT_THROW(small(ones({6})), std::runtime_error);
   EXPECT_EQ(small.trace_count(), 3u);
 
-  const Tensor table = reshape(arange(6.0), {6, 1});
+  const Tensor table = ones({6, 1}, {.dtype = kFloat64});
   int runs = 0;
   const auto outside = function([&](const Tensor& x) {  // another capture at each run
     ++runs;
     return x * (table + static_cast<double>(runs));
   });
-  for (const int64_t n : {1, 2}) outside(ones({n}, kFloat64));
+  for (const int64_t n : {1, 2}) outside(ones({n}, {.dtype = kFloat64}));
   EXPECT_EQ(outside.trace_count(), 2u);
 }
 
