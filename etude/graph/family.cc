@@ -74,7 +74,8 @@ class Instantiation {
     return intern_type(type->dtype(), shape, type->device());
   }
   static int64_t at_least_two(int64_t size) {
-    if (size < Family::kLeastSize) refuse("a size in it would be {}, and others there broadcast", size);
+    if (size < Family::kLeastSize)
+      refuse("a size in it would be {}, and others there broadcast", size);
     return size;
   }
 

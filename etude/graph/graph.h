@@ -6,9 +6,9 @@
 // in which they stand; the values of its outputs are the results. A node reads inputs, constants
 // and results of earlier nodes only. Every type is known, so is every size. The same values in give
 // the same values out: what Variables hold and the keys of random draws are inputs, new values of
-// Variables are outputs. A node that no output needs may be left out, and equal ones be one, but for
-// those that the world sees (has_effects()): they stay in their order, and each runs once. A graph
-// points to nothing in the program that made it but to constants, which it keeps.
+// Variables are outputs. A node that no output needs may be left out, and equal ones be one, but
+// for those that the world sees (has_effects()): they stay in their order, and each runs once. A
+// graph points to nothing in the program that made it but to constants, which it keeps.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2]) -> (float32[32,10])
 //     %3 = constant float32[] 0.5

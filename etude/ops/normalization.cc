@@ -157,9 +157,9 @@ Values standardize_vjp(const VjpCall& call) {
 Types standardize_by_type(const TypeCall& call) {
   const Types forward = standardize_type(call, 2);
   for (std::size_t i = 3; i < 5; ++i) {
-    ETUDE_REQUIRE(call.shape(i) == forward[1]->shape(),
-                  "operand '{}' has shape {}, but must be {}", call.op.operand(i).name,
-                  call.shape(i).to_string(), forward[1]->shape().to_string());
+    ETUDE_REQUIRE(call.shape(i) == forward[1]->shape(), "operand '{}' has shape {}, but must be {}",
+                  call.op.operand(i).name, call.shape(i).to_string(),
+                  forward[1]->shape().to_string());
   }
   return {forward[0]};
 }
@@ -256,7 +256,9 @@ void define_standardize(Registry& r) {
       .kernels = {.cpu = kernels::cpu::prepare_standardize_by},
       .lower = lower_standardize_by,
       .is_cheap = true,
-      .samples = {.calls = by_samples, .ranges = {{-2, 2}, {-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}}, .ulp = 32},
+      .samples = {.calls = by_samples,
+                  .ranges = {{-2, 2}, {-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}},
+                  .ulp = 32},
       .errors = {{{"float32[2,3]", "-", "-", "float32[2]", "float32[3]"},
                   "operand 'mean' has shape [2], but must be [3]",
                   {{"columns", true}}},

@@ -126,7 +126,8 @@ std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function) {
   std::vector<Tensor> out;
-  for (const Type* type : made_up_types(signature.tensors(), {}, 0)) out.push_back(make_ghost(type));
+  for (const Type* type : made_up_types(signature.tensors(), {}, 0))
+    out.push_back(make_ghost(type));
   ETUDE_REQUIRE(out.size() == call.tensors.size() && call.variables.size() == 0,
                 "function '{}' has {} tensors and {} Variables in its arguments, but its signature "
                 "is {}. Pass arguments to trace()",
@@ -268,7 +269,8 @@ MadeUpTraces FunctionCore::trace_made_up(std::span<const TensorSpec> specs, cons
   MadeUpTraces out;
   std::vector<GraphRef> graphs;
   std::vector<std::vector<SizeRead>> reads;
-  const bool is_open = std::ranges::any_of(specs, [](auto& spec) { return !spec.shape.is_known(); });
+  const bool is_open =
+      std::ranges::any_of(specs, [](auto& spec) { return !spec.shape.is_known(); });
   for (std::size_t point = 0; point < (is_open ? kMadeUpPoints : 1); ++point) {
     std::vector<Tensor> tensors;
     for (const Type* type : made_up_types(specs, given, point)) {

@@ -43,8 +43,8 @@ const StandardizeMath<double>& standardize_math<double>();
 // Operands x [rows, n], scale? [n], offset? [n]; results y, mean, variance. Attributes `columns`,
 // which says whose statistics are taken, and `epsilon`.
 void prepare_standardize(const PrepareCall& call);
-// Operands x, scale?, offset?, mean, variance; result y, as standardize has it. For float and double,
-// whose statistics are results unrounded.
+// Operands x, scale?, offset?, mean, variance; result y, as standardize has it. For float and
+// double, whose statistics are results unrounded.
 void prepare_standardize_by(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_gradient(const PrepareCall& call);

@@ -65,8 +65,8 @@ void row_by(D* y, const D* x, int64_t n, const D* scale, const D* offset, D epsi
             D variance) {
   const D r = 1 / std::sqrt(variance + epsilon);
   for (int64_t j = 0; j < n; ++j) {
-    y[j] = (x[j] - mean) * r * (scale != nullptr ? scale[j] : 1) +
-           (offset != nullptr ? offset[j] : 0);
+    y[j] =
+        (x[j] - mean) * r * (scale != nullptr ? scale[j] : 1) + (offset != nullptr ? offset[j] : 0);
   }
 }
 
