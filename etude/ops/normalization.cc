@@ -164,14 +164,22 @@ Types standardize_by_type(const TypeCall& call) {
   return {forward[0]};
 }
 
-Values lower_standardize_by(Operands in, const Attrs& attrs) {
-  const Tensor& x = in[0];
-  const std::vector<int> axes = {attrs.flag("columns") ? 0 : 1};
-  const auto wide = [&](const Tensor& t) { return with_axes(t, x.shape(), axes); };
-  Tensor y = (x - wide(in[3])) * rsqrt(wide(in[4]) + attrs.real("epsilon"));
-  if (in.has(1)) y = y * in[1];
-  if (in.has(2)) y = y + in[2];
-  return {y};
+// y = (x - mean) r scale + offset, r = 1 / sqrt(variance + epsilon).
+Values standardize_by_vjp(const VjpCall& call) {
+  const Tensor &x = call.in[0], &ct = call.ct();
+  const int axis = call.attrs.flag("columns") ? 0 : 1;
+  const auto wide = [&](const Tensor& t) { return with_axes(t, x.shape(), {axis}); };
+  const auto sum_to = [](const Tensor& t, int64_t over) { return sum(t, {.axis = {over}}); };
+  const Tensor away = x - wide(call.in[3]);
+  const Tensor r = rsqrt(wide(call.in[4]) + call.attrs.real("epsilon"));
+  const Tensor to_x = (call.in.has(1) ? ct * call.in[1] : ct) * r;
+  Values out(5);
+  if (call.wants(0)) out[0] = to_x;
+  if (call.wants(1) && call.in.has(1)) out[1] = sum_to(ct * away * r, 0);
+  if (call.wants(2) && call.in.has(2)) out[2] = sum_to(ct, 0);
+  if (call.wants(3)) out[3] = -sum_to(to_x, axis);
+  if (call.wants(4)) out[4] = -0.5 * sum_to(to_x * away * r * r, axis);
+  return out;
 }
 
 Types gradient_type(const TypeCall& call) {
@@ -254,7 +262,7 @@ void define_standardize(Registry& r) {
       .dtypes = DTypeSet(kFloat32) | kFloat64,
       .type = standardize_by_type,
       .kernels = {.cpu = kernels::cpu::prepare_standardize_by},
-      .lower = lower_standardize_by,
+      .vjp = standardize_by_vjp,
       .is_cheap = true,
       .samples = {.calls = by_samples,
                   .ranges = {{-2, 2}, {-2, 2}, {-2, 2}, {-1, 1}, {0.5, 2}},
