@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes are a graph or an Error, and what is one reads back as the same. The first byte picks a
-// graph; the others are edits, three bytes each: what, where, and with which byte. Sizes and
-// checksum are made to fit, so that what is behind them is reached.
-#include <array>
+// graph; the others are the bytes themselves (0), or edits (graph_fuzz.h). Sizes and checksum are
+// made to fit, so that what is behind them is reached.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "etude/base/error.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
 #include "etude/graph/parse.h"
-#include "etude/graph/verify.h"
+#include "tests/fuzz/graph_fuzz.h"
 
 namespace {
 
 using etude::internal::BinaryHeader;
 
 constexpr std::string_view kTexts[] = {
-    "graph f(x: float32[2,3], layers[0]/w: float32[3,4], *k: uint64[2], ^c: float32[]) -> "
-    "(float32[2,4])\n"
-    "  %4 = constant float32[2,2] [[0.5, -inf], [nan(0x7fc00001), -0]]\n"
-    "  %5 = matmul(x, layers[0]/w)  # train.cc:41\n"
-    "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
-    "  return %6\n",
+    etude::fuzz::kNamesAndConstants,
     "graph f(x: int64[4], x~2: int64[4], p: bool[]) -> (int64[2], none)\n"
     "  %3, %4 = split(x, parts_or_sizes=[2, 2], axis=0)\n"
     "  %5 = pad(x~2, widths=[1, 1], mode=\"constant\", value=1e10)\n"
@@ -62,26 +54,6 @@ std::string with_header(std::string bytes) {
   return bytes;
 }
 
-std::string edited(std::string bytes, const std::uint8_t* data, std::size_t size) {
-  for (; size >= 3 && !bytes.empty(); data += 3, size -= 3) {
-    const std::size_t at = data[1] % bytes.size();
-    switch (data[0] % 4) {
-      case 0:
-        bytes[at] = static_cast<char>(data[2]);
-        break;
-      case 1:
-        bytes.insert(at, 1, static_cast<char>(data[2]));
-        break;
-      case 2:
-        bytes.erase(at, data[2] % 16u + 1);
-        break;
-      default:
-        bytes.insert(at, bytes.substr(at, data[2] % 64u + 1));
-    }
-  }
-  return bytes;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -94,18 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }();
   if (size < 1) return 0;
   const std::size_t pick = data[0] % (files.size() + 1);
-  const std::string bytes = with_header(pick == 0 ? std::string(data + 1, data + size)
-                                                  : edited(files[pick - 1], data + 1, size - 1));
-  etude::GraphRef graph;
-  try {
-    graph = etude::read_binary(bytes);
-  } catch (const etude::Error& error) {
-    if (error.code() == etude::ErrorCode::kInternal) std::abort();
-    return 0;
-  }
-  etude::verify(*graph);
-  const std::string written = etude::to_binary(*graph);
-  const etude::GraphRef again = etude::read_binary(written);
-  if (!again->same(*graph) || etude::to_binary(*again) != written) std::abort();
+  const std::string bytes =
+      with_header(pick == 0 ? std::string(data + 1, data + size)
+                            : etude::fuzz::edited(files[pick - 1], data + 1, size - 1));
+  etude::fuzz::check_reader(
+      bytes, [](const std::string& b) { return etude::read_binary(b); },
+      [](const etude::Graph& g) { return etude::to_binary(g); });
   return 0;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any text is a graph or an Error, and what it is reads back as the same. The first two bytes pick
 // a text, by hand or of a call that is a sample of a record; the others are the text itself (0), or
-// edits, four bytes each: what, where (two bytes), and with which byte.
+// edits (graph_fuzz.h).
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,17 +14,12 @@
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
-#include "etude/graph/verify.h"
+#include "tests/fuzz/graph_fuzz.h"
 
 namespace {
 
 constexpr std::string_view kTexts[] = {
-    "graph f(x: float32[2,3], layers[0]/w: float32[3,4], *k: uint64[2], ^c: float32[]) -> "
-    "(float32[2,4])\n"
-    "  %4 = constant float32[2,2] [[0.5, -inf], [nan(0x7fc00001), -0]]\n"
-    "  %5 = matmul(x, layers[0]/w)  # train.cc:41\n"
-    "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
-    "  return %6\n",
+    etude::fuzz::kNamesAndConstants,
     "graph \"a\\x01\"(x: int64[4], x~2: int64[4]) -> (int64[2], none)\n"
     "  %2 = constant int64[3] hex 000000000000000001000000000000000200000000000000\n"
     "  %3, %4 = split(x, parts_or_sizes=[2, 2], axis=0)\n"
@@ -79,48 +73,16 @@ std::vector<std::string> make_texts() {
   return out;
 }
 
-std::string edited(std::string text, const std::uint8_t* data, std::size_t size) {
-  for (; size >= 4 && !text.empty(); data += 4, size -= 4) {
-    const std::size_t at = (data[1] * 256u + data[2]) % text.size();
-    switch (data[0] % 5) {
-      case 0:
-        text[at] = static_cast<char>(data[3]);
-        break;
-      case 1:
-        text.insert(at, 1, static_cast<char>(data[3]));
-        break;
-      case 2:
-        text.erase(at, data[3] % 16u + 1);
-        break;
-      case 3:
-        text.insert(at, text.substr(at, data[3] % 64u + 1));
-        break;
-      default:
-        text.insert(
-            at, std::to_string(data[3] * data[3] * data[3] * 99L * (data[3] % 2 * 99999999L + 1)));
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::vector<std::string> texts = make_texts();
   if (size < 2) return 0;
   const std::size_t pick = (data[0] * 256u + data[1]) % (texts.size() + 1);
-  const std::string text =
-      pick == 0 ? std::string(data + 2, data + size) : edited(texts[pick - 1], data + 2, size - 2);
-  etude::GraphRef graph;
-  try {
-    graph = etude::parse_graph(text);
-  } catch (const etude::Error& error) {
-    if (error.code() == etude::ErrorCode::kInternal) std::abort();
-    return 0;
-  }
-  etude::verify(*graph);
-  const std::string printed = etude::to_text(*graph);
-  const etude::GraphRef again = etude::parse_graph(printed);
-  if (!again->same(*graph) || etude::to_text(*again) != printed) std::abort();
+  const std::string text = pick == 0 ? std::string(data + 2, data + size)
+                                     : etude::fuzz::edited(texts[pick - 1], data + 2, size - 2);
+  etude::fuzz::check_reader(
+      text, [](const std::string& t) { return etude::parse_graph(t); },
+      [](const etude::Graph& g) { return etude::to_text(g); });
   return 0;
 }

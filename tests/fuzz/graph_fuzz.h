@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzz targets of the two forms of graphs share: a graph to begin with, edits of a file,
+// and what must hold of a reader and its writer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "etude/base/error.h"
+#include "etude/graph/graph.h"
+#include "etude/graph/verify.h"
+
+namespace etude::fuzz {
+
+inline constexpr std::string_view kNamesAndConstants =
+    "graph f(x: float32[2,3], layers[0]/w: float32[3,4], *k: uint64[2], ^c: float32[]) -> "
+    "(float32[2,4])\n"
+    "  %4 = constant float32[2,2] [[0.5, -inf], [nan(0x7fc00001), -0]]\n"
+    "  %5 = matmul(x, layers[0]/w)  # train.cc:41\n"
+    "  %6 = multiply(%5, ^c)        # \"a b\":42\n"
+    "  return %6\n";
+
+// The file with edits, four bytes each: what, where (two bytes), and with which byte.
+inline std::string edited(std::string file, const std::uint8_t* data, std::size_t size) {
+  for (; size >= 4 && !file.empty(); data += 4, size -= 4) {
+    const std::size_t at = (data[1] * 256u + data[2]) % file.size();
+    switch (data[0] % 5) {
+      case 0:
+        file[at] = static_cast<char>(data[3]);
+        break;
+      case 1:
+        file.insert(at, 1, static_cast<char>(data[3]));
+        break;
+      case 2:
+        file.erase(at, data[3] % 16u + 1);
+        break;
+      case 3:
+        file.insert(at, file.substr(at, data[3] % 64u + 1));
+        break;
+      default:
+        file.insert(
+            at, std::to_string(data[3] * data[3] * data[3] * 99L * (data[3] % 2 * 99999999L + 1)));
+    }
+  }
+  return file;
+}
+
+// Aborts unless `file` is a graph that is written and read back as the same, or an Error that is no
+// fault of the library.
+template <class Read, class Write>
+void check_reader(const std::string& file, const Read& read, const Write& write) {
+  GraphRef graph;
+  try {
+    graph = read(file);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInternal) std::abort();
+    return;
+  }
+  verify(*graph);
+  const std::string written = write(*graph);
+  const GraphRef again = read(written);
+  if (!again->same(*graph) || write(*again) != written) std::abort();
+}
+
+}  // namespace etude::fuzz
