@@ -34,13 +34,35 @@ namespace internal {
 
 struct SlicesRep;
 
+// Where the elements of a value lie; null while it has none. Set by who makes the value; a value
+// that others see without elements may get them once, by publish(). thread-safe to read.
+class ElementsPointer {
+ public:
+  operator void*() const noexcept {  // NOLINT(google-explicit-constructor): it is a pointer
+    return at_.load(std::memory_order_acquire);
+  }
+  template <class T>
+  explicit operator T*() const noexcept {
+    return static_cast<T*>(at_.load(std::memory_order_acquire));
+  }
+  ElementsPointer& operator=(void* at) noexcept {
+    at_.store(at, std::memory_order_relaxed);
+    return *this;
+  }
+  // Who sees the pointer sees all that was written before.
+  void publish(void* at) noexcept { at_.store(at, std::memory_order_release); }
+
+ private:
+  std::atomic<void*> at_{nullptr};
+};
+
 // The header of a value, 64 bytes; payloads up to kInlineBytes follow it. Immutable but for the
 // count, the id and, while the count is one, the data.
 struct alignas(64) TensorRep {
   std::atomic<uint32_t> count{1};
   uint32_t block_bytes = 0;
   const Type* type = nullptr;
-  void* data = nullptr;         // null: a ghost, or slices that were not made dense
+  ElementsPointer data;         // null: a ghost, or slices that were not made dense
   Buffer* buffer = nullptr;     // null: the payload follows this header
   std::atomic<uint64_t> id{0};  // value id; 0 until a context asks for it
   SlicesRep* slices = nullptr;  // rows of a sparse gradient
