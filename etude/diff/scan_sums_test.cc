@@ -184,26 +184,33 @@ TYPED_TEST(ScanSumsOf, EachType) {
 }
 
 // The mean of n neighbours times a power of the step.
-template <std::size_t n>
-constexpr auto kBlend = [](auto s, auto p, const auto& near, auto x) {
+constexpr auto kBlendOf = [](std::size_t n, auto s, auto p, const auto& near, auto x) {
   auto sum = near[0] * x;
   for (std::size_t i = 1; i < n; ++i) sum += near[i] * (x + static_cast<double>(i));
   return s + p * sum * sum;
 };
+template <std::size_t n>
+constexpr auto kBlend =
+    [](auto s, auto p, const auto& near, auto x) { return kBlendOf(n, s, p, near, x); };
+// The loop of each of these scans: one type for all n, whose derivatives compile once.
+auto blend_loop(std::size_t n, const std::vector<std::size_t>& begins, const Doubles& x) {
+  return [n, &begins, &x](const auto& v) {
+    auto s = v[0] * 1.0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      s = kBlendOf(n, s, v[1], v.data() + begins[i], x[i]);
+    }
+    return s;
+  };
+}
 template <std::size_t n, class Begin>
 void expect_windows(std::size_t size, std::size_t steps) {
   std::vector<Begin> begins(steps);
   for (std::size_t i = 0; i < steps; ++i) {
     begins[i] = static_cast<Begin>(i * i % (size - n + 1));
   }
+  const std::vector<std::size_t> places(begins.begin(), begins.end());
   const Doubles x = numbers<double>(steps);
-  const auto by_loop = [&](const auto& v) {
-    auto s = v[0] * 1.0;
-    for (std::size_t i = 0; i < steps; ++i) {
-      s = kBlend<n>(s, v[1], v.data() + begins[i], x[i]);
-    }
-    return s;
-  };
+  const auto by_loop = blend_loop(n, places, x);
   const auto by_scan = [&](const auto& v) {
     return scan(steps, v[0], v[1], kBlend<n>, windows<n>(v, begins), x);
   };
