@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+# ETUDE_PRECOMPILE: what most sources include, read once for all of them. ALL is for presets in which every
+# source is compiled anyhow. The preset dev has TESTS: there a source of the library that lacks an include, or
+# reaches for a folder below its own, fails to compile.
+#
+# A precompiled header fits those sources alone that have the flags of the target that owns it.
+if(NOT ETUDE_PRECOMPILE MATCHES "^(OFF|TESTS|ALL)$")
+  message(FATAL_ERROR "ETUDE_PRECOMPILE is '${ETUDE_PRECOMPILE}'; set OFF, TESTS or ALL")
+endif()
+# So that ccache can keep what includes one: it sees what was included, and no times. The other half is
+# CCACHE_SLOPPINESS, in CMakePresets.json.
+set(ETUDE_PRECOMPILE_OPTIONS
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+
+# etude_precompile(TARGET HEADER...): TARGET owns a precompiled header.
+#
+# CMake 3.25 gives clang the absolute path of the list of headers behind -Xclang, where ccache leaves it:
+# nothing would be found again from another checkout. So the list goes by its name, and a use goes without.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -Xclang -include -Xclang cmake_pch.hxx
+                                           -x c++-header)
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+endif()
+function(etude_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(
+      ${target} PRIVATE "SHELL:-iquote ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir")
+  endif()
+endfunction()
+
+# The folders from core on; the two before it are a dozen sources that include little.
+function(etude_precompile_library target)
+  if(NOT ETUDE_PRECOMPILE STREQUAL "ALL" OR target MATCHES "^etude_(base|device)$")
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
+  if(target STREQUAL "etude_core")
+    etude_precompile(
+      etude_core
+      <algorithm>
+      <array>
+      <atomic>
+      <cmath>
+      <cstring>
+      <functional>
+      <map>
+      <memory>
+      <mutex>
+      <numeric>
+      <optional>
+      <string>
+      <unordered_map>
+      <utility>
+      <vector>
+      <fmt/format.h>
+      "\"etude/base/check.h\""
+      "\"etude/core/batching.h\""
+      "\"etude/core/builtin.h\""
+      "\"etude/core/call.h\""
+      "\"etude/core/call_scope.h\""
+      "\"etude/core/context.h\""
+      "\"etude/core/registry.h\"")
+  else()
+    target_precompile_headers(${target} REUSE_FROM etude_core)
+  endif()
+endfunction()
+
+# How a test is optimised. Instrumented bodies of tests are large: most of such a build went into
+# optimising them. Elsewhere -O2 takes up to twice the time of -O1, for code that runs once; it stays where
+# the headers are what is tested (BASE), and where tests compute much (FULL).
+set(ETUDE_TEST_OPTIMISATION $<$<CONFIG:RelWithDebInfo>:-O1>)
+set(ETUDE_BASE_TEST_OPTIMISATION "")
+if(ETUDE_SANITIZE)
+  set(ETUDE_TEST_OPTIMISATION -O0)
+  set(ETUDE_BASE_TEST_OPTIMISATION -O0)
+endif()
+
+# Two headers: tests with BASE are linked without the library, which etude/etude.h needs. tests/expect_error.h
+# stays out: with etude::testing in sight, tests cannot call GoogleTest's namespace by its short name.
+if(ETUDE_BUILD_TESTS AND NOT ETUDE_PRECOMPILE STREQUAL "OFF")
+  foreach(kind IN ITEMS "" BASE_)
+    string(TOLOWER "etude_${kind}test_headers" headers)
+    add_library(${headers} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/precompiled.cc")
+    target_link_libraries(${headers} PRIVATE etude_flags fmt::fmt GTest::gtest_main rapidcheck)
+    target_compile_options(${headers} PRIVATE ${ETUDE_${kind}TEST_OPTIMISATION}
+                                              ${ETUDE_PRECOMPILE_OPTIONS})
+  endforeach()
+  etude_precompile(etude_test_headers <gtest/gtest.h> "\"etude/etude.h\""
+                   "\"etude/core/registry.h\"")
+  etude_precompile(etude_base_test_headers <gtest/gtest.h> "\"etude/diff.h\"")
+endif()
+
+# etude_precompile_test(TARGET [BASE|FULL]): its optimisation, and its precompiled header.
+function(etude_precompile_test target)
+  set(kind "")
+  if("BASE" IN_LIST ARGN)
+    set(kind BASE_)
+  elseif("FULL" IN_LIST ARGN AND NOT ETUDE_SANITIZE)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE ${ETUDE_${kind}TEST_OPTIMISATION})
+  if(NOT ETUDE_PRECOMPILE STREQUAL "OFF")
+    target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
+    string(TOLOWER "etude_${kind}test_headers" headers)
+    target_precompile_headers(${target} REUSE_FROM ${headers})
+  endif()
+endfunction()
