@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // etude-bench: the workloads in Etude. See worker.h.
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 
@@ -15,7 +16,7 @@ int main(int argc, char** argv) {
   for (auto* family : {small_workloads, dynamic_workloads, network_workloads, deep_workloads,
                        array_workloads, product_workloads}) {
     std::vector<Workload> some = family();
-    std::move(some.begin(), some.end(), std::back_inserter(all));
+    std::transform(some.begin(), some.end(), std::back_inserter(all), with_lazy_mode);
   }
   return run_worker(argc, argv, {"etude", etude::version()}, std::move(all));
 }

@@ -79,6 +79,7 @@ class Server {
     for (const Workload& w : workloads_) {
       names[w.name] = w.make ? json{"eager"} : json::array();
       if (w.staged) names[w.name].push_back("staged");
+      if (w.lazy) names[w.name].push_back("lazy");
     }
     return {{"peer", peer_.name},
             {"version", peer_.version},
@@ -91,7 +92,10 @@ class Server {
                                     [&](const Workload& w) { return w.name == name; });
     if (found == workloads_.end()) return {{"error", "no workload is called '" + name + "'"}};
     const std::string& mode = options["mode"];
-    const Make* make = mode == "eager" ? &found->make : mode == "staged" ? &found->staged : nullptr;
+    const Make* make = mode == "eager"    ? &found->make
+                       : mode == "staged" ? &found->staged
+                       : mode == "lazy"   ? &found->lazy
+                                          : nullptr;
     if (make == nullptr || !*make) return {{"skip", name + " has no mode " + mode}};
     try {
       if (options.contains("first")) return first_call(*make);
@@ -147,8 +151,10 @@ class Server {
     const auto at = [&](double q) {
       return samples[static_cast<std::size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
     };
-    return {{"median", at(0.5)},   {"p10", at(0.1)},       {"p90", at(0.9)},
-            {"n", samples.size()}, {"inner", ready.inner}, {"checksum", ready.checksum}};
+    json out = {{"median", at(0.5)},   {"p10", at(0.1)},       {"p90", at(0.9)},
+                {"n", samples.size()}, {"inner", ready.inner}, {"checksum", ready.checksum}};
+    for (const auto& [name, value] : ready.instance->details()) out[name] = value;
+    return out;
   }
 
   int64_t start_kb_;
@@ -191,6 +197,7 @@ int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> wo
   for (const Workload& w : server.workloads()) {
     if (w.make && (argc < 2 || is_asked(w.name))) run(w, "eager");
     if (w.staged && (argc < 2 || is_asked(w.name + ":staged"))) run(w, "staged");
+    if (w.lazy && is_asked(w.name + ":lazy")) run(w, "lazy");
   }
   return fine ? 0 : 1;
 }

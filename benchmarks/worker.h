@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace etude::bench {
@@ -19,6 +20,8 @@ class Instance {
   virtual std::vector<double> check() = 0;
   // One timed call: `units` of the workload's unit.
   virtual void run() = 0;
+  // More to tell of it, measured when it is asked for: names and numbers.
+  virtual std::vector<std::pair<std::string, double>> details() { return {}; }
 };
 
 // A problem with exact data, check values that several frameworks agree on, and the call that is
@@ -31,14 +34,16 @@ struct Workload {
   double units = 1;         // units of one run(); times are given per unit
   std::function<std::unique_ptr<Instance>()> make;
   std::function<std::unique_ptr<Instance>()> staged =
-      {};  // the same in mode `staged`, if it has one
+      {};                                                // the same in mode `staged`, if it has one
+  std::function<std::unique_ptr<Instance>()> lazy = {};  // and in mode `lazy`
 };
 
 struct Peer {
   std::string name, version;
 };
 
-// The main function: `--serve`, or names of workloads to run once; "NAME:staged" runs that mode.
+// The main function: `--serve`, or names of workloads to run once; "NAME:staged" and
+// "NAME:lazy" run these modes.
 // Gives the exit status.
 int run_worker(int argc, char** argv, const Peer& peer, std::vector<Workload> workloads);
 

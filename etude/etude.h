@@ -56,6 +56,8 @@
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/gradient_check.h"
 #include "etude/runtime/gradient_tape.h"
+#include "etude/runtime/lazy.h"
+#include "etude/runtime/lazy_metrics.h"
 #include "etude/runtime/profile.h"
 #include "etude/runtime/recording.h"
 #include "etude/runtime/variable.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint from which
-// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--mode staged].
+// --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--mode staged|lazy].
 #include <csignal>
 #include <cstdio>
 
@@ -19,7 +19,6 @@ struct LeNet {
   nn::Dense fc1{400, 120, {.activation = nn::relu}};
   nn::Dense fc2{120, 84, {.activation = nn::relu}};
   nn::Dense fc3{84, 10};
-
   Tensor operator()(const Tensor& images) const {
     return nn::sequenced(images, conv1, pool1, conv2, pool2, flatten, fc1, fc2, fc3);
   }
@@ -37,7 +36,7 @@ int main(int argc, char** argv) try {
   app.add_option("--steps", steps, "stop after that many steps, as Ctrl-C does");
   app.add_option("--seed", seed, "of weights and order");
   app.add_option("--threads", threads, "default: all processors; results do not depend on it");
-  app.add_option("--mode", mode, "eager or staged")->check(CLI::IsMember({"eager", "staged"}));
+  app.add_option("--mode", mode)->check(CLI::IsMember({"eager", "staged", "lazy"}));
   app.add_option("--save", save, "where the checkpoint goes");
   app.add_option("--resume", resume, "checkpoint to go on from; same --epochs and --seed as then");
   CLI11_PARSE(app, argc, argv);
@@ -56,7 +55,6 @@ int main(int argc, char** argv) try {
   const auto evaluate = [&] { return nn::evaluate(model, data::batches(images.test, 500), loss); };
   if (!resume.empty()) io::load_checkpoint(resume, model, optimizer, data);
   std::puts(nn::summary(model, {1, 28, 28, 1}).to_string().c_str());
-
   const nn::Callback stop = [&](nn::Event event, nn::FitState& state) {
     const bool ends = event == nn::Event::kBatchEnd && (interrupted || --steps == 0);
     if (ends) state.cancel = nn::Cancel::kFit;
@@ -64,6 +62,8 @@ int main(int argc, char** argv) try {
   nn::FitOptions options{.epochs = epochs, .validation = evaluate};
   options.callbacks = {nn::progress(), stop};
   if (mode == "staged") options.mode = nn::Mode::kStaged;
+  if (mode == "lazy") options.mode = nn::Mode::kLazy;
+  if (mode == "lazy") options.mode = nn::Mode::kLazy;
   const nn::History history = nn::fit(model, optimizer, data, loss, options);
   io::save_checkpoint(save, model, optimizer, data);
   std::printf("loss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());

@@ -25,7 +25,9 @@ Tensor labels(int64_t n);
 Tensor rotation(int64_t n);
 std::vector<double> digest(const std::vector<Tensor>& arrays);
 
-// Keeps the compiler from dropping what is not used.
+// Keeps the compiler from dropping what is not used, and what is pending from being dropped.
 void keep(const Tensor& x);
+// The workload in mode `lazy`: a run is recorded and ends with a barrier.
+Workload with_lazy_mode(Workload workload);
 
 }  // namespace etude::bench

@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/error.h"
+#include "etude/core/pending.h"
+
 namespace etude {
 namespace {
 
@@ -80,6 +83,13 @@ class Printer {
 std::string internal::elements_text(const Tensor& x) {
   if (!x.has_value()) return "<absent>";
   if (TensorAccess::is_sparse(x)) return "<sparse rows>";
+  if (is_unrun(x)) {
+    try {
+      observe(x);
+    } catch (const Error& error) {
+      return std::string("<not computed: ") + error.what() + ">";
+    }
+  }
   if (TensorAccess::is_ghost(x)) return "<not computed>";
   if (x.size() == 0) return "[]";  // its other axes may be of any size
   return Printer(x, TensorAccess::data(x)).print(0, 0, x.size());

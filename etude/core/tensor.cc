@@ -11,6 +11,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/core/copies.h"
+#include "etude/core/pending.h"
 #include "etude/core/traced.h"
 #include "etude/core/value_observer.h"
 
@@ -115,7 +116,11 @@ Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<cons
 }
 
 Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset) {
-  const TensorRep* from = TensorAccess::rep(x);
+  if (TensorAccess::data(x) == nullptr) {
+    if (type == x.type() && is_unrun(x)) return pending_mark(x)->again();
+    observe(x);
+  }
+  const TensorRep* from = TensorAccess::rep(owner_of_elements(x));
   char* data = static_cast<char*>(from->data) + byte_offset;
   if (from->buffer == nullptr || type->bytes() <= kInlineBytes / 8) {
     Tensor out = make_tensor(type);
@@ -152,6 +157,10 @@ void TensorAccess::forget_id(Tensor& x) noexcept {
 }
 
 void* TensorAccess::writable(Tensor& x) {
+  if (!is_unique(x)) {
+    internal::observe(x);
+    internal::settle(x);
+  }
   if (is_unique(x)) {
     forget_id(x);
     internal::count_copy_avoided();
@@ -214,9 +223,9 @@ Tensor Tensor::from_host(const void* values, DType dtype, const Shape& shape, in
 namespace {
 
 // What looks at elements accepts sparse values too, and refuses values that are not there.
-Tensor readable(const Tensor& x) {
+Tensor readable(const Tensor& x, CallSite where = {}) {
   Tensor dense = to_dense(x);
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_ghost(dense), "{}",
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(dense, where), "{}",
                      internal::explain_ghost(dense));
   return dense;
 }
@@ -230,7 +239,7 @@ const void* Tensor::typed_data(DType wanted, CallSite where) const {
                   name(dtype()));
     ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->slices == nullptr,
                        "data() of a sparse value. Use to_vector");
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, rep_->data != nullptr, "{}",
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, internal::observe(*this, where), "{}",
                        internal::explain_ghost(*this));
     return rep_->data;
   });
@@ -238,7 +247,7 @@ const void* Tensor::typed_data(DType wanted, CallSite where) const {
 
 void Tensor::convert_to(DType wanted, void* out, CallSite where) const {
   internal::located("", where, [&] {
-    const Tensor dense = readable(*this);
+    const Tensor dense = readable(*this, where);
     ETUDE_REQUIRE(!is_complex(dtype()) || is_complex(wanted),
                   "complex elements do not convert to {}. Use real() or abs() first", name(wanted));
     internal::convert_elements(out, wanted, dense.rep_->data, dtype(), size());
@@ -295,9 +304,10 @@ bool same_value(const Tensor& a, const Tensor& b) {
 }
 
 bool shares_storage(const Tensor& a, const Tensor& b) {
-  const internal::TensorRep *x = TensorAccess::rep(a), *y = TensorAccess::rep(b);
-  return x != nullptr && y != nullptr &&
-         (x == y || (x->buffer != nullptr && x->buffer == y->buffer));
+  if (!a.has_value() || !b.has_value()) return false;
+  const internal::TensorRep* x = TensorAccess::rep(internal::owner_of_elements(a));
+  const internal::TensorRep* y = TensorAccess::rep(internal::owner_of_elements(b));
+  return x == y || (x->buffer != nullptr && x->buffer == y->buffer);
 }
 
 }  // namespace etude

@@ -5,11 +5,15 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/pending.h"
 
 namespace etude::data {
 namespace {
 
-const char* bytes_of(const Tensor& x) { return static_cast<const char*>(TensorAccess::data(x)); }
+const char* bytes_of(const Tensor& x) {
+  etude::internal::observe(x);
+  return static_cast<const char*>(TensorAccess::data(x));
+}
 
 Tensor make_rows(const Tensor& like, std::int64_t rows) {
   Shape shape = like.shape();

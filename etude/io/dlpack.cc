@@ -9,6 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/pending.h"
 
 namespace etude {
 namespace {
@@ -140,7 +141,7 @@ DLManagedTensor* to_dlpack(const Tensor& x, DlpackOptions options, CallSite wher
     ETUDE_REQUIRE(x.has_value(), "the tensor is absent: it was moved from, or never given a value");
     auto made = std::make_unique<Exported>();
     made->held = to_dense(x);
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, TensorAccess::data(made->held) != nullptr,
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(made->held, where),
                        "a tensor of type {} has no value here: it stands for a call that has not "
                        "run",
                        x.type()->to_string());

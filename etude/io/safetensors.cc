@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
+#include "etude/core/pending.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors_format.h"
@@ -49,6 +50,7 @@ SafetensorsEntry entry_of(const std::string& name, const Tensor& x) {
 }
 
 std::span<const std::uint8_t> bytes_of(const Tensor& x) {
+  etude::internal::observe(x);
   return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
           static_cast<std::size_t>(x.nbytes())};
 }

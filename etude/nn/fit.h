@@ -29,6 +29,7 @@
 #include "etude/nn/parts.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
+#include "etude/runtime/lazy.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -86,7 +87,7 @@ struct Evaluation {
   Confusion confusion;
 };
 
-// How the steps of a training run are run. Both give the same bits.
+// How the steps of a training run are run. All give the same bits.
 //   kEager   call by call.
 //   kStaged  forward, loss, gradient and update as one staged function (runtime/function.h) with
 //            model and optimiser as in-out arguments. Callbacks see the same events with the same
@@ -94,7 +95,11 @@ struct Evaluation {
 //            and optimiser take what it gave, so that a callback which calls the batch off there
 //            leaves both as they were. For that, a run with callbacks holds what is old and what
 //            is new at once; one without them does not.
-enum class Mode : uint8_t { kEager, kStaged };
+//   kLazy    recorded and run together (runtime/lazy.h), each step by itself, with the events of
+//            kEager. Without callbacks a step is one segment; with them the loss is looked at
+//            before the update. A step that fails while it runs, not while it is recorded, takes
+//            with it the parameters that hang on what failed.
+enum class Mode : uint8_t { kEager, kStaged, kLazy };
 
 struct FitOptions {
   std::int64_t epochs = 1;
@@ -170,8 +175,11 @@ template <class Model, class Optimizer, class Loss>
 class TrainingStep {
  public:
   TrainingStep(const FitOptions& options, const Loss& loss, CallSite where)
-      : has_callbacks_(!options.callbacks.empty()), loss_(loss), where_(where) {
-    if (options.mode == Mode::kEager) return;
+      : has_callbacks_(!options.callbacks.empty()),
+        is_lazy_(options.mode == Mode::kLazy),
+        loss_(loss),
+        where_(where) {
+    if (options.mode != Mode::kStaged) return;
     staged_.emplace(
         [&loss, where](Model& model, Optimizer& optimizer, const Tensor& inputs,
                        const Tensor& labels) {
@@ -189,7 +197,13 @@ class TrainingStep {
     run.state().batch_size = batch.inputs.shape()[0];
     if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
       const PhaseScope training(Phase::kTraining);
-      staged_ ? run_staged(run, model, optimizer, batch) : run_eager(run, model, optimizer, batch);
+      if (is_lazy_) {
+        run_lazy(run, model, optimizer, batch);
+      } else if (staged_) {
+        run_staged(run, model, optimizer, batch);
+      } else {
+        run_eager(run, model, optimizer, batch);
+      }
     }
     return run.end_batch();
   }
@@ -200,6 +214,26 @@ class TrainingStep {
     const auto [predicted, value, gradients] =
         infer(model, batch.inputs, batch.labels, loss_, where_);
     if (run.may_update(predicted, batch.labels, value)) optimizer.update(model, gradients, where_);
+  }
+
+  template <class Batch>
+  void run_lazy(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    Tensor predicted, value;
+    {
+      const LazyScope lazy;
+      if (has_callbacks_) {
+        run_eager(run, model, optimizer, batch);
+      } else {
+        // Gradients go before the barrier: what nobody holds need not be kept.
+        auto [y, loss, gradients] = infer(model, batch.inputs, batch.labels, loss_, where_);
+        optimizer.update(model, gradients, where_);
+        predicted = std::move(y);
+        value = std::move(loss);
+      }
+      lazy_barrier({}, where_);
+    }
+    if (has_callbacks_) return;
+    run.may_update(predicted, batch.labels, value);
   }
 
   template <class Batch>
@@ -220,6 +254,7 @@ class TrainingStep {
   }
 
   bool has_callbacks_;
+  bool is_lazy_;
   const Loss& loss_;
   CallSite where_;
   std::optional<

@@ -3,6 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/pending.h"
 #include "etude/core/traced.h"
 #include "etude/runtime/trace.h"
 
@@ -13,7 +14,7 @@ Tensor CallTimeValue::value() const {
   return located("call_time_value", where, [&] {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, x.has_value(),
                        "the thunk gives an absent tensor. Let it give a value");
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, !TensorAccess::is_ghost(x),
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, observe(x),
                        "the thunk gives a value of a trace, and runs again when that is over: {}",
                        explain_ghost(x));
     ETUDE_REQUIRE_CODE(kUnimplemented, !TensorAccess::is_sparse(x),

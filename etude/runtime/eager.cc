@@ -13,12 +13,14 @@
 #include "etude/core/infer.h"
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
+#include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/core/traced.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/lazy_log.h"
 #include "etude/runtime/profiler.h"
 
 namespace etude {
@@ -47,9 +49,15 @@ void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* co
 
 // The storage of operand i for a result, if the caller gave it away and nobody else sees it.
 std::optional<Tensor> take_over(Operands in, std::size_t i) {
-  if (((in.expiring() >> i) & 1) == 0 || !TensorAccess::is_unique(in[i])) return std::nullopt;
+  if (((in.expiring() >> i) & 1) == 0) return std::nullopt;
   // The caller gave this operand away, so writing through its const view is what it asked for.
-  Tensor out = std::move(const_cast<Tensor&>(in[i]));
+  Tensor& given = const_cast<Tensor&>(in[i]);
+  if (!TensorAccess::is_unique(given)) {
+    if (pending_mark(given) == nullptr) return std::nullopt;
+    settle(given);
+    if (!TensorAccess::is_unique(given)) return std::nullopt;
+  }
+  Tensor out = std::move(given);
   TensorAccess::forget_id(out);
   count_copy_avoided();
   return out;
@@ -121,6 +129,10 @@ class EagerContext final : public Context {
 
   // Apart from run(), which most calls leave before they need as large a frame as this.
   [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+    // What was recorded and has not run yet, by this thread or by another, runs now.
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i].has_value() && is_unrun(in[i])) observe(in[i], where);
+    }
     if (op.def().data != nullptr) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
@@ -217,7 +229,10 @@ bool report_error(const Error& error) {
   return false;
 }
 
-void DispatchEntry::table_was_made() { profile_this_thread(); }
+void DispatchEntry::table_was_made() {
+  profile_this_thread();
+  lazy_this_thread();
+}
 
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch) {

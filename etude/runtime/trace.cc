@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/dispatch.h"
 
@@ -83,7 +84,9 @@ TraceContext::Draft TraceContext::number(const Tensor& x) {
 
 TraceContext::Draft TraceContext::capture(const Tensor& x) {
   ETUDE_CHECK(!TensorAccess::is_sparse(x), "a sparse value reached a trace");
-  if (TensorAccess::is_ghost(x)) {
+  // A value that waits for recorded calls is an operand of the call that this is for, or fixed now.
+  const bool is_known = !TensorAccess::is_ghost(x) || (!takes_followed_ && observe(x));
+  if (!is_known) {
     const TraceInfo* trace = trace_of(x);
     const bool is_followed = trace == nullptr && takes_followed_;
     ETUDE_REQUIRE_CODE(kFailedPrecondition, is_followed || is_around(trace), "{}",

@@ -12,6 +12,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/mode.h"
+#include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/core/traced.h"
 #include "etude/runtime/open_shape.h"
@@ -176,7 +177,9 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
     const ContextScope scope(eager_context(), where);
     if (initial.has_value()) {
-      if (TensorAccess::is_ghost(initial)) refuse_initial(initial);
+      if (TensorAccess::is_ghost(initial) && !internal::is_unrun(initial)) {
+        refuse_initial(initial);
+      }
       cell_->set_initial(std::move(initial));
     }
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of tensors: staged they give the same bits and print the same lines as eagerly,
-// and so do their gradients, tangents and batches, whatever passes run. Program n is made from seed
-// n alone; a failure prints it:
+// Random programs of tensors: staged and lazily they give the same bits and print the same lines as
+// eagerly, and so do their gradients, tangents and batches, whatever passes run. Program n is made
+// from seed n alone; a failure prints it:
 //
 //   ETUDE_TEST_SEED=4711 ETUDE_TEST_CASES=1 build/dev/bin/random_programs_test
 #include <algorithm>
@@ -405,6 +405,53 @@ void check_derivatives(const Program& program, uint64_t seed) {
   EXPECT_EQ(batch_lines, different_lines()) << program.text();
 }
 
+// How a lazy run of a program is made hard.
+LazyOptions lazy_options_of(uint64_t seed) {
+  LazyOptions options;
+  options.cut_every = seed % 8;  // 0: never
+  options.force_collisions = seed % 3 == 0;
+  options.donate = seed % 5 != 0;
+  options.op_by_op = seed % 11 == 10;
+  return options;
+}
+
+// The calls recorded, and looked at here and there: the same values, lines and Variables.
+void check_lazy(const Program& program, uint64_t seed) {
+  const LazyOptions saved = lazy_options();
+  set_lazy_options(lazy_options_of(seed));
+  const LazyMetrics metrics;
+  State eager{{}, variables()}, lazy{{}, variables()};
+  for (uint64_t call = 0; call < 3; ++call) {
+    const std::vector<Tensor> x = inputs(seed + call);
+    const auto run = [&](State& state) {
+      const SeedScope scope(call);
+      state.values = x;
+      return program.run(state);
+    };
+    Printing printing;
+    Tensor found;
+    std::vector<Tensor> values;
+    {
+      const LazyScope scope;
+      found = run(lazy);
+      if (seed % 2 == 0) lazy_barrier();
+      values = lazy.values;
+      if (call > 0) {
+        EXPECT_EQ(values.front().to_vector<float>().size(), 12u);
+      }
+    }
+    const std::vector<std::string> lines = printing.take();
+    EXPECT_SAME(found, run(eager));
+    EXPECT_EQ(lines, printing.take()) << program.text();
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_SAME(values[i], eager.values[i]);
+    for (std::size_t i = 0; i < eager.variables.size(); ++i) {
+      EXPECT_SAME(lazy.variables[i].read(), eager.variables[i].read());
+    }
+  }
+  EXPECT_EQ(metrics.counts().fallbacks, 0) << program.text();
+  set_lazy_options(saved);
+}
+
 std::vector<std::string> switched_off() {
   std::vector<std::string> out = {"", "all"};
   for (const Pass& pass : passes()) {
@@ -427,6 +474,17 @@ TEST(RandomPrograms, GiveTheSameBitsStaged) {
     check_calls(program, seed);
     check_cancelled_calls(program, seed);
     check_derivatives(program, seed);
+  }
+}
+
+// spec: Z22
+TEST(RandomPrograms, GiveTheSameBitsLazily) {
+  const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
+  const uint64_t cases = from_environment("ETUDE_TEST_CASES", 1000);
+  for (uint64_t seed = first; seed < first + cases && !HasFailure(); ++seed) {
+    const Program program(seed);
+    SCOPED_TRACE(program.text());
+    check_lazy(program, seed);
   }
 }
 

@@ -73,12 +73,14 @@ void check_second_order(const Call& call);
 void check_snapshot(const Call& call);   // operands written after the call
 void check_recording(const Call& call);  // record, replay, also gradients
 void check_staged(const Call& call);     // as a graph: its plan, its gradient
+void check_lazy(const Call& call);       // recorded and run later: values and gradient
 void check_graph(const Call& call);      // a graph of one node: verified, printed, parsed, run
 void check_family(const Call& call);     // as a graph at its sizes, made from graphs at others
 void check_batch(const Call& call);      // all operands or one with three examples; gradients
 
 // ---- records
 void check_error(const Op& op, std::size_t index);
+void check_lazy_error(const Op& op, std::size_t index);
 void check_samples(const Op& op);
 // Calls that throw are those of refusals.txt, for the reasons that stand there.
 void check_refusals(const Op& op);

@@ -65,6 +65,7 @@ TEST_P(Matrix, Threads) {
 TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
 TEST_P(Matrix, Recording) { each_call(check_recording); }
 TEST_P(Matrix, Staged) { each_call(check_staged); }
+TEST_P(Matrix, Lazy) { each_call(check_lazy); }
 TEST_P(Matrix, Graph) { each_call(check_graph); }
 TEST_P(Matrix, Family) { each_call(check_family); }
 TEST_P(Matrix, Families) { check_families(op()); }
@@ -76,7 +77,10 @@ TEST_P(Matrix, SecondOrder) { each_call(check_second_order, has_derivative); }
 TEST_P(Matrix, Snapshots) { each_call(check_snapshot, has_derivative); }
 TEST_P(Matrix, NoDerivative) { each_call(check_undifferentiable); }
 TEST_P(Matrix, Errors) {
-  for (std::size_t i = 0; i < op().def().errors.size(); ++i) check_error(op(), i);
+  for (std::size_t i = 0; i < op().def().errors.size(); ++i) {
+    check_error(op(), i);
+    check_lazy_error(op(), i);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Matrix, testing::ValuesIn(Registry::global().ops()),

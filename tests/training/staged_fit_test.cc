@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fit in both modes: the same weights, states, events and histories, bit for bit, also when a run
-// is called off and goes on in the other mode.
+// fit in all modes: the same weights, states, events and histories, bit for bit, also when a run
+// is called off and goes on in another mode.
 #include <cmath>
 #include <filesystem>
 
@@ -99,6 +99,12 @@ TYPED_TEST(StagedFit, GivesTheBitsOfEager) {
   const nn::History c = watched.fit(Mode::kStaged, {kLooks});
   expect_equal(eager, staged);
   expect_equal(eager, watched);
+  auto lazy = fresh<TypeParam>();
+  EXPECT_EQ(a.batch_losses, lazy.fit(Mode::kLazy).batch_losses);
+  auto lazily_watched = fresh<TypeParam>();
+  EXPECT_EQ(a.batch_losses, lazily_watched.fit(Mode::kLazy, {kLooks}).batch_losses);
+  expect_equal(eager, lazy);
+  expect_equal(eager, lazily_watched);
   EXPECT_EQ(a.batch_losses, b.batch_losses);
   EXPECT_EQ(a.batch_losses, c.batch_losses);
   EXPECT_EQ(a.epochs.back().accuracy, b.epochs.back().accuracy);
@@ -113,7 +119,8 @@ TYPED_TEST(StagedFit, GoesOnInEitherModeBitForBit) {
   whole.fit(Mode::kEager);
   for (const auto& [before, after] :
        {std::pair(Mode::kEager, Mode::kStaged), std::pair(Mode::kStaged, Mode::kEager),
-        std::pair(Mode::kStaged, Mode::kStaged)}) {
+        std::pair(Mode::kStaged, Mode::kStaged), std::pair(Mode::kLazy, Mode::kEager),
+        std::pair(Mode::kStaged, Mode::kLazy)}) {
     for (const int stop : {1, 10, 17}) {
       auto first = fresh<TypeParam>();
       int left = stop;
@@ -144,8 +151,9 @@ TYPED_TEST(StagedFit, ACancelledBatchChangesNothing) {
                    }});
       return training;
     };
-    const auto eager = run(Mode::kEager), staged = run(Mode::kStaged);
+    const auto eager = run(Mode::kEager), staged = run(Mode::kStaged), lazy = run(Mode::kLazy);
     expect_equal(eager, staged);
+    expect_equal(eager, lazy);
     EXPECT_EQ(staged.optimizer.updates(), 8);
     EXPECT_EQ(eager.data.position().step, staged.data.position().step);
   }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lazy context: the bottom of a thread's stack while a LazyScope lives. It records calls and
+// names no op; what cannot wait runs at once, on operands that are observed first.
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "etude/base/check.h"
+#include "etude/core/context.h"
+#include "etude/core/infer.h"
+#include "etude/core/located.h"
+#include "etude/core/resource.h"
+#include "etude/core/traced.h"
+#include "etude/graph/graph.h"
+#include "etude/runtime/dispatch.h"
+#include "etude/runtime/lazy.h"
+#include "etude/runtime/lazy_program.h"
+#include "etude/runtime/lazy_trace.h"
+#include "etude/runtime/profiler.h"
+#include "etude/runtime/trace.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+LazyOptions& options() {
+  static LazyOptions* made = [] {
+    auto* out = new LazyOptions;
+    const char* text = std::getenv("ETUDE_LAZY");
+    out->op_by_op = text != nullptr && std::string_view(text) == "op_by_op";
+    return out;
+  }();
+  return *made;
+}
+
+class LazyContext final : public Context {
+ public:
+  LazyContext() : trace_(new LazyTrace) {}
+  ~LazyContext() override {
+    if (is_on_) leave();
+    trace_->abandon();
+  }
+
+  Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override;
+
+  LazyTrace& trace() noexcept { return *trace_; }
+  bool is_on() const noexcept { return is_on_; }
+  // Puts it below all contexts of this thread, and takes it away.
+  void enter();
+  void leave() noexcept;
+
+ private:
+  Values record(const Op& op, Operands in, const Attrs& attrs, std::span<const Type* const> types,
+                CallSite where);
+  static Values run_now(const Op& op, Operands in, const Attrs& attrs, CallSite where);
+
+  LazyTrace* trace_;
+  bool is_on_ = false;
+};
+
+// The contexts of this thread, outermost last, taken from the stack.
+std::vector<Context*> take_contexts() {
+  std::vector<Context*> out;
+  while (!ContextStack::is_eager()) {
+    out.push_back(&ContextStack::top());
+    ContextStack::remove(*out.back());
+  }
+  return out;
+}
+
+void LazyContext::enter() {
+  const std::vector<Context*> above = take_contexts();
+  ContextStack::push(*this);
+  parent_ = nullptr;  // the bottom: calls do not end at the eager context
+  for (auto at = above.rbegin(); at != above.rend(); ++at) ContextStack::push(**at);
+  is_on_ = true;
+}
+
+void LazyContext::leave() noexcept {
+  parent_ = &eager_context();
+  ContextStack::remove(*this);
+  is_on_ = false;
+}
+
+Values LazyContext::run_now(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  LazyLog::instance().note_eager(op.name());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i].has_value() && is_unrun(in[i])) observe(in[i], where);
+  }
+  return eager_context().execute(op, in, attrs, where);
+}
+
+Values LazyContext::record(const Op& op, Operands in, const Attrs& attrs,
+                           std::span<const Type* const> types, CallSite where) {
+  if (op.def().data != nullptr) {  // a call of a graph, whose results may be absent
+    const Types results = infer_types(op, types, attrs);
+    return trace_->record(op, in, attrs, types, {results.data(), results.size()}, where);
+  }
+  // All that a type rule and the preparation of a kernel refuse is refused here, as eagerly.
+  DispatchEntry scratch;
+  const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
+  const Types& results = entry.prepared->results;  // the entry stays until the next dispatch
+  return trace_->record(op, in, attrs, types, {results.data(), results.size()}, where);
+}
+
+Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  const OpDef& def = op.def();
+  if (def.effect == Effect::kReads || def.effect == Effect::kWrites) {
+    // What a Variable holds may be pending: a read and an assignment move handles.
+    check_types(op, in, attrs);
+    const ContextScope scope(eager_context(), where);
+    return def.data(in, attrs);
+  }
+  const Device::Kind device = device_of(in).kind;
+  if (def.data != nullptr && op.kernel(device) == nullptr) return run_now(op, in, attrs, where);
+  if (op.is_composed(device)) return lower(op, in, attrs, *this, where);
+  InlineVector<const Type*, 6> types;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    types.push_back(in[i].has_value() ? in[i].type() : nullptr);
+    if (types.back() == nullptr || TensorAccess::data(in[i]) != nullptr) continue;
+    PendingMark* mark = pending_mark(in[i]);
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, mark != nullptr, "{}: {}", operand_text(op, i),
+                       explain_ghost(in[i]));
+    if (!trace_->is_of(*mark)) mark->compute(where);
+  }
+  // Defaults have no graphs, whose nodes could have effects.
+  const bool is_plain = def.effect == Effect::kNone && attrs.dispatch_id() == 0;
+  if (!is_plain && has_effects(op, attrs)) return run_now(op, in, attrs, where);
+  Values out = record(op, in, attrs, {types.data(), types.size()}, where);
+  trace_->cut_if_long(options(), where);
+  return out;
+}
+
+LazyContext& context() {
+  thread_local LazyContext made;
+  return made;
+}
+// Whether this thread has one. A thread that never was lazy makes none.
+thread_local constinit bool has_context = false;
+
+bool begin_lazy() {
+  if (TraceContext::innermost() != nullptr) return false;
+  LazyContext& lazy = context();
+  has_context = true;
+  if (lazy.is_on()) return false;
+  lazy.enter();
+  return true;
+}
+
+const bool kProgramIsLazy = [] {
+  const char* mode = std::getenv("ETUDE_MODE");
+  return mode != nullptr && std::string_view(mode) == "lazy";
+}();
+
+}  // namespace
+
+// Called once per thread, at its first call.
+void lazy_this_thread() {
+  if (kProgramIsLazy && !has_context) begin_lazy();
+}
+
+void flush_lazy_counts() {
+  if (has_context) context().trace().flush_counts();
+}
+
+namespace {
+
+// A scope of a lazy program joins that: it does not end it.
+bool begin_scope() {
+  lazy_this_thread();
+  return begin_lazy();
+}
+
+}  // namespace
+
+}  // namespace internal
+
+using internal::context;
+using internal::has_context;
+
+LazyOptions lazy_options() { return internal::options(); }
+
+void set_lazy_options(const LazyOptions& options) {
+  internal::options() = options;
+  internal::forget_programs();
+}
+
+LazyScope::LazyScope() : is_outermost_(internal::begin_scope()) {}
+
+LazyScope::~LazyScope() {
+  if (!is_outermost_) return;
+  context().leave();
+  try {
+    context().trace().run_all(internal::LazyCut::kScope, {});
+  } catch (...) {  // what fails is told where it is looked at
+  }
+}
+
+void lazy_barrier(const LazyBarrierOptions&, CallSite where) {
+  if (!has_context) return;
+  const auto error = context().trace().run_all(internal::LazyCut::kBarrier, where);
+  if (error != nullptr) throw Error(*error);
+}
+
+StepScope::~StepScope() noexcept(false) {
+  if (std::uncaught_exceptions() == exceptions_) lazy_barrier({}, where_);
+}
+
+bool is_lazy() noexcept {
+  return has_context && context().is_on() && internal::TraceContext::innermost() == nullptr;
+}
+
+bool is_pending(const Tensor& x) noexcept { return internal::is_unrun(x); }
+
+int64_t pending_nodes() noexcept { return has_context ? context().trace().size() : 0; }
+
+std::string dump_pending() { return has_context ? context().trace().to_text() : ""; }
+
+}  // namespace etude

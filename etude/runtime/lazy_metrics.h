@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lazy execution did: counters of the whole process between two moments, what was looked at
+// and where, which ops were not compiled, and why programs were compiled. Used by tests, benchmarks
+// and people; runtime/lazy.h is what is measured.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct LazyCounts {
+  int64_t recorded = 0;            // calls
+  int64_t dropped = 0;             // recorded calls that nobody needed: they never ran
+  int64_t executes = 0;            // runs of segments
+  int64_t nodes = 0;               // calls in them
+  int64_t compiles = 0;            // programs made
+  int64_t hits = 0;                // segments whose program was there
+  int64_t misses = 0;              // and those whose program was not
+  int64_t collisions = 0;          // programs of another structure met under one hash
+  int64_t promotions = 0;          // constants that turned out to change
+  int64_t donations = 0;           // results over the memory of inputs
+  int64_t observations = 0;        // looks at pending values
+  int64_t observed_elsewhere = 0;  // those by another thread than the one that recorded
+  int64_t eager_calls = 0;         // calls that are not compiled: LazyMetrics::eager_ops()
+  int64_t fallbacks = 0;           // segments that ran call by call after their program had failed
+  int64_t observation_cuts = 0;    // segments by what cut them
+  int64_t barrier_cuts = 0;
+  int64_t automatic_cuts = 0;
+  int64_t scope_cuts = 0;
+};
+
+// Seconds of several runs.
+struct LazyTimes {
+  int64_t count = 0;
+  double median = 0, p90 = 0, max = 0, total = 0;  // of the last 4096
+};
+
+// A program that is kept.
+struct LazyProgram {
+  std::size_t number = 0;  // 1, 2, 3, ... in the order in which they were made
+  std::size_t nodes = 0;
+  int64_t uses = 0;
+  double compile_seconds = 0;
+  int64_t bytes = 0;   // of its memory for intermediate values
+  std::string where;   // the line that cut it first: "train.cc:52"
+  std::string reason;  // why it was made: "node 41 'reshape' has shape=[80,784], was ..."
+};
+
+// What happened since it was made, or since reset(). Counts all threads; calls that another thread
+// has recorded count from its next cut on. thread-safe to read.
+class LazyMetrics {
+ public:
+  LazyMetrics() { reset(); }
+  void reset();
+
+  LazyCounts counts() const;
+  // Calls of each op that ran at once instead of being compiled.
+  std::map<std::string, int64_t> eager_ops() const;
+  // Looks at pending values, by line.
+  std::map<std::string, int64_t> observed() const;
+  // Nodes of each segment that ran, of the last 4096.
+  std::vector<int64_t> segments() const;
+  LazyTimes compile_times() const;
+  LazyTimes execute_times() const;
+  // A line for each compile: "compile 7 at train.cc:52: like program 3 but ...".
+  std::vector<std::string> compiles() const;
+  // All of this as a table.
+  std::string to_string() const;
+
+  // The programs that are kept now.
+  static std::vector<LazyProgram> programs();
+  // The first difference between two of them, by number. throws: kNotFound.
+  static std::string explain(std::size_t a, std::size_t b);
+
+ private:
+  LazyCounts start_;
+  std::map<std::string, int64_t> start_eager_, start_observed_;
+  uint64_t first_run_ = 0, first_compile_ = 0;
+};
+
+}  // namespace etude
