@@ -9,6 +9,10 @@ install(
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILE_SET generated DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+get_property(modules GLOBAL PROPERTY ETUDE_MODULES)
+if(modules)
+  install(TARGETS ${modules} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(EXPORT EtudeTargets NAMESPACE Etude:: DESTINATION "${package_dir}")
 
 configure_package_config_file(cmake/EtudeConfig.cmake.in EtudeConfig.cmake

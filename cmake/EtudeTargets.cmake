@@ -38,11 +38,10 @@ endmacro()
 #   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
 #   TEST_ISAS                  core_test also runs on the lower instruction sets (see etude_test)
-#   INTERNAL                   not part of libetude.so: nothing there calls it
 #   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
 function(etude_library)
   etude_parse(
-    "TEST_ISAS;INTERNAL" "NAME;TEST_SHARDS"
+    "TEST_ISAS" "NAME;TEST_SHARDS"
     "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
@@ -56,20 +55,12 @@ function(etude_library)
     if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
       set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
-    if(arg_INTERNAL)
-      set_property(GLOBAL APPEND PROPERTY ETUDE_INTERNAL_FOLDERS ${target})
-    else()
-      set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
-    endif()
+    set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
   else()
     add_library(${target} INTERFACE)  # headers only
   endif()
   add_library(etude::${arg_NAME} ALIAS ${target})
-  if(arg_INTERNAL)
-    set_property(GLOBAL APPEND PROPERTY ETUDE_INTERNAL_DEPS ${arg_PRIVATE_DEPS})
-  else()
-    set_property(GLOBAL APPEND PROPERTY ETUDE_DEPS fmt::fmt ${arg_PRIVATE_DEPS})
-  endif()
+  set_property(GLOBAL APPEND PROPERTY ETUDE_DEPS fmt::fmt ${arg_PRIVATE_DEPS})
   list(TRANSFORM arg_HDRS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   set_property(GLOBAL APPEND PROPERTY ETUDE_HEADERS ${arg_HDRS})
 
@@ -98,13 +89,11 @@ function(etude_link_libraries)
   get_property(headers GLOBAL PROPERTY ETUDE_HEADERS)
   get_property(deps GLOBAL PROPERTY ETUDE_DEPS)
   list(REMOVE_DUPLICATES deps)
-  get_property(internal_folders GLOBAL PROPERTY ETUDE_INTERNAL_FOLDERS)
-  get_property(internal_deps GLOBAL PROPERTY ETUDE_INTERNAL_DEPS)
   list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
-  list(TRANSFORM internal_folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  get_property(modules GLOBAL PROPERTY ETUDE_MODULES)  # opened while a program runs
 
-  add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects} ${internal_folders})
-  target_link_libraries(etude_internal PUBLIC etude_flags ${deps} ${internal_deps})
+  add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects})
+  target_link_libraries(etude_internal PUBLIC etude_flags ${deps})
 
   list(FIND objects "$<TARGET_OBJECTS:etude_ops>" last)
   math(EXPR count "${last} + 1")
@@ -122,6 +111,10 @@ function(etude_link_libraries)
     etude PROPERTIES VERSION ${PROJECT_VERSION}
                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                      LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
+  foreach(module IN LISTS modules)
+    add_dependencies(etude ${module})
+    add_dependencies(etude_internal ${module})
+  endforeach()
   target_sources(
     etude
     PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${headers}
@@ -175,7 +168,8 @@ function(etude_test)
              WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     set_tests_properties(
       ${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};${arg_LABELS}" COST ${cost}
-                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
+                         ENVIRONMENT
+                    "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard};ETUDE_KERNEL_CACHE=off")
   endforeach()
   if(arg_ISAS AND NOT ETUDE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # What a run must not print: it would have been on another instruction set.
@@ -186,7 +180,7 @@ function(etude_test)
                WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
       set_tests_properties(
         ${arg_NAME}.${isa}
-        PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};isa" ENVIRONMENT "ETUDE_ISA=${isa}"
+        PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_NAME};isa" ENVIRONMENT "ETUDE_ISA=${isa};ETUDE_KERNEL_CACHE=off"
                    FAIL_REGULAR_EXPRESSION "${wrong_${isa}}")
     endforeach()
   endif()

@@ -4,6 +4,7 @@
 
 #include "etude/base/error.h"
 #include "etude/base/structure.h"
+#include "etude/codegen/compiler.h"
 #include "etude/core/ambient.h"
 #include "etude/core/copies.h"
 #include "etude/core/create.h"

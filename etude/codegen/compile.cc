@@ -4,11 +4,13 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "etude/base/check.h"
 #include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
+#include "etude/codegen/object_cache.h"
 
 namespace etude::codegen {
 namespace {
@@ -85,6 +87,27 @@ Cache& cache() {
   return *cache;
 }
 
+CodePtr make(const scalar::Program& program, const CompileOptions& options) {
+  return backend::link(backend::object(program, options));
+}
+
+// From the disk, or made and stored there.
+CodePtr make_or_load(const scalar::Program& program, const CompileOptions& options,
+                     const std::string& key) {
+  const ObjectCache& disk = ObjectCache::of_process();
+  const std::string whole = backend::maker() + "\n" + key;
+  if (const std::optional<std::string> stored = disk.find(whole)) {
+    try {
+      return backend::link(*stored);
+    } catch (const Error&) {
+      // No object file, although its sum is right: it is made and stored again.
+    }
+  }
+  const std::string object = backend::object(program, options);
+  disk.store(whole, object);
+  return backend::link(object);
+}
+
 void check(const scalar::Program& program, const CompileOptions& options) {
   check_options(options);
   check_program(program);
@@ -96,13 +119,13 @@ bool is_available() { return backend::is_available(); }
 
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
-  return {backend::build(program, options), options};
+  return {make(program, options), options};
 }
 
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
   const std::string key = key_of(program, options);
-  return {cache().find_or(key, [&] { return backend::build(program, options); }), options};
+  return {cache().find_or(key, [&] { return make_or_load(program, options, key); }), options};
 }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {

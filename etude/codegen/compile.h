@@ -84,7 +84,8 @@ bool is_available();
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options = {});
 
 // The same, kept for the process: equal programs with equal options are compiled once, also when
-// several threads ask at the same time. Of what was compiled, the 256 used last are kept.
+// several threads ask at the same time; and for other processes of this user, in files
+// (object_cache.h). Of what was compiled, the 256 used last are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
 // The code as texts: of LLVM before and after its passes, and of the assembler. For people.

@@ -3,13 +3,18 @@
 #include "etude/codegen/compile.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
+#include "etude/codegen/object_cache.h"
 #include "etude/codegen/test_programs.h"
 #include "tests/expect_error.h"
 
@@ -153,7 +158,7 @@ TEST_F(Compiled, OldCodeIsForgottenButLivesWithItsHandles) {
 
 TEST_F(Compiled, HasTexts) {
   const Program p = program_of(Fn::kTanh);
-  EXPECT_NE(ir_text(p).find("define void @kernel(ptr"), std::string::npos) << ir_text(p);
+  EXPECT_NE(ir_text(p).find("define void @etude_kernel(ptr"), std::string::npos) << ir_text(p);
   EXPECT_NE(ir_text(p, {}, false).find("llvm.fma.v"), std::string::npos);
   EXPECT_NE(assembly_text(p).find("ret"), std::string::npos);
   EXPECT_EQ(ir_text(p).find("fast"), std::string::npos);
@@ -190,6 +195,53 @@ TEST_F(Compiled, CompilesOnManyThreads) {
   for (std::size_t t = 0; t < 8; ++t) threads.emplace_back(work, t);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// What a process of its own gives for x = 2, by code that it made or found.
+void expect_other_process_right(const Program& p) {
+  const auto run = [&p] {
+    const float x = 2;
+    float y = 0;
+    const void* in[] = {&x};
+    compile_cached(p).dense()(&y, in, nullptr, 1);
+    std::_Exit(y == 3.25f ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+// spec: Z55
+TEST_F(Compiled, IsFoundByTheNextProcess) {
+  namespace fs = std::filesystem;
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process from its start, with its own setting
+  std::string folder = (fs::temp_directory_path() / "etude_kernels_XXXXXX").string();
+  const char* inherited = std::getenv("ETUDE_TEST_KERNELS");  // the process of an EXPECT_EXIT
+  if (inherited == nullptr) {
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    setenv("ETUDE_TEST_KERNELS", folder.c_str(), 1);
+    setenv("ETUDE_KERNEL_CACHE", folder.c_str(), 1);
+  } else {
+    folder = inherited;
+  }
+  Program p = program_of(Fn::kAdd);
+  p.nodes[1] = {Fn::kConstant, {}, 1.25};
+  p.operands = 1;
+  expect_other_process_right(p);
+  const ObjectCache disk(folder);
+  const std::string key = backend::maker() + "\n" + key_of(p, {});
+  const std::optional<std::string> first = disk.find(key);
+  EXPECT_TRUE(first.has_value());  // no ASSERT: processes begun later come by here, too
+  expect_other_process_right(p);
+  EXPECT_EQ(disk.find(key), first);
+  // What has the right sum, and is no object file, is made again.
+  EXPECT_TRUE(disk.store(key, "no object file"));
+  expect_other_process_right(p);
+  EXPECT_EQ(disk.find(key), first);
+  // So is a file that somebody cut off.
+  fs::resize_file(fs::directory_iterator(folder)->path(), 100);
+  expect_other_process_right(p);
+  EXPECT_EQ(disk.find(key), first);
+  fs::remove_all(folder);
+  setenv("ETUDE_KERNEL_CACHE", "off", 1);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/codegen/jit.h"
 
+#include <atomic>
 #include <cmath>
+#include <string>
 
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
@@ -26,6 +28,8 @@ T require_value(llvm::Expected<T> value, const char* what) {
   return std::move(*value);
 }
 
+const backend::Host* host = nullptr;
+
 // Why this thread's last link failed; nothing is written to the terminal.
 thread_local std::string reported;
 
@@ -33,21 +37,32 @@ thread_local std::string reported;
 class Session {
  public:
   Session()
-      : session_(make_control()), layer_(session_), library_(session_.createBareJITDylib("etude")) {
+      : session_(make_control()), layer_(session_), imports_(session_.createBareJITDylib("etude")) {
     session_.setErrorReporter(
         [](llvm::Error error) { reported += llvm::toString(std::move(error)) + "; "; });
     define_imports();
   }
 
-  orc::ResourceTrackerSP add(std::unique_ptr<llvm::MemoryBuffer> object) {
-    orc::ResourceTrackerSP tracker = library_.createResourceTracker();
-    require_done(layer_.add(tracker, std::move(object)), "taking generated code");
-    return tracker;
+  // A library of its own for each object file: all of them call their function the same.
+  orc::JITDylib& add(std::unique_ptr<llvm::MemoryBuffer> object) {
+    static std::atomic<uint64_t> count{0};
+    orc::JITDylib& library = session_.createBareJITDylib("kernel" + std::to_string(count++));
+    library.addToLinkOrder(imports_);
+    llvm::Error failed = layer_.add(library, std::move(object));
+    if (failed) {
+      remove(library);
+      require_done(std::move(failed), "taking generated code");
+    }
+    return library;
   }
 
-  void* find(const std::string& name) {
+  void remove(orc::JITDylib& library) {
+    if (auto error = session_.removeJITDylib(library)) llvm::consumeError(std::move(error));
+  }
+
+  void* find(orc::JITDylib& library) {
     reported.clear();
-    llvm::Expected<orc::ExecutorSymbolDef> symbol = session_.lookup({&library_}, name);
+    llvm::Expected<orc::ExecutorSymbolDef> symbol = session_.lookup({&library}, kKernelName);
     if (!symbol) {
       const std::string why = llvm::toString(symbol.takeError());
       ETUDE_THROW(kResourceExhausted, "linking generated code failed: {}{}", reported, why);
@@ -71,18 +86,19 @@ class Session {
           llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
     };
     define("fmaf", static_cast<float (*)(float, float, float)>(&::fmaf));
-    for (int k = 0; k <= static_cast<int>(internal::best_isa()); ++k) {
+    for (int k = 0; k <= static_cast<int>(host->best); ++k) {
       const auto isa = static_cast<internal::Isa>(k);
-      define(sin_large_name(isa), internal::large_angles(isa).sin);
-      define(tan_large_name(isa), internal::large_angles(isa).tan);
+      const internal::LargeAngles& angles = host->large_angles[static_cast<std::size_t>(k)];
+      define(sin_large_name(isa), angles.sin);
+      define(tan_large_name(isa), angles.tan);
     }
-    require_done(library_.define(orc::absoluteSymbols(std::move(symbols))),
+    require_done(imports_.define(orc::absoluteSymbols(std::move(symbols))),
                  "preparing what generated code calls");
   }
 
   orc::ExecutionSession session_;
   orc::ObjectLinkingLayer layer_;
-  orc::JITDylib& library_;
+  orc::JITDylib& imports_;
 };
 
 Session& session() {
@@ -92,28 +108,26 @@ Session& session() {
 
 class LinkedCode : public Code {
  public:
-  LinkedCode(orc::ResourceTrackerSP tracker, std::size_t object_bytes)
-      : tracker_(std::move(tracker)), object_bytes_(object_bytes) {}
-  ~LinkedCode() override {
-    if (auto error = tracker_->remove()) llvm::consumeError(std::move(error));
-  }
-  void find(const std::string& name) { entry_ = session().find(name); }
+  explicit LinkedCode(std::unique_ptr<llvm::MemoryBuffer> object)
+      : object_bytes_(object->getBufferSize()), library_(session().add(std::move(object))) {}
+  ~LinkedCode() override { session().remove(library_); }
+  void find() { entry_ = session().find(library_); }
   void* entry() const override { return entry_; }
   std::size_t object_bytes() const override { return object_bytes_; }
 
  private:
-  orc::ResourceTrackerSP tracker_;
   std::size_t object_bytes_;
+  orc::JITDylib& library_;
   void* entry_ = nullptr;
 };
 
 }  // namespace
 
-std::shared_ptr<const Code> link(std::unique_ptr<llvm::MemoryBuffer> object,
-                                 const std::string& name) {
-  const std::size_t bytes = object->getBufferSize();
-  auto code = std::make_shared<LinkedCode>(session().add(std::move(object)), bytes);
-  code->find(name);
+void set_host(const backend::Host& given) { host = &given; }
+
+std::shared_ptr<const Code> link(std::unique_ptr<llvm::MemoryBuffer> object) {
+  auto code = std::make_shared<LinkedCode>(std::move(object));
+  code->find();
   return code;
 }
 

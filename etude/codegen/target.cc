@@ -106,6 +106,11 @@ Pool<Machine>& pool() {
 
 }  // namespace
 
+std::string Target::machine_text() {
+  const Processor host = processor_for(internal::Isa::kAvx512);
+  return host.name + " " + host.features;
+}
+
 Target::Target(const CompileOptions& options) {
   auto& machines = pool<Machine>();
   {

@@ -21,6 +21,9 @@ class Target {
   Target& operator=(const Target&) = delete;
   ~Target();
 
+  // The processor that code is made for, with what it has.
+  static std::string machine_text();
+
   // Sets what the target says of the module, and runs the passes of the tier.
   void optimize(llvm::Module& module) const;
   std::unique_ptr<llvm::MemoryBuffer> object(llvm::Module& module) const;

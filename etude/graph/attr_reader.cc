@@ -70,14 +70,14 @@ const ScalarDef* read_program(TextReader& in) {
   if (length == std::string_view::npos) in.fail(at, "this '{' has no '}' in its line");
   const std::string_view text = rest.substr(0, length);
   in.set(in.data() + length + 1);
-  const uint64_t n = in.take("~?") ? 0 : in.ordinal();
+  const uint64_t n = in.ordinal();
   const ScalarDef* program = find_program(text, n);
   if (program == nullptr) {
-    const std::string which = n == 1 ? "" : n == 0 ? "~?" : fmt::format("~{}", n);
-    in.fail(at,
-            fmt::format("no record has the scalar program {{{}}}{}. Programs are found by their "
-                        "text; `etude ops show NAME` prints those of an op",
-                        text, which));
+    const std::string which = n == 1 ? "" : fmt::format("~{}", n);
+    in.fail(at, fmt::format("{{{}}}{} is no scalar program: calls of element-wise functions on "
+                            "operands x1, x2, ..., parameters p1, p2, ... and numbers. `etude ops "
+                            "show NAME` prints those of an op",
+                            text, which));
   }
   return program;
 }

@@ -38,7 +38,7 @@
 
 namespace ETUDE_API etude {
 
-// throws: kUnimplemented for a scalar program that no record has. thread-safe. cost: linear.
+// thread-safe. cost: linear.
 std::string to_binary(const Graph& graph);
 
 // Whether this begins as a graph in binary form does.

@@ -321,7 +321,7 @@ class GraphReader {
     const std::string_view spelled = text();
     const ScalarDef* out = internal::spelled_program(spelled);
     if (out == nullptr) {
-      in_.fail(at, fmt::format("no record has the scalar program {}", spelled.substr(0, 1000)),
+      in_.fail(at, fmt::format("{} is no scalar program", spelled.substr(0, 1000)),
                ErrorCode::kNotFound);
     }
     return out;

@@ -12,6 +12,7 @@
 #include "etude/graph/binary_format.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
+#include "etude/graph/programs.h"
 #include "etude/graph/sample_graphs.h"
 #include "etude/graph/verify.h"
 #include "tests/expect_error.h"
@@ -222,7 +223,7 @@ TEST(BinaryGraph, RefusesWrongAttributes) {
   refused("\x01\x03\x01\x02", "a flag is 2, but at most 1");
   refused("\x02\x03\x01\x01\x03\x01\x01", "attribute 'flag' is given twice");
   refused("\x01\x04\x01\x01", "a dtype is needed, but the text is none");
-  refused("\x01\x05\x01\x06", "no record has the scalar program {what}", ErrorCode::kNotFound);
+  refused("\x01\x05\x01\x06", "{what} is no scalar program", ErrorCode::kNotFound);
 }
 
 TEST(BinaryGraph, RefusesDamagedBools) {
@@ -251,14 +252,17 @@ TEST(BinaryGraph, RefusesGraphsThatAreTooDeep) {
                  "graphs refer to graphs more than 100 levels deep");
 }
 
-TEST(BinaryGraph, RefusesProgramsOfNoRecord) {
-  const ScalarDef own = testing::op("tanh").def().scalar;
+TEST(BinaryGraph, KeepsProgramsOfNoRecord) {
   GraphBuilder build("f");
   const Draft x = build.add_input("x", intern_type(kFloat32, {2}));
-  const Attrs attrs = attrs_of(attrs_op(), {{"program", static_cast<const ScalarDef*>(&own)}});
-  const Draft y = build.add_node(attrs_op(), attrs, std::array{x});
+  const ScalarDef* made = internal::find_program("v1 = tanh(multiply(x1, p1)); add(v1, v1)", 1);
+  ASSERT_NE(made, nullptr);
+  const Draft y =
+      build.add_node(attrs_op(), attrs_of(attrs_op(), {{"program", made}}), std::array{x});
   const GraphRef graph = build.finish(std::array{y});
-  expect_error([&] { to_binary(*graph); }, ErrorCode::kUnimplemented, {"is that of no record"});
+  const GraphRef back = read_binary(to_binary(*graph));
+  EXPECT_TRUE(back->same(*graph));
+  EXPECT_TRUE(parse_graph(to_text(*graph))->same(*graph));
 }
 
 }  // namespace

@@ -163,14 +163,7 @@ class Writer {
     body_.number(list.size());
     for (const T& value : list) attr(value);
   }
-  void attr(const ScalarDef* program) {
-    const std::string text = internal::program_text(program);
-    ETUDE_REQUIRE_CODE(kUnimplemented, !text.ends_with("~?"),
-                       "the scalar program {} is that of no record: a graph that is read could not "
-                       "find it",
-                       text.substr(0, text.size() - 2));
-    name(text);
-  }
+  void attr(const ScalarDef* program) { name(internal::program_text(program)); }
   void attr(const internal::RefPtr<const AttrObject>& object) {
     const auto* graph = dynamic_cast<const Graph*>(object.get());
     ETUDE_CHECK(graph != nullptr, "an attribute of a graph is an object of another kind");

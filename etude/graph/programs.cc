@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "etude/base/program_text.h"
 #include "etude/core/registry.h"
 
 namespace etude::internal {
@@ -49,24 +52,58 @@ std::shared_ptr<const Table> program_table() {
   return table;
 }
 
+// Those that no record has, at addresses that stay.
+class MadePrograms {
+ public:
+  const ScalarDef* of(const scalar::Program& program) {
+    constexpr std::size_t kMost = 16384;  // so that texts from outside cannot fill the memory
+    const std::lock_guard lock(mutex_);
+    std::string text = scalar::to_string(program);
+    const auto known = by_text_.find(text);
+    if (known != by_text_.end()) return known->second;
+    if (programs_.size() >= kMost) return nullptr;
+    programs_.push_back(program);
+    const ScalarDef& def = defs_.emplace_back(ScalarDef{&programs_.back()});
+    by_text_.emplace(std::move(text), &def);
+    return &def;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<scalar::Program> programs_;
+  std::deque<ScalarDef> defs_;
+  std::map<std::string, const ScalarDef*, std::less<>> by_text_;
+};
+
+const ScalarDef* made_program(std::string_view text) {
+  static auto* const made = new MadePrograms;  // attributes point into it for ever
+  std::optional<scalar::Program> program = scalar::parse_program(text);
+  if (!program) return nullptr;
+  // Calls that are written twice are one node, which prints otherwise; what is printed is read as
+  // it is.
+  const std::string printed = scalar::to_string(*program);
+  if (printed != text) program = scalar::parse_program(printed);
+  return made->of(*program);
+}
+
 }  // namespace
 
 std::string program_text(const ScalarDef* program) {
-  if (program == nullptr || program->program == nullptr) return "{}~?";
+  if (program == nullptr || program->program == nullptr) return "{}";
   const std::string text = scalar::to_string(*program->program);
   const std::shared_ptr<const Table> table = program_table();
   const auto found = table->find(text);
-  if (found == table->end()) return fmt::format("{{{}}}~?", text);
+  if (found == table->end()) return fmt::format("{{{}}}", text);
   const auto at = std::ranges::find(found->second, program);
-  if (at == found->second.end()) return fmt::format("{{{}}}~?", text);
-  if (at == found->second.begin()) return fmt::format("{{{}}}", text);
+  if (at == found->second.end() || at == found->second.begin()) return fmt::format("{{{}}}", text);
   return fmt::format("{{{}}}~{}", text, at - found->second.begin() + 1);
 }
 
 const ScalarDef* find_program(std::string_view text, uint64_t n) {
   const std::shared_ptr<const Table> table = program_table();
   const auto found = table->find(text);
-  if (found == table->end() || n == 0 || n > found->second.size()) return nullptr;
+  if (found == table->end()) return n == 1 ? made_program(text) : nullptr;
+  if (n == 0 || n > found->second.size()) return nullptr;
   return found->second[n - 1];
 }
 

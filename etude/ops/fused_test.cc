@@ -7,6 +7,7 @@
 
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/graph/programs.h"
 #include "etude/kernels/cpu/elementwise.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
@@ -54,6 +55,18 @@ TEST(Fused, TakesNoMoreOperandsThanItsKernels) {
   expect_error(
       [&] { run(too_large, in); }, ErrorCode::kInvalidArgument,
       {"fused_elementwise: there are 7 operands, but at most 6 fit one pass", "fused_test.cc"});
+}
+
+TEST(Fused, RefusesFunctionsOfBitsOnFloats) {
+  const ScalarDef* def = internal::find_program("bitwise_and(bitwise_or(x1, x2), x1)", 1);
+  ASSERT_NE(def, nullptr);
+  const Tensor n = ones({3}, {.dtype = kInt32}), x = ones({3});
+  EXPECT_EQ(run(*def, {n, n}).to_vector<int>(), std::vector<int>(3, 1));
+  expect_error(
+      [&] {
+        run(*def, {x, x});
+      },
+      ErrorCode::kInvalidArgument, {"the program calls bitwise_or, which does not take float32"});
 }
 
 // spec: IM-12

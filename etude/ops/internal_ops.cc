@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that contexts and derived rules call, without a public function.
 #include "etude/base/check.h"
+#include "etude/codegen/serve.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
@@ -14,6 +15,17 @@ namespace {
 
 const ScalarDef& program_of(const Attrs& attrs) {
   return *std::get<const ScalarDef*>(attrs.value("program"));
+}
+
+// Functions of bits are for integers alone: of floats their kernels make nothing.
+void require_functions_take(DType dtype, const scalar::Program& program) {
+  for (int i = 0; i < program.size && is_floating(dtype); ++i) {
+    const scalar::Node& node = program.nodes[static_cast<std::size_t>(i)];
+    const scalar::FnInfo& info = scalar::info(node.fn);
+    if (info.arity == 0 || program.is_truth_node(node.args[0])) continue;
+    ETUDE_REQUIRE(op(info.op).def().dtypes.contains(kFloat32),
+                  "the program calls {}, which does not take {}", info.op, name(dtype));
+  }
 }
 
 // The kernels read as many operands and parameters as the program names, all values as one dtype.
@@ -34,6 +46,7 @@ void require_program_fits(const TypeCall& call, const scalar::Program& program) 
                   "element {} of 'xs' is {}, but must be {}", i, name(call.dtype(i)),
                   name(truth ? kBool : call.dtype(first)));
   }
+  if (first < given) require_functions_take(call.dtype(first), program);
 }
 
 Types fused_type(const TypeCall& call) {
@@ -82,6 +95,7 @@ void prepare_fused_elementwise(const PrepareCall& call) {
 }  // namespace
 
 void define_internal_ops(Registry& r) {
+  codegen::serve_kernels();  // of fused_elementwise
   r.define({
       .name = "strong_product",
       .space = "internal",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -P install_test.cmake
+# cmake -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -DCODEGEN=ON -P install_test.cmake
 set(root "${BUILD_DIR}/tests/install")
 set(prefix "${root}/moved")
 file(REMOVE_RECURSE "${root}/prefix" "${prefix}" "${root}/consumer")
@@ -37,6 +37,16 @@ run(${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${root}/consume
 run(${CMAKE_COMMAND} --build "${root}/consumer")
 run("${root}/consumer/consumer")
 expect_version()
+
+# What makes code lies in a library of its own, which has to be found beside the other one.
+if(CODEGEN)
+  set(ENV{ETUDE_TIER} 2)
+  set(ENV{ETUDE_KERNEL_CACHE} off)
+  run("${root}/consumer/compiles")
+  if(NOT output MATCHES "^0 programs at Tier 1, 1 at Tier 2, made in [0-9.]+ ms; 0 waiting\n$")
+    message(FATAL_ERROR "the outside program printed: ${output}")
+  endif()
+endif()
 
 find_program(PKG_CONFIG pkg-config)
 if(PKG_CONFIG)

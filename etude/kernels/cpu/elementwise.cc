@@ -8,6 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/fused_program.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {
@@ -18,8 +19,10 @@ constexpr int64_t kChunk = 1 << 15;  // elements per parallel chunk
 
 struct ElementwiseParams : KernelParams {
   ScalarDef def;
-  ProgramKernel kernel = nullptr;  // for float32; null: the interpreter
-  DType dtype = kFloat32;          // of the arithmetic
+  ProgramKernel kernel = nullptr;       // for float32
+  const FusedProgram* fused = nullptr;  // for float32 if there is no kernel; null: the interpreter
+  bool runs_tiles = false;              // of `fused`, whatever code it has
+  DType dtype = kFloat32;               // of the arithmetic
   bool round_nodes = false;
   bool may_fault = false;  // for some values: it could stop half way
   std::vector<double> params;
@@ -34,6 +37,15 @@ struct ElementwiseParams : KernelParams {
 bool run_dense(const ElementwiseParams& p, void* out, const void* const* in, int64_t n) {
   if (p.kernel != nullptr) {
     p.kernel(out, in, p.params.data(), static_cast<std::size_t>(n));
+    return true;
+  }
+  if (p.fused != nullptr) {
+    const auto size = static_cast<std::size_t>(n);
+    if (p.runs_tiles) {
+      p.fused->run_tiles(out, in, p.params.data(), size);
+    } else {
+      p.fused->run(out, in, p.params.data(), size);
+    }
     return true;
   }
   return run_program(*p.def.program, p.dtype, p.round_nodes, out, in, p.params.data(), n);
@@ -75,6 +87,12 @@ bool run_tiles(const ElementwiseParams& p, char* out, const void* const* in, int
 bool run_small(const KernelCall& call) {
   const auto& p = *static_cast<const ElementwiseParams*>(call.params);
   p.kernel(call.out[0], call.in, p.params.data(), static_cast<std::size_t>(p.count));
+  return true;
+}
+
+bool run_small_fused(const KernelCall& call) {
+  const auto& p = *static_cast<const ElementwiseParams*>(call.params);
+  p.fused->run(call.out[0], call.in, p.params.data(), static_cast<std::size_t>(p.count));
   return true;
 }
 
@@ -132,6 +150,17 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
   return def.by_isa[isa];
 }
 
+// What runs a program on float32: its own kernel, or what it has become meanwhile.
+void choose_kernel(ElementwiseParams& p) {
+  p.kernel = kernel_for_this_machine(p.def);
+  if (p.kernel != nullptr) return;
+  p.fused = FusedProgram::of(p.def);
+  const int tier = fixed_tier();
+  if (p.fused == nullptr || tier < 0) return;
+  p.runs_tiles = tier == 0;
+  if (tier > 0) p.kernel = p.fused->code(static_cast<Tier>(tier));
+}
+
 void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,
              bool round_nodes) {
   ETUDE_CHECK(call.types.size() <= kMaxOperands, "{} operands, but kernels take {}",
@@ -159,10 +188,15 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;
   }
   const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
-  if (vector && p->dtype == kFloat32) p->kernel = kernel_for_this_machine(def);
+  if (vector && p->dtype == kFloat32) choose_kernel(*p);
   p->tile = tile_for(p->plans);
-  const bool small = p->kernel != nullptr && !p->broadcasts && p->count <= kChunk;
-  call.set(small ? run_small : run_elementwise, p);
+  const bool small = !p->broadcasts && p->count <= kChunk;
+  const bool runs_code = p->fused != nullptr && p->kernel == nullptr && !p->runs_tiles;
+  call.set(!small                 ? run_elementwise
+           : p->kernel != nullptr ? run_small
+           : runs_code            ? run_small_fused
+                                  : run_elementwise,
+           p);
 }
 
 }  // namespace
