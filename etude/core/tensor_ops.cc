@@ -152,8 +152,13 @@ Attrs program_attrs(const ScalarDef& def) {
 
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where) {
-  const Attrs attrs = params.empty() ? program_attrs(def) : fused().attrs({&def, params});
+  const Attrs attrs = params.empty() ? program_attrs(def) : program_attrs(def, params);
   return run(fused(), operands, attrs, where);
+}
+
+const Op& program_op() { return fused(); }
+Attrs program_attrs(const ScalarDef& def, const std::vector<double>& params) {
+  return fused().attrs({&def, params});
 }
 
 Attrs graph_attrs(const AttrObject& graph) {

@@ -10,6 +10,7 @@
 #include "etude/graph/verify.h"
 #include "etude/passes/drop.h"
 #include "etude/passes/fold.h"
+#include "etude/passes/fuse.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/hoist.h"
 #include "etude/passes/inline.h"
@@ -35,6 +36,8 @@ constexpr Pass kPasses[] = {
     {"drop_dead_nodes", "no node that no output needs", internal::drop_dead_nodes},
     {"recompute_cheap", "what is cheap is computed again where keeping it takes most memory",
      internal::recompute_cheap},
+    {"fuse_elementwise", "one pass over memory in the place of a run of element-wise nodes",
+     internal::fuse_elementwise},
 };
 
 // Runs one pass on graphs, and on those that they carry.

@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
+#include "etude/graph/programs.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/profiler.h"
@@ -237,7 +239,10 @@ std::string Plan::to_string() const {
     for (uint32_t i = 0; i < step.operands; ++i) {
       in += (i > 0 ? ", " : "") + place_text(places_[step.first_place + step.results + i]);
     }
-    const std::string line = fmt::format("  {} = {}({})", out, node.op.name(), in);
+    std::string line = fmt::format("  {} = {}({})", out, node.op.name(), in);
+    if (&node.op == &program_op()) {
+      line += " " + program_text(std::get<const ScalarDef*>(node.attrs.value("program")));
+    }
     text += node.where.known()
                 ? fmt::format("{:<70}  # {}:{}\n", line, node.where.file, node.where.line)
                 : line + "\n";

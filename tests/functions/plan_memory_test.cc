@@ -123,7 +123,7 @@ TEST(Loops, ComputeWhatIsTheSameInAllStepsOnce) {
   EXPECT_EQ(calls_of(scope.profile(), "tanh"), 1);
   EXPECT_EQ(calls_of(scope.profile(), "exp"), 1);
   EXPECT_EQ(calls_of(scope.profile(), "square"), 1);
-  const PassScope off("hoist_invariants");
+  const PassScope off("hoist_invariants,fuse_elementwise");
   const auto g = function([](const Tensor& rows, const Tensor& v) {
     return fold([&](const Tensor& c, const Tensor& row) { return c * tanh(v) + row; }, zeros({3}),
                 rows);

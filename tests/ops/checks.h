@@ -73,6 +73,7 @@ void check_second_order(const Call& call);
 void check_snapshot(const Call& call);   // operands written after the call
 void check_recording(const Call& call);  // record, replay, also gradients
 void check_staged(const Call& call);     // as a graph: its plan, its gradient
+void check_tiers(const Call& call);      // in a run of element-wise calls, on tiles and as code
 void check_lazy(const Call& call);       // recorded and run later: values and gradient
 void check_graph(const Call& call);      // a graph of one node: verified, printed, parsed, run
 void check_family(const Call& call);     // as a graph at its sizes, made from graphs at others

@@ -65,6 +65,9 @@ TEST_P(Matrix, Threads) {
 TEST_P(Matrix, SharedOperands) { each_call(check_shared); }
 TEST_P(Matrix, Recording) { each_call(check_recording); }
 TEST_P(Matrix, Staged) { each_call(check_staged); }
+TEST_P(Matrix, Tiers) {
+  each_call(check_tiers, [](DType dtype) { return dtype == kFloat32; });
+}
 TEST_P(Matrix, Lazy) { each_call(check_lazy); }
 TEST_P(Matrix, Graph) { each_call(check_graph); }
 TEST_P(Matrix, Family) { each_call(check_family); }

@@ -12,6 +12,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "tests/ops/checks.h"
 #include "tests/ops/reference.h"
+#include "tests/same_numbers.h"
 
 namespace etude::matrix {
 namespace {
@@ -69,21 +70,6 @@ bool fits_record(const Call& call) {
   return true;
 }
 
-// Bits agree, but for which NaN it is: the processor takes the first of two.
-bool same_numbers(const Tensor& a, const Tensor& b) {
-  if (same_bits(a, b) || !a.has_value() || !b.has_value() || a.type() != b.type()) {
-    return same_bits(a, b);
-  }
-  const auto x = numbers(a), y = numbers(b);
-  const auto same = [](double p, double q) {
-    return std::isnan(p) ? std::isnan(q) : p == q && std::signbit(p) == std::signbit(q);
-  };
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!same(x[i].real(), y[i].real()) || !same(x[i].imag(), y[i].imag())) return false;
-  }
-  return true;
-}
-
 void compare_all(const Call& call, std::string_view mode, const Values& got, const Values& want,
                  bool (*same)(const Tensor&, const Tensor&) = same_bits) {
   expect(got.size() == want.size(), call.label(mode),
@@ -124,7 +110,7 @@ void check_eager(const Call& call) {
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
     compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y,
-                same_numbers);
+                etude::testing::same_numbers);
   }
 }
 

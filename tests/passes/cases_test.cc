@@ -22,6 +22,7 @@
 #include "etude/passes/pipeline.h"
 #include "tests/passes/random_values.h"
 #include "tests/passes/rules.h"
+#include "tests/same_numbers.h"
 
 namespace etude::testing {
 namespace {
@@ -75,7 +76,7 @@ void expect_same_values(const Graph& before, const Graph& after) {
     const std::vector<Tensor> inputs = random_inputs(before, seed);
     const std::vector<Tensor> want = interpret(before, inputs), got = interpret(after, inputs);
     ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_value(got[i], want[i])) << i;
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_numbers(got[i], want[i])) << i;
   }
 }
 
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Passes, ::testing::ValuesIn(passes().begin(), pa
 
 TEST(Cases, TheManualNamesEachPass) {
   std::stringstream page;
-  page << std::ifstream(std::string(ETUDE_CASES) + "../../docs/graphs.md").rdbuf();
+  page << std::ifstream(fmt::format("{}../../docs/graphs.md", ETUDE_CASES)).rdbuf();
   for (const Pass& pass : passes()) {
     const std::string row = fmt::format("| `{}` | {} |\n", pass.name, pass.doc);
     EXPECT_NE(page.str().find(row), std::string::npos) << row;

@@ -79,7 +79,7 @@ TEST(Pipeline, NamesWhatCanBeSwitchedOff) {
   expect_error([] { PassScope("fold_constant"); }, ErrorCode::kInvalidArgument,
                {"PassScope: there is no pass or rule 'fold_constant'. There are: fold_constants, "
                 "rewrite_calls, hoist_invariants, merge_equal_nodes, drop_dead_nodes, "
-                "recompute_cheap",
+                "recompute_cheap, fuse_elementwise",
                 "reshape_of_reshape"});
   expect_error([] { PassScope("drop_dead_nodes,inline_calls"); }, ErrorCode::kInvalidArgument,
                {"PassScope: pass 'inline_calls' cannot be switched off: plans have no step for "

@@ -61,14 +61,17 @@ class GraphTest(unittest.TestCase):
     def test_show_behind_the_passes(self):
         text = "graph f(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n  %2 = exp(x)\n  %3 = add(%1, %2)\n  return %3\n"
         shown = self.run_graph("show", self.write("a", text), "--passes", "--full")
-        self.assertEqual(shown.stdout, "graph f(x: float32[2]) -> (float32[2])\n  %1 = exp(x)\n"
-                                       "  %2 = add(%1, %1)\n  return %2\n")
+        self.assertEqual(shown.stdout, "graph f(x: float32[2]) -> (float32[2])\n"
+                                       "  %1 = internal.fused_elementwise(x, program={v1 = exp(x1); add(v1, v1)}, "
+                                       "params=[])\n  return %1\n")
 
     def test_plan_with_what_each_pass_did(self):
         planned = self.run_graph("plan", self.write("a", LAYER), "--passes")
         self.assertEqual(planned.returncode, 0, planned.stderr)
         self.assertRegex(planned.stdout, r"fold_constants +[0-9.]+  4 -> 3\n")
-        self.assertIn("plan of 'layer': 3 steps", planned.stdout)
+        self.assertRegex(planned.stdout, r"fuse_elementwise +[0-9.]+  3 -> 1\n")
+        self.assertIn("plan of 'layer': 1 steps", planned.stdout)
+        self.assertIn("fused_elementwise(x, w, constant0) {add(add(", planned.stdout)
 
     # An environment variable switches passes off; a misspelt name is told.
     def test_passes_are_switched_off_by_the_environment(self):
@@ -76,7 +79,7 @@ class GraphTest(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"ETUDE_PASSES_OFF": "fold_constants,merge_equal_nodes"}):
             planned = self.run_graph("plan", path, "--passes")
         self.assertRegex(planned.stdout, r"fold_constants +off\n")
-        self.assertIn("plan of 'layer': 4 steps", planned.stdout)
+        self.assertIn("plan of 'layer': 2 steps", planned.stdout)
         with unittest.mock.patch.dict(os.environ, {"ETUDE_PASSES_OFF": "fold"}):
             refused = self.run_graph("plan", path)
         self.assertNotEqual(refused.returncode, 0)
