@@ -157,15 +157,15 @@ void TensorAccess::forget_id(Tensor& x) noexcept {
 }
 
 void* TensorAccess::writable(Tensor& x) {
-  if (!is_unique(x)) {
-    internal::observe(x);
-    internal::settle(x);
-  }
-  if (is_unique(x)) {
+  const auto over = [&x]() -> void* {
     forget_id(x);
     internal::count_copy_avoided();
     return x.rep_->data;
-  }
+  };
+  if (is_unique(x)) return over();
+  internal::observe(x);
+  internal::settle(x);
+  if (is_unique(x)) return over();
   internal::note_copy(x, "a write of its elements", {});
   Tensor copy = internal::make_tensor(x.type());
   std::memcpy(copy.rep_->data, x.rep_->data, static_cast<std::size_t>(x.nbytes()));

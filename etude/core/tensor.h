@@ -35,25 +35,26 @@ namespace internal {
 struct SlicesRep;
 
 // Where the elements of a value lie; null while it has none. Set by who makes the value; a value
-// that others see without elements may get them once, by publish(). thread-safe to read.
+// that others see without elements may get them once, by publish(). thread-safe to read. No
+// std::atomic: who makes a value is alone with it, and its stores are to be plain ones.
 class ElementsPointer {
  public:
   operator void*() const noexcept {  // NOLINT(google-explicit-constructor): it is a pointer
-    return at_.load(std::memory_order_acquire);
+    return __atomic_load_n(&at_, __ATOMIC_ACQUIRE);
   }
   template <class T>
   explicit operator T*() const noexcept {
-    return static_cast<T*>(at_.load(std::memory_order_acquire));
+    return static_cast<T*>(__atomic_load_n(&at_, __ATOMIC_ACQUIRE));
   }
   ElementsPointer& operator=(void* at) noexcept {
-    at_.store(at, std::memory_order_relaxed);
+    at_ = at;
     return *this;
   }
   // Who sees the pointer sees all that was written before.
-  void publish(void* at) noexcept { at_.store(at, std::memory_order_release); }
+  void publish(void* at) noexcept { __atomic_store_n(&at_, at, __ATOMIC_RELEASE); }
 
  private:
-  std::atomic<void*> at_{nullptr};
+  void* at_ = nullptr;
 };
 
 // The header of a value, 64 bytes; payloads up to kInlineBytes follow it. Immutable but for the

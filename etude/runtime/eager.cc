@@ -73,11 +73,8 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
   return make_tensor(entry.result);
 }
 
-// One result. `data` has room for the operands.
-void run_plain(const DispatchEntry& entry, Operands in, const void** data, Values& out) {
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    data[i] = in[i].has_value() ? TensorAccess::data(in[i]) : nullptr;
-  }
+// One result; `data` are the elements of the operands.
+void run_plain(const DispatchEntry& entry, Operands in, const void* const* data, Values& out) {
   const Tensor& y = out.emplace_back(make_result(entry, in));
   void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
@@ -152,7 +149,10 @@ class EagerContext final : public Context {
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
     if (entry.run == nullptr) return run_prepared(*entry.prepared, in);
-    InlineVector<const void*, 6> data(in.size());
+    InlineVector<const void*, 6> data;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
+    }
     Values out;
     run_plain(entry, in, data.data(), out);
     return out;
@@ -251,15 +251,16 @@ bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
   const uint32_t id = attrs.dispatch_id();
   if (!DispatchEntry::can_hold(in.size(), id)) return false;
   const Type* types[kDispatchOperands];
+  const void* data[kDispatchOperands];
   for (std::size_t i = 0; i < in.size(); ++i) {
     const TensorRep* rep = TensorAccess::rep(in[i]);
-    if (rep != nullptr && rep->data == nullptr) return false;  // a ghost, or slices
+    data[i] = rep != nullptr ? static_cast<const void*>(rep->data) : nullptr;
+    if (rep != nullptr && data[i] == nullptr) return false;  // a ghost, or slices
     types[i] = rep != nullptr ? rep->type : nullptr;
   }
   const DispatchEntry& entry = latest_entry(op, id, types, in.size());
   if (!entry.holds(op, id, types, in.size())) return false;
   if (entry.run != nullptr) {
-    const void* data[kDispatchOperands];
     run_plain(entry, in, data, out);
   } else {
     out = run_prepared(*entry.prepared, in);
@@ -293,7 +294,7 @@ template <std::size_t N>
     if (rep == nullptr) return only(execute(op, operands, op.default_attrs(), where));
     types[i] = rep->type;
     data[i] = rep->data;
-    has_data = has_data && rep->data != nullptr;
+    has_data = has_data && data[i] != nullptr;
   }
   const DispatchEntry& entry = latest_entry(op, 0, types, N);
   if (!has_data || entry.run == nullptr || !entry.holds(op, 0, types, N)) {
