@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "benchmarks/workloads/workload.h"
+#include "etude/codegen/compiler.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/version.h"
 
@@ -18,5 +19,6 @@ int main(int argc, char** argv) {
     std::vector<Workload> some = family();
     std::transform(some.begin(), some.end(), std::back_inserter(all), with_lazy_mode);
   }
-  return run_worker(argc, argv, {"etude", etude::version()}, std::move(all));
+  return run_worker(argc, argv, {"etude", etude::version(), etude::wait_for_compile},
+                    std::move(all));
 }

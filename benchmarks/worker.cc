@@ -129,13 +129,26 @@ class Server {
     ready.workload = &workload;
     std::unique_ptr<Instance> instance = make();
     instance->run();
-    for (ready.inner = 1;; ready.inner *= 2) {
-      const Clock::time_point start = Clock::now();
-      for (int i = 0; i < ready.inner; ++i) instance->run();
-      if (seconds_since(start) >= 3e-3) break;
+    count_inner(ready, *instance);
+    if (peer_.settle != nullptr) {
+      // What is timed is the steady state: code comes once it is earned, and better code later.
+      for (int round = 0; round < 3; ++round) {
+        const Clock::time_point start = Clock::now();
+        while (seconds_since(start) < 15e-3) instance->run();
+        peer_.settle();
+      }
+      count_inner(ready, *instance);
     }
     ready.instance = std::move(instance);
     return ready;
+  }
+
+  static void count_inner(Ready& ready, Instance& instance) {
+    for (ready.inner = 1;; ready.inner *= 2) {
+      const Clock::time_point start = Clock::now();
+      for (int i = 0; i < ready.inner; ++i) instance.run();
+      if (seconds_since(start) >= 3e-3) break;
+    }
   }
 
   static json timed(Ready& ready, double budget_ms) {

@@ -40,6 +40,8 @@ struct Workload {
 
 struct Peer {
   std::string name, version;
+  // Returns when what is compiled behind the program is done; null: nothing is.
+  void (*settle)() = nullptr;
 };
 
 // The main function: `--serve`, or names of workloads to run once; "NAME:staged" and

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Separate element-wise calls on long arrays: what a pass over memory costs.
+// Separate element-wise calls on long arrays: what a pass over memory costs; staged, one pass.
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
+#include "etude/runtime/function.h"
 
 namespace etude::bench {
 namespace {
 
+Tensor curve(const Tensor& x) { return tanh(.75 * x + .25) * exp(-(x * x)); }
+
 class Elementwise final : public Instance {
  public:
-  explicit Elementwise(int64_t n) : n_(n), x_(hashed(1, {n}, 2)) {}
+  Elementwise(int64_t n, bool is_staged) : n_(n), is_staged_(is_staged), x_(hashed(1, {n}, 2)) {}
 
   // The mean over about a thousand elements, the first and the last.
   std::vector<double> check() override {
@@ -22,16 +25,19 @@ class Elementwise final : public Instance {
   void run() override { keep(value()); }
 
  private:
-  Tensor value() const { return tanh(.75 * x_ + .25) * exp(-(x_ * x_)); }
+  Tensor value() const { return is_staged_ ? staged_(x_) : curve(x_); }
 
   int64_t n_;
+  bool is_staged_;
   Tensor x_;
+  Function<Tensor(const Tensor&)> staged_ = function(curve);
 };
 
 Workload elementwise(std::string name, int64_t n, std::vector<double> expected) {
-  return {.name = std::move(name), .expected = std::move(expected), .make = [n] {
-            return std::make_unique<Elementwise>(n);
-          }};
+  return {.name = std::move(name),
+          .expected = std::move(expected),
+          .make = [n] { return std::make_unique<Elementwise>(n, false); },
+          .staged = [n] { return std::make_unique<Elementwise>(n, true); }};
 }
 
 }  // namespace
