@@ -17,7 +17,9 @@ target_compile_options(
             # clang tells of what libstdc++ 12 deprecates and uses itself, as in std::stable_sort.
             $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>
             # File names in messages are relative to the root, also when ccache rewrites paths.
-            "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=)
+            "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=
+            # clang notes files of a precompiled header from the folder on in which it is made.
+            "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fmacro-prefix-map=${PROJECT_BINARY_DIR}/../../=>")
 if(ETUDE_ASSERTIONS)
   # Plans and graphs are verified, and tapes of numbers check who writes to their slots.
   target_compile_definitions(etude_flags INTERFACE _GLIBCXX_ASSERTIONS ETUDE_ASSERTIONS=1)

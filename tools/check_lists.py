@@ -45,6 +45,9 @@ def main():
     for folder, words in list(lists.items()):  # a list may name a file above its folder: ../ops.h
         above = {os.path.normpath(os.path.join(folder, word)) for word in words if word.startswith("../")}
         lists.setdefault("", set()).update(above)
+    # What all tests include is named where that is made.
+    lists[""] |= {word.replace("${PROJECT_SOURCE_DIR}/", "") for path in common.files() if path.startswith("cmake/") and path.endswith(".cmake")
+                  for word in common.words_of_list(path)}
     sources = [path for path in common.cpp_files() if not path.startswith(ELSEWHERE)]
     return [f"{path}: no CMakeLists.txt names it; add it to HDRS, SRCS or TESTS of its folder"
             for path in unnamed(sources, lists)]

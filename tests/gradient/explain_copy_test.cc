@@ -2,6 +2,7 @@
 // Writes of shared tensors: what they count, and whom explain_copy() names.
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
@@ -19,7 +20,7 @@ std::int64_t copies(auto&& write) {
 void expect_explained(const std::string& fragment) {
   EXPECT_NE(explain_copy().find(fragment), std::string::npos) << explain_copy();
 }
-std::string line(int number) { return std::string(__FILE__) + ":" + std::to_string(number); }
+std::string line(int number) { return fmt::format("{}:{}", __FILE__, number); }
 
 struct Conv {
   Tensor filter = large(2), bias = large(0);
