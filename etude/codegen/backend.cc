@@ -3,6 +3,7 @@
 #include "etude/codegen/backend.h"
 
 #include <new>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <llvm/Config/llvm-config.h>
@@ -27,7 +28,7 @@ std::shared_ptr<const Code> linked(const std::string& object) {
   return link(llvm::MemoryBuffer::getMemBufferCopy(object, kKernelName));
 }
 
-std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {
+std::string ir_of(const scalar::Program& program, const CompileOptions& options, bool optimized) {
   llvm::LLVMContext context;
   const auto module = emit_module(context, kKernelName, program, options);
   if (optimized) Target(options).optimize(*module);
@@ -36,7 +37,7 @@ std::string ir_text(const scalar::Program& program, const CompileOptions& option
   return text;
 }
 
-std::string assembly_text(const scalar::Program& program, const CompileOptions& options) {
+std::string assembly_of(const scalar::Program& program, const CompileOptions& options) {
   llvm::LLVMContext context;
   const auto module = emit_module(context, kKernelName, program, options);
   const Target target(options);
@@ -44,32 +45,49 @@ std::string assembly_text(const scalar::Program& program, const CompileOptions& 
   return target.assembly(*module);
 }
 
-// f(args...), with what it throws as a text.
-template <auto f, class T, class... Args>
-backend::Outcome<T> told(Args... args) {
-  backend::Outcome<T> out;
+// Runs f; false, with a reason, if it throws.
+template <class F>
+bool told(backend::Failure& why, F&& f) {
+  const auto fail = [&why](std::string_view text, ErrorCode code) {
+    why.text.set(why.text.to, text.data(), text.size());
+    why.code = code;
+    return false;
+  };
   try {
-    out.value = f(args...);
+    f();
+    return true;
   } catch (const Error& error) {
-    out.error = error.what();
-    out.code = error.code();
+    return fail(error.what(), error.code());
   } catch (const std::bad_alloc&) {
-    out.error = "the host has no memory left for making code";
-    out.code = ErrorCode::kResourceExhausted;
+    return fail("the host has no memory left for making code", ErrorCode::kResourceExhausted);
   }
-  return out;
 }
+
+void put(backend::Text out, const std::string& text) { out.set(out.to, text.data(), text.size()); }
 
 using Program = const scalar::Program&;
 using Options = const CompileOptions&;
 
 backend::Table make_table() {
+  static const auto* const maker =
+      new std::string(fmt::format("LLVM {} {}", LLVM_VERSION_STRING, Target::machine_text()));
   return {
-      told<object, std::string, Program, Options>,
-      told<linked, std::shared_ptr<const Code>, const std::string&>,
-      told<ir_text, std::string, Program, Options, bool>,
-      told<assembly_text, std::string, Program, Options>,
-      fmt::format("LLVM {} {}", LLVM_VERSION_STRING, Target::machine_text()),
+      [](Program program, Options options, backend::Text out, backend::Failure& why) {
+        return told(why, [&] { put(out, object(program, options)); });
+      },
+      [](const std::string& bytes, backend::Failure& why) {
+        std::shared_ptr<const Code> code;
+        told(why, [&] { code = linked(bytes); });
+        return code;
+      },
+      [](Program program, Options options, bool optimized, backend::Text out,
+         backend::Failure& why) {
+        return told(why, [&] { put(out, ir_of(program, options, optimized)); });
+      },
+      [](Program program, Options options, backend::Text out, backend::Failure& why) {
+        return told(why, [&] { put(out, assembly_of(program, options)); });
+      },
+      maker->c_str(),
   };
 }
 
@@ -83,3 +101,10 @@ etude_codegen_backend(const etude::codegen::backend::Host& host, const char* bui
   static const auto* const table = new etude::codegen::backend::Table(etude::codegen::make_table());
   return table;
 }
+
+#ifndef ETUDE_PORTABLE_PROGRAMS
+// See kBinding in load_backend.cc: statics of LLVM are never destroyed.
+extern "C" [[gnu::visibility("default")]] int __cxa_atexit(void (*)(void*), void*, void*) {
+  return 0;
+}
+#endif

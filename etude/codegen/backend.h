@@ -19,21 +19,27 @@ struct Host {
   std::array<internal::LargeAngles, 3> large_angles{};
 };
 
-// What was made, or why it was not: no exception passes from one library to the other.
-template <class T>
-struct Outcome {
-  T value{};
-  std::string error;  // "": none
+// Where a text goes. Neither exceptions nor memory that the other one frees pass from one library
+// to the other: each may be bound to its own operator new.
+struct Text {
+  std::string* to;
+  void (*set)(std::string* to, const char* bytes, std::size_t size);
+};
+// Why something was not made.
+struct Failure {
+  Text text;
   ErrorCode code = ErrorCode::kInternal;
 };
 
 // What that library gives. thread-safe.
 struct Table {
-  Outcome<std::string> (*object)(const scalar::Program&, const CompileOptions&);
-  Outcome<std::shared_ptr<const Code>> (*link)(const std::string& object);
-  Outcome<std::string> (*ir_text)(const scalar::Program&, const CompileOptions&, bool optimized);
-  Outcome<std::string> (*assembly_text)(const scalar::Program&, const CompileOptions&);
-  std::string maker;  // LLVM's version and the processor: what object files hang on besides
+  // False if it failed.
+  bool (*object)(const scalar::Program&, const CompileOptions&, Text out, Failure& why);
+  std::shared_ptr<const Code> (*link)(const std::string& object, Failure& why);  // null: it failed
+  bool (*ir_text)(const scalar::Program&, const CompileOptions&, bool optimized, Text out,
+                  Failure& why);
+  bool (*assembly_text)(const scalar::Program&, const CompileOptions&, Text out, Failure& why);
+  const char* maker;  // LLVM's version and the processor: what object files hang on besides
 };
 
 // Its one function, by this name. Null for another `build`: the two were not made together.

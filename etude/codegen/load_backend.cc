@@ -16,6 +16,16 @@ namespace fs = std::filesystem;
 
 constexpr char kFile[] = "libetude_codegen.so";
 
+// LLVM registers destructors of its statics at the end of the process, also while it compiles on
+// its own thread, and they would run before anything of ours could stop that. So it is bound to
+// functions of its own library first, where one takes such registrations and forgets them
+// (backend.cc). Sanitizers refuse that.
+#ifdef ETUDE_PORTABLE_PROGRAMS
+constexpr int kBinding = 0;
+#else
+constexpr int kBinding = RTLD_DEEPBIND;
+#endif
+
 // Beside the library or the program that this function is part of, and in lib/ beside its bin/.
 std::vector<fs::path> places() {
   std::vector<fs::path> out;
@@ -54,7 +64,7 @@ void* open_library(std::string& why) {
   for (const fs::path& place : places()) {
     std::error_code failed;
     if (!fs::exists(place, failed)) continue;
-    void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | kBinding);
     if (library != nullptr) return library;
     why = fmt::format("{} could not be opened: {}", place.string(), dlerror());
     return nullptr;
@@ -96,10 +106,15 @@ const Table& table() {
   return *it.table;
 }
 
-template <class T>
-T value_of(Outcome<T> outcome) {
-  if (!outcome.error.empty()) throw Error(outcome.code, outcome.error);
-  return std::move(outcome.value);
+void set_text(std::string* to, const char* bytes, std::size_t size) { to->assign(bytes, size); }
+
+// What call(out, why) leaves in `out`.
+template <class F>
+std::string text_of(F&& call) {
+  std::string out, error;
+  Failure why{{&error, set_text}};
+  if (!call(Text{&out, set_text}, why)) throw Error(why.code, error);
+  return out;
 }
 
 }  // namespace
@@ -108,21 +123,29 @@ bool is_available() { return loaded().table != nullptr; }
 const std::string& why_absent() { return loaded().why; }
 
 std::string object(const scalar::Program& program, const CompileOptions& options) {
-  return value_of(table().object(program, options));
+  return text_of(
+      [&](Text out, Failure& why) { return table().object(program, options, out, why); });
 }
 
 std::shared_ptr<const Code> link(const std::string& object) {
-  return value_of(table().link(object));
+  std::string error;
+  Failure why{{&error, set_text}};
+  std::shared_ptr<const Code> code = table().link(object, why);
+  if (code == nullptr) throw Error(why.code, error);
+  return code;
 }
 
 std::string maker() { return build_text() + " " + table().maker; }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {
-  return value_of(table().ir_text(program, options, optimized));
+  return text_of([&](Text out, Failure& why) {
+    return table().ir_text(program, options, optimized, out, why);
+  });
 }
 
 std::string assembly_text(const scalar::Program& program, const CompileOptions& options) {
-  return value_of(table().assembly_text(program, options));
+  return text_of(
+      [&](Text out, Failure& why) { return table().assembly_text(program, options, out, why); });
 }
 
 }  // namespace etude::codegen::backend

@@ -26,8 +26,6 @@ namespace {
 using kernels::cpu::FusedProgram;
 using Clock = std::chrono::steady_clock;
 
-void stop_server();
-
 class Server {
  public:
   void ask(const FusedProgram& program, kernels::cpu::Tier tier) {
@@ -70,9 +68,8 @@ class Server {
     return out;
   }
 
-  // At the end of the process: LLVM must not run while its statics are destroyed. That happens in
-  // the reverse order of registration, so it is registered twice: when the thread starts, for a
-  // process that ends while LLVM is being loaded, and behind that.
+  // At the end of the process, which waits for what is being compiled. Statics of LLVM are not
+  // destroyed before (load_backend.cc).
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -103,8 +100,6 @@ class Server {
   void start();
 
   void run() {
-    static_cast<void>(is_available());  // loads LLVM
-    static_cast<void>(std::atexit(stop_server));
     // Lower than that of the threads that it works for; of this thread alone, as Linux has it.
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10));
     std::unique_lock lock(mutex_);
@@ -136,13 +131,11 @@ Server& server() {
   return *server;
 }
 
-void stop_server() { server().stop(); }
-
 void Server::start() {
   static const bool is_known = [] {
     pthread_atfork([] { server().lock_for_fork(); }, [] { server().unlock_in_parent(); },
                    [] { server().unlock_in_child(); });
-    return std::atexit(stop_server) == 0;
+    return std::atexit([] { server().stop(); }) == 0;
   }();
   static_cast<void>(is_known);
   thread_ = std::thread([this] { run(); });

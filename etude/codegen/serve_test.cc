@@ -202,6 +202,9 @@ TEST_F(Served, AChildOfForkRunsWhatThereIs) {
 
 // At any point of loading LLVM and of compiling.
 TEST_F(Served, TheProcessMayEndWhileCodeIsMade) {
+#ifdef ETUDE_PORTABLE_PROGRAMS
+  GTEST_SKIP() << "sanitizers refuse what this takes (load_backend.cc)";
+#endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has compiled nothing yet
   for (const int wait_ms : {0, 2, 5, 10, 20, 40, 80}) {
     const auto end_soon = [wait_ms] {
