@@ -143,13 +143,6 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
   return kTile;
 }
 
-// The one for the best instruction set that was compiled (simd/program.h).
-ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
-  auto isa = static_cast<std::size_t>(internal::best_isa());
-  while (isa > 0 && def.by_isa[isa] == nullptr) --isa;
-  return def.by_isa[isa];
-}
-
 // What runs a program on float32: its own kernel, or what it has become meanwhile.
 void choose_kernel(ElementwiseParams& p) {
   p.kernel = kernel_for_this_machine(p.def);

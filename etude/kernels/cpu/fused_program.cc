@@ -58,9 +58,7 @@ ProgramKernel kernel_of(Fn fn) {
     const scalar::Node& arg = def.program->nodes[call.args[static_cast<std::size_t>(a)]];
     if (arg.fn != Fn::kOperand || arg.args[0] != a) return nullptr;
   }
-  auto isa = static_cast<std::size_t>(internal::best_isa());
-  while (isa > 0 && def.by_isa[isa] == nullptr) --isa;
-  return def.by_isa[isa];
+  return kernel_for_this_machine(def);
 }
 
 bool has_kernels(const scalar::Program& program) {
@@ -74,6 +72,12 @@ bool has_kernels(const scalar::Program& program) {
 }
 
 }  // namespace
+
+ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
+  auto isa = static_cast<std::size_t>(internal::best_isa());
+  while (isa > 0 && def.by_isa[isa] == nullptr) --isa;
+  return def.by_isa[isa];
+}
 
 void set_fused_compiler(const FusedCompiler& made) noexcept { compiler.store(&made); }
 int fixed_tier() noexcept { return tier_setting().load(std::memory_order_relaxed); }

@@ -18,6 +18,10 @@
 
 namespace etude::kernels::cpu {
 
+// Of a record's float32 kernels the one for the best instruction set that was compiled
+// (simd/program.h); null: it has none.
+ProgramKernel kernel_for_this_machine(const ScalarDef& def);
+
 enum class Tier : uint8_t { kTiles = 0, kFast = 1, kBest = 2 };
 
 class FusedProgram;
