@@ -19,7 +19,7 @@ import sys
 
 TOLERATED = 1.05
 SIGNIFICANCE = 0.005
-OURS = {"etude", "staged"}  # one program: a peer that gets slower with us tells nothing
+OURS = {"etude", "staged", "lazy"}  # one program: a peer that gets slower with us tells nothing
 FEWEST_ROUNDS = 5  # with less even five against five can not be told from chance
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems that run the workloads: Etude, PyTorch from Python, PyTorch's C++ library, and JAX."""
+"""The systems that run the workloads: Etude, PyTorch from Python as it is and compiled, its C++ library, and JAX."""
 import json
 import os
 import pathlib
@@ -14,6 +14,10 @@ TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "file
                   "nvidia-nvshmem-cu13", "nvidia-cufile"]
 JAX_PACKAGES = ["jax==0.10.2", "jaxlib==0.10.2", "ml_dtypes==0.6.0", "numpy==2.4.6", "opt_einsum==3.4.0",
                 "scipy==1.17.1"]
+
+
+# Etude's columns and the modes they are.
+OURS = {"etude": "eager", "staged": "staged", "lazy": "lazy"}
 
 
 class Worker:
@@ -88,10 +92,14 @@ class Torch:
         self.environment = {"LD_LIBRARY_PATH": ":".join(libraries)}
         program = "import torch, pathlib; print(pathlib.Path(torch.__file__).parent)"
         self.package = pathlib.Path(run_quietly([self.python, "-c", program], "import torch", self.environment))
-        self.workers = {"torch": self.worker, "libtorch": self.cpp_worker}
+        self.workers = {"torch": self.worker, "compile": self.compiled_worker, "libtorch": self.cpp_worker}
 
-    def worker(self, threads):
-        return Worker("torch", [self.python, HERE / "workloads" / "torch" / "worker.py"], threads, self.environment)
+    def worker(self, threads, name="torch", mode="eager"):
+        return Worker(name, [self.python, HERE / "workloads" / "torch" / "worker.py"], threads, self.environment, mode)
+
+    def compiled_worker(self, threads):
+        """The steps under torch.compile, which runs a C++ compiler for each."""
+        return self.worker(threads, "compile", "staged")
 
     def cpp_worker(self, threads):
         sources = [HERE / "workloads" / "libtorch" / "worker.cc", HERE / "worker.cc", HERE / "probes.cc"]
@@ -119,14 +127,13 @@ class Jax:
         return Worker("jax", [self.python, HERE / "workloads" / "jax" / "worker.py"], threads)
 
 
-PACKAGES = {Torch: ("torch", "libtorch"), Jax: ("jax",)}
+PACKAGES = {Torch: ("torch", "compile", "libtorch"), Jax: ("jax",)}
 PEERS = [name for names in PACKAGES.values() for name in names]
 
 
 def start(program, threads, wanted):
-    """The workers, Etude's first in two modes, and why some of the wanted peers are missing."""
-    command = [program, "--serve"]
-    systems = [Worker("etude", command, threads, mode="eager"), Worker("staged", command, threads, mode="staged")]
+    """The workers, Etude's first in its modes, and why some of the wanted peers are missing."""
+    systems = [Worker(name, [program, "--serve"], threads, mode=mode) for name, mode in OURS.items()]
     missing = {}
     for package, names in PACKAGES.items():
         names = [name for name in names if name in wanted]

@@ -73,14 +73,14 @@ def machine():
 
 
 def run_workloads(systems, chosen, args):
-    others = [s.name for s in systems[1:]]
-    print(f"{'workload':18}" + "".join(f"{s.name:>12}" for s in systems) + "".join(f"{'/ ' + o:>12}" for o in others))
+    print(f"{'workload':18}" + "".join(f"{s.name:>12}" for s in systems)
+          + "".join(f"{'best / ' + mode:>14}" for mode in report.OURS))
     results, failed = {}, False
     for name in chosen:
         found = results[name] = measure(systems, name, args.rounds, args.ms)
-        ratios = [report.ratio(found, o) for o in others]
+        ratios = [report.against_best(found, mode) for mode in report.OURS]
         print(f"{name:18}" + "".join(f"{cell(found.get(s.name)):>12}" for s in systems)
-              + "".join(f"{r:12.2f}" if r else " " * 12 for r in ratios), flush=True)
+              + "".join(f"{r:14.2f}" if r else " " * 14 for r in ratios), flush=True)
         wrong = disagreement(found)
         if wrong:
             print(f"  {wrong}")

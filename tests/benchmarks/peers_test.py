@@ -13,7 +13,7 @@ import peers  # noqa: E402  (found by the line above)
 SYSTEM = f"""#!{sys.executable}
 import json, sys
 for line in sys.stdin:
-    reply = {{"workloads": {{"a": ["staged", "eager"]}}}} if line.strip() == ":hello" else {{"asked": line.strip()}}
+    reply = {{"workloads": {{"a": ["staged", "eager", "lazy"]}}}} if line.strip() == ":hello" else {{"asked": line.strip()}}
     print(json.dumps(reply), flush=True)
     if line.strip() == ":quit":
         break
@@ -43,11 +43,12 @@ class PeersTest(unittest.TestCase):
             self.addCleanup(system.close)
         return systems, missing
 
-    def test_our_program_is_asked_in_both_modes(self):
+    def test_our_program_is_asked_in_all_modes(self):
         systems, missing = self.start([])
         self.assertEqual(missing, {})
         self.assertEqual([(s.name, s.run("a", "ms=5")["asked"]) for s in systems],
-                         [("etude", "a mode=eager ms=5"), ("staged", "a mode=staged ms=5")])
+                         [("etude", "a mode=eager ms=5"), ("staged", "a mode=staged ms=5"),
+                          ("lazy", "a mode=lazy ms=5")])
 
     def test_a_peer_is_asked_in_its_first_mode(self):
         peer = peers.Worker("peer", [self.program], 1)
@@ -61,9 +62,9 @@ class PeersTest(unittest.TestCase):
         places = {f"ETUDE_BENCH_{name}": str(self.folder) for name in ("TORCH", "JAX")}
         with unittest.mock.patch.dict(os.environ, places):
             systems, missing = self.start(peers.PEERS)
-        self.assertEqual([s.name for s in systems], ["etude", "staged"])
-        self.assertEqual(missing, {"torch": "import torch: no such wheel", "libtorch": "import torch: no such wheel",
-                                   "jax": "import jax: no such wheel"})
+        self.assertEqual([s.name for s in systems], ["etude", "staged", "lazy"])
+        torch = dict.fromkeys(("torch", "compile", "libtorch"), "import torch: no such wheel")
+        self.assertEqual(missing, torch | {"jax": "import jax: no such wheel"})
 
 
 if __name__ == "__main__":
