@@ -18,6 +18,7 @@ constexpr int64_t kLong = 384;
 constexpr int64_t kManyBatches = 16;
 
 struct MatmulParams : KernelParams {
+  OneTile tile;  // if the whole product is one
   MatmulPlan plan;
   DType dtype = kFloat32;
 };
@@ -32,20 +33,27 @@ bool is_small(const MatmulPlan& p) {
   return flops(p) <= kSmallFlops || p.m == 1 || p.n == 1 || p.k <= 4;
 }
 
-// Rows [begin, end) of one product.
-void small_rows(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t begin,
-                int64_t end) {
+// So many rows of a product whose y lies as it is read.
+TileProduct rows_of(const MatmulPlan& p, int64_t rows) {
   TileProduct t;
-  t.rows = end - begin;
+  t.rows = rows;
   t.columns = p.n;
   t.depth = p.k;
   t.a_row = p.transpose_x ? 1 : p.k;
   t.a_depth = p.transpose_x ? p.m : 1;
   t.b_depth = p.n;
   t.out_row = p.n;
+  return t;
+}
+bool reads_y_in_place(const MatmulPlan& p) { return !p.transpose_y || p.n == 1; }
+
+// Rows [begin, end) of one product.
+void small_rows(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t begin,
+                int64_t end) {
+  TileProduct t = rows_of(p, end - begin);
   x += begin * t.a_row;
   out += begin * p.n;
-  if (!p.transpose_y || p.n == 1) return tile_product(t, out, x, y);
+  if (reads_y_in_place(p)) return tile_product(t, out, x, y);
   float* packed = thread_scratch<float, 0>(p.k * kPackedColumns);
   t.b_depth = kPackedColumns;
   for (int64_t j = 0; j < p.n; j += kPackedColumns) {
@@ -148,6 +156,13 @@ void run_packed(const MatmulPlan& p, float* out, const float* x, const float* y)
   for (int64_t b = 0; b < p.batches; ++b) one(b);
 }
 
+bool run_one_tile(const KernelCall& call) {
+  static_cast<const MatmulParams*>(call.params)
+      ->tile.run(static_cast<float*>(call.out[0]), static_cast<const float*>(call.in[0]),
+                 static_cast<const float*>(call.in[1]));
+  return true;
+}
+
 bool run_one_small(const KernelCall& call) {
   const MatmulPlan& p = static_cast<const MatmulParams*>(call.params)->plan;
   small_rows(p, static_cast<float*>(call.out[0]), static_cast<const float*>(call.in[0]),
@@ -233,7 +248,8 @@ void prepare_matmul(const PrepareCall& call) {
   p->dtype = call.dtype(0);
   const bool one = p->dtype == kFloat32 && p->plan.batches == 1 && !p->plan.swapped &&
                    p->plan.m * p->plan.n > 0 && flops(p->plan) <= kChunkFlops / 4;
-  call.set(one ? run_one_small : run_matmul, p);
+  if (one && reads_y_in_place(p->plan)) p->tile = OneTile(rows_of(p->plan, p->plan.m));
+  call.set(p->tile ? run_one_tile : one ? run_one_small : run_matmul, p);
 }
 
 }  // namespace etude::kernels::cpu

@@ -21,6 +21,20 @@ void tile_product(internal::Isa isa, const TileProduct& p, float* out, const flo
   portable::product(p, out, a, b);
 }
 
+OneTile::OneTile(const TileProduct& product) : product_(product) {
+#if defined(__x86_64__)
+  if (internal::best_isa() == internal::Isa::kAvx512) {
+    run_ = avx512::only_tile(product);
+    return;
+  }
+  if (internal::best_isa() == internal::Isa::kAvx2) {
+    run_ = avx2::only_tile(product);
+    return;
+  }
+#endif
+  run_ = portable::only_tile(product);
+}
+
 void tile_product(const TileProduct& p, float* out, const float* a, const float* b) {
   static const internal::Isa isa = internal::best_isa();
   tile_product(isa, p, out, a, b);

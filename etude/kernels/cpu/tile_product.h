@@ -51,4 +51,26 @@ void tile_product(const TileProduct& p, float* out, const float* a, const float*
 void tile_product(internal::Isa isa, const TileProduct& p, float* out, const float* a,
                   const float* b);
 
+// A product that is a single tile, with the code for its sizes: for calls that come again and
+// again.
+class OneTile {
+ public:
+  // The last one: how many columns.
+  using Run = void (*)(const TileProduct&, float* out, const float* a, const float* b,
+                       const float* start, std::size_t columns);
+
+  OneTile() = default;
+  // Of a product without `start`.
+  explicit OneTile(const TileProduct& product);
+  // Whether it is one tile: run() may be called.
+  explicit operator bool() const noexcept { return run_ != nullptr; }
+  void run(float* out, const float* a, const float* b) const {
+    run_(product_, out, a, b, nullptr, static_cast<std::size_t>(product_.columns));
+  }
+
+ private:
+  TileProduct product_;
+  Run run_ = nullptr;
+};
+
 }  // namespace etude::kernels::cpu
