@@ -174,11 +174,13 @@ class ArgumentWalk {
   }
 
  private:
+  // Whether X is const makes no difference to a walk: it is one function for both.
   template <class X>
-  void walk(X& x) {
+  void walk(X& given) {
     using T = std::remove_const_t<X>;
+    T& x = const_cast<T&>(given);
     if constexpr (std::is_same_v<T, Tensor>) {
-      tensor(const_cast<Tensor&>(x));
+      tensor(x);
     } else if constexpr (std::is_same_v<T, Variable>) {
       variable(x);
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || FunctionPointer<T>) {
@@ -354,32 +356,13 @@ class ArgumentWalk {
     word(x.index());
     if (!x.valueless_by_exception()) std::visit([this](auto& held) { this->walk(held); }, x);
   }
-  template <class X>
-  void parts(X& x, void*) {
-    using T = std::remove_const_t<X>;
-    if constexpr (IsNoDerivative<T>::value) {
-      walk(x.value);
-    } else if constexpr (Reflectable<T>) {
-      fields_of(x, std::make_index_sequence<field_count<T>()>());
-      if constexpr (HasHostValues<T>) {
-        const auto others = x.host_values();
-        [[maybe_unused]] const auto scope = names_.enter("host_values");
-        walk(others);
-      } else {
-        static_assert(!kHasListedFields<T> || fields_fill<T>(),
-                      "etude: function(): this class has members that its ETUDE_FIELDS leave out, "
-                      "and calls with others must not get the same graph. Give it `auto "
-                      "host_values() const { return std::tie(other_, members_); }`");
-      }
-    } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
-      object(x);
-    } else {
-      static_assert(std::is_empty_v<T>,
-                    "etude: function(): an argument is a tensor, a number, a text, an enum, a "
-                    "container or a plain struct of these, or has ==. This type is none: pass what "
-                    "the function needs of it, or capture it");
-    }
+  template <class T>
+  void parts(T& x, void*) {
+    whole(x);
   }
+  // Not inline: what the library instantiates, a program need not.
+  template <class T>
+  void whole(T& x);
   template <class X, std::size_t... I>
   void fields_of(X& x, std::index_sequence<I...>) {
     [[maybe_unused]] auto all = fields(x);
@@ -389,6 +372,39 @@ class ArgumentWalk {
   Arguments& to_;
   [[no_unique_address]] Names names_;
 };
+
+template <class Names>
+template <class T>
+void ArgumentWalk<Names>::whole(T& x) {
+  if constexpr (IsNoDerivative<T>::value) {
+    walk(x.value);
+  } else if constexpr (Reflectable<T>) {
+    fields_of(x, std::make_index_sequence<field_count<T>()>());
+    if constexpr (HasHostValues<T>) {
+      const auto others = x.host_values();
+      [[maybe_unused]] const auto scope = names_.enter("host_values");
+      walk(others);
+    } else {
+      static_assert(!kHasListedFields<T> || fields_fill<T>(),
+                    "etude: function(): this class has members that its ETUDE_FIELDS leave out, "
+                    "and calls with others must not get the same graph. Give it `auto "
+                    "host_values() const { return std::tie(other_, members_); }`");
+    }
+  } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
+    object(x);
+  } else {
+    static_assert(std::is_empty_v<T>,
+                  "etude: function(): an argument is a tensor, a number, a text, an enum, a "
+                  "container or a plain struct of these, or has ==. This type is none: pass what "
+                  "the function needs of it, or capture it");
+  }
+}
+
+// The walks of a struct of the library, compiled in it: declared with `extern` behind the struct,
+// and made in a source.
+#define ETUDE_INTERNAL_WALKS(linkage, T)                  \
+  linkage template void ArgumentWalk<NoNames>::whole(T&); \
+  linkage template void ArgumentWalk<PathNames>::whole(T&)
 
 }  // namespace internal
 }  // namespace etude

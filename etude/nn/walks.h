@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks of the usual layers as arguments of staged functions, compiled in the library, so that
+// programs need not. Other layers are walked just as well, at the cost of compiling it.
+#pragma once
+
+#include "etude/nn/convolution.h"
+#include "etude/nn/layers.h"
+#include "etude/nn/norm.h"
+#include "etude/runtime/arguments.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+ETUDE_INTERNAL_WALKS(extern, nn::BatchNorm);
+ETUDE_INTERNAL_WALKS(extern, nn::Conv2D);
+ETUDE_INTERNAL_WALKS(extern, nn::Dense);
+ETUDE_INTERNAL_WALKS(extern, nn::Dropout);
+ETUDE_INTERNAL_WALKS(extern, nn::MaxPool2D);
+
+}  // namespace internal
+}  // namespace etude

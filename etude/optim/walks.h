@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks of the usual optimisers as arguments of staged functions, compiled in the library, so that
+// programs need not. Other optimisers are walked just as well, at the cost of compiling it.
+#pragma once
+
+#include "etude/optim/adam.h"
+#include "etude/optim/sgd.h"
+#include "etude/runtime/arguments.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+ETUDE_INTERNAL_WALKS(extern, optim::Adam);
+ETUDE_INTERNAL_WALKS(extern, optim::AdamW);
+ETUDE_INTERNAL_WALKS(extern, optim::SGD);
+
+}  // namespace internal
+}  // namespace etude
