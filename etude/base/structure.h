@@ -47,6 +47,24 @@ class PathBuffer {
   std::string text_;
 };
 
+// A PathBuffer that stays empty unless paths are wanted: one walk for calls with and without them.
+class OptionalPath {
+ public:
+  explicit OptionalPath(bool is_wanted) : is_wanted_(is_wanted) {}
+  template <class Component>
+  std::size_t enter(const Component& component) {
+    return is_wanted_ ? path_.enter(component) : 0;
+  }
+  void leave(std::size_t length) {
+    if (is_wanted_) path_.leave(length);
+  }
+  const std::string& text() const { return path_.text(); }
+
+ private:
+  bool is_wanted_;
+  PathBuffer path_;
+};
+
 // Stands for PathBuffer where nobody asks for paths: everything folds away.
 struct NoPath {
   template <class Component>
@@ -59,7 +77,7 @@ struct NoPath {
 template <class Leaf, Marked marked, class Path, class Fn>
 class Walker {
  public:
-  explicit constexpr Walker(Fn& fn) : fn_(fn) {}
+  explicit constexpr Walker(Fn& fn, Path path = Path()) : fn_(fn), path_(std::move(path)) {}
 
   // X may be const; overloads below are for the containers, the one for structs is last.
   template <class X>
@@ -155,6 +173,15 @@ class Walker {
   Fn& fn_;
   [[no_unique_address]] Path path_;
 };
+
+// for_each_leaf with `fn(path, leaf)`, where every path is empty unless `with_paths`.
+//
+// cost: one pass; without paths nothing is allocated.
+template <class Leaf, class X, class Fn>
+void for_each_leaf_with(bool with_paths, X& x, Fn&& fn) {
+  static_assert(HasLeaf<X, Leaf>::value, "etude: this structure can hold no such leaf");
+  Walker<Leaf, Marked::kSkip, OptionalPath, Fn>(fn, OptionalPath(with_paths)).walk(x);
+}
 
 }  // namespace internal
 

@@ -45,6 +45,12 @@ void throw_unpaired(std::size_t parameters, std::size_t gradients) {
               parameters, gradients);
 }
 
+Slots::Slots(const Slots&) = default;
+Slots::Slots(Slots&&) noexcept = default;
+Slots& Slots::operator=(const Slots&) = default;
+Slots& Slots::operator=(Slots&&) noexcept = default;
+Slots::~Slots() = default;
+
 Slots::Slots(std::vector<std::string> names) : names_(std::move(names)), count_(count_of(0)) {}
 
 std::int64_t Slots::updates() const {
@@ -142,6 +148,10 @@ void Slots::restore(State state) {
   slots_.clear();
   pending_ = std::move(state);
 }
+
+RuleOptimizer::~RuleOptimizer() = default;
+RuleOptimizer::RuleOptimizer(const RuleOptimizer&) = default;
+RuleOptimizer& RuleOptimizer::operator=(const RuleOptimizer&) = default;
 
 RuleOptimizer::RuleOptimizer(std::string_view optimizer, std::string_view rule)
     : optimizer_(optimizer),

@@ -44,6 +44,12 @@ class Slots {
  public:
   // The names of the state tensors that each parameter has; at most three.
   explicit Slots(std::vector<std::string> names);
+  // In the source, since every program would compile them with all that a slot is made of.
+  Slots(const Slots&);
+  Slots(Slots&&) noexcept;
+  Slots& operator=(const Slots&);
+  Slots& operator=(Slots&&) noexcept;
+  ~Slots();
 
   // throws: kFailedPrecondition while a function is traced that has them as an argument.
   std::int64_t updates() const;
@@ -98,13 +104,9 @@ class Slots {
 template <class Model, class Gradients>
 std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool with_paths) {
   std::vector<Parameter> out;
-  if (with_paths) {
-    for_each_leaf<Tensor>(model, [&](const std::string& path, Tensor& x) {
-      out.push_back({.value = &x, .path = path});
-    });
-  } else {
-    for_each_leaf<Tensor>(model, [&](Tensor& x) { out.push_back({.value = &x}); });
-  }
+  etude::internal::for_each_leaf_with<Tensor>(
+      with_paths, model,
+      [&](const std::string& path, Tensor& x) { out.push_back({.value = &x, .path = path}); });
   std::size_t i = 0;
   for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {
     if (i < out.size()) out[i].gradient = &g;
@@ -137,7 +139,7 @@ struct RateOptions {
 // are tensors, and the graph evaluates the schedule. threads: thread-compatible.
 class RuleOptimizer {
  public:
-  virtual ~RuleOptimizer() = default;
+  virtual ~RuleOptimizer();
 
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
   // model; where it is absent the tensor stays. Layers get the state that they announced.
@@ -162,8 +164,8 @@ class RuleOptimizer {
  protected:
   // `optimizer` is the class, for messages; `rule` names the formula and so the state.
   RuleOptimizer(std::string_view optimizer, std::string_view rule);
-  RuleOptimizer(const RuleOptimizer&) = default;
-  RuleOptimizer& operator=(const RuleOptimizer&) = default;
+  RuleOptimizer(const RuleOptimizer&);
+  RuleOptimizer& operator=(const RuleOptimizer&);
 
   // The class, for messages.
   std::string_view optimizer() const { return optimizer_; }
