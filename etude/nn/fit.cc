@@ -36,6 +36,8 @@ FitRun::FitRun(const FitOptions& options, std::int64_t steps) : options_(options
   state_.steps = steps;
 }
 
+FitRun::~FitRun() = default;
+
 bool FitRun::emit(Event event, Cancel scope) {
   for (const Callback& callback : options_.callbacks) callback(event, state_);
   return state_.cancel < scope;

@@ -120,6 +120,9 @@ namespace detail {
 class FitRun {
  public:
   FitRun(const FitOptions& options, std::int64_t steps);
+  FitRun(const FitRun&) = delete;
+  FitRun& operator=(const FitRun&) = delete;
+  ~FitRun();
   FitState& state() { return state_; }
   // Tells the callbacks. False if one of them called off `scope` or something larger.
   bool emit(Event event, Cancel scope);

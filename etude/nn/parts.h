@@ -3,7 +3,6 @@
 // layer in which an error arose. Not for parameters alone: for_each_leaf of base/structure.h.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -47,11 +46,15 @@ std::vector<Part> find_parts(const Model& model) {
   return parts;
 }
 
-// Of parts at one address the innermost one, which comes last. Null if there is none.
-inline const Part* part_at(const std::vector<Part>& parts, const void* address) {
-  const auto found = std::find_if(parts.rbegin(), parts.rend(),
-                                  [&](const Part& part) { return part.address == address; });
-  return found == parts.rend() ? nullptr : &*found;
+// The path of the innermost part at `address`, which comes last; empty if there is none, or only
+// the model itself.
+template <class Model>
+std::string path_at(const Model& model, const void* address) {
+  std::string found;
+  for_each_struct(model, [&](const std::string& path, const auto& x) {
+    if (&x == address) found = path;
+  });
+  return found;
 }
 
 // model(x), called at `where`. throws: errors of layers with their path in `model`.
@@ -60,10 +63,9 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   try {
     return call_layer(model, x, where);
   } catch (const LayerError& error) {
-    const std::vector<Part> parts = find_parts(model);
-    const Part* part = part_at(parts, error.layer());
-    if (part == nullptr || part->path.empty()) throw;
-    throw error.with_path(part->path);
+    const std::string path = path_at(model, error.layer());
+    if (path.empty()) throw;
+    throw error.with_path(path);
   }
 }
 

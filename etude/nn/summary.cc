@@ -40,6 +40,16 @@ std::string Summary::to_string() const {
 }
 
 namespace detail {
+namespace {
+
+// Of parts at one address the innermost one, which comes last. Null if there is none.
+const Part* part_at(const std::vector<Part>& parts, const void* address) {
+  const auto found = std::find_if(parts.rbegin(), parts.rend(),
+                                  [&](const Part& part) { return part.address == address; });
+  return found == parts.rend() ? nullptr : &*found;
+}
+
+}  // namespace
 
 struct SummaryScope::State final : LayerObserver {
   struct Call {
