@@ -90,6 +90,7 @@ class AvgPool2D {
   explicit AvgPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(AvgPool2D);
+  auto host_values() const { return std::tie(window_, options_); }
 
  private:
   IntList window_;

@@ -3,6 +3,7 @@
 
 namespace etude::internal {
 
+ETUDE_INTERNAL_WALKS(, nn::AvgPool2D);
 ETUDE_INTERNAL_WALKS(, nn::BatchNorm);
 ETUDE_INTERNAL_WALKS(, nn::Conv2D);
 ETUDE_INTERNAL_WALKS(, nn::Dense);

@@ -12,6 +12,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+ETUDE_INTERNAL_WALKS(extern, nn::AvgPool2D);
 ETUDE_INTERNAL_WALKS(extern, nn::BatchNorm);
 ETUDE_INTERNAL_WALKS(extern, nn::Conv2D);
 ETUDE_INTERNAL_WALKS(extern, nn::Dense);
