@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the fields of a plain struct by trying how many values its braces take, and says in one
 // message each what kind of struct cannot be counted. Part of fields.h, and for it only.
-// The way is that of Boost.PFR; the checks for C arrays and base classes are ours.
+// The way is that of Boost.PFR; C arrays, which take a value for each element, and the check for
+// base classes are ours.
 #pragma once
 
 #include <cstddef>
@@ -132,6 +133,64 @@ constexpr bool has_c_array() {
   }
 }
 
+// The number of braced values that T takes, which is that of its fields where each takes one; 0
+// where a further one follows that takes a value only.
+template <class T, std::size_t n = 0, bool found = false>
+constexpr std::size_t count_braced() {
+  constexpr bool takes = takes_each_braced<T>(std::make_index_sequence<n>());
+  if constexpr (found && !takes) {
+    return n - 1;
+  } else if constexpr (n > kMaxFields) {
+    return takes ? n : 0;
+  } else {
+    return count_braced<T, n + 1, takes>();
+  }
+}
+template <class T, std::size_t... I>
+constexpr bool takes_value_after_braced(std::index_sequence<I...>) {
+  return requires { T{{AnyFieldAt<T, I>{}}..., AnyField<T>{}}; };
+}
+// The elements of the C array at `at`: behind its braces so many values fewer follow.
+template <class T, std::size_t count, std::size_t at, std::size_t inside = 0, std::size_t n = 1>
+constexpr std::size_t c_array_size() {
+  if constexpr (at + n >= count || at + inside > count) {
+    return count - at;
+  } else if constexpr (!takes_braced<T>(std::make_index_sequence<at>(),
+                                        std::make_index_sequence<inside>(),
+                                        std::index_sequence<>())) {
+    return c_array_size<T, count, at, inside + 1, n>();
+  } else if constexpr (takes_braced<T>(std::make_index_sequence<at>(),
+                                       std::make_index_sequence<inside>(),
+                                       std::make_index_sequence<count - at - n>())) {
+    return n;
+  } else {
+    return c_array_size<T, count, at, inside, n + 1>();
+  }
+}
+template <class T, std::size_t count, std::size_t at = 0, std::size_t fields = 0>
+constexpr std::size_t count_by_arrays() {
+  if constexpr (at >= count) {
+    return fields;
+  } else if constexpr (is_c_array_at<T, count, at>()) {
+    return count_by_arrays<T, count, at + c_array_size<T, count, at>(), fields + 1>();
+  } else {
+    return count_by_arrays<T, count, at + 1, fields + 1>();
+  }
+}
+// The fields of a T with C arrays, which takes `count` values; 0 if that is not found out.
+template <class T, std::size_t count>
+constexpr std::size_t count_with_arrays() {
+  constexpr std::size_t kBraced = count_braced<T>();
+  if constexpr (kBraced <= kMaxFields &&
+                !takes_value_after_braced<T>(std::make_index_sequence<kBraced>())) {
+    return kBraced;
+  } else if constexpr (count <= kMaxFields) {
+    return count_by_arrays<T, count>();
+  } else {
+    return 0;
+  }
+}
+
 // Whether a field follows the ones that take values, which can be neither copied nor moved.
 template <class T, std::size_t... I>
 constexpr bool has_immovable_after(std::index_sequence<I...>) {
@@ -152,16 +211,27 @@ constexpr std::size_t checked_field_count() {
     if constexpr (!kBase) {
       constexpr std::size_t kCount = count_values_guessed<T>();
       constexpr bool kArray = has_c_array<T, kCount>();
+      constexpr std::size_t kWithArrays = [] {
+        if constexpr (kArray) return count_with_arrays<T, kCount>();
+        return std::size_t{0};
+      }();
+      constexpr bool kCounted = !kArray || kWithArrays > 0;
       constexpr bool kTooMany = !kArray && kCount > kMaxFields;
       constexpr bool kImmovable =
           !kArray && !kTooMany && has_immovable_after<T>(std::make_index_sequence<kCount>());
-      static_assert(!kArray, "etude: a field of this struct is a C array; use std::array");
+      static_assert(kCounted,
+                    "etude: a field of this struct is a C array with more than 64 elements, beside "
+                    "fields that braces do not make; use std::array");
       static_assert(!kTooMany,
                     "etude: a struct may have at most 64 fields; group them into nested structs");
       static_assert(!kImmovable,
                     "etude: a field of this struct can be neither copied nor moved; list the "
                     "other fields with ETUDE_FIELDS(Class, a, b) in its body");
-      if constexpr (!kArray && !kTooMany && !kImmovable) return kCount;
+      if constexpr (kArray) {
+        return kWithArrays;
+      } else if constexpr (!kTooMany && !kImmovable) {
+        return kCount;
+      }
     }
   }
   return 0;

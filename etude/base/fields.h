@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a plain struct as a tuple of references, with their names, at compile time.
 // Used by structure.h and by everything that walks user types: tangents, checkpoints, parameter
-// groups, summaries. A struct needs no annotation when it is an aggregate without base classes and
-// C arrays and has at most 64 fields; any other class lists its fields with ETUDE_FIELDS.
+// groups, summaries. A struct needs no annotation when it is an aggregate without base classes
+// and has at most 64 fields; any other class lists its fields with ETUDE_FIELDS.
 // Not a serialiser, and not for types that are values of their own (strings, containers, tensors).
 #pragma once
 
@@ -25,20 +25,26 @@
 //
 // The list must name the class itself: a class derived from Dense does not inherit it. The tangent
 // of such a class (diff/) has members of the same names.
-#define ETUDE_FIELDS(Class, ...)                                                 \
-  friend struct ::etude::internal::FieldAccess;                                  \
-  using EtudeFieldsClass = Class;                                                \
-  static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; } \
-  constexpr auto etude_fields() { return std::tie(__VA_ARGS__); }                \
-  constexpr auto etude_fields() const { return std::tie(__VA_ARGS__); }          \
-  template <class Self>                                                          \
-  struct EtudeSlots {                                                            \
-    ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_SLOT, __VA_ARGS__)                        \
-    constexpr auto etude_slots() { return std::tie(__VA_ARGS__); }               \
-    constexpr auto etude_slots() const { return std::tie(__VA_ARGS__); }         \
-  };                                                                             \
+#define ETUDE_FIELDS(Class, ...)                                                                  \
+  friend struct ::etude::internal::FieldAccess;                                                   \
+  using EtudeFieldsClass = Class;                                                                 \
+  static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; }                  \
+  constexpr auto etude_fields() ETUDE_INTERNAL_MEMBERS(__VA_ARGS__) constexpr auto etude_fields() \
+      const ETUDE_INTERNAL_MEMBERS(__VA_ARGS__) template <class Self>                             \
+      struct EtudeSlots {                                                                         \
+    ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_SLOT, __VA_ARGS__)                                         \
+    constexpr auto etude_slots() { return std::tie(__VA_ARGS__); }                                \
+    constexpr auto etude_slots() const { return std::tie(__VA_ARGS__); }                          \
+  };                                                                                              \
   static_assert(true, "")
 
+// By this->: members of a base that depends on a template parameter are found then, too.
+#define ETUDE_INTERNAL_MEMBERS(...)                                 \
+  {                                                                 \
+    return ::etude::internal::tie_members(                          \
+        0 ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_MEMBER, __VA_ARGS__)); \
+  }
+#define ETUDE_INTERNAL_MEMBER(name) , this->name
 #define ETUDE_INTERNAL_SLOT(name) \
   typename ::etude::internal::SlotType<decltype(Self::name)>::type name{};
 // macro(name) for each of the names: every rescan of EXPAND lets the list take one step.
@@ -62,6 +68,11 @@ namespace internal {
 // What stands for a field in the tangent of its class: diff/aggregates.h says it.
 template <class Field>
 struct SlotType;
+
+template <class... Field>
+constexpr std::tuple<Field&...> tie_members(int, Field&... field) {
+  return std::tuple<Field&...>(field...);
+}
 
 // Reaches what ETUDE_FIELDS declares, also in a private section.
 struct FieldAccess {
@@ -97,40 +108,48 @@ concept Reflectable = kHasListedFields<T> ||(std::is_class_v<T>&& std::is_aggreg
 
 // Takes the declared types of the fields, which a reference to a field no longer shows.
 template <class... Declared, class... Field>
-constexpr std::tuple<Field&...> bind_fields(Field&... field) {
-  static_assert(!(std::is_reference_v<Declared> || ...),
+constexpr auto bind_fields(Field&... field) {
+  constexpr bool holds_values = !(std::is_reference_v<Declared> || ...);
+  static_assert(holds_values,
                 "etude: a field of this struct is a reference; hold a value or a pointer");
-  static_assert(!(std::is_array_v<Declared> || ...),
-                "etude: a field of this struct is a C array; use std::array");
-  return std::tuple<Field&...>(field...);
+  if constexpr (holds_values) {
+    return std::tuple<Field&...>(field...);
+  } else {
+    return std::tuple<>();
+  }
 }
 
-// The number of fields of T.
-//
-// throws: a compile-time error that says how to change T, when T is not a struct as above.
 template <class T>
-constexpr std::size_t field_count() {
-  using Plain = std::remove_const_t<T>;
+constexpr std::size_t seen_field_count() {
   if constexpr (kHasListedFields<T>) {
-    return std::tuple_size_v<decltype(FieldAccess::fields(std::declval<Plain&>()))>;
+    return 0;  // they are listed
   } else {
-    return checked_field_count<Plain>();
+    return checked_field_count<T>();
   }
 }
 
 // References to the fields of v in the order of declaration, const where v is.
 //
-// throws: as field_count.
+// throws: a compile-time error that says how to change T, when T is not a struct as above; then it
+//         has no fields.
 // cost:   none at run time.
 template <class T>
 constexpr auto fields(T& v) {
-  constexpr std::size_t n = kHasListedFields<T> ? 0 : field_count<T>();
+  constexpr std::size_t n = seen_field_count<std::remove_const_t<T>>();
   if constexpr (kHasListedFields<T>) {
     return FieldAccess::fields(v);
   } else if constexpr (n == 0) {
     return std::tuple<>();
   }
 #include "etude/base/fields_arms.inc"
+}
+
+// The number of fields of T.
+//
+// throws: as fields.
+template <class T>
+constexpr std::size_t field_count() {
+  return std::tuple_size_v<decltype(fields(std::declval<std::remove_const_t<T>&>()))>;
 }
 
 #if defined(__clang__)

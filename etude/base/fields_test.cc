@@ -109,6 +109,15 @@ struct ListedDerived : Base {
   int b;
   ETUDE_FIELDS(ListedDerived, a, b);
 };
+template <class T>
+struct TemplateBase {
+  T a;
+};
+template <class T>
+struct ListedTemplate : TemplateBase<T> {
+  T b;
+  ETUDE_FIELDS(ListedTemplate, a, b);
+};
 struct ListedNone {
   int ignored;
   ETUDE_FIELDS(ListedNone);
@@ -123,6 +132,8 @@ static_assert(field_count<Holder>() == 2);
 static_assert(field_count<Fields64>() == 64);
 static_assert(field_count<Listed>() == 2);
 static_assert(field_count<ListedDerived>() == 2);
+static_assert(field_count<ListedTemplate<double>>() == 2);
+static_assert(field_name<ListedTemplate<double>, 0> == "a");
 static_assert(field_count<ListedNone>() == 0);
 
 static_assert(field_name<Dense, 0> == "weight" && field_name<Dense, 1> == "bias");
@@ -140,6 +151,16 @@ static_assert(!has_base<Empty>() && !has_base<Hard>() && !has_base<Nested>());
 static_assert(has_c_array<SmallArray, count_values<SmallArray>()>());
 static_assert(has_c_array<ObjectArray, count_values<ObjectArray>()>());
 static_assert(has_c_array<BigArray, count_values<BigArray>()>());
+// A C array is one field, whether its elements are counted or the braces that make it.
+struct NamedArrays {
+  std::string name;
+  double grid[2][3];
+  char tag[8];
+};
+static_assert(field_count<SmallArray>() == 3 && field_count<BigArray>() == 2);
+static_assert(field_count<NamedArrays>() == 3 && field_name<NamedArrays, 2> == "tag");
+static_assert(std::is_same_v<decltype(fields(std::declval<NamedArrays&>())),
+                             std::tuple<std::string&, double (&)[2][3], char (&)[8]>>);
 static_assert(!has_c_array<Hard, count_values<Hard>()>());
 static_assert(!has_c_array<Nested, count_values<Nested>()>());
 static_assert(!has_c_array<Fields66, count_values<Fields66>()>());

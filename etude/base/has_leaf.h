@@ -46,10 +46,27 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Types> || ...);
 template <class... Types>
 struct TypeList {};
 
+// Sequences by what they can do: std::list and containers like it, and std::valarray. Their headers
+// are not included here, and those of others are not known.
+template <class T>
+concept GrowingSequence = requires(T& x, typename T::value_type& element) {
+  typename T::allocator_type;
+  x.push_back(element);
+  x.begin();
+};
+template <class T>
+concept Valarray = requires(T& x) {
+  typename T::value_type;
+  x.cshift(1);
+  x[x.size()];
+};
+
 template <class T>
 struct Parts {
   static constexpr auto find() {
-    if constexpr (Reflectable<T>) {
+    if constexpr (GrowingSequence<T> || Valarray<T>) {
+      return TypeList<typename T::value_type>();
+    } else if constexpr (Reflectable<T>) {
       return []<class... F>(std::tuple<F&...>*) {
         return TypeList<std::remove_const_t<F>...>();
       }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
@@ -74,6 +91,10 @@ struct Parts<std::deque<T, A>> {
 template <class T, std::size_t n>
 struct Parts<std::array<T, n>> {
   using Types = TypeList<T>;
+};
+template <class T, std::size_t n>
+struct Parts<T[n]> {
+  using Types = TypeList<std::remove_const_t<T>>;
 };
 template <class T>
 struct Parts<std::optional<T>> {

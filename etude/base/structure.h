@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the leaves of a structure: anything built from plain structs (fields.h), std::vector,
-// std::deque, std::array, std::optional, maps with string keys, std::tuple, std::pair,
-// std::variant. Used by checkpoints, parameter groups, tangents and traced functions, with Tensor
-// as the leaf. Whatever can hold no leaf is passed over without a test at run time. Not for walking
-// two structures side by side: use fields.h.
+// std::deque, std::list, std::valarray, std::array, C arrays, std::optional, maps with string keys,
+// std::tuple, std::pair, std::variant. Used by checkpoints, parameter groups, tangents and traced
+// functions, with Tensor as the leaf. Whatever can hold no leaf is passed over without a test at
+// run time. Not for walking two structures side by side: use fields.h.
 #pragma once
 
 #include <algorithm>
@@ -134,6 +134,12 @@ class Walker {
   constexpr void look_into(X& x, std::array<T, n>*) {
     walk_range(x);
   }
+  template <class X, class T, std::size_t n>
+  constexpr void look_into(X& x, T (*)[n]) {
+    walk_range(x);
+  }
+  template <class X, class T>
+  requires(GrowingSequence<T> || Valarray<T>) constexpr void look_into(X& x, T*) { walk_range(x); }
   template <class X, class T>
   constexpr void look_into(X& x, std::optional<T>*) {
     if (x.has_value()) walk(*x);

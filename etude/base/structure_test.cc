@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/base/structure.h"
 
+#include <list>
 #include <memory>
+#include <set>
+#include <valarray>
 
 #include <gtest/gtest.h>
 
@@ -105,6 +108,21 @@ TEST(Structure, WalksEveryContainerInOrder) {
                                                          {"choice/filter", 16},
                                                          {"choice/bias", 17}};
   EXPECT_EQ(leaves_of(make_model()), want);
+}
+
+TEST(Structure, WalksListsValarraysAndCArrays) {
+  struct Rows {
+    std::list<Leaf> list;
+    std::valarray<Leaf> line;
+    Leaf grid[2][2];
+    std::set<int> keys;
+  };
+  static_assert(HasLeaf<Rows, Leaf>::value && !HasLeaf<std::list<int>, Leaf>::value);
+  const Rows rows{{{1}, {2}}, {{3}, {4}}, {{{5}, {6}}, {{7}, {8}}}, {9}};
+  const std::vector<std::pair<std::string, int>> want = {
+      {"list/0", 1},   {"list/1", 2},   {"line/0", 3},   {"line/1", 4},
+      {"grid/0/0", 5}, {"grid/0/1", 6}, {"grid/1/0", 7}, {"grid/1/1", 8}};
+  EXPECT_EQ(leaves_of(rows), want);
 }
 
 TEST(Structure, WalksMarkedFieldsWhenAsked) {

@@ -61,9 +61,8 @@ class Active {
   // By value: what is computed for the assignment is held by no one else, and stays so.
   Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
-  template <class N>
-  requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>)
-      Active(N value)  // NOLINT(google-explicit-constructor)
+  template <internal::PlainFor<T> N>
+  requires(!std::is_same_v<N, T>) Active(const N& value)  // NOLINT(google-explicit-constructor)
       : value_(static_cast<T>(value)) {}
 
   // An input of the tape of this thread.

@@ -79,8 +79,12 @@ struct SlotsBase<T, true> {
   using type = typename decltype(FieldAccess::slots<T>())::type;
 };
 
+// Of a struct that is not empty no field is seen where fields() refuses it, which has said why
+// then.
 template <class T>
-concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
+concept StructOfTangents = Struct<T> &&
+                           (kHasListedFields<T> || std::tuple_size_v<FieldsOf<T>> > 0) &&
+                           SlotsOf<FieldsOf<T>>::have_tangents;
 
 // Whether T is its own tangent.
 template <class T>
@@ -182,6 +186,14 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
       return {internal::parts_of(values, fn).template made<Base>()};
     } else {
       return {Base{internal::parts_of(values, fn).template made<Slots>()}};
+    }
+  }
+  template <class... U>
+  static constexpr Tangent of_slots(U&&... slot) {
+    if constexpr (internal::kHasListedFields<T>) {
+      return {Base{std::forward<U>(slot)...}};
+    } else {
+      return {Base{Slots{std::forward<U>(slot)...}}};
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -20,7 +21,7 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one type, walked by index.
+// Sequences of one type, walked by index where they have one.
 template <class X, class T>
 struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
   template <class Y, class Fn>
@@ -29,8 +30,13 @@ struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    if (x.size() != t.size()) throw_tangent_length(x.size(), t.size());
-    for (std::size_t i = 0; i < x.size(); ++i) zip_leaves(x[i], t[i], fn);
+    if (std::size(x) != t.size()) throw_tangent_length(std::size(x), t.size());
+    if constexpr (requires { x[t.size()]; }) {
+      for (std::size_t i = 0; i < t.size(); ++i) zip_leaves(x[i], t[i], fn);
+    } else {
+      auto tangent = t.begin();
+      for (auto& element : x) zip_leaves(element, *tangent++, fn);
+    }
   }
 };
 
@@ -45,6 +51,31 @@ struct ListTraits : SequenceTraits<X, T> {
     return out;
   }
   static constexpr Out zero(const X& x) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+};
+
+// The same container of other elements, by its first template argument.
+template <class X, class T>
+struct ContainerOf;
+template <template <class...> class C, class Old, class... Rest, class T>
+struct ContainerOf<C<Old, Rest...>, T> {
+  using type =
+      typename std::conditional_t<std::is_same_v<Old, T>, std::type_identity<C<Old, Rest...>>,
+                                  std::type_identity<C<T>>>::type;
+};
+
+template <class X>
+struct ValarrayTraits : SequenceTraits<X, typename X::value_type> {
+  using Tangent = typename ContainerOf<X, tangent_t<typename X::value_type>>::type;
+  template <class Fn>
+  static Tangent build(const X& x, Fn& fn) {
+    Tangent out(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = build_tangent(x[i], fn);
+    return out;
+  }
+  static Tangent zero(const X& x) {
     auto each = [](const auto& leaf) { return zero_tangent(leaf); };
     return build(x, each);
   }
@@ -79,6 +110,35 @@ struct DifferentiableTraits<std::vector<T, A>>
 template <internal::SomeMove T, class A>
 struct DifferentiableTraits<std::deque<T, A>>
     : internal::ListTraits<std::deque<T, A>, T, std::deque<tangent_t<T>>> {};
+
+template <internal::GrowingSequence X>
+requires internal::SomeMove<typename X::value_type>
+struct DifferentiableTraits<X>
+    : internal::ListTraits<
+          X, typename X::value_type,
+          typename internal::ContainerOf<X, tangent_t<typename X::value_type>>::type> {
+};
+template <internal::Valarray X>
+requires internal::SomeMove<typename X::value_type>
+struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
+};
+
+// A C array has an array as its tangent, which can be copied.
+template <internal::SomeMove T, std::size_t n>
+struct DifferentiableTraits<T[n]> : internal::SequenceTraits<T[n], T> {
+  using Tangent = std::array<tangent_t<T>, n>;
+  template <class Fn>
+  static constexpr Tangent build(const T (&x)[n], Fn& fn) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Tangent{internal::build_tangent(x[I], fn)...};
+    }
+    (std::make_index_sequence<n>());
+  }
+  static constexpr Tangent zero(const T (&x)[n]) {
+    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
+    return build(x, each);
+  }
+};
 
 template <internal::SomeMove T, std::size_t n>
 struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::array<T, n>, T> {

@@ -42,8 +42,7 @@ struct DeepestOf<S, Rest...> {
   using type = std::conditional_t<(kDepth<S> >= kDepth<Other>), S, Other>;
 };
 template <class... X>
-using DeepestScalar =
-    typename DeepestOf<typename FirstScalar<std::remove_cvref_t<X>>::type...>::type;
+using DeepestScalar = typename DeepestOf<typename ScalarIn<std::remove_cvref_t<X>>::type...>::type;
 
 // Whether a call has arguments of a derivative that is being taken.
 template <class... X>

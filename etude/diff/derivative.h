@@ -136,17 +136,29 @@ struct Explain<R (C::*)(A...) const> : Explain<R (*)(const C&, A...)> {};
 template <class R, class C, class... A>
 struct Explain<R (C::*)(A...) const noexcept> : Explain<R (*)(const C&, A...)> {};
 
-// Checks a rule of an ordinary function where it is first used.
+// Whether F has a derivative, whose members have the shape that they need.
 template <auto F>
-constexpr void check_rule() {
+constexpr bool has_right_rule() {
   using D = derivative_of<F>;
-  if constexpr (HasSignature<decltype(F)>) {
-    if constexpr (NamesVjp<D> && !Signatures<decltype(F)>::template has_vjp<D>) {
-      static_cast<void>(sizeof(typename Explain<decltype(F)>::template Vjp<D>));
-    }
-    if constexpr (NamesJvp<D> && !Signatures<decltype(F)>::template has_jvp<D>) {
-      static_cast<void>(sizeof(typename Explain<decltype(F)>::template Jvp<D>));
-    }
+  if constexpr (!HasRule<F>) {
+    return false;
+  } else if constexpr (HasSignature<decltype(F)>) {
+    using S = Signatures<decltype(F)>;
+    return !(NamesVjp<D> && !S::template has_vjp<D>)&&!(NamesJvp<D> && !S::template has_jvp<D>);
+  } else {
+    return true;
+  }
+}
+// Says what is wrong with it, where it is first used.
+template <auto F, class... X>
+void explain_rule() {
+  using D = derivative_of<F>;
+  if constexpr (!HasRule<F>) {
+    static_cast<void>(sizeof(FunctionHasNoDerivative<Fault::kPlain, decltype(F), X...>));
+  } else if constexpr (NamesVjp<D> && !Signatures<decltype(F)>::template has_vjp<D>) {
+    static_cast<void>(sizeof(typename Explain<decltype(F)>::template Vjp<D>));
+  } else {
+    static_cast<void>(sizeof(typename Explain<decltype(F)>::template Jvp<D>));
   }
 }
 
@@ -207,17 +219,20 @@ struct VjpOfJvp {
 
 template <auto F, class... X>
 auto ruled_call(const X&... x) {
-  static_assert(kHasDerivative<HasRule<F>>);
   using D = derivative_of<F>;
   using S = DeepestScalar<X...>;
-  check_rule<F>();
   constexpr bool by_joint = CallsJoint<D, plain_argument_t<S, X>...>;
   constexpr bool by_vjp = CallsVjp<D, plain_argument_t<S, X>...>;
   constexpr bool by_jvp = CallsJvp<D, plain_argument_t<S, X>...>;
-  static_assert(by_joint || by_vjp || by_jvp,
-                "etude: derivative_of<F> has no vjp, jvp or joint that takes these arguments; a "
-                "rule of plain numbers has no second derivative, one of any scalar has");
-  if constexpr (IsDual<S>::value && by_jvp) {
+  if constexpr (!has_right_rule<F>()) {
+    explain_rule<F, X...>();
+    return S();
+  } else if constexpr (!(by_joint || by_vjp || by_jvp)) {
+    static_assert(by_joint || by_vjp || by_jvp,
+                  "etude: derivative_of<F> has no vjp, jvp or joint that takes these arguments; a "
+                  "rule of plain numbers has no second derivative, one of any scalar has");
+    return S();
+  } else if constexpr (IsDual<S>::value && by_jvp) {
     return forward_by_jvp<S>(JvpOfRule<D>(), x...);
   } else if constexpr (by_vjp) {
     return custom_call<true>(VjpOfRule<D>(), x...);
@@ -251,21 +266,29 @@ inline constexpr RuledFunction<F> differentiable{};
 template <auto F, class... X>
 auto value_with_gradient(const X&... x) {
   using D = derivative_of<F>;
-  static_assert(internal::kHasDerivative<internal::HasRule<F>>);
-  internal::check_rule<F>();
-  if constexpr (internal::CallsJoint<D, X...>) {
+  if constexpr (!internal::kHaveTangents<X...>) {
+    internal::explain_arguments<X...>();
+    return internal::Refused();
+  } else if constexpr (!internal::has_right_rule<F>()) {
+    internal::explain_rule<F, X...>();
+    return internal::refused_gradient(x...);
+  } else if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);
     return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(sums))};
   } else if constexpr (internal::CallsVjp<D, X...>) {
-    auto made = D::vjp(x...);
-    using R = std::decay_t<decltype(made.first)>;
-    static_assert(std::floating_point<R>,
-                  "etude: gradient needs a function with one number as its result; use pullback "
-                  "for other results");
-    auto sums = internal::call_pullback<decltype(made.second), R, X...>(made.second, R(1),
-                                                                        std::tuple<X...>(x...));
-    return std::pair{std::move(made.first), internal::pick_tangents<X...>(std::move(sums))};
+    using R = std::decay_t<decltype(D::vjp(x...).first)>;
+    if constexpr (std::floating_point<R>) {
+      auto made = D::vjp(x...);
+      auto sums = internal::call_pullback<decltype(made.second), R, X...>(made.second, R(1),
+                                                                          std::tuple<X...>(x...));
+      return std::pair{std::move(made.first), internal::pick_tangents<X...>(std::move(sums))};
+    } else {
+      static_assert(std::floating_point<R>,
+                    "etude: gradient needs a function with one number as its result; use pullback "
+                    "for other results");
+      return internal::refused_gradient(x...);
+    }
   } else {
     return etude::value_with_gradient(differentiable<F>, x...);
   }

@@ -34,8 +34,8 @@ class Dual {
   constexpr Dual(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor)
   constexpr Dual(const T& value, const std::array<T, n>& derivatives)
       : value_(value), derivatives_(derivatives) {}
-  template <class N>
-  requires(std::is_arithmetic_v<N> && !std::is_same_v<N, T>) constexpr Dual(N value)
+  template <internal::PlainFor<T> N>
+  requires(!std::is_same_v<N, T>) constexpr Dual(const N& value)
       : value_(static_cast<T>(value)) {}  // NOLINT(google-explicit-constructor)
 
   constexpr const T& value() const { return value_; }

@@ -15,18 +15,41 @@ namespace ETUDE_API etude {
 
 // Keeps an argument out of the derivative; the function gets the plain value.
 template <class T>
-NoDerivative<T> no_derivative(T value) {
+constexpr NoDerivative<T> no_derivative(T value) {
   return {std::move(value)};
+}
+
+// A number beside something else that a function computes on the way: a gradient is taken of the
+// number, and value_with_gradient hands the rest on, without derivatives:
+//
+//   const auto loss = [&](const auto& p) {
+//     auto errors = errors_at(p);
+//     return with_aux(dot(errors, errors), errors);
+//   };
+//   auto [result, slopes] = value_with_gradient(loss, p);  // result.value, result.aux
+template <class V, class A>
+struct WithAux {
+  V value;
+  A aux;
+};
+template <class V, class A>
+constexpr WithAux<V, A> with_aux(V value, A aux) {
+  return {std::move(value), std::move(aux)};
 }
 
 namespace internal {
 
 template <class T>
-const T& pass(const T& x) {
+struct IsWithAux : std::false_type {};
+template <class V, class A>
+struct IsWithAux<WithAux<V, A>> : std::true_type {};
+
+template <class T>
+constexpr const T& pass(const T& x) {
   return x;
 }
 template <class T>
-const T& pass(const NoDerivative<T>& x) {
+constexpr const T& pass(const NoDerivative<T>& x) {
   return x.value;
 }
 
@@ -48,7 +71,7 @@ void named(const char* op, Fn&& fn) {
 
 // fn(x), or fn of the members of a tuple.
 template <class X, class Fn>
-auto spread(const X& x, Fn&& fn) {
+constexpr auto spread(const X& x, Fn&& fn) {
   if constexpr (IsTuple<X>::value) {
     return std::apply(fn, x);
   } else {
@@ -58,7 +81,7 @@ auto spread(const X& x, Fn&& fn) {
 
 // The tangents of the differentiable ones of X...: one alone, or a tuple.
 template <class... X, class Tangents>
-auto pick_tangents(Tangents&& all) {
+constexpr auto pick_tangents(Tangents&& all) {
   auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::tuple_cat([&] {
       using T = std::tuple_element_t<I, std::remove_cvref_t<Tangents>>;

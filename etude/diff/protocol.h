@@ -83,6 +83,10 @@ constexpr bool is_discrete() {
     return true;
   } else if constexpr (kIsOneOf<T, Open...>) {
     return true;
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    return is_discrete<typename T::mapped_type, Open...>();
+  } else if constexpr (requires { typename T::key_type; }) {  // a set
+    return is_discrete<typename T::key_type, Open...>();
   } else {
     return are_discrete<T, Open...>(typename Parts<T>::Types());
   }

@@ -39,7 +39,7 @@ inline constexpr bool kIsScalar = std::floating_point<T> || IsActive<T>::value |
 template <class T>
 concept Scalar = kIsScalar<T>;
 
-// X with every From in it as To.
+// X with every From in it as To; with every scalar, where From is void.
 template <class X, class From, class To>
 struct ReplaceScalar;
 template <class X, class From, class To>
@@ -57,52 +57,76 @@ template <class T, std::size_t n, class From, class To>
 struct ReplaceParts<std::array<T, n>, From, To> {
   using type = std::array<replace_scalar_t<T, From, To>, n>;
 };
+template <class T, std::size_t n, class From, class To>
+struct ReplaceParts<T[n], From, To> {
+  using type = replace_scalar_t<T, From, To>[n];
+};
 template <class X, class From, class To>
 struct ReplaceScalar {
   using type = typename std::conditional_t<
-      std::is_same_v<X, From>, std::type_identity<To>,
+      std::is_same_v<X, From> || (std::is_void_v<From> && Scalar<X>), std::type_identity<To>,
       std::conditional_t<Scalar<X>, std::type_identity<X>, ReplaceParts<X, From, To>>>::type;
 };
 
-// The first kind of scalar in X; void if there is none.
-template <class X>
-struct FirstScalar;
-template <class... X>
-struct FirstOfAll {
+// What numbers A and B can both be: the wider one, or the one of the inner derivative. The other is
+// a constant to it. void: none.
+template <class A, class B>
+constexpr auto common_scalar() {
+  if constexpr (std::is_void_v<A>) {
+    return std::type_identity<B>();
+  } else if constexpr (std::is_void_v<B>) {
+    return std::type_identity<A>();
+  } else if constexpr (std::floating_point<A> && std::floating_point<B>) {
+    return std::type_identity<std::common_type_t<A, B>>();
+  } else if constexpr (PlainFor<A, B>) {
+    return std::type_identity<B>();
+  } else {
+    return std::type_identity<A>();
+  }
+}
+
+// That of all scalars in X; void if there is none. `Open` are the structs around X, for structs
+// that hold themselves.
+template <class X, class... Open>
+struct ScalarIn;
+template <class Parts, class... Open>
+struct ScalarInAll {
   using type = void;
 };
-template <class X, class... Rest>
-struct FirstOfAll<X, Rest...> {
-  using First = typename FirstScalar<X>::type;
-  using type = typename std::conditional_t<std::is_void_v<First>, FirstOfAll<Rest...>,
-                                           std::type_identity<First>>::type;
+template <class Part, class... Rest, class... Open>
+struct ScalarInAll<TypeList<Part, Rest...>, Open...> {
+  using type = typename decltype(common_scalar<
+                                 typename ScalarIn<std::remove_cvref_t<Part>, Open...>::type,
+                                 typename ScalarInAll<TypeList<Rest...>, Open...>::type>())::type;
 };
-template <class Fields>
-struct FirstOfFields;
-template <class... F>
-struct FirstOfFields<std::tuple<F&...>> : FirstOfAll<std::remove_const_t<F>...> {};
-template <class X>
-struct FirstOfParts {
+template <class X, class... Open>
+struct ScalarInParts {
   using type = void;
 };
-template <Struct X>
-struct FirstOfParts<X> : FirstOfFields<FieldsOf<X>> {};
-template <template <class...> class C, class... Part>
-requires(!Struct<C<Part...>>) struct FirstOfParts<C<Part...>> : FirstOfAll<Part...> {
+template <Struct X, class... Open>
+requires(!kIsOneOf<X, Open...>) struct ScalarInParts<X, Open...>
+    : ScalarInAll<typename Parts<X>::Types, X, Open...> {
 };
-template <class T, std::size_t n>
-struct FirstOfParts<std::array<T, n>> : FirstScalar<T> {};
-template <class T>
-struct FirstOfParts<NoDerivative<T>> {
+template <template <class...> class C, class... Part, class... Open>
+requires(!Struct<C<Part...>>) struct ScalarInParts<C<Part...>, Open...>
+    : ScalarInAll<TypeList<Part...>, Open...> {
+};
+template <class T, std::size_t n, class... Open>
+struct ScalarInParts<std::array<T, n>, Open...> : ScalarIn<T, Open...> {};
+template <class T, std::size_t n, class... Open>
+struct ScalarInParts<T[n], Open...> : ScalarIn<T, Open...> {};
+template <class T, class... Open>
+struct ScalarInParts<NoDerivative<T>, Open...> {
   using type = void;
 };
-template <class T>
-struct FirstOfParts<LayerState<T>> {
+template <class T, class... Open>
+struct ScalarInParts<LayerState<T>, Open...> {
   using type = void;
 };
-template <class X>
-struct FirstScalar {
-  using type = typename std::conditional_t<Scalar<X>, std::type_identity<X>, FirstOfParts<X>>::type;
+template <class X, class... Open>
+struct ScalarIn {
+  using type = typename std::conditional_t<Scalar<X>, std::type_identity<X>,
+                                           ScalarInParts<X, Open...>>::type;
 };
 
 template <class X>
@@ -130,7 +154,7 @@ constexpr bool hold_manifold(TypeList<Part...>) {
 }
 template <class X>
 constexpr bool holds_manifold() {
-  if constexpr (Scalar<X> || std::is_void_v<typename FirstScalar<X>::type>) {
+  if constexpr (Scalar<X> || std::is_void_v<typename ScalarIn<X>::type>) {
     return false;
   } else if constexpr (Manifold<X>) {
     return true;
@@ -172,10 +196,12 @@ template <class X>
 constexpr std::size_t scalar_count() {
   if constexpr (Scalar<X>) {
     return 1;
-  } else if constexpr (std::is_void_v<typename FirstScalar<X>::type>) {
+  } else if constexpr (std::is_void_v<typename ScalarIn<X>::type>) {
     return 0;
   } else if constexpr (IsArray<X>::value) {
     return std::tuple_size_v<X> * scalar_count<typename X::value_type>();
+  } else if constexpr (std::is_array_v<X>) {
+    return std::extent_v<X> * scalar_count<std::remove_extent_t<X>>();
   } else if constexpr (Manifold<X>) {
     return scalar_count<tangent_t<X>>();
   } else if constexpr (IsFreezable<X>::value) {
@@ -219,6 +245,8 @@ constexpr bool holds_only_numbers() {
 
 template <class Out, class X, class Fn>
 constexpr Out map_scalars(const X& x, Fn& fn);
+template <class Out, class X, class Fn>
+constexpr Out map_struct(const X& x, Fn& fn);
 template <class Out, class X, class Fn, std::size_t... I>
 constexpr Out map_fields(const X& x, Fn& fn, std::index_sequence<I...>);
 
@@ -238,10 +266,47 @@ constexpr Out map_variant(const X& x, Fn& fn, std::index_sequence<I...>) {
 template <class Out, class X, class Fn>
 constexpr Out map_manifold(const X& x, Fn& fn) {
   auto convert = [](const auto& v) { return decltype(fn(v))(v); };
-  Out out = map_fields<Out>(x, convert, std::make_index_sequence<field_count<X>()>());
+  Out out = map_struct<Out>(x, convert);
   const auto zero = zero_tangent(x);
   etude::move(out, map_scalars<tangent_t<Out>>(zero, fn));
   return out;
+}
+
+// Whether a struct is put together from its fields: one whose fields are listed may have a
+// constructor that takes something else, and none is made from an array.
+template <class X>
+constexpr bool is_made_of_fields() {
+  return []<class... F>(std::tuple<F&...>*) {
+    return !kHasListedFields<X> && !(std::is_array_v<F> || ...);
+  }(static_cast<FieldsOf<X>*>(nullptr));
+}
+template <class To, class X, class Fn>
+constexpr void assign_scalars(To& to, const X& x, Fn& fn) {
+  if constexpr (std::is_array_v<X>) {
+    for (std::size_t i = 0; i < std::extent_v<X>; ++i) assign_scalars(to[i], x[i], fn);
+  } else {
+    to = map_scalars<To>(x, fn);
+  }
+}
+template <class Out, class X, class Fn>
+constexpr Out map_struct(const X& x, Fn& fn) {
+  constexpr auto kAll = std::make_index_sequence<field_count<X>()>();
+  if constexpr (is_made_of_fields<Out>()) {
+    return map_fields<Out>(x, fn, kAll);
+  } else {
+    constexpr bool is_default_constructible = std::is_default_constructible_v<Out>;
+    static_assert(is_default_constructible,
+                  "etude: a class with ETUDE_FIELDS or with a C array is made by its default "
+                  "constructor, then its fields are set; give it one");
+    Out out{};
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto from = fields(x);
+      const auto to = fields(out);
+      (assign_scalars(std::get<I>(to), std::get<I>(from), fn), ...);
+    }
+    (kAll);
+    return out;
+  }
 }
 
 template <class Out, class X, class Fn, std::size_t... I>
@@ -250,6 +315,12 @@ constexpr Out map_fields(const X& x, Fn& fn, std::index_sequence<I...>) {
   const auto parts = fields(x);
   return Out{map_scalars<std::remove_reference_t<std::tuple_element_t<I, Parts>>>(
       std::get<I>(parts), fn)...};
+}
+template <class Out, class X, class Fn, std::size_t... I>
+constexpr Out map_slots(const X& x, Fn& fn, std::index_sequence<I...>) {
+  const auto slots = x.etude_fields();
+  return Out::of_slots(
+      map_scalars<std::tuple_element_t<I, typename Out::Slots>>(std::get<I>(slots), fn)...);
 }
 template <class Out, class X, class Fn, std::size_t... I>
 constexpr Out map_tuple(const X& x, Fn& fn, std::index_sequence<I...>) {
@@ -268,7 +339,7 @@ constexpr Out map_scalars(const X& x, Fn& fn) {
     auto convert = [](const auto& v) { return decltype(fn(v))(v); };
     return Out{
         map_scalars<std::remove_cvref_t<decltype(std::declval<Out&>().value)>>(x.value, convert)};
-  } else if constexpr (std::is_void_v<typename FirstScalar<X>::type>) {
+  } else if constexpr (std::is_void_v<typename ScalarIn<X>::type>) {
     return x;
   } else if constexpr (IsFreezable<X>::value) {
     auto convert = [](const auto& v) { return decltype(fn(v))(v); };
@@ -297,13 +368,25 @@ constexpr Out map_scalars(const X& x, Fn& fn) {
     if constexpr (requires { out.reserve(x.size()); }) out.reserve(x.size());
     for (const auto& e : x) out.push_back(map_scalars<typename Out::value_type>(e, fn));
     return out;
+  } else if constexpr (Valarray<X>) {
+    Out out(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      out[i] = map_scalars<typename Out::value_type>(x[i], fn);
+    }
+    return out;
+  } else if constexpr (requires { typename X::key_type; }) {
+    Out out;
+    for (const auto& key : x) out.insert(map_scalars<typename Out::key_type>(key, fn));
+    return out;
   } else if constexpr (TupleLike<X>) {
     return map_tuple<Out>(x, fn, std::make_index_sequence<std::tuple_size_v<X>>());
+  } else if constexpr (IsTangent<X>::value) {
+    return map_slots<Out>(x, fn, std::make_index_sequence<std::tuple_size_v<typename X::Slots>>());
   } else {
     static_assert(Struct<X>,
                   "etude: this type cannot be rebuilt with other scalars; make it a struct "
                   "templated on its scalar, or use etude::Real in it");
-    return map_fields<Out>(x, fn, std::make_index_sequence<field_count<X>()>());
+    return map_struct<Out>(x, fn);
   }
 }
 

@@ -70,9 +70,20 @@ constexpr bool is_exact_one(const T& x) {
 
 namespace internal {
 
-// Numbers that stand for a constant T beside a number with a derivative.
+// Whether an N stands for a constant T beside a number with a derivative: numbers do, a T, and
+// those of the derivatives around, which T is made of.
 template <class N, class T>
-concept PlainFor = std::is_arithmetic_v<N> || std::is_same_v<N, T>;
+constexpr bool is_plain_for() {
+  if constexpr (std::is_arithmetic_v<N> || std::is_same_v<N, T>) {
+    return true;
+  } else if constexpr (requires { typename T::Value; }) {
+    return is_plain_for<N, typename T::Value>();
+  } else {
+    return false;
+  }
+}
+template <class N, class T>
+concept PlainFor = is_plain_for<N, T>();
 
 }  // namespace internal
 

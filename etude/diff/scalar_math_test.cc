@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "etude/diff/scan.h"
 #include "tests/rows/modes.h"
 
 namespace etude {
@@ -92,6 +93,35 @@ TEST(ScalarMath, SlopesOfTwoArgumentsEqualDifferences) {
   ETUDE_CHECK(fdim, {1, 2}, {2, 1});
   ETUDE_CHECK(copysign, {1, -2}, {-2, 1});
 #undef ETUDE_CHECK
+}
+
+// Code that was written for double says std::.
+// spec: D36
+TEST(ScalarMath, FunctionsOfStdTakeNumbersOfDerivatives) {
+  const auto f = [](auto x, auto y) {
+    return std::sin(x) * std::pow(y, 2.0) + std::pow(2, y) + std::hypot(x, y) + std::abs(y) +
+           std::max(x, 0.25) * std::min(1.0, y) + std::floor(y) + (std::isfinite(x) ? x : y);
+  };
+  const double x = 0.7, y = 0.4, h = 1e-6;
+  const Pair want = {(f(x + h, y) - f(x - h, y)) / (2 * h), (f(x, y + h) - f(x, y - h)) / (2 * h)};
+  const auto inner = [&](auto a, auto b) { return std::exp(std::get<0>(gradient(f, a, b))); };
+  for (const Pair& got : {gradient(f, x, y), pullback(f, x, y)(1)}) {
+    EXPECT_NEAR(std::get<0>(got), std::get<0>(want), 1e-7);
+    EXPECT_NEAR(std::get<1>(got), std::get<1>(want), 1e-7);
+  }
+  const double slope = std::get<0>(gradient(f, x, y));
+  const double curve =
+      (std::get<0>(gradient(f, x + h, y)) - std::get<0>(gradient(f, x - h, y))) / (2 * h);
+  EXPECT_NEAR(std::get<0>(gradient(inner, x, y)), std::exp(slope) * curve, 1e-7);
+  EXPECT_EQ(derivative([](auto a) { return std::max(a, 2.0) + std::min(a, 2.0); }, 3.0), 1);
+  const auto loop = [](auto start, auto rate) {
+    return scan(5, start, rate, [](auto s, auto k) { return s + 0.1 * std::sin(k * s); });
+  };
+  const auto plain = [](auto start, auto rate) {
+    for (int i = 0; i < 5; ++i) start = start + 0.1 * std::sin(rate * start);
+    return start;
+  };
+  EXPECT_NEAR(std::get<1>(gradient(loop, x, y)), std::get<1>(gradient(plain, x, y)), 1e-15);
 }
 
 // spec: D36

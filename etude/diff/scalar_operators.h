@@ -12,8 +12,8 @@
 //
 // Arguments that cannot move and those wrapped in no_derivative are left out; one differentiable
 // argument gives its tangent, several give a tuple. Operators nest: the derivative of a derivative
-// is taken by using one inside of a function. An inner function that captures the argument of an
-// outer one gets its own argument from it, not from a plain number.
+// is taken by using one inside of a function. An inner function that captures numbers of outer
+// derivatives gets its own argument from the innermost of these, not from a plain number.
 //
 // threads: thread-safe; a derivative is recorded on the thread that takes it.
 // cost: reverse mode runs the function once, and then goes back over what it recorded, 24 bytes a
@@ -27,29 +27,39 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/diff/refusals.h"
 #include "etude/diff/scalar_reverse.h"
 #include "etude/diff/scalar_runs.h"
+#include "etude/diff/std_functions.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
 // The value of f(x...), one number, and its gradient, with one run of f. Up to four numbers go
 // forward, others, and functions on Real, are recorded and gone back over. Of what is recorded, it
-// tells once for each function if the result does not depend on an argument (set_diagnostics).
+// tells once for each function if the result does not depend on an argument (set_diagnostics). What
+// f returns by with_aux beside its number is handed on.
 //
 // throws: what f throws; no tape stays active then.
 template <class F, class... X>
 requires(internal::ScalarArguments<X...> &&
-         !internal::ResultIsPlain<F, X...>) constexpr auto value_with_gradient(const F& f,
+         !internal::gives_plain<F, X...>()) constexpr auto value_with_gradient(const F& f,
                                                                                const X&... x) {
-  if constexpr (internal::goes_forward<F, X...>()) {
+  using From = internal::CommonScalar<X...>;
+  constexpr internal::Fault fault = internal::gradient_fault<F, X...>();
+  if constexpr (fault != internal::Fault::kNone) {
+    static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
+    return internal::refused_gradient(x...);
+  } else if constexpr ((internal::kIsRaised<From, X> || ...)) {
+    return value_with_gradient(f, internal::raised<From>(x)...);
+  } else if constexpr (internal::goes_forward<F, X...>()) {
     return internal::forward_gradient(f, x...);
   } else {
     return internal::reverse_gradient(f, x...);
   }
 }
 template <class F, class... X>
-requires(internal::ScalarArguments<X...>&& internal::ResultIsPlain<F, X...>) [[deprecated(
+requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[deprecated(
     "etude: the result does not depend on the differentiated arguments; the gradient is "
     "zero")]] constexpr auto value_with_gradient(const F& f, const X&... x) {
   return internal::plain_gradient(f, x...);
@@ -58,11 +68,17 @@ requires(internal::ScalarArguments<X...>&& internal::ResultIsPlain<F, X...>) [[d
 // The gradient of f at x....
 template <class F, class... X>
 requires(internal::ScalarArguments<X...> &&
-         !internal::ResultIsPlain<F, X...>) constexpr auto gradient(const F& f, const X&... x) {
-  return value_with_gradient(f, x...).second;
+         !internal::gives_plain<F, X...>()) constexpr auto gradient(const F& f, const X&... x) {
+  constexpr internal::Fault fault = internal::gradient_fault<F, X...>();
+  if constexpr (fault != internal::Fault::kNone) {
+    static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
+    return internal::refused_gradient(x...).second;
+  } else {
+    return value_with_gradient(f, x...).second;
+  }
 }
 template <class F, class... X>
-requires(internal::ScalarArguments<X...>&& internal::ResultIsPlain<F, X...>) [[deprecated(
+requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[deprecated(
     "etude: the result does not depend on the differentiated arguments; the gradient is "
     "zero")]] constexpr auto gradient(const F& f, const X&... x) {
   return internal::plain_gradient(f, x...).second;
@@ -112,7 +128,9 @@ class PullbackOfScalars {
     internal::each_leaf(cotangent, number);
     if (count != run_->slots.size()) internal::throw_cotangent_size(count, run_->slots.size());
     const std::uint32_t* slot = run_->slots.data();
-    const auto seed = [&](const auto&, const auto& ct) { cotangents.values()[*slot++] += T(ct); };
+    const auto seed = [&](const auto&, const auto& ct) {
+      cotangents.values()[*slot++] += internal::number_as<T>(ct);
+    };
     internal::named("pullback", [&] { internal::zip_leaves(run_->value, cotangent, seed); });
     cotangents.values()[0] = T(0);
     run_->tape.reverse(cotangents.values());
@@ -125,85 +143,50 @@ class PullbackOfScalars {
   std::shared_ptr<const Run> run_;
 };
 
+namespace internal {
+
+template <class F, class... X>
+auto pulled_scalars(const F& f, const X&... x) {
+  using Types = ReverseTypes<F, X...>;
+  using To = typename Types::To;
+  using T = typename Types::Number;
+  if constexpr (!has_pullback<Types, F, X...>()) {
+    explain_pullback<Types, F, X...>();
+    return Refused();
+  } else {
+    ScalarTape<T> tape;
+    const auto result = [&] {
+      const RecordingScope<T> scope(tape);
+      MakeInputs<To, T> inputs(tape, x...);
+      auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
+      auto made = std::apply(f, lifted);
+      auto check = [&](const auto& leaf) { static_cast<void>(leaf.slot_on(tape)); };
+      each_leaf(made, check);  // while the derivatives around it are known
+      return made;
+    }();
+    auto value = plain_result<To, typename Types::From>(result);
+    using R = decltype(value);
+    std::vector<std::uint32_t> slots;
+    auto collect = [&](const auto& leaf) { slots.push_back(leaf.slot_on(tape)); };
+    each_leaf(result, collect);
+    using Run = PulledScalars<T, R, X...>;
+    auto run = std::make_shared<const Run>(
+        Run{std::move(tape), std::move(slots), value, std::tuple<X...>{x...}});
+    return std::pair{std::move(value), PullbackOfScalars<T, R, X...>(std::move(run))};
+  }
+}
+
+}  // namespace internal
+
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
-  using Types = internal::ReverseTypes<F, X...>;
-  using T = typename Types::Number;
-  internal::ScalarTape<T> tape;
-  const auto result = [&] {
-    const internal::RecordingScope<T> scope(tape);
-    internal::MakeInputs<typename Types::To, T> inputs(tape, x...);
-    auto lifted = internal::lift_arguments<typename Types::From, typename Types::To>(inputs, x...);
-    auto made = std::apply(f, lifted);
-    auto check = [&](const auto& leaf) { static_cast<void>(leaf.slot_on(tape)); };
-    internal::each_leaf(made, check);  // while the derivatives around it are known
-    return made;
-  }();
-  auto value = internal::plain_result<typename Types::To, typename Types::From>(result);
-  using R = decltype(value);
-  static_assert(Differentiable<R>, "etude: the result type is not Differentiable");
-  std::vector<std::uint32_t> slots;
-  auto collect = [&](const auto& leaf) { slots.push_back(leaf.slot_on(tape)); };
-  internal::each_leaf(result, collect);
-  using Run = internal::PulledScalars<T, R, X...>;
-  auto run = std::make_shared<const Run>(
-      Run{std::move(tape), std::move(slots), value, std::tuple<X...>{x...}});
-  return std::pair{std::move(value), PullbackOfScalars<T, R, X...>(std::move(run))};
+  return internal::pulled_scalars(f, internal::raised<internal::CommonScalar<X...>>(x)...);
 }
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).second; }
-
-// The value of f at x, and its tangent along `by`, in one run in forward mode.
-//
-// throws: kInvalidArgument where the tangent does not fit x; what f throws.
-template <class F, class X>
-requires internal::ScalarArguments<X>
-auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
-  using T = internal::CommonScalar<X>;
-  using To = Dual<T, 1, F>;
-  internal::require_generic<To, F, X>();
-  std::vector<T> directions;
-  auto whole = zero_tangent(x);  // a tangent may lack entries
-  internal::named("jvp", [&] { etude::move(whole, by); });
-  auto collect = [&](const auto& t) { directions.push_back(T(t)); };
-  internal::each_leaf(whole, collect);
-  internal::MakeDuals<To> duals{directions};
-  auto lifted = internal::map_scalars<internal::lifted_t<X, T, To>>(x, duals);
-  return internal::split_dual<To>(std::invoke(f, lifted));
-}
-
-// The derivative of f at the number x, in forward mode, beside the value. f may return any
-// structure of numbers.
-template <class F, internal::Scalar X>
-requires(internal::kTakesNumbers<F, X>) constexpr auto value_with_derivative(const F& f,
-                                                                             const X& x) {
-  using To = Dual<X, 1, F>;
-  internal::require_generic<To, F, X>();
-  To lifted(x, {X(1)});
-  return internal::split_dual<To>(std::invoke(f, lifted));
-}
-template <class F, internal::Scalar X>
-requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, const X& x) {
-  return value_with_derivative(f, x).second;
-}
-
-// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
-// several arguments.
-//
-// throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
-template <class F, class X>
-requires internal::ScalarArguments<X>
-auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents, CallSite = CallSite::here()) {
-  if constexpr (internal::IsTuple<X>::value) {
-    const auto on_tuple = [&](const auto& all) { return std::apply(f, all); };
-    return value_with_tangent(on_tuple, primals, tangents);
-  } else {
-    return value_with_tangent(f, primals, tangents);
-  }
-}
 
 // The value of f, and the tangents of its arguments for a cotangent of the value; a tuple stands
 // for several arguments.
@@ -216,65 +199,7 @@ auto vjp(const F& f, const X& primals, const Cotangent& cotangent, CallSite = Ca
   return std::pair{std::move(both.first), std::move(tangents)};
 }
 
-// Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
-template <class F, class... X>
-class DifferentialOfScalars {
- public:
-  explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
-  // throws: kInvalidArgument where a tangent does not fit its argument.
-  auto operator()(const tangent_t<X>&... by) const {
-    return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
-  }
-
- private:
-  F f_;
-  std::tuple<X...> x_;
-};
-template <class F, class... X>
-requires internal::ScalarArguments<X...>
-auto differential(const F& f, const X&... x) { return DifferentialOfScalars<F, X...>(f, x...); }
-template <class F, class... X>
-requires internal::ScalarArguments<X...>
-auto value_with_differential(const F& f, const X&... x) {
-  return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
-}
-
-// The second derivative of f at x times v, both vectors: forward mode over the gradient.
-template <class F, class X>
-requires internal::ScalarArguments<X>
-auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
-  return value_with_tangent([&](const auto& y) { return etude::gradient(f, y); }, x, v).second;
-}
-
-// The second derivatives of f at x: row i holds those by x[i].
-// cost: a gradient and its tangent for each row.
-template <class F, class T>
-requires internal::ScalarArguments<std::vector<T>> std::vector<std::vector<T>> hessian(
-    const F& f, const std::vector<T>& x) {
-  std::vector<std::vector<T>> rows;
-  std::vector<T> unit(x.size(), T(0));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    unit[i] = T(1);
-    rows.push_back(etude::hvp(f, x, unit));
-    unit[i] = T(0);
-  }
-  return rows;
-}
-
-// The derivatives of the results of f, row by row: [i][j] is that of result i by x[j].
-// cost: one run of f and a pass back for each result.
-template <class F, class T>
-requires internal::ScalarArguments<std::vector<T>> std::vector<std::vector<T>> jacobian(
-    const F& f, const std::vector<T>& x) {
-  const auto [value, pull] = value_with_pullback(f, x);
-  std::vector<std::vector<T>> rows;
-  std::vector<T> unit(value.size(), T(0));
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    unit[i] = T(1);
-    rows.push_back(pull(unit));
-    unit[i] = T(0);
-  }
-  return rows;
-}
-
 }  // namespace etude
+
+#include "etude/diff/forward_operators.h"
+#include "etude/diff/jacobians.h"

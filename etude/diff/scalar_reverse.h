@@ -14,6 +14,7 @@
 #include "etude/base/error.h"
 #include "etude/base/type_name.h"
 #include "etude/diff/active.h"
+#include "etude/diff/explain_type.h"
 #include "etude/diff/scalar_runs.h"
 #include "etude/diff/scalar_tape.h"
 #include "etude/version.h"
@@ -28,10 +29,43 @@ struct ReverseTypes {
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   // A function on Real with arguments that are Real already.
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
-  static_assert(kHasDerivative < is_generic || is_real >);
+  static constexpr bool is_usable = is_generic || is_real;
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
+
+// Whether a pullback of f can be made: it is recorded, and what it returns has a tangent.
+template <class Types, class F, class... X>
+constexpr bool has_pullback() {
+  using To = typename Types::To;
+  if constexpr (!Types::is_usable) {
+    return false;
+  } else if constexpr (std::is_void_v<ResultOn<To, F, X...>>) {
+    return false;
+  } else {
+    return Differentiable<replace_scalar_t<ResultOn<To, F, X...>, To, typename Types::From>>;
+  }
+}
+// Says why not.
+template <class Types, class F, class... X>
+void explain_pullback() {
+  using To = typename Types::To;
+  if constexpr (!Types::is_usable) {
+    explain_function<To, F, X...>();
+  } else {
+    using R = ResultOn<To, F, X...>;
+    constexpr bool returns = !std::is_void_v<R>;
+    static_assert(returns,
+                  "etude: the result type is not Differentiable: this function returns nothing");
+    if constexpr (returns) {
+      using Plain = replace_scalar_t<R, To, typename Types::From>;
+      constexpr bool moves = !HasTangent<Plain>;
+      static_assert(moves,
+                    "etude: the result type is not Differentiable: integers and texts do not move");
+      if constexpr (moves) explain_type<InResult, Plain>();
+    }
+  }
+}
 
 // Makes a tape the current one of its thread while it lives.
 template <class T>
@@ -65,6 +99,18 @@ class Cotangents {
               "differentiated once. Make the inner function generic (auto parameters)");
 }
 
+// x as a T; for functions on Real x may be the Real of one.
+// throws: kInvalidArgument if it depends on an argument of an outer derivative.
+template <class T, class S>
+T number_as(const S& x) {
+  if constexpr (std::is_convertible_v<const S&, T>) {
+    return static_cast<T>(x);
+  } else {
+    if (x.varies()) throw_second_order();
+    return x.value();
+  }
+}
+
 // The inputs of a tape that is being recorded, in the order of the leaves of the arguments: slots
 // 1, 2, ...
 template <class To, class T>
@@ -96,19 +142,6 @@ struct MakeInputs {
     return next == 0 ? To::input(value, tape) : To::input(value, tape, next++);
   }
 };
-
-// A result with plain numbers in place of those of the derivative.
-template <class Active, class From, class R>
-auto plain_result(const R& result) {
-  auto value = [](const Active& v) -> From {
-    if constexpr (std::is_same_v<From, Active>) {
-      return stop_gradient(v);
-    } else {
-      return v.value();
-    }
-  };
-  return map_scalars<replace_scalar_t<R, Active, From>>(result, value);
-}
 
 [[noreturn]] inline void throw_cotangent_size(std::size_t got, std::size_t needed) {
   throw Error(ErrorCode::kInvalidArgument, "pullback: the cotangent has " + std::to_string(got) +
@@ -173,20 +206,34 @@ auto reverse_gradient(const F& f, const X&... x) {
     MakeInputs<To, T> inputs(tape, x...);
     auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
     auto made = std::apply(f, lifted);
-    if constexpr (std::is_same_v<decltype(made), To>) {
-      static_cast<void>(made.slot_on(tape));  // while the derivatives around it are known
-    }
+    static_cast<void>(number_of(made).slot_on(tape));  // while those around it are known
     return made;
   }();
-  require_number<std::remove_cvref_t<decltype(result)>, To>();
+  const std::uint32_t slot = number_of(result).slot_on(tape);
   Cotangents<T> cotangents(tape.size());
-  cotangents.values()[result.slot_on(tape)] = T(1);
+  cotangents.values()[slot] = T(1);
   tape.reverse(cotangents.values());
   std::uint32_t first = 1;
   std::size_t argument = 0;
-  (check_dependence<F>(tape, result.slot_on(tape), cotangents.values(), first, argument, x), ...);
+  (check_dependence<F>(tape, slot, cotangents.values(), first, argument, x), ...);
   return std::pair{plain_result<To, typename Types::From>(result),
                    tangents_of(cotangents.values(), 1, x...)};
+}
+
+// What keeps f from having a gradient at these arguments.
+template <class F, class... X>
+constexpr Fault gradient_fault() {
+  if constexpr (goes_forward<F, X...>()) {
+    using To = typename FirstTry<F, X...>::To;
+    return kFaultOfResult<ResultOn<To, F, X...>, To>;
+  } else if constexpr (fails_forward<F, X...>()) {
+    return Fault::kBody;
+  } else if constexpr (ReverseTypes<F, X...>::is_usable) {
+    using To = typename ReverseTypes<F, X...>::To;
+    return kFaultOfResult<ResultOn<To, F, X...>, To>;
+  } else {
+    return find_fault<typename ReverseTypes<F, X...>::To, F, X...>();
+  }
 }
 
 }  // namespace internal

@@ -13,6 +13,7 @@
 
 #include "etude/diff/differentiable.h"
 #include "etude/diff/dual.h"
+#include "etude/diff/function_checks.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/version.h"
@@ -20,41 +21,20 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Arguments that hold a number, arguments that are kept out, and no other leaf.
-template <class X>
-concept HasScalar = !std::is_void_v<typename FirstScalar<std::remove_cvref_t<X>>::type>;
-template <class... X>
-concept ScalarArguments = (HasScalar<X> || ...) &&
-                          ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
-                          !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
-
-template <class... X>
-using CommonScalar = typename FirstOfAll<X...>::type;
-
-// How f is called: with every Scalar of X... replaced by To. What NoDerivative holds is passed as
-// it is.
-template <class X, class From, class To>
-using lifted_t =
-    replace_scalar_t<std::remove_cvref_t<decltype(pass(std::declval<const X&>()))>, From, To>;
-
-// Whether f takes the arguments with their numbers as To; functions and structs on Real take no
-// others.
-template <class To, class F, class... X>
-inline constexpr bool kTakes =
-    ((!HasScalar<X> || !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...) &&
-    std::is_invocable_v<const F&, lifted_t<X, CommonScalar<X...>, To>&...>;
-
-// True; where it is false it says so, once for all ways to ask for a derivative.
-template <bool is_known>
-constexpr bool check_derivative() {
-  static_assert(is_known,
-                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
-                "with ETUDE_DIFFERENTIABLE, or pass a generic callable (auto parameters, structs "
-                "templated on their scalar), or one on etude::Real");
-  return true;
+// Whether the numbers of an argument are plain ones where those of others belong to an outer
+// derivative, From: then its tangent does, too, and the argument is converted first.
+template <class From, class X>
+inline constexpr bool kIsRaised = !std::floating_point<From> && HasScalar<X> &&
+                                  !std::is_same_v<replace_scalar_t<X, void, From>, X>;
+template <class From, class X>
+constexpr decltype(auto) raised(const X& x) {
+  if constexpr (kIsRaised<From, X>) {
+    auto convert = [](const auto& v) { return From(v); };
+    return map_scalars<replace_scalar_t<X, void, From>>(x, convert);
+  } else {
+    return static_cast<const X&>(x);
+  }
 }
-template <bool is_known>
-inline constexpr bool kHasDerivative = check_derivative<is_known>();
 
 template <class Values>
 struct TakeTangents {
@@ -122,24 +102,44 @@ template <class S>
   throw NeedsTape<S>{&RunOnTape<S>::run};
 }
 
+// What f is called with first.
+template <class F, class... X>
+struct FirstTry {
+  static constexpr bool is_forward = kCount<X...> <= kForwardCount;
+  using To = typename std::conditional_t<is_forward, std::type_identity<GradientDual<F, X...>>,
+                                         std::type_identity<Active<CommonScalar<X...>>>>::type;
+};
 template <class F, class... X>
 constexpr bool goes_forward() {
-  constexpr std::size_t count = kCount<X...>;
-  if constexpr (count > kForwardCount) {
-    return false;
-  } else {
-    return kTakes<GradientDual<F, X...>, F, X...>;
-  }
+  using First = FirstTry<F, X...>;
+  return First::is_forward && takes_numbers<typename First::To, F, X...>();
+}
+// Whether that was tried, and the compiler refused the body of f: no other numbers are tried then.
+template <class F, class... X>
+constexpr bool fails_forward() {
+  using First = FirstTry<F, X...>;
+  return First::is_forward && kReaches<typename First::To, F, X...> && !goes_forward<F, X...>();
 }
 
 // Number k of the arguments, with a derivative of 1 along direction k.
 template <class To>
 struct MakeUnits {
   std::size_t next = 0;
-  template <class T>
-  constexpr To operator()(const T& x) {
+  constexpr To operator()(const typename To::Value& x) {
     std::remove_cvref_t<decltype(std::declval<To>().derivatives())> unit{};
-    unit[next++] = T(1);
+    unit[next++] = typename To::Value(1);
+    return To(x, unit);
+  }
+};
+// The same for number `first` + k; the others have no derivative. A type of its own, since the
+// question which number it is costs straight-line code a third.
+template <class To>
+struct MakeSomeUnits {
+  std::size_t first = 0, next = 0;
+  constexpr To operator()(const typename To::Value& x) {
+    std::remove_cvref_t<decltype(std::declval<To>().derivatives())> unit{};
+    const std::size_t k = next++ - first;
+    if (k < unit.size()) unit[k] = typename To::Value(1);
     return To(x, unit);
   }
 };
@@ -151,7 +151,9 @@ constexpr auto lift_arguments(Fn& fn, const X&... x) {
   const auto lift = [&](const auto& a) {
     using A = std::remove_cvref_t<decltype(a)>;
     if constexpr (IsNoDerivative<A>::value) {
-      auto convert = [](const auto& v) { return To(v); };
+      auto convert = []<class S>(const S& v) {
+        return std::conditional_t<std::is_same_v<S, From>, To, S>(v);
+      };
       return map_scalars<lifted_t<A, From, To>>(a.value, convert);
     } else {
       return map_scalars<lifted_t<A, From, To>>(a, fn);
@@ -160,11 +162,33 @@ constexpr auto lift_arguments(Fn& fn, const X&... x) {
   return std::tuple<decltype(lift(x))...>{lift(x)...};
 }
 
-template <class Result, class To>
-constexpr void require_number() {
-  static_assert(std::is_same_v<Result, To>,
-                "etude: gradient needs a function with one number as its result that is computed "
-                "from its arguments; use pullback or jacobian for other results");
+// A result with plain numbers in place of those of the derivative.
+template <class To, class From, class R>
+constexpr auto plain_result(const R& result) {
+  auto value = [](const To& v) -> From {
+    if constexpr (std::is_same_v<From, To>) {
+      return stop_gradient(v);
+    } else {
+      return v.value();
+    }
+  };
+  return map_scalars<replace_scalar_t<R, To, From>>(result, value);
+}
+// The number that a gradient is taken of: the result, or its part beside an auxiliary one.
+template <class Result>
+constexpr const auto& number_of(const Result& result) {
+  if constexpr (IsWithAux<Result>::value) {
+    return number_of(result.value);
+  } else {
+    return result;
+  }
+}
+
+// What stands for a gradient that was refused, so that nothing else is said of it.
+template <class... X>
+constexpr auto refused_gradient(const X&... x) {
+  return std::pair{CommonScalar<X...>(),
+                   pick_tangents<X...>(std::tuple<tangent_t<X>...>{zero_tangent(x)...})};
 }
 
 template <class F, class... X>
@@ -173,8 +197,8 @@ constexpr auto run_forward(const F& f, const X&... x) {
   MakeUnits<To> units;
   auto lifted = lift_arguments<CommonScalar<X...>, To>(units, x...);
   const auto result = std::apply(f, lifted);
-  require_number<std::remove_cvref_t<decltype(result)>, To>();
-  return std::pair{result.value(), tangents_of(result.derivatives(), 0, x...)};
+  return std::pair{plain_result<To, typename To::Value>(result),
+                   tangents_of(number_of(result).derivatives(), 0, x...)};
 }
 template <class F, class... X>
 constexpr auto forward_gradient(const F& f, const X&... x) {
@@ -188,20 +212,22 @@ constexpr auto forward_gradient(const F& f, const X&... x) {
   }
 }
 
+template <class From, class R>
+inline constexpr bool kIsPlainResult = std::floating_point<R> || std::is_same_v<R, From>;
 // Whether f gives a number that is none of the derivative, such as a literal.
 template <class F, class... X>
 constexpr bool gives_plain() {
   using From = CommonScalar<X...>;
-  using To = std::conditional_t<goes_forward<F, X...>(), GradientDual<F, X...>, Active<From>>;
-  if constexpr (kTakes<To, F, X...>) {
-    using R = std::remove_cvref_t<std::invoke_result_t<const F&, lifted_t<X, From, To>&...>>;
-    return std::floating_point<R> || std::is_same_v<R, From>;
-  } else {
-    return false;
+  using First = FirstTry<F, X...>;
+  if constexpr (takes_numbers<typename First::To, F, X...>()) {
+    return kIsPlainResult<From, ResultOn<typename First::To, F, X...>>;
+  } else if constexpr (First::is_forward && !fails_forward<F, X...>()) {
+    if constexpr (takes_numbers<Active<From>, F, X...>()) {
+      return kIsPlainResult<From, ResultOn<Active<From>, F, X...>>;
+    }
   }
+  return false;
 }
-template <class F, class... X>
-concept ResultIsPlain = gives_plain<F, X...>();
 template <class F, class... X>
 constexpr auto plain_gradient(const F& f, const X&... x) {
   return std::pair{CommonScalar<X...>(f(pass(x)...)),
@@ -218,23 +244,28 @@ struct MakeDuals {
 
 template <class Dual, class R>
 constexpr auto split_dual(const R& result) {
-  using Plain = replace_scalar_t<R, Dual, typename Dual::Value>;
-  auto value = [](const Dual& v) { return v.value(); };
+  using T = typename Dual::Value;
   auto derivative = [](const Dual& v) { return v.derivatives()[0]; };
-  return std::pair{map_scalars<Plain>(result, value), map_scalars<Plain>(result, derivative)};
+  return std::pair{plain_result<Dual, T>(result),
+                   map_scalars<replace_scalar_t<R, Dual, T>>(result, derivative)};
 }
 
-// Whether f is meant for numbers, be it in reverse mode only: a function of something else that a
-// number converts to belongs to other operators.
+// Whether f is meant for numbers, be it in reverse mode only or wrongly: a function of something
+// else that a number converts to belongs to other operators.
 template <class F, class X>
-inline constexpr bool kTakesNumbers =
-    kTakes<Dual<X, 1, F>, F, X> || std::is_invocable_v<const F&, Active<X>&>;
+inline constexpr bool kTakesNumbers = kTakes<Dual<X, 1, F>, F, X> ||
+                                      takes<F, Active<X>>() != Takes::kNo
+                                      || takes<F, Exact<X>>() != Takes::kNo;
 
-template <class To, class F, class X>
-constexpr void require_generic() {
-  static_assert(kTakes<To, F, X>,
+// Says why f does not go forward.
+template <class To, class F, class... X>
+void explain_forward() {
+  using Taped = Active<CommonScalar<X...>>;
+  constexpr bool is_generic = kReaches<To, F, X...> || !kReaches<Taped, F, X...>;
+  static_assert(is_generic,
                 "etude: forward mode needs a generic function (auto parameters, or a struct "
                 "templated on its scalar)");
+  if constexpr (is_generic) explain_function<To, F, X...>();
 }
 
 }  // namespace internal

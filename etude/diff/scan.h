@@ -22,31 +22,15 @@
 #include "etude/base/error.h"
 #include "etude/diff/custom_call.h"
 #include "etude/diff/scalar_reverse.h"
+#include "etude/diff/scan_checks.h"
 #include "etude/diff/scan_program.h"
 #include "etude/diff/scan_rows.h"
 #include "etude/diff/scan_sum.h"
+#include "etude/diff/std_functions.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
-
-template <class Body, class State, class Params, class... X>
-constexpr void check_scan() {
-  static_assert(std::is_empty_v<Body> && std::is_default_constructible_v<Body>,
-                "etude: the body of scan must capture nothing; pass what it reads as parameters or "
-                "as sequences");
-  static_assert(HasTangent<State>,
-                "etude: derivative of 'scan' needs Differentiable<State>; State has no tangent "
-                "type");
-  static_assert(scalar_count<State>() != kUnknownCount && scalar_count<Params>() != kUnknownCount &&
-                    ((scalar_count<X>() != kUnknownCount) && ...),
-                "etude: scan needs states, parameters and elements with a number of numbers that "
-                "their types say; use std::array for std::vector");
-  static_assert(holds_only_numbers<State>() && holds_only_numbers<Params>() &&
-                    (holds_only_numbers<X>() && ...),
-                "etude: the body of scan computes with numbers alone; make flags, integers and "
-                "whatever else a state, the parameters or an element holds floating-point numbers");
-}
 
 [[noreturn]] inline void throw_scan_length(std::size_t steps, std::size_t length) {
   throw Error(ErrorCode::kInvalidArgument, "scan: a sequence has " + std::to_string(length) +
@@ -205,7 +189,7 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
 }
 
 // Whether a loop adds up one number, of whatever type.
-template <class X, class First = typename FirstScalar<X>::type>
+template <class X, class First = typename ScalarIn<X>::type>
 struct PlainNumbers : std::type_identity<replace_scalar_t<X, First, double>> {};
 template <class X>
 struct PlainNumbers<X, void> : std::type_identity<X> {};
@@ -223,7 +207,7 @@ constexpr bool adds_up() {
 template <class T, class Body, class State, class Params, class... X>
 constexpr bool adds_plain_numbers() {
   const auto is_plain = []<class Y>(std::type_identity<Y>) {
-    using First = typename FirstScalar<Y>::type;
+    using First = typename ScalarIn<Y>::type;
     return std::is_void_v<First> || std::is_same_v<First, T>;
   };
   if constexpr (std::is_floating_point_v<T> && std::is_same_v<State, T>) {
@@ -233,6 +217,59 @@ constexpr bool adds_plain_numbers() {
     }
   }
   return false;
+}
+
+// Whether what stands in the place of parameters is the body: a callable, be it one that captures,
+// and no parameters that hold nothing or lack a tangent.
+template <class P>
+inline constexpr bool kIsScanBody = std::is_class_v<P> && !TupleLike<P> && !Reflectable<P> &&
+                                    (std::is_empty_v<P> || !HasTangent<P>);
+
+template <class Body>
+struct WithoutParams {
+  template <class State, class... X>
+  constexpr auto operator()(const State& state, std::tuple<>, const X&... x) const {
+    return Body{}(state, x...);
+  }
+};
+
+template <class State, class Params, class Body, class... X>
+auto run_scan(std::size_t steps, const State& state, const Params& params, const Body& body,
+              const X&... x) {
+  [[maybe_unused]] const auto check = [steps](std::size_t length) {
+    if (length != steps) throw_scan_length(steps, length);
+  };
+  (check(std::size(x)), ...);
+  using S = DeepestScalar<State, Params, element_t<X>...>;
+  using First = typename ScalarIn<State>::type;
+  using Moving = replace_scalar_t<State, First, S>;
+  const auto by_steps = [&] {
+    auto convert = [](const auto& v) { return S(v); };
+    Moving at = map_scalars<Moving>(state, convert);
+    if constexpr (adds_up<Body, State, Params, element_t<X>...>()) {
+      Moving sums[kScanSums] = {at};
+      for (std::size_t i = 0; i < steps; ++i) {
+        Moving& sum = sums[i % kScanSums];
+        sum = body(sum, params, x[i]...);
+      }
+      return sum_of(sums);
+    } else {
+      for (std::size_t i = 0; i < steps; ++i) at = body(at, params, x[i]...);
+      return at;
+    }
+  };
+  if constexpr (kDepth<S> == 1 && IsActive<S>::value) {
+    using T = typename S::Value;
+    ScalarTape<T>* tape = ScalarTape<T>::current();
+    if (tape != nullptr) {
+      return recorded_scan<T, Body>(*tape, steps, state, params, x...);
+    }
+  }
+  if constexpr (adds_plain_numbers<S, Body, State, Params, element_t<X>...>()) {
+    return plain_sum<PlainProgram<Body, State, Params, element_t<X>...>>(steps, state, params,
+                                                                         x...);
+  }
+  return by_steps();
 }
 
 }  // namespace internal
@@ -253,44 +290,31 @@ constexpr bool adds_plain_numbers() {
 // several at once. It adds to eight sums by turns, in all modes alike, so that last digits differ
 // from those of a loop; windows (windows.h) are what it reads fastest.
 template <class State, class Params, class Body, class... X>
-auto scan(std::size_t steps, const State& state, const Params& params, const Body& body,
-          const X&... x) {
-  internal::check_scan<Body, State, Params, internal::element_t<X>...>();
-  [[maybe_unused]] const auto check = [steps](std::size_t length) {
-    if (length != steps) internal::throw_scan_length(steps, length);
-  };
-  (check(std::size(x)), ...);
-  using S = internal::DeepestScalar<State, Params, internal::element_t<X>...>;
-  using First = typename internal::FirstScalar<State>::type;
-  using Moving = internal::replace_scalar_t<State, First, S>;
-  const auto by_steps = [&] {
-    auto convert = [](const auto& v) { return S(v); };
-    Moving at = internal::map_scalars<Moving>(state, convert);
-    if constexpr (internal::adds_up<Body, State, Params, internal::element_t<X>...>()) {
-      Moving sums[internal::kScanSums] = {at};
-      for (std::size_t i = 0; i < steps; ++i) {
-        Moving& sum = sums[i % internal::kScanSums];
-        sum = body(sum, params, x[i]...);
-      }
-      return internal::sum_of(sums);
-    } else {
-      for (std::size_t i = 0; i < steps; ++i) at = body(at, params, x[i]...);
-      return at;
-    }
-  };
-  if constexpr (internal::kDepth<S> == 1 && internal::IsActive<S>::value) {
-    using T = typename S::Value;
-    internal::ScalarTape<T>* tape = internal::ScalarTape<T>::current();
-    if (tape != nullptr) {
-      return internal::recorded_scan<T, Body>(*tape, steps, state, params, x...);
-    }
+requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
+                                                   const Params& params, const Body& body,
+                                                   const X&... x) {
+  using Needs = internal::ScanNeeds<Body, State, Params, internal::element_t<X>...>;
+  if constexpr (Needs::are_met) {
+    return internal::run_scan(steps, state, params, body, x...);
+  } else {
+    static_cast<void>(
+        sizeof(internal::ScanRefused<Body, State, Params, internal::element_t<X>...>));
+    return state;
   }
-  if constexpr (internal::adds_plain_numbers<S, Body, State, Params, internal::element_t<X>...>()) {
-    return internal::plain_sum<
-        internal::PlainProgram<Body, State, Params, internal::element_t<X>...>>(steps, state,
-                                                                                params, x...);
+}
+
+// The same without parameters: state = body(state, x[i]...).
+template <class State, class Body, class... X>
+requires internal::kIsScanBody<Body>
+auto scan(std::size_t steps, const State& state, const Body&, const X&... x) {
+  using Needs = internal::ScanNeeds<Body, State, std::tuple<>, internal::element_t<X>...>;
+  if constexpr (Needs::are_met) {
+    return internal::run_scan(steps, state, std::tuple<>(), internal::WithoutParams<Body>{}, x...);
+  } else {
+    static_cast<void>(
+        sizeof(internal::ScanRefused<Body, State, std::tuple<>, internal::element_t<X>...>));
+    return state;
   }
-  return by_steps();
 }
 
 }  // namespace etude

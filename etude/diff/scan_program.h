@@ -76,7 +76,7 @@ struct ScanNoted {
   }
   template <class Y>
   static constexpr auto symbols(scalar::Builder& builder) {
-    using From = typename FirstScalar<Y>::type;
+    using From = typename ScalarIn<Y>::type;
     if constexpr (std::is_void_v<From>) {
       return new_symbols<Y>(builder);
     } else {

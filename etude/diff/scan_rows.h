@@ -57,7 +57,7 @@ auto slots_of(const ScalarTape<T>& tape, const X& x) {
 template <class X>
 using element_t = std::remove_cvref_t<decltype(std::declval<const X&>()[0])>;
 template <class X>
-inline constexpr bool kHoldsActive = IsActive<typename FirstScalar<X>::type>::value;
+inline constexpr bool kHoldsActive = IsActive<typename ScalarIn<X>::type>::value;
 template <class X>
 inline constexpr bool kMayVary = kHoldsActive<element_t<X>>;
 template <class X>

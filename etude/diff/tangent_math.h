@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents as vectors: sums, multiples and access by field, for every tangent type. The operators
-// are for tangents of structs; numbers and tensors have their own. Used by differentiable.h.
+// are for tangents of structs and of containers; numbers and tensors have their own. Those of
+// containers are found by `using namespace etude`. Used by differentiable.h.
 #pragma once
 
 #include <cmath>
@@ -15,9 +16,21 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Tangents of structs: those that have no operators of their own.
+// Tangents of structs.
 template <class T>
 concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
+// Tangents made of parts, which have no operators of their own: of structs and of containers. Of
+// other types nothing is asked: this is looked at wherever two operands meet, for types that are to
+// get their traits yet.
+template <class T>
+concept LooksLikeContainer = requires {
+  typename T::value_type;
+}
+|| requires { std::tuple_size<T>::value; };
+template <class T>
+concept ContainerTangent = LooksLikeContainer<T> && Composite<T> && std::is_same_v<tangent_t<T>, T>;
+template <class T>
+concept CompositeTangent = StructTangent<T> || ContainerTangent<T>;
 
 #if defined(__clang__)
 #pragma clang diagnostic push
@@ -82,6 +95,22 @@ struct LeafNumber<NoTangent> {
 template <class T>
 using leaf_number_t = typename LeafNumber<T>::type;
 
+// What a tangent is multiplied with: a double, or a number of the derivative that its leaves belong
+// to.
+template <class T>
+struct FactorOf {
+  using type = double;
+};
+template <class T>
+requires requires {
+  typename leaf_number_t<T>::Value;
+} && std::is_convertible_v<double, leaf_number_t<T>>
+struct FactorOf<T> {
+  using type = leaf_number_t<T>;
+};
+template <class T>
+using factor_t = typename FactorOf<T>::type;
+
 }  // namespace internal
 
 // The slot of a field, found at compile time, whatever the tangent type is: get<&Dense::bias>(g).
@@ -109,10 +138,11 @@ constexpr void accumulate(T& into, const T& from) {
   etude::move(into, from);
 }
 
-// t times a number, leaf by leaf; in place where t was moved in.
+// t times a number, leaf by leaf; in place where t was moved in. The number may be one of an outer
+// derivative, where t is.
 template <class T>
-[[nodiscard]] constexpr T scaled(T t, double by) {
-  auto each = [by](auto& leaf) {
+[[nodiscard]] constexpr T scaled(T t, internal::factor_t<T> by) {
+  auto each = [&by](auto& leaf) {
     leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(std::move(leaf) * by);
   };
   internal::each_leaf(t, each);
@@ -160,54 +190,62 @@ requires(!internal::holds_other_leaf<T>()) [[nodiscard]] auto norm(const T& t) {
   return global_norm(t);
 }
 
-template <internal::StructTangent T>
+template <internal::CompositeTangent T>
 constexpr T& operator+=(T& a, const T& b) {
   accumulate(a, b);
   return a;
 }
-template <internal::StructTangent T>
+template <internal::CompositeTangent T>
 [[nodiscard]] constexpr T operator+(T a, const T& b) {
   accumulate(a, b);
   return a;
 }
-template <internal::StructTangent T>
+template <internal::CompositeTangent T>
 [[nodiscard]] constexpr T operator-(T a) {
   return scaled(std::move(a), -1);
 }
-template <internal::StructTangent T>
+template <internal::CompositeTangent T>
 [[nodiscard]] constexpr T operator-(T a, T b) {
   accumulate(a, scaled(std::move(b), -1));
   return a;
 }
-template <internal::StructTangent T>
-[[nodiscard]] constexpr T operator*(double by, T t) {
+template <internal::CompositeTangent T>
+[[nodiscard]] constexpr T operator*(internal::factor_t<T> by, T t) {
   return scaled(std::move(t), by);
 }
-template <internal::StructTangent T>
-[[nodiscard]] constexpr T operator*(T t, double by) {
+template <internal::CompositeTangent T>
+[[nodiscard]] constexpr T operator*(T t, internal::factor_t<T> by) {
   return scaled(std::move(t), by);
 }
-template <internal::StructTangent T>
+template <internal::CompositeTangent T>
+[[nodiscard]] constexpr T operator/(T t, internal::factor_t<T> by) {
+  return map_leaves(std::move(t), [&by](auto leaf) { return leaf / by; });
+}
+template <internal::CompositeTangent T>
 constexpr T& operator-=(T& a, const T& b) {
   accumulate(a, scaled(b, -1));
   return a;
 }
-template <internal::StructTangent T>
-constexpr T& operator*=(T& t, double by) {
-  auto each = [by](auto& leaf) {
-    leaf = static_cast<std::remove_reference_t<decltype(leaf)>>(std::move(leaf) * by);
-  };
-  internal::each_leaf(t, each);
-  return t;
+template <internal::CompositeTangent T>
+constexpr T& operator*=(T& t, internal::factor_t<T> by) {
+  return t = scaled(std::move(t), by);
 }
 // A number is added to each leaf.
-template <internal::StructTangent T>
-[[nodiscard]] constexpr T operator+(T t, double by) {
-  return map_leaves(std::move(t), [by](auto leaf) { return leaf + by; });
+template <internal::CompositeTangent T>
+[[nodiscard]] constexpr T operator+(T t, internal::factor_t<T> by) {
+  return map_leaves(std::move(t), [&by](auto leaf) { return leaf + by; });
 }
-template <internal::StructTangent T>
-[[nodiscard]] constexpr T operator-(T t, double by) {
-  return map_leaves(std::move(t), [by](auto leaf) { return leaf - by; });
+template <internal::CompositeTangent T>
+[[nodiscard]] constexpr T operator-(T t, internal::factor_t<T> by) {
+  return map_leaves(std::move(t), [&by](auto leaf) { return leaf - by; });
+}
+
+// Several values at once, along what a gradient by several arguments gives:
+//
+//   move(std::tie(x, y), -0.1 * gradient(f, x, y));
+template <class... X>
+constexpr void move(std::tuple<X&...> x, const std::tuple<tangent_t<X>...>& by) {
+  DifferentiableTraits<std::tuple<X&...>>::move(x, by);
 }
 
 // The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). Apart, since a layer is

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types beside numbers and plain structs: erased, frozen, curved, and tangents as vectors.
+#include <array>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <numbers>
 #include <string>
@@ -97,6 +99,68 @@ TEST(Types, TangentsAreVectors) {
   EXPECT_EQ(norm(g), 7);
   EXPECT_EQ(global_norm(Pair{1, 2}, Doubles{2, 4}), 5);
   EXPECT_THROW(static_cast<void>(dot(Doubles{1}, Doubles{1, 2})), Error);
+}
+
+template <class T>
+struct Corner {
+  T x, y;
+};
+template <class T>
+struct Spring {
+  T stiffness, length;
+  std::string name;
+};
+
+// spec: D2, D13
+TEST(Types, OneSpellingForEveryTangent) {
+  const auto descended = [](auto x, const auto& f) {
+    const auto g = gradient(f, x);
+    move(x, -0.5 * g);
+    move(x, (g * 0.5 - g / 2) + 2 * (g - g));
+    return x;
+  };
+  const auto by_index = [](const auto& v) { return v[0] * v[1]; };
+  EXPECT_EQ(descended(Doubles{2, 3}, by_index), (Doubles{0.5, 2}));
+  EXPECT_EQ(descended(std::array{2.0, 3.0}, by_index), (std::array{0.5, 2.0}));
+  EXPECT_EQ(descended(std::deque{2.0, 3.0}, by_index), (std::deque{0.5, 2.0}));
+  const auto by_place = [](const auto& t) { return std::get<0>(t) * std::get<1>(t); };
+  EXPECT_EQ(descended(std::tuple(2.0, 3.0), by_place), std::tuple(0.5, 2.0));
+  EXPECT_EQ(descended(std::pair(2.0, 3.0), by_place), std::pair(0.5, 2.0));
+  const auto by_key = [](const auto& m) { return m.at("a") * m.at("b"); };
+  const std::map<std::string, double> map = {{"a", 2}, {"b", 3}};
+  EXPECT_EQ(descended(map, by_key), (std::map<std::string, double>{{"a", 0.5}, {"b", 2}}));
+  const auto of_point = [](const auto& p) { return p.x * p.y; };
+  EXPECT_EQ(descended(Corner<double>{2, 3}, of_point).x, 0.5);
+  const auto of_spring = [](const auto& s) { return s.stiffness * s.length; };
+  EXPECT_EQ(descended(Spring<double>{2, 3, ""}, of_spring).length, 2);
+  EXPECT_EQ(get<&Corner<double>::x>(gradient(of_point, Corner<double>{2, 3})), 3);
+  EXPECT_EQ(get<&Spring<double>::length>(gradient(of_spring, Spring<double>{2, 3, ""})), 2);
+
+  double x = 2, y = 3;
+  move(std::tie(x, y), -0.5 * gradient([](auto a, auto b) { return a * b; }, x, y));
+  EXPECT_EQ(std::pair(x, y), std::pair(0.5, 2.0));
+  Doubles sum = {1, 2};
+  sum += Doubles{1, 1};
+  sum -= Doubles{0, 1};
+  sum *= 2;
+  EXPECT_EQ(sum, (Doubles{4, 4}));
+  sum *= sum[1];
+  EXPECT_EQ(sum, (Doubles{16, 16}));
+  EXPECT_THROW(sum += Doubles{1}, Error);
+}
+
+// A rate of descent that a derivative is taken by multiplies tangents that belong to it.
+TEST(Types, TangentsTimesANumberOfAnOuterDerivative) {
+  const auto after_a_step = [](auto rate) {
+    const auto loss = [](const auto& w) { return w[0] * w[0] * w[1]; };
+    std::vector<decltype(rate)> w = {2, 3};
+    move(w, -rate * gradient(loss, w));
+    return loss(w);
+  };
+  // (2 - 12 r)^2 (3 - 4 r), at 0.1.
+  const double wanted = -24 * 0.8 * 2.6 - 4 * 0.64;
+  EXPECT_NEAR(derivative(after_a_step, 0.1), wanted, 1e-12);
+  EXPECT_NEAR(pullback(after_a_step, 0.1)(1), wanted, 1e-12);
 }
 
 // spec: D14

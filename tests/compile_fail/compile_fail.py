@@ -1,11 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """compile_fail.py SOURCE COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or compiles
-with a warning that has each `// warn:` text; and if what a `// never:` pattern matches is said."""
+with a warning that has each `// warn:` text; and if what a `// never:` pattern matches is said.
+With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else: so each text comes first,
+and has 30 lines at most, or as many as `// lines: N` says."""
 import os
 import re
 import subprocess
 import sys
+
+
+MOST_LINES = 30
+
+
+def wrong_errors(wanted, most, said):
+    """What differs from one error for each of the texts, with at most so many lines each."""
+    lines = said.splitlines()
+    at = [i for i, line in enumerate(lines) if "error:" in line]
+    left = [re.sub(r"\s+", "", lines[i]) for i in at]
+    for text in wanted:
+        found = [error for error in left if re.sub(r"\s+", "", text) in error]
+        if not found:
+            return f"no error says: {text}\n"
+        left.remove(found[0])
+    if left:
+        return f"{len(at)} errors for {len(wanted)} wrong uses\n"
+    if len(lines) > most * len(wanted):
+        return f"{len(lines)} lines for {len(wanted)} wrong uses, more than {most} each\n"
+    longest = max(end - start for start, end in zip(at, at[1:] + [len(lines)]))
+    return f"{longest} lines behind one error\n" if longest > most else ""
 
 
 def main():
@@ -15,11 +38,19 @@ def main():
     expected = re.findall(r"^// expect: (.*)$", source_text, re.MULTILINE)
     warned = re.findall(r"^// warn: (.*)$", source_text, re.MULTILINE)
     never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
+    errors = re.findall(r"^// error: (.*)$", source_text, re.MULTILINE)
+    most = re.search(r"^// lines: (\d+)$", source_text, re.MULTILINE)
     run = subprocess.run([*compiler, source], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     for text in never:
         if re.search(text, run.stderr):
             return f"said, but must not be: {text}\n{run.stderr}"
-    if not expected and not warned:
+    if errors:
+        wrong = wrong_errors(errors, int(most[1]) if most else MOST_LINES, run.stderr)
+        if wrong:
+            return wrong + run.stderr
+    elif most and len(run.stderr.splitlines()) > int(most[1]):
+        return f"more than {most[1]} lines\n{run.stderr}"
+    if not expected and not warned and not errors:
         return run.stderr if run.returncode else None
     if warned and run.returncode:
         return run.stderr

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says at compile time why a type has no tangent: which argument, which field of which struct, of
+// what type, and what to do. For operators, at their entry. Used by refusals.h and runtime/.
+//
+// Compilers print the template that holds a static assertion beside its text. So a message is one
+// text for each kind of type, and the names of the user's program are arguments of that template:
+//
+//   FieldHasNoTangent<Node<double>, FieldName<4>{"next"}, Node<double>*>
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "etude/base/fields.h"
+#include "etude/diff/aggregates.h"
+#include "etude/diff/protocol.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// A field's name as a template argument.
+template <std::size_t n>
+struct FieldName {
+  char text[n + 1]{};
+  consteval explicit FieldName(std::string_view name) {
+    for (std::size_t i = 0; i < n; ++i) text[i] = name[i];
+  }
+};
+
+// Kinds of types without a tangent, by what a program does about them.
+enum class NoTangentKind { kPointer, kFunction, kOwner, kView, kSet, kArray, kOther };
+
+template <class T>
+inline constexpr NoTangentKind kNoTangentKind = std::is_pointer_v<T> ? NoTangentKind::kPointer
+                                                : std::is_array_v<T> ? NoTangentKind::kArray
+                                                                     : requires {
+  typename T::key_type;
+}
+&&!requires { typename T::mapped_type; }
+? NoTangentKind::kSet : NoTangentKind::kOther;
+template <class F>
+inline constexpr NoTangentKind kNoTangentKind<std::function<F>> = NoTangentKind::kFunction;
+template <class T>
+inline constexpr NoTangentKind kNoTangentKind<std::shared_ptr<T>> = NoTangentKind::kOwner;
+template <class T>
+inline constexpr NoTangentKind kNoTangentKind<std::weak_ptr<T>> = NoTangentKind::kOwner;
+template <class T, class D>
+inline constexpr NoTangentKind kNoTangentKind<std::unique_ptr<T, D>> = NoTangentKind::kOwner;
+template <class T, std::size_t n>
+inline constexpr NoTangentKind kNoTangentKind<std::span<T, n>> = NoTangentKind::kView;
+
+// Each assertion has a name of its own, since compilers print what is asserted.
+template <class Owner, auto name, class Field, class Part>
+struct FieldHasNoTangent {
+  static constexpr NoTangentKind kind = kNoTangentKind<Part>;
+  static constexpr bool is_value = kind != NoTangentKind::kPointer;
+  static_assert(is_value,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; a pointer does not say whose number it is: hold the value "
+                "itself");
+  static constexpr bool is_known = kind != NoTangentKind::kFunction;
+  static_assert(is_known,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; std::function hides what it computes: hold the callable "
+                "itself, or an etude::DifferentiableFunction");
+  static constexpr bool is_owned = kind != NoTangentKind::kOwner;
+  static_assert(is_owned,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; what std::shared_ptr or std::unique_ptr holds lies "
+                "elsewhere and may be shared: hold the value itself");
+  static constexpr bool is_no_view = kind != NoTangentKind::kView;
+  static_assert(is_no_view,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; a std::span is a view of what others hold: hold a "
+                "std::vector, or make the span an argument of its own");
+  static constexpr bool is_no_set = kind != NoTangentKind::kSet;
+  static_assert(is_no_set,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; keys of a set cannot move: hold a std::vector");
+  static constexpr bool is_differentiable =
+      kind != NoTangentKind::kArray && kind != NoTangentKind::kOther;
+  static_assert(is_differentiable,
+                "etude: a field has no tangent type; make it Differentiable or wrap it in "
+                "etude::NoDerivative<>; a class of your own lists its fields with "
+                "ETUDE_FIELDS(Class, a, b) in its body");
+};
+template <std::size_t index, class Argument, class Part>
+struct ArgumentHasNoTangent {
+  static constexpr NoTangentKind kind = kNoTangentKind<Part>;
+  static constexpr bool is_value = kind != NoTangentKind::kPointer && kind != NoTangentKind::kOwner;
+  static_assert(is_value,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(), or pass the "
+                "value itself for a pointer, std::span or std::vector for several");
+  static constexpr bool is_known = kind != NoTangentKind::kFunction;
+  static_assert(is_known,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(); "
+                "std::function hides what it computes: pass the callable itself, or an "
+                "etude::DifferentiableFunction");
+  static constexpr bool is_container = kind != NoTangentKind::kArray;
+  static_assert(is_container,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(), or pass "
+                "std::array, std::span or std::vector for a C array");
+  static constexpr bool is_differentiable = !is_value || !is_known || !is_container;
+  static_assert(is_differentiable,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(); a class of "
+                "your own lists its fields with ETUDE_FIELDS(Class, a, b) in its body");
+};
+template <class Result, class Part>
+struct ResultHasNoTangent {
+  static constexpr bool is_differentiable = HasTangent<Part>;
+  static_assert(is_differentiable, "etude: the result type is not Differentiable");
+};
+
+// The first of some types that has no tangent; void if all have one.
+template <class... T>
+struct FirstWithoutTangent : std::type_identity<void> {};
+template <class T, class... Rest>
+struct FirstWithoutTangent<T, Rest...>
+    : std::conditional_t<HasTangent<T>, FirstWithoutTangent<Rest...>, std::type_identity<T>> {};
+template <class List>
+struct FirstOfListWithoutTangent;
+template <class... T>
+struct FirstOfListWithoutTangent<TypeList<T...>> : FirstWithoutTangent<std::remove_cvref_t<T>...> {
+};
+
+// The part of a container that has no tangent; T itself if it is none of those.
+template <class T>
+constexpr auto part_without_tangent() {
+  using Part = typename FirstOfListWithoutTangent<typename Parts<T>::Types>::type;
+  if constexpr (!std::is_void_v<Part>) {
+    return std::type_identity<Part>();
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    return std::type_identity<typename T::mapped_type>();
+  } else {
+    return std::type_identity<T>();
+  }
+}
+template <class T>
+using part_without_tangent_t = typename decltype(part_without_tangent<T>())::type;
+
+template <class T, std::size_t i = 0>
+constexpr std::size_t first_field_without_tangent() {
+  if constexpr (i == field_count<T>()) {
+    return i;
+  } else if constexpr (HasTangent<std::remove_cvref_t<std::tuple_element_t<i, FieldsOf<T>>>>) {
+    return first_field_without_tangent<T, i + 1>();
+  } else {
+    return i;
+  }
+}
+
+// Where a T was found: each refuses it in words of its own.
+template <class Owner, std::size_t i>
+struct InField {
+  static constexpr std::string_view kName = field_name<Owner, i>;
+  template <class T, class Part>
+  using Refused = FieldHasNoTangent<Owner, FieldName<kName.size()>(kName), T, Part>;
+};
+template <std::size_t index>
+struct InArgument {
+  template <class T, class Part>
+  using Refused = ArgumentHasNoTangent<index, T, Part>;
+};
+struct InResult {
+  template <class T, class Part>
+  using Refused = ResultHasNoTangent<T, Part>;
+};
+
+// Refuses T, which has no tangent, by its first part that has none.
+template <class Where, class T, class Part = T>
+void explain_type() {
+  if constexpr (Reflectable<Part>) {
+    constexpr std::size_t i = first_field_without_tangent<Part>();
+    if constexpr (i < field_count<Part>()) {  // else fields() has said what is wrong
+      using Field = std::remove_cvref_t<std::tuple_element_t<i, FieldsOf<Part>>>;
+      explain_type<InField<Part, i>, Field>();
+    }
+  } else if constexpr (!std::is_same_v<part_without_tangent_t<Part>, Part>) {
+    explain_type<Where, T, part_without_tangent_t<Part>>();
+  } else {
+    static_cast<void>(sizeof(typename Where::template Refused<T, Part>));
+  }
+}
+
+// Of arguments that have tangents none moves.
+template <class... X>
+struct ArgumentsDoNotMove {
+  static constexpr bool is_no_integer = !(std::is_integral_v<X> || ...);
+  static_assert(is_no_integer,
+                "etude: no argument is Differentiable: an integer does not move; write 3.0 for 3");
+  static constexpr bool moves = !is_no_integer;
+  static_assert(moves,
+                "etude: no argument is Differentiable: integers, texts and what is wrapped in "
+                "no_derivative() do not move; pass floating-point numbers");
+};
+
+// Whether a derivative can be taken by these arguments. C arrays are fields alone: no function
+// takes one by value.
+template <class X>
+inline constexpr bool kMayBeArgument = HasTangent<X> && !std::is_array_v<X>;
+template <class... X>
+inline constexpr bool kHaveTangents = (kMayBeArgument<X> && ...) && (Differentiable<X> || ...);
+// Refuses them, by the first that has no tangent.
+template <std::size_t index, class X, class... Rest>
+void explain_argument() {
+  if constexpr (kMayBeArgument<X>) {
+    explain_argument<index + 1, Rest...>();
+  } else {
+    explain_type<InArgument<index>, X>();
+  }
+}
+template <class... X>
+void explain_arguments() {
+  if constexpr (!(kMayBeArgument<X> && ...)) {
+    explain_argument<0, X...>();
+  } else {
+    static_cast<void>(sizeof(ArgumentsDoNotMove<X...>));
+  }
+}
+
+}  // namespace internal
+}  // namespace etude

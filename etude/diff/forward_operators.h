@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differential operators on functions of numbers that go forward: tangents of results along those
+// of the arguments. Part of scalar_operators.h.
+#pragma once
+
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/diff/dual.h"
+#include "etude/diff/refusals.h"
+#include "etude/diff/scalar_runs.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// f(x...) and its tangent along by..., in one run in forward mode; tuples of arguments and of their
+// tangents.
+template <class F, class... X, class... U>
+auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U...>& by) {
+  using T = CommonScalar<std::remove_cvref_t<X>..., std::remove_cvref_t<U>...>;
+  using To = Dual<T, 1, F>;
+  static_assert(sizeof...(X) == sizeof...(U), "etude: jvp needs a tangent for each argument");
+  if constexpr (!kTakes<To, F, std::remove_cvref_t<X>...>) {
+    explain_forward<To, F, std::remove_cvref_t<X>...>();
+    return Refused();
+  } else {
+    std::vector<T> directions;
+    const auto collect = [&](const auto& t) { directions.push_back(T(t)); };
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto add = [&](const auto& at, const auto& along) {
+        auto whole = zero_tangent(raised<T>(at));  // a tangent may lack entries
+        named("jvp", [&] { etude::move(whole, raised<T>(along)); });
+        each_leaf(std::as_const(whole), collect);
+      };
+      (add(std::get<I>(x), std::get<I>(by)), ...);
+      MakeDuals<To> duals{directions};
+      auto lifted = lift_arguments<T, To>(duals, std::get<I>(x)...);
+      return split_dual<To>(std::apply(f, lifted));
+    }
+    (std::index_sequence_for<X...>());
+  }
+}
+// fn(the first half of a..., the other half), as tuples of references.
+template <class Fn, class... A>
+auto with_halves(const Fn& fn, const A&... a) {
+  const auto all = std::tie(a...);
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return fn(std::tie(std::get<I>(all)...), std::tie(std::get<sizeof...(I) + I>(all)...));
+  }
+  (std::make_index_sequence<sizeof...(A) / 2>());
+}
+// Whether a U is a tangent of an X, be it with numbers of an outer derivative where those of X are
+// plain.
+template <class U, class X>
+inline constexpr bool kIsTangentOf =
+    std::is_convertible_v<U, tangent_t<X>> ||
+    std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
+// Whether the first half of All are arguments and the other half a tangent of each, in a form that
+// jvp(f, x, by) does not take.
+template <class All, std::size_t... I>
+constexpr bool are_halves(std::index_sequence<I...>) {
+  if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {
+    constexpr std::size_t n = sizeof...(I);
+    const bool is_pair = std::is_convertible_v<std::tuple_element_t<n, All>,
+                                               tangent_t<std::tuple_element_t<0, All>>>;
+    return (kIsTangentOf<std::tuple_element_t<n + I, All>, std::tuple_element_t<I, All>> && ...) &&
+           (n > 1 || !is_pair);
+  } else {
+    return false;
+  }
+}
+template <class... A>
+constexpr bool are_with_tangents() {
+  if constexpr (sizeof...(A) % 2 != 0 || sizeof...(A) == 0) {
+    return false;
+  } else {
+    return are_halves<std::tuple<std::remove_cvref_t<A>...>>(
+        std::make_index_sequence<sizeof...(A) / 2>());
+  }
+}
+
+}  // namespace internal
+
+// The value of f at x, and its tangent along `by`, in one run in forward mode.
+//
+// throws: kInvalidArgument where the tangent does not fit x; what f throws.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
+  return internal::forward_tangent(f, std::tie(x), std::tie(by));
+}
+
+// The derivative of f at the number x, in forward mode, beside the value. f may return any
+// structure of numbers.
+template <class F, internal::Scalar X>
+requires(internal::kTakesNumbers<F, X>) constexpr auto value_with_derivative(const F& f,
+                                                                             const X& x) {
+  using To = Dual<X, 1, F>;
+  if constexpr (internal::kTakes<To, F, X>) {
+    To lifted(x, {X(1)});
+    return internal::split_dual<To>(std::invoke(f, lifted));
+  } else {
+    internal::explain_forward<To, F, X>();
+    return std::pair{x, x};
+  }
+}
+template <class F, internal::Scalar X>
+requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, const X& x) {
+  return value_with_derivative(f, x).second;
+}
+
+// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
+// several arguments.
+//
+// throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents, CallSite = CallSite::here()) {
+  if constexpr (internal::IsTuple<X>::value) {
+    return internal::forward_tangent(f, primals, tangents);
+  } else {
+    return value_with_tangent(f, primals, tangents);
+  }
+}
+// The same with the arguments one by one, and then their tangents: jvp(f, x, y, dx, dy).
+template <class F, class... A>
+requires(internal::are_with_tangents<A...>()) auto jvp(const F& f, const A&... a) {
+  return internal::with_halves(
+      [&](const auto& x, const auto& by) { return internal::forward_tangent(f, x, by); }, a...);
+}
+
+// Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
+template <class F, class... X>
+class DifferentialOfScalars {
+ public:
+  explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
+  // throws: kInvalidArgument where a tangent does not fit its argument.
+  auto operator()(const tangent_t<X>&... by) const {
+    return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
+  }
+
+ private:
+  F f_;
+  std::tuple<X...> x_;
+};
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto differential(const F& f, const X&... x) { return DifferentialOfScalars<F, X...>(f, x...); }
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto value_with_differential(const F& f, const X&... x) {
+  return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
+}
+
+}  // namespace etude

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a function is called with other numbers than those of the arguments, and what is wrong where
+// that cannot be done, said once at compile time. Used by scalar_runs.h.
+//
+// The body of a generic function is compiled when the function is asked for its result. If the
+// compiler refuses it, it says so at the user's line, each time a body is compiled; so no body is
+// compiled for a second kind of number after the first one failed.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/explain_type.h"
+#include "etude/diff/operator_arguments.h"
+#include "etude/diff/replace_scalars.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Arguments that hold a number, arguments that are kept out, and no other leaf.
+template <class X>
+concept HasScalar = !std::is_void_v<typename ScalarIn<std::remove_cvref_t<X>>::type>;
+template <class... X>
+concept ScalarArguments = (HasScalar<X> || ...) && (kMayBeArgument<X> && ...) &&
+                          ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
+                          !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
+
+// What the numbers of all arguments can be. Of arguments that are kept out those count that belong
+// to an outer derivative.
+template <class X>
+struct KeptScalar : std::type_identity<void> {};
+template <class X>
+requires(!std::floating_point<typename ScalarIn<X>::type>) struct KeptScalar<NoDerivative<X>>
+    : ScalarIn<X> {
+};
+template <class... X>
+using CommonScalar =
+    typename decltype(common_scalar<typename ScalarInAll<TypeList<X...>>::type,
+                                    typename ScalarInAll<
+                                        TypeList<typename KeptScalar<X>::type...>>::type>())::type;
+
+// How f is called: with every Scalar of X replaced by To; of what is kept out, From.
+template <class X, class From, class To>
+struct LiftedArgument : ReplaceScalar<X, void, To> {};
+template <class X, class From, class To>
+struct LiftedArgument<NoDerivative<X>, From, To> : ReplaceScalar<X, From, To> {};
+template <class X, class From, class To>
+using lifted_t = typename LiftedArgument<std::remove_cvref_t<X>, From, To>::type;
+
+// Whether each argument that has numbers can have others in their place; functions and structs on
+// Real take no others.
+template <class To, class... X>
+inline constexpr bool kAllLift = ((!HasScalar<X> ||
+                                   !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...);
+
+// Stands beside the call operators of an F: better by its object, which is not const, and worse by
+// each argument. So a call is ambiguous if F takes it, and no body is compiled to find that out.
+struct NotTaken {};
+template <class F>
+struct TakesProbe : F {
+  using F::operator();
+  NotTaken operator()(...);  // NOLINT(cert-dcl50-cpp): nothing calls it
+};
+enum class Takes { kYes, kNo, kIfNotConst };
+template <class F, class... A>
+constexpr Takes takes() {
+  if constexpr (std::is_class_v<F> && !std::is_final_v<F>) {
+    using Probe = TakesProbe<F>;
+    if constexpr (!requires(Probe & probe, A & ... a) { probe(a...); }) {
+      return Takes::kYes;
+    } else if constexpr (requires(Probe & probe, A & ... a) {
+                           { probe(a...) } -> std::same_as<NotTaken>;
+                         }) {
+      return Takes::kNo;
+    } else {
+      return Takes::kIfNotConst;
+    }
+  } else {
+    return std::is_invocable_v<const F&, A&...> ? Takes::kYes : Takes::kNo;
+  }
+}
+// Whether f has a call operator that takes the arguments with their numbers as To.
+template <class To, class F, class... X>
+inline constexpr bool kReaches =
+    kAllLift<To, X...>&& takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kYes;
+
+// Whether it also compiles with them. By the call itself, not by std::invoke, and by few templates:
+// they stand in each message about a body.
+template <class To, class F, class... X>
+constexpr bool takes_numbers() {
+  if constexpr (!kReaches<To, F, X...>) {
+    return false;
+  } else if constexpr (std::is_class_v<F>) {
+    // Twice, since clang takes a body with an error for good the first time.
+    if constexpr (requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); }) {
+      return requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); };
+    } else {
+      return false;
+    }
+  } else {
+    return true;  // asked already
+  }
+}
+template <class To, class F, class... X>
+inline constexpr bool kTakes = takes_numbers<To, F, X...>();
+
+// What f gives for them.
+template <class To, class F, class... X>
+using ResultOn =
+    std::remove_cvref_t<std::invoke_result_t<const F&, lifted_t<X, CommonScalar<X...>, To>&...>>;
+
+// A value of this type and of no other that a value of this type converts to.
+template <class A>
+struct Exact {
+  operator A&() const;  // NOLINT(google-explicit-constructor): that is its use
+};
+
+// Why a function is not called with numbers of a derivative.
+enum class Fault {
+  kNone,
+  kBody,
+  kMutable,
+  kPlainStruct,
+  kPlain,
+  kConverts,
+  kFewer,
+  kMore,
+  kOther,
+  kReturnsNothing,
+  kReturnsOther
+};
+
+// Converts to whatever a parameter is.
+struct AnyArgument {
+  template <class T>
+  operator T&() const;  // NOLINT(google-explicit-constructor): that is its use
+};
+template <std::size_t>
+using AnyArgumentAt = AnyArgument;
+template <class F, std::size_t... I>
+constexpr bool takes_count(std::index_sequence<I...>) {
+  return takes<F, AnyArgumentAt<I>...>() != Takes::kNo;
+}
+// The number of arguments that f takes; more than kMostCounted if that is not known.
+inline constexpr std::size_t kMostCounted = 6;
+template <class F, std::size_t n = 1>
+constexpr std::size_t count_parameters() {
+  if constexpr (n > kMostCounted || takes_count<F>(std::make_index_sequence<n>())) {
+    return n;
+  } else {
+    return count_parameters<F, n + 1>();
+  }
+}
+
+template <class To, class F, class... X>
+constexpr Fault find_fault() {
+  if constexpr (takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kIfNotConst) {
+    return Fault::kMutable;
+  } else if constexpr (!kAllLift<To, X...>) {
+    return Fault::kPlainStruct;
+  } else if constexpr (kReaches<To, F, X...>) {
+    return Fault::kBody;
+  } else if constexpr (takes<F, Exact<X>...>() != Takes::kNo) {
+    return Fault::kPlain;
+  } else if constexpr (takes<F, X...>() != Takes::kNo) {
+    return Fault::kConverts;
+  } else {
+    constexpr std::size_t kCount = count_parameters<F>();
+    return kCount < sizeof...(X)    ? Fault::kFewer
+           : kCount > kMostCounted  ? Fault::kOther
+           : kCount == sizeof...(X) ? Fault::kOther
+                                    : Fault::kMore;
+  }
+}
+
+// Says what is the matter with a function and its arguments, whose types the compiler names.
+template <Fault fault, class F, class... X>
+struct FunctionHasNoDerivative {
+  static constexpr bool compiles = fault != Fault::kBody;
+  static_assert(compiles,
+                "etude: this function does not compile with the numbers of a derivative, see the "
+                "error before this one: keep them in auto or decltype(x), not in double; for a "
+                "function of double that it calls write etude::derivative_of<&f>, and call "
+                "etude::differentiable<&f>");
+  static constexpr bool is_const = fault != Fault::kMutable;
+  static_assert(
+      is_const,
+      "etude: a function that is differentiated is called as const: remove 'mutable', and "
+      "capture by reference what it changes");
+  static constexpr bool is_template = fault != Fault::kPlainStruct;
+  static_assert(is_template,
+                "etude: no derivative for this function: a struct that it takes has fields of type "
+                "double, which keep no derivative: template the struct on its scalar, template "
+                "<class T> struct S { T x; }, or hold etude::Real");
+  static constexpr bool is_generic = fault != Fault::kPlain;
+  static_assert(is_generic,
+                "etude: no derivative for this function: write etude::derivative_of<&f>, mark it "
+                "with ETUDE_DIFFERENTIABLE, or pass a generic callable (auto parameters, structs "
+                "templated on their scalar), or one on etude::Real");
+  static constexpr bool takes_them = fault != Fault::kConverts;
+  static_assert(takes_them,
+                "etude: no derivative for this function: it takes something that the arguments "
+                "convert to: convert them first, as etude::Tensor(x), or make it generic (auto "
+                "parameters)");
+  static constexpr bool takes_all = fault != Fault::kFewer;
+  static_assert(takes_all,
+                "etude: this function takes fewer arguments than follow it; pass one for each of "
+                "its parameters");
+  static constexpr bool has_all = fault != Fault::kMore;
+  static_assert(
+      has_all,
+      "etude: this function takes more arguments than follow it; pass one for each of its "
+      "parameters, no_derivative(x) for what is kept constant");
+  static constexpr bool is_callable = fault != Fault::kOther;
+  static_assert(is_callable,
+                "etude: no derivative for this function: it takes neither these arguments nor the "
+                "same with the numbers of a derivative in them; pass a generic callable (auto "
+                "parameters, structs templated on their scalar), or one on etude::Real");
+  static constexpr bool returns = fault != Fault::kReturnsNothing;
+  static_assert(returns,
+                "etude: gradient needs a function with one number as its result; this one returns "
+                "nothing");
+  static constexpr bool returns_number = fault != Fault::kReturnsOther;
+  static_assert(returns_number,
+                "etude: gradient needs a function with one number as its result that is computed "
+                "from its arguments; use pullback or jacobian for other results");
+};
+
+// What is wrong with a result for a gradient.
+template <class Result>
+struct NumberOf : std::type_identity<Result> {};
+template <class V, class A>
+struct NumberOf<WithAux<V, A>> : NumberOf<V> {};
+template <class Result, class To>
+inline constexpr Fault kFaultOfResult =
+    std::is_same_v<typename NumberOf<Result>::type, To> ? Fault::kNone
+    : std::is_void_v<Result>                            ? Fault::kReturnsNothing
+                                                        : Fault::kReturnsOther;
+
+template <class To, class F, class... X>
+void explain_function() {
+  static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
+}
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// All derivatives of a function of numbers at once, of first and of second order, and second
+// derivatives along a direction. Part of scalar_operators.h.
+#pragma once
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/diff/forward_operators.h"
+#include "etude/diff/refusals.h"
+#include "etude/diff/scalar_operators.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Rows of a matrix of derivatives: R with a Row in place of each number. Where R holds structs, a
+// list of rows, one for each number in the order of the leaves.
+template <class R, class Row>
+struct RowsOf {
+  using type = std::conditional_t<Scalar<R>, Row, std::vector<Row>>;
+};
+template <class R>
+constexpr bool has_rows();
+template <class... Part>
+constexpr bool have_rows(TypeList<Part...>) {
+  return sizeof...(Part) > 0 && (has_rows<std::remove_cvref_t<Part>>() && ...);
+}
+template <class R>
+constexpr bool has_rows() {
+  return Scalar<R> || (!Struct<R> && !IsTangent<R>::value && Composite<R> &&
+                       have_rows(typename Parts<R>::Types()));
+}
+template <class R, class Row>
+requires(!Scalar<R> && has_rows<R>()) struct RowsOf<R, Row> {
+  using type = replace_scalar_t<R, void, Row>;
+};
+
+// next() for each number of r, as rows.
+template <class Row, class R, class Next>
+constexpr auto rows_of(const R& r, Next& next) {
+  using Out = typename RowsOf<R, Row>::type;
+  if constexpr (has_rows<R>()) {
+    auto row = [&](const auto&) { return next(); };
+    return map_scalars<Out>(r, row);
+  } else {
+    Out rows;
+    auto row = [&](const auto&) { rows.push_back(next()); };
+    each_leaf(r, row);
+    return rows;
+  }
+}
+
+template <class... X>
+std::size_t count_numbers(const X&... x) {
+  std::size_t count = 0;
+  CountNumbers numbers{count};
+  (static_cast<void>(build_tangent(x, numbers)), ...);
+  return count;
+}
+
+// The derivatives of a result of f by as many arguments as a forward run takes along.
+template <class F, class... X>
+auto jacobian_by_runs(const F& f, const X&... x) {
+  using T = CommonScalar<X...>;
+  constexpr std::size_t width = kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount;
+  using To = Dual<T, width, F>;
+  if constexpr (!kTakes<To, F, X...>) {
+    explain_forward<To, F, X...>();
+    return Refused();
+  } else {
+    const auto run = [&](std::size_t first) {
+      MakeSomeUnits<To> units{first};
+      auto lifted = lift_arguments<T, To>(units, x...);
+      return std::apply(f, lifted);
+    };
+    const std::size_t count = count_numbers(x...);
+    const auto result = run(0);
+    std::vector<std::vector<T>> slopes;  // of each number of the result
+    std::size_t first = 0, row = 0;
+    const auto take = [&](const To& number) {
+      if (first == 0) slopes.emplace_back(count);
+      for (std::size_t k = 0; k < width && first + k < count; ++k) {
+        slopes.at(row)[first + k] = number.derivatives()[k];
+      }
+      ++row;
+    };
+    each_leaf(result, take);
+    for (first = width; first < count; first += width) {
+      row = 0;
+      const auto more = run(first);
+      each_leaf(more, take);
+    }
+    row = 0;
+    const auto next = [&] { return tangents_of(slopes.at(row++), 0, x...); };
+    return rows_of<decltype(next())>(plain_result<To, T>(result), next);
+  }
+}
+
+// y as the argument X it stands for: kept out, if that was.
+template <class X, class Y>
+constexpr decltype(auto) kept_as(const Y& y) {
+  if constexpr (IsNoDerivative<X>::value) {
+    return no_derivative(y);
+  } else {
+    return static_cast<const Y&>(y);
+  }
+}
+// The gradient of f as a function of arguments in place of X....
+template <class F, class... X>
+struct SlopeOf {
+  const F& f;
+  template <class... Y>
+  constexpr auto operator()(const Y&... y) const {
+    return etude::gradient(f, kept_as<X>(y)...);
+  }
+};
+template <class F, class... X>
+SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::tuple<X...>&) {
+  return {f};
+}
+
+// What keeps f from having a gradient, of which derivatives are taken, as far as that is known
+// without compiling its body for numbers that it is not called with.
+template <class F, class... X>
+constexpr Fault second_order_fault() {
+  if constexpr (kReaches<typename FirstTry<F, X...>::To, F, X...>) {
+    return Fault::kNone;
+  } else {
+    return gradient_fault<F, X...>();
+  }
+}
+
+}  // namespace internal
+
+// The derivatives of the result of f, one number after the other: the result with a gradient in
+// place of each of its numbers, so that [i][j] is that of number i by x[j] where both are vectors.
+// A gradient is what gradient() gives: of several arguments a tuple. Where the result holds
+// structs, a std::vector of gradients, in the order of the numbers.
+//
+// cost: one run of f and a pass back for each number of the result.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto jacobian(const F& f, const X&... x) {
+  const auto both = etude::value_with_pullback(f, x...);
+  if constexpr (std::is_same_v<decltype(both), const internal::Refused>) {
+    return both;
+  } else {
+    std::size_t row = 0;
+    const auto next = [&] {
+      std::size_t number = 0;
+      auto unit = [&]<class S>(const S&) { return tangent_t<S>(number++ == row ? 1 : 0); };
+      auto slopes = both.second(internal::build_tangent(both.first, unit));
+      ++row;
+      return slopes;
+    };
+    return internal::rows_of<decltype(next())>(both.first, next);
+  }
+}
+
+// The same in forward mode, for fewer arguments than results.
+//
+// cost: one run of f for each four numbers of the arguments.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto forward_jacobian(const F& f, const X&... x) {
+  return internal::jacobian_by_runs(f, internal::raised<internal::CommonScalar<X...>>(x)...);
+}
+
+// The second derivatives of f at x...: the jacobian of its gradient.
+//
+// cost: a gradient with four tangents for each four numbers of the arguments.
+template <class F, class... X>
+requires internal::ScalarArguments<X...>
+auto hessian(const F& f, const X&... x) {
+  constexpr internal::Fault fault = internal::second_order_fault<F, X...>();
+  if constexpr (fault != internal::Fault::kNone) {
+    static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
+    return internal::Refused();
+  } else {
+    return etude::forward_jacobian(internal::SlopeOf<F, X...>{f}, x...);
+  }
+}
+
+// The second derivative of f at x times v: forward mode over the gradient. A tuple stands for
+// several arguments; or they stand one by one, before their directions.
+template <class F, class X>
+requires internal::ScalarArguments<X>
+auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
+  if constexpr (internal::IsTuple<X>::value) {
+    return internal::forward_tangent(internal::slope_of(f, x), x, v).second;
+  } else {
+    return value_with_tangent(internal::SlopeOf<F, X>{f}, x, v).second;
+  }
+}
+template <class F, class... A>
+requires(internal::are_with_tangents<A...>()) auto hvp(const F& f, const A&... a) {
+  return internal::with_halves(
+      [&](const auto& x, const auto& v) {
+        return internal::forward_tangent(internal::slope_of(f, x), x, v).second;
+      },
+      a...);
+}
+}  // namespace etude

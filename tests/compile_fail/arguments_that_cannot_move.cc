@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments that no derivative is taken by.
+// spec: G2, G3
+// error: etude: no argument is Differentiable: an integer does not move; write 3.0 for 3
+// error: etude: no argument is Differentiable: an integer does not move; write 3.0 for 3
+// error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative
+// error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative
+// error: an argument is not Differentiable; wrap it in no_derivative(), or pass the value itself
+// error: an argument is not Differentiable; wrap it in no_derivative(), or pass std::array, std::sp
+// error: an argument is not Differentiable; wrap it in no_derivative(); a class of your own lists
+// error: etude: derivative is taken by one number; use gradient for the gradient of a structure
+// expect: double*
+// expect: Hidden
+#include <string>
+#include <vector>
+
+#include "etude/diff.h"
+
+const auto square = [](auto x) { return x * x; };
+const auto first = [](const auto& x) { return x[0]; };
+
+auto integer = etude::gradient(square, 3);
+auto integers = etude::value_with_gradient([](auto x, auto y) { return x * y; }, 3, 4);
+auto slope = etude::derivative(square, 3);  // the same words again: said once
+auto list = etude::gradient(first, std::vector{1, 2});
+auto text = etude::pullback([](const std::string& s) { return s.size(); }, std::string("a"));
+const double* nowhere = nullptr;
+auto pointer = etude::gradient([](auto x, const auto* p) { return x * p[0]; }, 3.0, nowhere);
+double numbers[2] = {1, 2};
+auto c_array = etude::jvp(first, numbers, numbers);
+
+class Hidden {
+ public:
+  explicit Hidden(double value) : value_(value) {}
+  double value() const { return value_; }
+
+ private:
+  double value_;
+};
+auto hidden = etude::gradient([](const auto& s) { return s.value(); }, Hidden(2));
+
+auto several = etude::derivative(first, std::vector{1.0, 2.0});

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// A body that does not compile: the compiler says so at the user's line, once, then we what to do.
+// spec: G1
+// expect: etude: this function does not compile with the numbers of a derivative, see the error
+// expect: for a function of double that it calls write etude::derivative_of<&f>, and call
+// expect: number_in_double.cc:12
+// never: Active<
+// lines: 45
+#include "etude/diff.h"
+
+double cube(double x) { return x * x * x; }
+auto g = etude::gradient([](auto x) { return cube(x) + x; }, 3.0);
