@@ -1378,6 +1378,586 @@ inline Tensor argmin(const Arg& x, const ArgminOptions& options = {}) {
   return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
+namespace fft {
+
+struct FftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). x is
+// cut to n elements or gets zeros behind. norm says which direction is divided by n: "backward" the
+// inverse, "forward" this one, "ortho" both by its root. The time is of order n log n for every n.
+inline Tensor fft(const Arg& x, const FftOptions& options = {}) {
+  static const Op& op = internal::op("fft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct IfftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The inverse of fft: a plus in the exponent, and divided by n for norm "backward".
+inline Tensor ifft(const Arg& x, const IfftOptions& options = {}) {
+  static const Op& op = internal::op("ifft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct RfftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The first n / 2 + 1 elements of fft of real x; the others are their conjugates.
+inline Tensor rfft(const Arg& x, const RfftOptions& options = {}) {
+  static const Op& op = internal::op("rfft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct IrfftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The n real numbers, by default 2 (size - 1), of which x is the rfft; imaginary parts that such a
+// spectrum does not have are not read.
+inline Tensor irfft(const Arg& x, const IrfftOptions& options = {}) {
+  static const Op& op = internal::op("irfft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct HfftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The n real numbers, by default 2 (size - 1), that are fft of a signal whose first half is x and
+// whose other half are the conjugates.
+inline Tensor hfft(const Arg& x, const HfftOptions& options = {}) {
+  static const Op& op = internal::op("hfft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct IhfftOptions {
+  std::optional<int64_t> n = {};
+  int64_t axis = -1;
+  std::string norm = "backward";
+};
+// The inverse of hfft, for real x: its first n / 2 + 1 elements.
+inline Tensor ihfft(const Arg& x, const IhfftOptions& options = {}) {
+  static const Op& op = internal::op("ihfft");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
+}
+
+struct FftnOptions {
+  IntList s = {};
+  IntList axes = {};
+  std::string norm = "backward";
+};
+// fft along each of `axes`, all by default, with the lengths s; s alone goes to the last axes.
+inline Tensor fftn(const Arg& x, const FftnOptions& options = {}) {
+  static const Op& op = internal::op("fftn");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+}
+
+struct IfftnOptions {
+  IntList s = {};
+  IntList axes = {};
+  std::string norm = "backward";
+};
+// The inverse of fftn.
+inline Tensor ifftn(const Arg& x, const IfftnOptions& options = {}) {
+  static const Op& op = internal::op("ifftn");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+}
+
+struct RfftnOptions {
+  IntList s = {};
+  IntList axes = {};
+  std::string norm = "backward";
+};
+// rfft along the last of `axes` and fft along the others.
+inline Tensor rfftn(const Arg& x, const RfftnOptions& options = {}) {
+  static const Op& op = internal::op("rfftn");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+}
+
+struct IrfftnOptions {
+  IntList s = {};
+  IntList axes = {};
+  std::string norm = "backward";
+};
+// The inverse of rfftn.
+inline Tensor irfftn(const Arg& x, const IrfftnOptions& options = {}) {
+  static const Op& op = internal::op("irfftn");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
+}
+
+struct FftshiftOptions {
+  IntList axes = {};
+};
+// x with frequency 0 in the middle of each of `axes`, all by default.
+inline Tensor fftshift(const Arg& x, const FftshiftOptions& options = {}) {
+  static const Op& op = internal::op("fftshift");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.axes}, x.where()));
+}
+
+struct IfftshiftOptions {
+  IntList axes = {};
+};
+// The inverse of fftshift.
+inline Tensor ifftshift(const Arg& x, const IfftshiftOptions& options = {}) {
+  static const Op& op = internal::op("ifftshift");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.axes}, x.where()));
+}
+
+struct FftfreqOptions {
+  double d = 1;
+  DType dtype = DType::kFloat32;
+};
+// The frequencies of the elements of fft of n samples at a distance of d.
+inline Tensor fftfreq(const int64_t& n, const FftfreqOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("fftfreq");
+  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
+}
+
+struct RfftfreqOptions {
+  double d = 1;
+  DType dtype = DType::kFloat32;
+};
+// The frequencies of the elements of rfft of n samples at a distance of d.
+inline Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options = {}, CallSite where = CallSite::here()) {
+  static const Op& op = internal::op("rfftfreq");
+  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
+}
+
+}  // namespace fft
+
+namespace image {
+
+struct ResizeOptions {
+  std::string method = "bilinear";
+  bool antialias = false;
+  std::string centers = "half_pixel";
+};
+// x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, bicubic (Keys, a = -1/2),
+// lanczos3, lanczos5, gaussian (deviation 1/2), mitchell, and area, the mean of what a pixel
+// covers. `antialias` widens the filters of smaller results. centers: pixel i lies at i + 1/2
+// (half_pixel), at i (legacy), or corners lie on corners (aligned). Beside the image weights are
+// left out, and the others made to sum to 1. Integers become float32.
+inline Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options = {}) {
+  static const Op& op = internal::op("resize");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {size, options.method, options.antialias, options.centers}, x.where()));
+}
+
+// x [.., h, w, block block c] -> [.., block h, block w, c]: the channels of a pixel become a block
+// of pixels, row by row.
+inline Tensor depth_to_space(const Arg& x, const int64_t& block) {
+  static const Op& op = internal::op("depth_to_space");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {block}, x.where()));
+}
+
+// The inverse of depth_to_space: x [.., block h, block w, c] -> [.., h, w, block block c].
+inline Tensor space_to_depth(const Arg& x, const int64_t& block) {
+  static const Op& op = internal::op("space_to_depth");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {block}, x.where()));
+}
+
+// height x width pixels of x [.., h, w, c] from row `top` and column `left` on.
+inline Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width) {
+  static const Op& op = internal::op("crop");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {top, left, height, width}, x.where()));
+}
+
+// The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels cut on
+// both sides.
+inline Tensor central_crop(const Arg& x, const double& fraction) {
+  static const Op& op = internal::op("central_crop");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {fraction}, x.where()));
+}
+
+// x [.., h, w, c] mirrored from left to right.
+inline Tensor flip_left_right(const Arg& x) {
+  static const Op& op = internal::op("flip_left_right");
+  return internal::call1(op, x);
+}
+
+// x [.., h, w, c] mirrored from top to bottom.
+inline Tensor flip_up_down(const Arg& x) {
+  static const Op& op = internal::op("flip_up_down");
+  return internal::call1(op, x);
+}
+
+struct Dilation2dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+};
+// The largest sum of x [n, h, w, c] and filter [height, width, c] in each window; pixels beside the
+// image count for nothing. strides, padding and dilations as in nn.conv2d.
+inline Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options = {}) {
+  static const Op& op = internal::op("dilation2d");
+  const Arg* const args[] = {&x, &filter};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+}
+
+struct Erosion2dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+};
+// The least difference of x and the mirrored filter in each window: -dilation2d(-x, flip(filter)).
+inline Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& options = {}) {
+  static const Op& op = internal::op("erosion2d");
+  const Arg* const args[] = {&x, &filter};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+}
+
+// x + delta.
+inline Tensor adjust_brightness(const Arg& x, const double& delta) {
+  static const Op& op = internal::op("adjust_brightness");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {delta}, x.where()));
+}
+
+// The distance of x from the mean of its channel in the image, times a factor.
+inline Tensor adjust_contrast(const Arg& x, const double& factor) {
+  static const Op& op = internal::op("adjust_contrast");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {factor}, x.where()));
+}
+
+// x, red, green and blue from 0 on, with its saturation times a factor; a colour that would pass 1
+// gets saturation 1.
+inline Tensor adjust_saturation(const Arg& x, const double& factor) {
+  static const Op& op = internal::op("adjust_saturation");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {factor}, x.where()));
+}
+
+// x, red, green and blue, with its hue moved by delta turns.
+inline Tensor adjust_hue(const Arg& x, const double& delta) {
+  static const Op& op = internal::op("adjust_hue");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {delta}, x.where()));
+}
+
+// 0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601).
+inline Tensor rgb_to_grayscale(const Arg& x) {
+  static const Op& op = internal::op("rgb_to_grayscale");
+  return internal::call1(op, x);
+}
+
+// Red, green and blue as hue in turns, saturation and value.
+inline Tensor rgb_to_hsv(const Arg& x) {
+  static const Op& op = internal::op("rgb_to_hsv");
+  return internal::call1(op, x);
+}
+
+// The inverse of rgb_to_hsv.
+inline Tensor hsv_to_rgb(const Arg& x) {
+  static const Op& op = internal::op("hsv_to_rgb");
+  return internal::call1(op, x);
+}
+
+struct PsnrOptions {
+  double max_value = 1;
+};
+// The peak signal-to-noise ratio in decibels of each pair of images [.., h, w, c]: 10
+// log10(max_value^2 / mean squared difference).
+inline Tensor psnr(const Arg& x, const Arg& y, const PsnrOptions& options = {}) {
+  static const Op& op = internal::op("psnr");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, {options.max_value}, x.where()));
+}
+
+struct SsimOptions {
+  double max_value = 1;
+  int64_t filter_size = 11;
+  double filter_sigma = 1.5;
+  double k1 = 0.01;
+  double k2 = 0.03;
+};
+// The structural similarity of each pair of images [.., h, w, c], the mean over channels and over
+// the places of a window of filter_size pixels, normal with deviation filter_sigma, that lies
+// inside the image.
+inline Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options = {}) {
+  static const Op& op = internal::op("ssim");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, {options.max_value, options.filter_size, options.filter_sigma, options.k1, options.k2}, x.where()));
+}
+
+}  // namespace image
+
+namespace linalg {
+
+struct CholeskyOptions {
+  bool upper = false;
+};
+// The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint (upper). Of the
+// positive definite x the lower half is read, and cotangents reach that half alone.
+inline Tensor cholesky(const Arg& x, const CholeskyOptions& options = {}) {
+  static const Op& op = internal::op("cholesky");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.upper}, x.where()));
+}
+
+// x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of
+// a where that cannot be read as [.., n, k]; leading axes broadcast.
+inline Tensor solve(const Arg& a, const Arg& b) {
+  static const Op& op = internal::op("solve");
+  return internal::call2(op, a, b);
+}
+
+struct TriangularSolveOptions {
+  bool lower = true;
+  bool transpose = false;
+  bool unit = false;
+};
+// x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` takes its
+// diagonal as ones. b as in solve. What is not used of a is not read.
+inline Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options = {}) {
+  static const Op& op = internal::op("triangular_solve");
+  const Arg* const args[] = {&a, &b};
+  return internal::only(internal::call(op, args, {options.lower, options.transpose, options.unit}, a.where()));
+}
+
+// The inverse of each matrix of a [.., n, n].
+inline Tensor inv(const Arg& a) {
+  static const Op& op = internal::op("inv");
+  return internal::call1(op, a);
+}
+
+// The determinant of each matrix of x [.., n, n]; 1 of empty ones. Its gradient is the matrix of
+// cofactors, also where the determinant is 0.
+inline Tensor det(const Arg& x) {
+  static const Op& op = internal::op("det");
+  return internal::call1(op, x);
+}
+
+struct SlogdetResult {
+  Tensor sign, logabsdet;
+};
+// The sign of the determinant of each matrix, of size 1 if it is complex, and the logarithm of its
+// absolute value: 0 and -infinity where it is 0.
+inline SlogdetResult slogdet(const Arg& x) {
+  static const Op& op = internal::op("slogdet");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+// The logarithm of the absolute value of the determinant of each matrix.
+inline Tensor logdet(const Arg& x) {
+  static const Op& op = internal::op("logdet");
+  return internal::call1(op, x);
+}
+
+struct QrOptions {
+  std::string mode = "reduced";
+};
+struct QrResult {
+  Tensor q, r;
+};
+// x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k = min(m,
+// n), and the upper triangle r; with mode "complete" q is square, which has no derivative for m >
+// n.
+inline QrResult qr(const Arg& x, const QrOptions& options = {}) {
+  static const Op& op = internal::op("qr");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {options.mode}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+struct EighResult {
+  Tensor values, vectors;
+};
+// The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns.
+// The lower half of x is read, and cotangents reach that half alone. Gradients of vectors are
+// infinite where eigenvalues are equal.
+inline EighResult eigh(const Arg& x) {
+  static const Op& op = internal::op("eigh");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+// The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
+inline Tensor eigvalsh(const Arg& x) {
+  static const Op& op = internal::op("eigvalsh");
+  return internal::call1(op, x);
+}
+
+struct SvdOptions {
+  bool full_matrices = true;
+};
+struct SvdResult {
+  Tensor u, s, vh;
+};
+// x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order;
+// u is [.., m, m] and vh [.., n, n], or without full_matrices of min(m, n) vectors each. Full ones
+// have no derivative unless m = n. Gradients of vectors are infinite where singular values are
+// equal.
+inline SvdResult svd(const Arg& x, const SvdOptions& options = {}) {
+  static const Op& op = internal::op("svd");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {options.full_matrices}, x.where());
+  return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
+}
+
+// The singular values of each matrix of x, in descending order.
+inline Tensor svdvals(const Arg& x) {
+  static const Op& op = internal::op("svdvals");
+  return internal::call1(op, x);
+}
+
+struct PinvOptions {
+  std::optional<double> rtol = {};
+};
+// The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to rtol times
+// the largest count as 0; by default that is max(m, n) times the epsilon of the dtype. The
+// derivative is that at constant rank.
+inline Tensor pinv(const Arg& x, const PinvOptions& options = {}) {
+  static const Op& op = internal::op("pinv");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
+}
+
+struct MatrixRankOptions {
+  std::optional<double> rtol = {};
+};
+// How many singular values of each matrix of x are greater than rtol times the largest (by default
+// max(m, n) times the epsilon of the dtype), as int64.
+inline Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options = {}) {
+  static const Op& op = internal::op("matrix_rank");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
+}
+
+struct LstsqOptions {
+  std::optional<double> rtol = {};
+};
+// The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or [.., m, k]:
+// pinv(a, rtol) b.
+inline Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options = {}) {
+  static const Op& op = internal::op("lstsq");
+  const Arg* const args[] = {&a, &b};
+  return internal::only(internal::call(op, args, {options.rtol}, a.where()));
+}
+
+struct DiagonalOptions {
+  int64_t offset = 0;
+};
+// Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive offset.
+inline Tensor diagonal(const Arg& x, const DiagonalOptions& options = {}) {
+  static const Op& op = internal::op("diagonal");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+}
+
+struct SetDiagonalOptions {
+  int64_t offset = 0;
+};
+// x with v [.., length of the diagonal] on diagonal `offset` of each matrix.
+inline Tensor set_diagonal(const Arg& x, const Arg& v, const SetDiagonalOptions& options = {}) {
+  static const Op& op = internal::op("set_diagonal");
+  const Arg* const args[] = {&x, &v};
+  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+}
+
+struct DiagOptions {
+  int64_t offset = 0;
+};
+// Square matrices with v [.., n] on diagonal `offset` and zeros elsewhere.
+inline Tensor diag(const Arg& v, const DiagOptions& options = {}) {
+  static const Op& op = internal::op("diag");
+  const Arg* const args[] = {&v};
+  return internal::only(internal::call(op, args, {options.offset}, v.where()));
+}
+
+// x with zeros outside a band: `lower` diagonals below the main one and `upper` above it are kept;
+// a negative number keeps all on its side.
+inline Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper) {
+  static const Op& op = internal::op("band_part");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {lower, upper}, x.where()));
+}
+
+struct TraceOptions {
+  int64_t offset = 0;
+};
+// The sum of diagonal `offset` of each matrix of x.
+inline Tensor trace(const Arg& x, const TraceOptions& options = {}) {
+  static const Op& op = internal::op("trace");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.offset}, x.where()));
+}
+
+// The product of n factors x, for each square matrix; of its inverse for negative n.
+inline Tensor matrix_power(const Arg& x, const int64_t& n) {
+  static const Op& op = internal::op("matrix_power");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {n}, x.where()));
+}
+
+struct MatrixNormOptions {
+  std::string ord = "fro";
+  bool keepdims = false;
+};
+// A norm of each matrix of x: "fro", "nuc" (the sum of singular values), "2" and "-2" (the largest
+// and the least of them), "1" and "-1" (of columns by the sum of absolute values), "inf" and "-inf"
+// (of rows).
+inline Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options = {}) {
+  static const Op& op = internal::op("matrix_norm");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.ord, options.keepdims}, x.where()));
+}
+
+struct VectorNormOptions {
+  double ord = 2;
+  IntList axis = {};
+  bool keepdims = false;
+};
+// A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the number of
+// elements that are not 0 for 0, the largest or least size for an infinite ord.
+inline Tensor vector_norm(const Arg& x, const VectorNormOptions& options = {}) {
+  static const Op& op = internal::op("vector_norm");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
+}
+
+struct CrossOptions {
+  int64_t axis = -1;
+};
+// The cross product of vectors of three elements along `axis`; other axes broadcast.
+inline Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options = {}) {
+  static const Op& op = internal::op("cross");
+  const Arg* const args[] = {&x, &y};
+  return internal::only(internal::call(op, args, {options.axis}, x.where()));
+}
+
+}  // namespace linalg
+
 namespace nn {
 
 // 1 / (1 + exp(-x)).
@@ -1477,6 +2057,25 @@ inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
   return internal::only(internal::call(op, args, {options.approximate}, x.where()));
 }
 
+struct ScaledDotProductAttentionOptions {
+  bool causal = false;
+  std::optional<double> scale = {};
+  OptionalArg mask = {};
+  OptionalArg bias = {};
+};
+// softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out];
+// leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [..,
+// queries, keys] is true, and with `causal` those up to i; one that sees none gives zeros. The
+// matrix of scores is not stored: memory is linear in queries and keys, forward and backward, but
+// for the gradient of a bias and second derivatives. Half types compute in float32.
+inline Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options = {}) {
+  static const Op& op = internal::op("scaled_dot_product_attention");
+  const Arg mask_arg(options.mask, q.where());
+  const Arg bias_arg(options.bias, q.where());
+  const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg};
+  return internal::only(internal::call(op, args, {options.causal, options.scale}, q.where()));
+}
+
 struct Conv2dOptions {
   IntList strides = IntList{1};
   std::string padding = "valid";
@@ -1495,6 +2094,107 @@ inline Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& optio
   const Arg bias_arg(options.bias, x.where());
   const Arg* const args[] = {&x, &filter, &bias_arg};
   return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+}
+
+struct Conv1dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+  int64_t groups = 1;
+  OptionalArg bias = {};
+};
+// Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], plus bias
+// [outputs]; as conv2d, with explicit_padding {before, after}.
+inline Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options = {}) {
+  static const Op& op = internal::op("conv1d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+}
+
+struct Conv3dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+  int64_t groups = 1;
+  OptionalArg bias = {};
+};
+// Convolution of x [n, depth, height, width, channels] with filter [depth, height, width, channels
+// / groups, outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after} of
+// depth, height and width, and one or three strides and dilations. memory: x once for each step of
+// the filter's depth.
+inline Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options = {}) {
+  static const Op& op = internal::op("conv3d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
+}
+
+struct DepthwiseConv2dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+  IntList dilations = IntList{1};
+  OptionalArg bias = {};
+};
+// Convolution of each channel of x [n, height, width, channels] with the `multiplier` filters of
+// its own in filter [height, width, channels, multiplier], plus bias; the results of channel i are
+// those from i * multiplier on. As conv2d with as many groups as channels.
+inline Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options = {}) {
+  static const Op& op = internal::op("depthwise_conv2d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
+}
+
+struct ConvTranspose1dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList output_padding = {};
+  OptionalArg bias = {};
+};
+// The transpose of conv1d in x: x [n, width, channels] and filter [width, outputs, channels] give
+// (width - 1) * stride + filter width + output_padding pixels, or width * stride with padding
+// "same".
+inline Tensor conv_transpose1d(const Arg& x, const Arg& filter, const ConvTranspose1dOptions& options = {}) {
+  static const Op& op = internal::op("conv_transpose1d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
+}
+
+struct ConvTranspose2dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList output_padding = {};
+  OptionalArg bias = {};
+};
+// The transpose of conv2d in x: x [n, height, width, channels] and filter [height, width, outputs,
+// channels] give (size - 1) * stride + filter size + output_padding pixels along each axis, or size
+// * stride with padding "same". output_padding says which of the sizes that the strided convolution
+// maps to one is meant.
+inline Tensor conv_transpose2d(const Arg& x, const Arg& filter, const ConvTranspose2dOptions& options = {}) {
+  static const Op& op = internal::op("conv_transpose2d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
+}
+
+struct ConvTranspose3dOptions {
+  IntList strides = IntList{1};
+  std::string padding = "valid";
+  IntList output_padding = {};
+  OptionalArg bias = {};
+};
+// The transpose of conv3d in x: as conv_transpose2d, for x [n, depth, height, width, channels] and
+// filter [depth, height, width, outputs, channels].
+inline Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options = {}) {
+  static const Op& op = internal::op("conv_transpose3d");
+  const Arg bias_arg(options.bias, x.where());
+  const Arg* const args[] = {&x, &filter, &bias_arg};
+  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
 }
 
 struct MaxPool2dOptions {
@@ -1523,6 +2223,72 @@ inline Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOpt
   static const Op& op = internal::op("avg_pool2d");
   const Arg* const args[] = {&x};
   return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+}
+
+struct MaxPool1dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Largest element of each window of x [n, width, channels]; as max_pool2d.
+inline Tensor max_pool1d(const Arg& x, const IntList& window, const MaxPool1dOptions& options = {}) {
+  static const Op& op = internal::op("max_pool1d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+}
+
+struct MaxPool3dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Largest element of each window of x [n, depth, height, width, channels]; as max_pool2d, with one
+// or three sizes and strides.
+inline Tensor max_pool3d(const Arg& x, const IntList& window, const MaxPool3dOptions& options = {}) {
+  static const Op& op = internal::op("max_pool3d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+}
+
+struct AvgPool1dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d.
+inline Tensor avg_pool1d(const Arg& x, const IntList& window, const AvgPool1dOptions& options = {}) {
+  static const Op& op = internal::op("avg_pool1d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+}
+
+struct AvgPool3dOptions {
+  IntList strides = {};
+  std::string padding = "valid";
+  IntList explicit_padding = {};
+};
+// Mean of each window of x [n, depth, height, width, channels], over the elements inside; as
+// avg_pool2d, with one or three sizes and strides.
+inline Tensor avg_pool3d(const Arg& x, const IntList& window, const AvgPool3dOptions& options = {}) {
+  static const Op& op = internal::op("avg_pool3d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
+}
+
+struct FractionalMaxPool2dOptions {
+  bool pseudo_random = false;
+  bool overlapping = false;
+  int64_t seed = 0;
+};
+// Largest element of each region of x [n, height, width, channels], of which there are size / ratio
+// along an axis, rounded down. Regions are one or two sizes large, in an order that follows from
+// `seed`: shuffled, or pseudo-random, by one number for each axis; overlapping ones share their
+// last row and column with the next. ratio has one number for each axis of x, 1 for the first and
+// the last.
+inline Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options = {}) {
+  static const Op& op = internal::op("fractional_max_pool2d");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {ratio, options.pseudo_random, options.overlapping, options.seed}, x.where()));
 }
 
 struct SoftmaxOptions {
@@ -1602,6 +2368,81 @@ inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNorm
   const Arg offset_arg(options.offset, x.where());
   const Arg* const args[] = {&x, &scale_arg, &offset_arg};
   return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
+}
+
+struct GroupNormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 0.001;
+  OptionalArg scale = {};
+  OptionalArg offset = {};
+};
+// x [n, .., features] less its mean and divided by sqrt(variance + epsilon), both over all that
+// belongs to one example and one group of adjacent features, times scale, plus offset, which have
+// one number for each feature and may be left out.
+inline Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("group_normalize");
+  const Arg scale_arg(options.scale, x.where());
+  const Arg offset_arg(options.offset, x.where());
+  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
+  return internal::only(internal::call(op, args, {groups, options.axis, options.epsilon}, x.where()));
+}
+
+struct InstanceNormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 0.001;
+  OptionalArg scale = {};
+  OptionalArg offset = {};
+};
+// As group_normalize with one group for each feature: each feature of each example by itself.
+inline Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("instance_normalize");
+  const Arg scale_arg(options.scale, x.where());
+  const Arg offset_arg(options.offset, x.where());
+  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
+  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+}
+
+struct RmsNormalizeOptions {
+  double epsilon = 0.001;
+  OptionalArg scale = {};
+};
+// x divided by the root of its mean square over `axes`, plus epsilon under the root, times scale,
+// which has the sizes of x on `axes`, in ascending order, and may be left out.
+inline Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options = {}) {
+  static const Op& op = internal::op("rms_normalize");
+  const Arg scale_arg(options.scale, x.where());
+  const Arg* const args[] = {&x, &scale_arg};
+  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
+}
+
+struct L2NormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 1e-12;
+};
+// x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count as that.
+inline Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options = {}) {
+  static const Op& op = internal::op("l2_normalize");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
+}
+
+struct RotaryEmbeddingOptions {
+  double base = 10000;
+};
+// x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by position *
+// base^(-2 i / size): products of two such rows depend on the difference of their positions alone.
+// positions: [time].
+inline Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options = {}) {
+  static const Op& op = internal::op("rotary_embedding");
+  const Arg* const args[] = {&x, &positions};
+  return internal::only(internal::call(op, args, {options.base}, x.where()));
+}
+
+// The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is
+// sparse: the rows that were taken.
+inline Tensor embedding_lookup(const Arg& table, const Arg& ids) {
+  static const Op& op = internal::op("embedding_lookup");
+  return internal::call2(op, table, ids);
 }
 
 }  // namespace nn

@@ -76,7 +76,7 @@ enum class Effect : uint8_t {
 struct Sample {
   std::vector<std::string_view> operands = {};
   std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
-  std::vector<std::pair<double, double>> ranges = {};  // by operand; default [-2, 2]
+  std::vector<std::pair<double, double>> ranges = {};  // by operand ([-2, 2]), then diagonals
 };
 // A call for ops that take graphs.
 struct GraphSample {

@@ -20,6 +20,9 @@ static Tensor square_root(const Tensor& x) { return internal::call1(internal::op
 static Tensor larger(const Tensor& a, const Tensor& b) {
   return internal::call2(internal::op<"maximum">(), a, b);
 }
+static Tensor smaller(const Tensor& a, const Tensor& b) {
+  return internal::call2(internal::op<"minimum">(), a, b);
+}
 static Tensor sign_of(const Tensor& x) { return internal::call1(internal::op<"sign">(), x); }
 
 namespace ops {
@@ -94,6 +97,10 @@ std::vector<Sample> rule_samples() {
 Types rates_type(const TypeCall& call) {
   ETUDE_REQUIRE(call.rank(0) == 0, "operand 'updates' has shape {}, but is one number",
                 call.shape(0).to_string());
+  if (call.has(1)) {
+    ETUDE_REQUIRE(call.rank(1) == 0, "operand 'scale' has shape {}, but is one number",
+                  call.shape(1).to_string());
+  }
   const std::string& name = call.attrs.text("rule");
   const optimizer::RateFormula formula = optimizer::rate_formula(name);
   ETUDE_REQUIRE(formula.write != nullptr, "there is no rule '{}'", name);
@@ -131,6 +138,7 @@ std::vector<Sample> rates_samples() {
   for (const auto& [schedule, numbers] : schedules) {
     out.push_back({{"int64[]"}, rates_attrs(schedule, numbers), {{0, 9}}});
   }
+  out.push_back({{"int64[]", "float64[]"}, rates_attrs("constant", {0.1}), {{0, 9}, {0.5, 2}}});
   return out;
 }
 
@@ -142,7 +150,7 @@ void define_optimizer_updates(Registry& r) {
       .space = "internal",
       .kind = Kind::kGeneral,
       .doc = "The numbers that the next update of that rule needs, and the updates done then.",
-      .operands = {{"updates", kInt64}},
+      .operands = {{"updates", kInt64}, {"scale?", kFloat64}},
       .attrs = {{"rule", AttrKind::kText},
                 {"options", AttrKind::kReals},
                 {"schedule", AttrKind::kText},
@@ -154,6 +162,9 @@ void define_optimizer_updates(Registry& r) {
       .no_derivative = "the count of updates is an integer",
       .samples = {.calls = rates_samples()},
       .errors = {{{"int64[2]"}, "operand 'updates' has shape [2]", rates_attrs("constant", {1})},
+                 {{"int64[]", "float64[2]"},
+                  "operand 'scale' has shape [2]",
+                  rates_attrs("constant", {1})},
                  {{"int64[]"}, "has 3 options, but 2 are given", rates_attrs("constant", {1}, 2)},
                  {{"int64[]"}, "there is no schedule 'none'", rates_attrs("none", {})},
                  {{"int64[]"}, "'step' has too few numbers", rates_attrs("step", {1})},

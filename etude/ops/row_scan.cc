@@ -3,12 +3,14 @@
 // What scan() and fold() are among tensors of a trace. Its derivative is a scan from the other end,
 // over the rows that the forward one has kept.
 #include <algorithm>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/located.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
+#include "etude/runtime/region_maker.h"
 
 namespace etude::ops {
 namespace {
@@ -77,6 +79,7 @@ struct ScanParams : PlanParams {
   bool is_reverse = false;
   std::vector<bool> goes_over;                   // by carried value: whether a step updates it
   std::vector<std::size_t> bytes_in, bytes_out;  // of inputs and outputs of the body
+  std::optional<internal::LoopCode> code;        // of all steps
 };
 
 // Carried values that a step updates stay where the results are. The others take turns between the
@@ -118,7 +121,9 @@ bool run_scan(const KernelCall& call) {
   for (std::size_t c = 0; c < p.carried && p.length == 0; ++c) {
     copy_start(call.out[c], call.in[c], p.bytes_in[c]);
   }
-  return p.length == 0 || guarded([&] { return run_steps(p, call); });
+  if (p.length == 0) return true;
+  if (p.code && p.code->run(call.in, call.out, static_cast<std::size_t>(p.length))) return true;
+  return guarded([&] { return run_steps(p, call); });
 }
 
 void prepare_scan(const PrepareCall& call) {
@@ -139,6 +144,7 @@ void prepare_scan(const PrepareCall& call) {
     params->goes_over.push_back(params->plans[0]->may_go_over(c, c));
     if (params->goes_over[c]) write_over(call, c);
   }
+  params->code = params->plans[0]->loop_code({scan.carried, scan.rows, scan.is_reverse});
   call.set(run_scan, params);
 }
 

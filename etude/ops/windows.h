@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of ops that slide a window over the axes of an image: strides, dilations and padding
-// as users write them, resolved to numbers per axis. Used by convolution.cc and pooling.cc.
+// as users write them, resolved to numbers per axis. Used by convolution.cc, pooling.cc and the
+// files of other numbers of axes.
 #pragma once
 
 #include <array>
@@ -21,14 +22,21 @@ struct WindowAxis {
 };
 using Window2d = std::array<WindowAxis, 2>;
 
-// One number per axis from an attribute that gives one for both, or two. absent: `otherwise`.
+// One number per axis from an attribute that gives one for all axes, or one for each. absent:
+// `otherwise`, which has as many numbers as there are axes.
 // throws: kInvalidArgument for another number of them, or one below 1.
+std::vector<int64_t> sizes_attr(const Attrs& attrs, std::string_view name,
+                                std::vector<int64_t> otherwise);
+// The same for two axes.
 std::array<int64_t, 2> pair_attr(const Attrs& attrs, std::string_view name,
                                  std::array<int64_t, 2> otherwise = {1, 1});
 
-// Resolves attributes strides, padding ("valid" or "same") and explicit_padding (top, bottom, left,
-// right), and dilations where the record has them, for a window on axes 1 and 2 of `x`.
-// throws: kInvalidArgument if no result would be left, naming both shapes.
+// Resolves attributes strides, padding ("valid" or "same") and explicit_padding (before and after
+// each axis in turn), and dilations where the record has them, for a window on axes 1, 2, .. of
+// `x`. throws: kInvalidArgument if no result would be left, naming both shapes.
+std::vector<WindowAxis> resolve_windows(const Attrs& attrs, const Shape& x,
+                                        const std::vector<int64_t>& size,
+                                        const std::vector<int64_t>& strides);
 Window2d resolve_window(const Attrs& attrs, const Shape& x, std::array<int64_t, 2> size,
                         std::array<int64_t, 2> strides);
 // The padding as explicit_padding.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/small_calls.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -180,6 +181,8 @@ void fill(void* out, const void* element, int64_t bytes, int64_t count) {
   plan.sizes[0] = count;
   expand_all(plan, out, element, bytes, count);
 }
+
+bool is_broadcast(KernelFn run) { return run == run_broadcast || run == run_fill; }
 
 void prepare_broadcast(const PrepareCall& call) {
   auto p = params_of(call);

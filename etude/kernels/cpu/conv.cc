@@ -2,7 +2,7 @@
 // float32 convolutions as products over overlapping views: the pixels under one row of the filter
 // are adjacent in memory, so a row of results is a product whose left operand is the image itself,
 // with a step of one stride from row to row. Nothing is copied but images that need padding. The
-// shapes of winograd.h go there.
+// shapes of winograd.h and depthwise.h go there.
 #include "etude/kernels/cpu/conv.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/depthwise.h"
 #include "etude/kernels/cpu/packed_product.h"
 #include "etude/kernels/cpu/partial_sums.h"
 #include "etude/kernels/cpu/thread_scratch.h"
@@ -301,6 +302,7 @@ void run_float32(const ConvParams& q, float* out, const float* a, const float* b
     for (int64_t i = 0, n = result_count(q); i < n; ++i) out[i] = biased ? bias[i % p.o] : 0.0f;
     return;
   }
+  if (is_depthwise(p)) return depthwise(p, q.pass, out, a, b, bias);
   if (q.pass == ConvPass::kFilterGradient) {
     return q.winograd ? winograd_filter_gradient(p, out, a, b) : filter_gradient(q, out, a, b);
   }
@@ -388,7 +390,8 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
   c.p = plan;
   if (pass == ConvPass::kInputGradient) c.p = gradient_plan(plan);
   q->winograd = has_winograd(c.p);
-  if (!q->winograd && c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
+  if (!q->winograd && !is_depthwise(plan) &&
+      c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
     set_geometry(c);
     set_segments(c);
     if (pass == ConvPass::kFilterGradient)

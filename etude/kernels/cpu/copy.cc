@@ -7,6 +7,7 @@
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/small_calls.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -203,6 +204,8 @@ void copy(const CopyPlan& plan, void* out, const void* in) {
     copy_lines<kRun>(plan, to, from);
   });
 }
+
+bool is_copy(KernelFn run) { return run == run_copy; }
 
 void prepare_copy(const PrepareCall& call, const CopyPlan& plan, int64_t offset) {
   call.set(run_copy, params_of(plan, offset));

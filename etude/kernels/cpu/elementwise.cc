@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/kernels/cpu/simd/math_table.h"
+#include "etude/kernels/cpu/small_calls.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -193,6 +195,32 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
 }
 
 }  // namespace
+
+bool tell_elementwise(const Prepared& call, SmallCall& out) {
+  if (call.run != run_small && call.run != run_small_fused && call.run != run_elementwise) {
+    return false;
+  }
+  const auto& p = *static_cast<const ElementwiseParams*>(call.state.params);
+  const scalar::Program& program = *p.def.program;
+  if (p.dtype != kFloat32 || (p.kernel == nullptr && p.fused == nullptr)) return false;
+  const auto bytes = [](bool is_truth) { return is_truth ? 1 : int64_t{sizeof(float)}; };
+  if (p.out_bytes != bytes(program.is_truth)) return false;
+  for (std::size_t i = 0; i < p.in_bytes.size(); ++i) {
+    if (p.in_bytes[i] != bytes(((program.truths >> i) & 1) != 0)) return false;
+  }
+  out.kind = SmallCall::Kind::kProgram;
+  out.program = std::make_shared<scalar::Program>(program);
+  out.params = p.params;
+  std::array<uint16_t, SmallCall::kMostTold> numbers;
+  std::iota(numbers.begin(), numbers.end(), uint16_t{0});
+  for (const BroadcastPlan& plan : p.plans) {
+    SmallCall::List& list = out.at.emplace_back();
+    if (plan.is_dense) continue;
+    list.resize(static_cast<std::size_t>(p.count));
+    expand(plan, list.data(), numbers.data(), sizeof(uint16_t), 0, p.count);
+  }
+  return true;
+}
 
 void prepare_elementwise(const PrepareCall& call) {
   std::vector<double> params;

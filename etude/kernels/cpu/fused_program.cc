@@ -29,7 +29,7 @@ std::atomic<const FusedCompiler*> compiler{nullptr};
 int tier_of_environment() {
   const char* setting = std::getenv("ETUDE_TIER");
 #ifdef ETUDE_PORTABLE_PROGRAMS
-  // Under sanitizers LLVM's statics are destroyed at the end, be it compiling (load_backend.cc).
+  // Each test process would start a compiler, sanitized too: tests that mean it say so.
   if (setting == nullptr || *setting == '\0') return 0;
 #endif
   if (setting == nullptr || *setting == '\0') return -1;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/small_calls.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -82,6 +83,8 @@ bool run_split(const KernelCall& k) {
 }
 
 }  // namespace
+
+bool is_join(KernelFn run) { return run == run_join; }
 
 void prepare_join(const PrepareCall& call, int axis, std::span<const int64_t> sizes) {
   const Shape& whole = call.out.results[0]->shape();

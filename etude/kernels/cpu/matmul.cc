@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
 #include "etude/kernels/cpu/packed_product.h"
+#include "etude/kernels/cpu/small_calls.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
 
@@ -239,6 +241,33 @@ void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float
   if (p.swapped) std::swap(x, y);
   if (is_small(p)) return run_small(p, out, x, y);
   is_long(p) ? run_packed(p, out, x, y) : run_blocks(p, out, x, y);
+}
+
+// All routes of small products add the terms of an element from the first to the last.
+bool tell_product(const Prepared& call, SmallCall& out) {
+  constexpr int64_t kDeepest = 32;
+  if (call.run != run_one_tile && call.run != run_one_small && call.run != run_matmul) return false;
+  const auto& params = *static_cast<const MatmulParams*>(call.state.params);
+  const MatmulPlan& p = params.plan;
+  if (params.dtype != kFloat32 || p.k < 1 || p.k > kDeepest || !is_small(p)) return false;
+  out.kind = SmallCall::Kind::kProduct;
+  out.depth = static_cast<uint32_t>(p.k);
+  const int64_t x_row = p.transpose_x ? 1 : p.k, y_column = p.transpose_y ? p.k : 1;
+  SmallCall::List x, y;
+  for (int64_t batch = 0; batch < p.batches; ++batch) {
+    for (int64_t i = 0; i < p.m * p.n; ++i) {
+      x.push_back(static_cast<uint16_t>(p.x_offset(batch) + i / p.n * x_row));
+      y.push_back(static_cast<uint16_t>(p.y_offset(batch) + i % p.n * y_column));
+    }
+  }
+  out.strides = {static_cast<uint32_t>(p.transpose_x ? p.m : 1),
+                 static_cast<uint32_t>(p.transpose_y ? 1 : p.n)};
+  out.at = {std::move(x), std::move(y)};
+  if (p.swapped) {
+    std::swap(out.at[0], out.at[1]);
+    std::swap(out.strides[0], out.strides[1]);
+  }
+  return true;
 }
 
 void prepare_matmul(const PrepareCall& call) {

@@ -83,13 +83,15 @@ struct RateParams : KernelParams {
   optimizer::RatesFn write = nullptr;
   std::vector<double> options;
   double decay = 0;
+  bool is_scaled = false;
   optimizer::ScheduleTree schedule;
 };
 
 bool run_rates(const KernelCall& call) {
   const auto& p = *static_cast<const RateParams*>(call.params);
   const std::int64_t done = *static_cast<const std::int64_t*>(call.in[0]);
-  const double lr = optimizer::value_at(p.schedule, done);
+  const double scale = p.is_scaled ? *static_cast<const double*>(call.in[1]) : 1;
+  const double lr = optimizer::value_at(p.schedule, done) * scale;
   if (!(lr >= 0)) {
     return report_fault(ErrorCode::kInvalidArgument,
                         fmt::format("lr is {} at update {}, but must be at least 0", lr, done));
@@ -107,6 +109,7 @@ void prepare_rule_rates(const PrepareCall& call) {
   p->write = optimizer::rate_formula(call.attrs.text("rule")).write;
   p->options = call.attrs.reals("options");
   p->decay = call.attrs.real("decay");
+  p->is_scaled = call.has(1);
   p->schedule =
       optimizer::read_schedule(call.attrs.text("schedule"), call.attrs.reals("schedule_numbers"));
   call.set(run_rates, p);

@@ -109,6 +109,82 @@ struct Rates<Lion> {  // weight decay, beta1, beta2
   }
 };
 
+template <>
+struct Rates<Apply> {
+  static constexpr std::size_t kOptions = 0;
+  static void rates(const double*, double, double lr, double* rate) { set(rate, {lr}); }
+};
+
+// Those of Adam; what decays is part of the direction.
+template <>
+struct Rates<Lamb> : Rates<Adam<false, false>> {};
+template <>
+struct Rates<Muon> : Rates<Adam<true, false>> {};
+template <>
+struct Rates<AdaBelief> : Rates<Adam<true, false>> {};
+template <>
+struct Rates<Yogi> : Rates<Adam<false, false>> {};
+
+template <>
+struct Rates<Adafactor> {  // weight decay, decay of the weight of what is new, eps1
+  static constexpr std::size_t kOptions = 3;
+  static void rates(const double* o, double t, double lr, double* rate) {
+    const double fresh = std::pow(t, -o[1]);
+    set(rate, {std::min(lr, 1 / std::sqrt(t)), lr * o[0], 1 - fresh, fresh, o[2] * o[2]});
+  }
+};
+
+template <>
+struct Rates<Shampoo> {  // weight decay, eps
+  static constexpr std::size_t kOptions = 2;
+  static void rates(const double* o, double, double lr, double* rate) {
+    set(rate, {lr, lr * o[0], o[1]});
+  }
+};
+
+template <>
+struct Rates<Rprop> {  // shrinkage, growth, least and largest size
+  static constexpr std::size_t kOptions = 4;
+  static void rates(const double* o, double, double, double* rate) {
+    set(rate, {o[1] - 1, o[0] - 1, o[2], o[3], 1, 0});
+  }
+};
+
+template <>
+struct Rates<Ftrl> {  // l1, l2, beta
+  static constexpr std::size_t kOptions = 3;
+  static void rates(const double* o, double, double lr, double* rate) {
+    set(rate, {1 / lr, o[0], 2 * o[1] + o[2] / lr, 0});
+  }
+};
+
+template <>
+struct Rates<Asgd> {  // weight decay, lambda, alpha, the update from which on is averaged
+  static constexpr std::size_t kOptions = 4;
+  static void rates(const double* o, double t, double lr, double* rate) {
+    const double step = lr / std::pow(1 + o[1] * lr * (t - 1), o[2]);
+    const double fresh = 1 / std::max(1.0, t - 1 - o[3]);
+    set(rate, {step, o[0], 1 - o[1] * step, 1 - fresh, fresh});
+  }
+};
+
+template <>
+struct Rates<ScheduleFreeSgd> {  // weight decay, beta
+  static constexpr std::size_t kOptions = 2;
+  static void rates(const double* o, double t, double lr, double* rate) {
+    set(rate, {lr, o[0], o[1], 1 - o[1], 1 - 1 / t, 1 / t});
+  }
+};
+
+template <>
+struct Rates<ScheduleFreeAdamW> {  // weight decay, beta1, beta2, eps
+  static constexpr std::size_t kOptions = 4;
+  static void rates(const double* o, double t, double lr, double* rate) {
+    set(rate, {lr, o[0], o[1], 1 - o[1], 1 - 1 / t, 1 / t, o[2], 1 - o[2],
+               1 / (1 - std::pow(o[2], t)), o[3]});
+  }
+};
+
 }  // namespace
 
 RateFormula rate_formula(std::string_view rule) {

@@ -4,25 +4,17 @@
 #pragma once
 
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <string_view>
 #include <tuple>
 
-namespace etude::optimizer {
+#include "etude/kernels/cpu/optimizer_more_steps.h"
+#include "etude/kernels/cpu/optimizer_numbers.h"
 
-inline float square_root(float x) { return std::sqrt(x); }
-inline double square_root(double x) { return std::sqrt(x); }
-inline float larger(float a, float b) { return a > b || a != a ? a : b; }  // NaN stays
-inline double larger(double a, double b) { return a > b || a != a ? a : b; }
-inline float sign_of(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // NaN stays
-inline double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }
+namespace etude::optimizer {
 
 // A rule is the formula of an update, for w, the gradient and the states s of one element. kState
 // names the states, by which checkpoints know them; rate[i] is a number of the update, in the order
-// of rates() in etude/optim.
-constexpr std::size_t kRates = 10;
+// of optimizer_rates.cc.
 
 struct Sgd {
   static constexpr std::string_view kName = "sgd";
@@ -48,14 +40,6 @@ struct Momentum {
     }
   }
 };
-
-// Names of states that only some variants have.
-template <bool first, bool last, std::size_t n>
-constexpr auto some(const std::array<const char*, n>& all) {
-  std::array<const char*, n - (first ? 0 : 1) - (last ? 0 : 1)> out{};
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i + (first ? 0 : 1)];
-  return out;
-}
 
 template <bool decoupled, bool amsgrad>
 struct Adam {
@@ -175,10 +159,12 @@ struct Lion {
   }
 };
 
-using Rules = std::tuple<Sgd, Momentum<false>, Momentum<true>, Adam<false, false>,
-                         Adam<false, true>, Adam<true, false>, Adam<true, true>,
-                         RmsProp<false, false>, RmsProp<true, false>, RmsProp<false, true>,
-                         RmsProp<true, true>, AdaGrad, AdaDelta, AdaMax, RAdam, NAdam, Lion>;
+using Rules =
+    std::tuple<Sgd, Momentum<false>, Momentum<true>, Adam<false, false>, Adam<false, true>,
+               Adam<true, false>, Adam<true, true>, RmsProp<false, false>, RmsProp<true, false>,
+               RmsProp<false, true>, RmsProp<true, true>, AdaGrad, AdaDelta, AdaMax, RAdam, NAdam,
+               Lion, Apply, Lamb, Muon, Adafactor, Shampoo, AdaBelief, Yogi, Rprop, Ftrl, Asgd,
+               ScheduleFreeSgd, ScheduleFreeAdamW>;
 
 // Calls fn(Rule{}) for the rule of that name; false if there is none.
 template <class Fn>

@@ -6,10 +6,12 @@
 #include <bit>
 #include <complex>
 #include <cstring>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/scratch.h"
+#include "etude/kernels/cpu/small_calls.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -36,6 +38,7 @@ struct ReduceParams : KernelParams {
   // Accumulators to results where these differ: half types and means.
   void (*finish)(void* out, const void* acc, int64_t n, double divisor) = nullptr;
   double divisor = 1;
+  std::optional<SmallCall::Fold> float_fold;  // of float32 to float32
 };
 
 const std::byte* at(const void* p, int64_t bytes) {
@@ -237,6 +240,19 @@ void finish_as(void* out, const void* acc, int64_t n, double divisor) {
   for (int64_t i = 0; i < n; ++i) to[i] = Out(from[i] / by);
 }
 
+SmallCall::Fold fold_of(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::kProd:
+      return SmallCall::Fold::kProd;
+    case Reduce::kMax:
+      return SmallCall::Fold::kMax;
+    case Reduce::kMin:
+      return SmallCall::Fold::kMin;
+    default:
+      return SmallCall::Fold::kSum;
+  }
+}
+
 void choose_finish(Reduce reduce, DType out, ReduceParams& p) {
   switch (out) {
     case kFloat16:
@@ -276,6 +292,26 @@ DType reduced_dtype(Reduce reduce, DType dtype) {
   return dtype;
 }
 
+bool tell_reduce(const Prepared& call, SmallCall& out) {
+  if (call.run != run_reduce) return false;
+  const auto& p = *static_cast<const ReduceParams*>(call.state.params);
+  if (!p.float_fold || p.is_empty) return false;
+  out.kind = SmallCall::Kind::kFold;
+  out.fold = *p.float_fold;
+  for (std::size_t i = 0; i < p.pass_count; ++i) {
+    const Pass& pass = p.passes[i];
+    // Up to here a pass has one block, and its rows are not grouped.
+    if (pass.size > 64 || pass.size == 1) return false;
+    // Of numbers one by one, compilers take the larger by an instruction that makes 0 of denormals.
+    const bool is_extreme = out.fold == SmallCall::Fold::kMax || out.fold == SmallCall::Fold::kMin;
+    if (is_extreme && (pass.inner > 1 || pass.size > internal::kShortRow)) return false;
+    out.passes.push_back({static_cast<uint32_t>(pass.outer), static_cast<uint32_t>(pass.size),
+                          static_cast<uint32_t>(pass.inner)});
+  }
+  out.divisor = static_cast<float>(p.divisor);
+  return true;
+}
+
 void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int> axes) {
   auto p = etude::internal::make_ref<ReduceParams>();
   const Shape& shape = call.shape(0);
@@ -289,6 +325,7 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
   if (!truth && call.dtype(0) == kFloat32) {
     internal::use_vector_loops(reduce, p->first);
     internal::use_vector_loops(reduce, p->later);
+    p->float_fold = fold_of(reduce);
   }
   p->out_count = result->count();
   p->is_empty = shape.count() == 0;

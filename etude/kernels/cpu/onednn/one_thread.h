@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps oneDNN, which is packaged with OpenMP, on the calling thread. Used around every call of it.
+// Keeps oneDNN and LAPACK, which are packaged with OpenMP, on the calling thread. Used around every
+// call of them.
 #pragma once
 
 // The functions of the OpenMP runtime itself: <omp.h> is not installed for every compiler.

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention without the matrix of scores: by blocks of keys with a running maximum and sum, after
+// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, and Dao et al.,
+// "FlashAttention", 2022. Work memory is linear in the number of keys. Used by ops/attention.cc.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+struct AttentionOptions {
+  double scale = 1;
+  bool causal = false;         // query i sees keys up to i
+  bool bias_gradient = false;  // dbias is [.., queries, keys], else empty
+};
+
+// q [.., tq, d], k [.., tk, d], v [.., tk, e], and where present mask (bool) and bias, which
+// broadcast to [.., tq, tk] -> y [.., tq, e], logsumexp of the scores [.., tq]. A query that sees
+// no key has zeros and -infinity. float32 and float64.
+void prepare_attention(const PrepareCall& call, const AttentionOptions& options);
+// q, k, v, mask, bias as above, y, logsumexp, and the cotangents of these two, of which the last
+// may be absent -> dq, dk, dv, dbias.
+void prepare_attention_gradient(const PrepareCall& call, const AttentionOptions& options);
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routines of LAPACK that kernels call, from a library that is opened when the first call that
+// needs it is made ready: a program that decomposes no matrix does not load it. This folder alone
+// knows the library. Callers split work over matrices with parallel_for; a routine runs on the
+// calling thread.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <mutex>
+#include <type_traits>
+
+#include "etude/kernels/cpu/onednn/one_thread.h"
+
+namespace etude::kernels::cpu::lapack {
+
+template <class T>
+struct RealOf {
+  using Type = T;
+};
+template <class R>
+struct RealOf<std::complex<R>> {
+  using Type = R;
+};
+template <class T>
+using Real = typename RealOf<T>::Type;
+template <class T>
+inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
+
+// The routines for elements T = float, double or complex ones, by LAPACK's names and with its
+// arguments. Matrices lie in columns. The lengths of texts come last, as Fortran passes them.
+template <class T>
+struct Routines {
+  using R = Real<T>;
+  using N = const int*;   // a size
+  using C = const char*;  // a choice, one letter
+  using L = std::size_t;  // how long that is: 1
+
+  void (*potrf)(C uplo, N n, T* a, N lda, int* info, L);
+  void (*getrf)(N m, N n, T* a, N lda, int* pivots, int* info);
+  void (*getrs)(C trans, N n, N nrhs, const T* a, N lda, const int* pivots, T* b, N ldb, int* info,
+                L);
+  void (*trtrs)(C uplo, C trans, C diag, N n, N nrhs, const T* a, N lda, T* b, N ldb, int* info, L,
+                L, L);
+  void (*gelqf)(N m, N n, T* a, N lda, T* tau, T* work, N lwork, int* info);
+  void (*orglq)(N m, N n, N k, T* a, N lda, const T* tau, T* work, N lwork, int* info);
+
+  // With the arguments of real elements; `rwork` serves complex ones.
+  void gesdd(char job, int m, int n, T* a, R* s, T* u, int ldu, T* vt, int ldvt, T* work, int lwork,
+             R* rwork, int* iwork, int* info) const {
+    if constexpr (kIsComplex<T>) {
+      using F = void (*)(C, N, N, T*, N, R*, T*, N, T*, N, T*, N, R*, int*, int*, L);
+      reinterpret_cast<F>(gesdd_)(&job, &m, &n, a, &m, s, u, &ldu, vt, &ldvt, work, &lwork, rwork,
+                                  iwork, info, 1);
+    } else {
+      using F = void (*)(C, N, N, T*, N, R*, T*, N, T*, N, T*, N, int*, int*, L);
+      reinterpret_cast<F>(gesdd_)(&job, &m, &n, a, &m, s, u, &ldu, vt, &ldvt, work, &lwork, iwork,
+                                  info, 1);
+    }
+  }
+  // Sizes of work memory are asked for by lwork = -1, which fills the first element of each.
+  void syevd(char job, char uplo, int n, T* a, R* w, T* work, int lwork, R* rwork, int lrwork,
+             int* iwork, int liwork, int* info) const {
+    if constexpr (kIsComplex<T>) {
+      using F = void (*)(C, C, N, T*, N, R*, T*, N, R*, N, int*, N, int*, L, L);
+      reinterpret_cast<F>(syevd_)(&job, &uplo, &n, a, &n, w, work, &lwork, rwork, &lrwork, iwork,
+                                  &liwork, info, 1, 1);
+    } else {
+      using F = void (*)(C, C, N, T*, N, R*, T*, N, int*, N, int*, L, L);
+      reinterpret_cast<F>(syevd_)(&job, &uplo, &n, a, &n, w, work, &lwork, iwork, &liwork, info, 1,
+                                  1);
+    }
+  }
+
+  void (*gesdd_)();
+  void (*syevd_)();
+};
+
+// Alive while a thread calls routines: they run on that thread alone, and where the library serves
+// one thread at a time, on no other meanwhile.
+class Turn {
+ public:
+  Turn();
+
+ private:
+  onednn::OneThread one_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// The library is opened by the first call.
+// throws: kUnimplemented if there is none, with the package to install. threads: thread-safe.
+template <class T>
+const Routines<T>& routines();
+
+}  // namespace etude::kernels::cpu::lapack

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices decomposed and solved for, one by one along leading axes, by LAPACK (lapack/lapack.h).
+// Used by ops/linalg.cc and its neighbours. dtypes: float32, float64 and complex ones.
+//
+// All matrices of a call lie row by row; operands have the same leading axes. A matrix that cannot
+// be worked on is a fault that names its place among them.
+#pragma once
+
+#include "etude/core/op.h"
+
+namespace etude::kernels::cpu {
+
+// x [.., n, n] -> lower triangles; the upper half of x is not read.
+void prepare_cholesky(const PrepareCall& call);
+// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` of the transposed a.
+void prepare_solve(const PrepareCall& call, bool transpose);
+struct Triangle {
+  bool lower = true, transpose = false, unit = false;
+};
+void prepare_triangular_solve(const PrepareCall& call, const Triangle& triangle);
+
+// x [.., n, n] -> the determinant; its sign and logarithm; the derivative of the determinant by
+// each element.
+void prepare_determinant(const PrepareCall& call);
+void prepare_log_determinant(const PrepareCall& call);
+void prepare_cofactor(const PrepareCall& call);
+
+// x [.., m, n], m >= n -> q [.., m, n], r [.., n, n]; with `complete` of any sizes -> q [.., m, m],
+// r [.., m, n].
+void prepare_qr(const PrepareCall& call, bool complete);
+// x [.., n, n] -> ascending values, and vectors in columns; the upper half of x is not read.
+void prepare_eigh(const PrepareCall& call, bool vectors);
+// x [.., m, n] -> u, s, vh: of min(m, n) vectors, or with `full` of m and n; or s alone.
+enum class SvdResults { kThin, kFull, kValues };
+void prepare_svd(const PrepareCall& call, SvdResults results);
+// x [.., m, n] -> [.., n, m]. Singular values up to rtol times the largest one count as 0;
+// a negative rtol stands for max(m, n) times the epsilon of the dtype.
+void prepare_pinv(const PrepareCall& call, double rtol);
+void prepare_rank(const PrepareCall& call, double rtol);
+
+// x [.., m, n], v [.., l] -> x with v on diagonal `offset`.
+void prepare_set_diagonal(const PrepareCall& call, int64_t offset);
+void prepare_diagonal(const PrepareCall& call, int64_t offset);
+
+}  // namespace etude::kernels::cpu

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels on many matrices share: sizes, the loop over the matrices with work memory, and the
+// fault of the first matrix that has one. Used by linalg.cc and decompositions.cc.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <complex>
+#include <limits>
+#include <string>
+
+#include "etude/base/function_ref.h"
+#include "etude/core/op.h"
+#include "etude/kernels/cpu/lapack/lapack.h"
+
+namespace etude::kernels::cpu {
+
+struct MatrixParams : KernelParams {
+  Shape leading;
+  int64_t count = 1;            // of the matrices
+  int64_t m = 0, n = 0, k = 0;  // rows and columns of operand 0; right sides, or min(m, n)
+  int64_t work_bytes = 0;       // for one matrix
+  double us = 0;                // for one matrix, roughly
+  const void* routines = nullptr;
+  // What the kernels are told.
+  bool lower = true, transpose = false, unit = false;
+  double rtol = -1;
+  int64_t offset = 0;
+  int work = 0, real_work = 0, int_work = 0;  // elements of LAPACK's work memory
+
+  template <class T>
+  const lapack::Routines<T>& lapack() const {
+    return *static_cast<const lapack::Routines<T>*>(routines);
+  }
+};
+
+// The sizes of operand 0 as matrices.
+etude::internal::RefPtr<MatrixParams> matrix_params(const PrepareCall& call);
+// The same for routines of LAPACK. throws: kUnimplemented for sizes that an int does not hold.
+etude::internal::RefPtr<MatrixParams> lapack_params(const PrepareCall& call);
+
+// Runs body(matrix, work) for each matrix, on several threads where that pays. A body that gives
+// something else than 0 has found that its matrix cannot be worked on: the call fails, and says of
+// the first such matrix "operand '<fault.operand>': matrix 3 of the batch <fault.what>". false
+// then.
+struct MatrixFault {
+  const char* operand = "x";
+  const char* what = "";
+};
+bool each_matrix(const MatrixParams& p, const MatrixFault& fault,
+                 etude::internal::FunctionRef<int(int64_t, std::byte*)> body);
+
+// Parts of work memory, each from a multiple of 64 bytes on.
+class WorkParts {
+ public:
+  explicit WorkParts(std::byte* base) : base_(base) {}
+  template <class T>
+  T* take(int64_t count) {
+    // Without elements there is no memory: null, from which nothing may be counted.
+    T* out = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    return out;
+  }
+  int64_t bytes() const { return used_; }
+
+ private:
+  std::byte* base_;
+  int64_t used_ = 0;
+};
+
+// Calls f.operator()<T>() for the dtype, which is float32, float64, complex64 or complex128.
+template <class F>
+void visit_matrix_dtype(DType dtype, const F& f) {
+  switch (dtype) {
+    case kFloat32:
+      return f.template operator()<float>();
+    case kComplex64:
+      return f.template operator()<std::complex<float>>();
+    case kComplex128:
+      return f.template operator()<std::complex<double>>();
+    default:
+      return f.template operator()<double>();
+  }
+}
+
+// The transpose of a [rows, columns] matrix that lies row by row.
+template <class T>
+void transpose_into(T* to, const T* from, int64_t rows, int64_t columns) {
+  constexpr int64_t kTile = 16;
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      const int64_t r1 = std::min(rows, r0 + kTile), c1 = std::min(columns, c0 + kTile);
+      for (int64_t c = c0; c < c1; ++c) {
+        for (int64_t r = r0; r < r1; ++r) to[c * rows + r] = from[r * columns + c];
+      }
+    }
+  }
+}
+
+inline float conjugate(float x) { return x; }
+inline double conjugate(double x) { return x; }
+template <class R>
+std::complex<R> conjugate(std::complex<R> x) {
+  return std::conj(x);
+}
+
+}  // namespace etude::kernels::cpu

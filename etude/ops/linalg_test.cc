@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the op matrix does not see of linear algebra, transforms and attention: faults of data by
+// the functions that users call, gradients where rules are singular, memory, half types. Values are
+// held to NumPy and SciPy in family_values_test.cc.
+#include "etude/ops/linalg.h"
+
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/core/buffer.h"
+#include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
+#include "etude/ops/image.h"
+#include "etude/ops/random.h"
+#include "tests/expect_error.h"
+
+namespace etude {
+namespace {
+
+using testing::expect_error;
+
+Tensor matrices(const std::vector<double>& values, const Shape& shape) {
+  return reshape(Tensor(values), shape);
+}
+
+// A batch of three, of which the second matrix is singular and not positive definite.
+Tensor broken_batch() {
+  return matrices({2, 1, 1, 2, /**/ 1, 1, 1, 1, /**/ 2, 0, 0, 2}, {3, 2, 2});
+}
+
+// spec: T12
+TEST(Linalg, FaultsNameTheMatrixOfTheBatch) {
+  const Tensor x = broken_batch();
+  const auto invalid = [](auto f, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(message_of(f).find(part), std::string::npos) << message_of(f);
+    }
+  };
+  invalid([&] { linalg::solve(x, ones({2}, {.dtype = kFloat64})); },
+          {"solve: ", "matrix 1 of the batch in 'a' is singular", "linalg_test.cc"});
+  invalid(
+      [&] {
+        linalg::inv(reshape(x, {3, 1, 2, 2}));
+      },
+      {"inv: ", "matrix [1,0] of the batch in 'a' is singular"});
+  invalid(
+      [&] { linalg::cholesky(x); },
+      {"cholesky: ", "matrix 1 of the batch in 'x' is not positive definite. Add a small number"});
+  invalid(
+      [&] {
+        linalg::triangular_solve(matrices({0, 0, 1, 1}, {2, 2}), ones({2}, {.dtype = kFloat64}));
+      },
+      {"the matrix in 'a' is singular: its diagonal has a zero"});
+  invalid([&] { linalg::matrix_power(x, -1); }, {"matrix 1 of the batch in 'a' is singular"});
+  const double nan = std::nan("");
+  invalid(
+      [&] {
+        linalg::svd(matrices({1, nan, 0, 1}, {1, 2, 2}));
+      },
+      {"svd: ", "matrix 0 of the batch in 'x' holds infinities or NaN"});
+  invalid(
+      [&] {
+        linalg::eigh(matrices({nan, 0, 0, 1}, {2, 2}));
+      },
+      {"the matrix in 'x' holds infinities or NaN"});
+}
+
+// The first one is told whatever thread finds one first.
+TEST(Linalg, FaultsAreTheSameForAnyNumberOfThreads) {
+  Tensor x = broadcast_to(eye(40, {.cols = 40, .dtype = kFloat64}), {64, 40, 40});
+  const Tensor zero = where(arange(64) >= 17, 0.0, 1.0);
+  x = x * reshape(astype(zero, kFloat64), {64, 1, 1});
+  for (const int threads : {1, 2, 7}) {
+    set_thread_count(threads);
+    EXPECT_NE(message_of([&] { linalg::inv(x); }).find("matrix 17 of the batch"),
+              std::string::npos);
+  }
+  set_thread_count(0);
+}
+
+// Routines run on the thread that calls them, in memory of its own.
+TEST(Linalg, BitsAreThoseOfOneThread) {
+  const Tensor x = random::normal({300, 24, 24}, {.dtype = kFloat64, .key = random::key(3)});
+  const Tensor square = matmul(x, matrix_transpose(x)) + eye(24, {.cols = 24, .dtype = kFloat64});
+  const auto all = [&] {
+    return std::vector<Tensor>{linalg::eigh(square).vectors, linalg::svd(x).u, linalg::inv(x),
+                               linalg::cholesky(square),     linalg::qr(x).q,  linalg::pinv(x)};
+  };
+  set_thread_count(1);
+  const std::vector<Tensor> want = all();
+  for (const int threads : {2, 7}) {
+    set_thread_count(threads);
+    const std::vector<Tensor> got = all();
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(array_equal(got[i], want[i]).item<bool>()) << i << " with " << threads;
+    }
+  }
+  set_thread_count(0);
+}
+
+// The derivative of a determinant is its matrix of cofactors, singular or not.
+TEST(Linalg, GradientOfASingularDeterminant) {
+  const auto det = [](const Tensor& x) { return linalg::det(x); };
+  expect_near(gradient_of(det, matrices({1, 2, 2, 4}, {2, 2})), {4, -2, -2, 1}, 1e-12);
+  expect_near(gradient_of(det, matrices({0, 0, 0, 0, 2, 0, 0, 0, 3}, {3, 3})),
+              {6, 0, 0, 0, 0, 0, 0, 0, 0}, 1e-12);
+  const Tensor flipped = matrices({0, 1, 1, 0}, {2, 2});
+  expect_near(gradient_of(det, flipped), {0, -1, -1, 0}, 1e-12);
+}
+
+// d log det(x) = tr(x^-1 dx); of the cholesky factor it is twice the sum of logarithms of
+// diagonals.
+TEST(Linalg, GradientsOfOneFunctionByTwoWays) {
+  const Tensor x = matrices({4, 1, 0.5, 1, 3, -0.5, 0.5, -0.5, 2}, {3, 3});
+  const Tensor by_lu = gradient_of([](const Tensor& t) { return linalg::logdet(t); }, x);
+  const Tensor by_cholesky = gradient_of(
+      [](const Tensor& t) { return 2.0 * sum(log(linalg::diagonal(linalg::cholesky(t)))); }, x);
+  // The second reads the lower half alone: both halves of the first reach it.
+  const Tensor lower = tril(by_lu) + matrix_transpose(triu(by_lu, {.k = 1}));
+  expect_near(by_cholesky, lower.to_vector<double>(), 1e-12);
+  const Tensor by_values =
+      gradient_of([](const Tensor& t) { return sum(log(linalg::eigvalsh(t))); }, x);
+  expect_near(by_values, lower.to_vector<double>(), 1e-12);
+  const Tensor by_singular =
+      gradient_of([](const Tensor& t) { return sum(log(linalg::svdvals(t))); }, x);
+  expect_near(by_singular, by_lu.to_vector<double>(), 1e-12);
+}
+
+// The whole of a complex decomposition does not depend on the phases that it chooses, nor does its
+// gradient: that of |x|^2 is 2 x.
+TEST(Linalg, GradientsOfComplexVectors) {
+  const std::vector<std::complex<double>> values = {{1, 2},  {-1, 0.5}, {0, 1},
+                                                    {2, -1}, {0.3, 0},  {1, 1}};
+  const Tensor x = reshape(Tensor(values), {3, 2});
+  const auto rebuilt = [](const Tensor& t) {
+    const auto f = linalg::svd(t, {.full_matrices = false});
+    const Tensor y = matmul(f.u * astype(f.s, kComplex128), f.vh);
+    return sum(real(y * conj(y)));
+  };
+  const Tensor g = gradient_of(rebuilt, x);
+  const auto got = g.to_vector<std::complex<double>>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(std::abs(got[i] - 2.0 * values[i]), 0, 1e-12);
+  }
+}
+
+TEST(Linalg, WhatHasNoDerivativeSaysSo) {
+  const Tensor x = matrices({1, 2, 3, 4, 5, 7}, {3, 2});
+  const auto slope = [&](auto f) { return message_of([&] { gradient_of(f, x); }); };
+  EXPECT_NE(slope([](const Tensor& t) { return linalg::svd(t).u; }).find("full_svd"),
+            std::string::npos);
+  EXPECT_NE(slope([](const Tensor& t) {
+              return linalg::qr(t, {.mode = "complete"}).q;
+            }).find("complete_qr"),
+            std::string::npos);
+}
+
+TEST(Linalg, HasTheFunctionsOfTheStandard) {
+  const Tensor x = matrices({1, 2, 3, 4}, {2, 2});
+  expect_near(linalg::matmul(x, linalg::matrix_transpose(x)), {5, 11, 11, 25}, 0);
+  expect_near(linalg::vecdot(x, x), {5, 25}, 0);
+  expect_near(linalg::outer(Tensor(std::vector<double>{1, 2}), Tensor(std::vector<double>{3})),
+              {3, 6}, 0);
+  expect_near(linalg::tensordot(x, x, 2), {30}, 0);
+}
+
+// spec: T16
+TEST(Image, RandomCropsLieAnywhereInTheImage) {
+  const Tensor rows = reshape(arange(5 * 4), {5, 4, 1});
+  std::vector<int> seen(20);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Tensor y = image::random_crop(rows, {3, 2}, {.key = random::key(seed)});
+    ASSERT_EQ(y.shape(), (Shape{3, 2, 1}));
+    const std::vector<int> got = y.to_vector<int>();
+    const int first = got[0];
+    ++seen[static_cast<std::size_t>(first)];
+    EXPECT_EQ(got,
+              (std::vector<int>{first, first + 1, first + 4, first + 5, first + 8, first + 9}));
+  }
+  for (int row = 0; row < 5; ++row) {
+    for (int column = 0; column < 4; ++column) {
+      const bool fits = row <= 2 && column <= 2;
+      EXPECT_EQ(seen[static_cast<std::size_t>(row * 4 + column)] > 0, fits);
+    }
+  }
+  expect_error(
+      [&] {
+        image::random_crop(rows, {6, 2});
+      },
+      ErrorCode::kInvalidArgument,
+      {"image.random_crop: x has shape [5,4,1], out of which 6 x 2 pixels cannot be cut"});
+}
+
+// spec: T22
+TEST(Fourier, RefusesWhatHasNoMeaning) {
+  const Tensor z = astype(ones({4}), kComplex64);
+  expect_error([&] { fft::rfft(z); }, ErrorCode::kInvalidArgument, {"rfft", "complex64"});
+  expect_error([&] { fft::irfft(ones({1})); }, ErrorCode::kInvalidArgument,
+               {"a transform to 0 elements along axis 0", "give n"});
+  expect_error(
+      [&] {
+        fft::rfft(ones({2, 0}));
+      },
+      ErrorCode::kInvalidArgument, {"no element to transform"});
+}
+
+// Long transforms are two passes over a matrix, and those of real numbers are of half the length.
+TEST(Fourier, LongTransformsAgreeWithTheirInverse) {
+  for (const int64_t n : {1 << 10, 1536, 1 << 14, 3 << 13, 1 << 16, 20011}) {
+    const Tensor x = random::normal({n}, {.dtype = kFloat64, .key = random::key(7)});
+    const Tensor y = fft::fft(x), back = real(fft::ifft(y));
+    EXPECT_LT(max(abs(back - x)).item<double>(), 1e-12) << n;
+    const Tensor half = fft::rfft(x);
+    const Tensor part = slice(y, {0}, {n / 2 + 1});
+    EXPECT_LT(max(abs(half - part)).item<double>(), 1e-9) << n;
+    EXPECT_LT(max(abs(fft::irfft(half, {.n = n}) - x)).item<double>(), 1e-12) << n;
+  }
+}
+
+TEST(Attention, MemoryIsLinearInTheLength) {
+  const auto peak = [](int64_t length) {
+    const auto data = [&](uint64_t seed) {
+      return random::normal({2, length, 16}, {.key = random::key(seed)});
+    };
+    const Tensor q = data(1), k = data(2), v = data(3);
+    const MemoryScope memory;
+    gradient_of(
+        [&](const Tensor& t) {
+          return sum(nn::scaled_dot_product_attention(t, k, v, {.causal = true}));
+        },
+        q);
+    return static_cast<double>(memory.stats().peak_bytes);
+  };
+  const double once = peak(512), four_times = peak(2048);
+  EXPECT_LT(four_times, 4.5 * once);
+  EXPECT_LT(four_times, 2.0 * 2048 * 2048);  // a quarter of one matrix of scores for each head
+}
+
+TEST(Attention, QueriesThatSeeNothingGiveZeros) {
+  const Tensor q = ones({2, 3}), k = ones({4, 3}), v = ones({4, 2});
+  const Tensor mask = stack({zeros({4}, {.dtype = kBool}), ones({4}, {.dtype = kBool})});
+  const auto attend = [&](const Tensor& t) {
+    return nn::scaled_dot_product_attention(t, k, v, {.mask = mask});
+  };
+  expect_near(attend(q), {0, 0, 1, 1}, 1e-6);
+  expect_near(gradient_of(attend, q), {0, 0, 0, 0, 0, 0}, 1e-6);
+  const Tensor none = zeros({0, 3});
+  expect_near(nn::scaled_dot_product_attention(q, none, zeros({0, 2})), {0, 0, 0, 0}, 0);
+}
+
+TEST(Attention, HalfTypesComputeInFloat32) {
+  const auto data = [](uint64_t seed) {
+    return random::normal({2, 40, 8}, {.key = random::key(seed)});
+  };
+  const Tensor q = data(1), k = data(2), v = data(3);
+  const auto half = [](const Tensor& x) { return astype(x, kBFloat16); };
+  const Tensor y = nn::scaled_dot_product_attention(half(q), half(k), half(v));
+  EXPECT_EQ(y.dtype(), kBFloat16);
+  const auto whole = [&](const Tensor& x) { return astype(half(x), kFloat32); };
+  const Tensor want = half(nn::scaled_dot_product_attention(whole(q), whole(k), whole(v)));
+  EXPECT_TRUE(array_equal(y, want).item<bool>());
+}
+
+}  // namespace
+}  // namespace etude
