@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ETUDE_HAS_LLVM and the target etude_llvm, for etude/codegen: the shared library of LLVM 22.1.
+# ETUDE_HAS_LLVM and the target etude_llvm, for etude/codegen: LLVM 22.1.
 set(ETUDE_HAS_LLVM OFF)
 if(NOT ETUDE_CODEGEN MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "ETUDE_CODEGEN is '${ETUDE_CODEGEN}'; set AUTO, ON or OFF")
@@ -16,10 +16,25 @@ if(NOT ETUDE_CODEGEN STREQUAL "OFF")
                         "apt-get install llvm-22-dev  (./dev does this for you)")
   endif()
 endif()
+# Its archives, where all that they need is there: a program with them starts in a quarter of the time, and
+# runs where libLLVM is not installed.
+set(ETUDE_LLVM_LIBRARIES LLVM)
 if(ETUDE_HAS_LLVM)
+  if(NOT TARGET zstd::libzstd_shared)
+    find_library(ETUDE_ZSTD NAMES zstd libzstd.so.1)
+    mark_as_advanced(ETUDE_ZSTD)
+    if(ETUDE_ZSTD)
+      add_library(zstd::libzstd_shared SHARED IMPORTED)
+      set_target_properties(zstd::libzstd_shared PROPERTIES IMPORTED_LOCATION "${ETUDE_ZSTD}")
+    endif()
+  endif()
+  if(TARGET zstd::libzstd_shared AND TARGET ZLIB::ZLIB AND TARGET LLVMPasses)
+    llvm_map_components_to_libnames(ETUDE_LLVM_LIBRARIES asmprinter native passes)
+  endif()
   add_library(etude_llvm INTERFACE)
   target_include_directories(etude_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
-  # Tests that never compile do not load it.
-  target_link_libraries(etude_llvm INTERFACE -Wl,--push-state,--as-needed LLVM -Wl,--pop-state)
+  # Of the libraries that theirs name, some are not used.
+  target_link_options(etude_llvm INTERFACE LINKER:--as-needed)
+  target_link_libraries(etude_llvm INTERFACE ${ETUDE_LLVM_LIBRARIES})
   set_property(GLOBAL APPEND PROPERTY ETUDE_PACKAGES "LLVM ${LLVM_PACKAGE_VERSION}")
 endif()

@@ -90,7 +90,7 @@ function(etude_link_libraries)
   get_property(deps GLOBAL PROPERTY ETUDE_DEPS)
   list(REMOVE_DUPLICATES deps)
   list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
-  get_property(modules GLOBAL PROPERTY ETUDE_MODULES)  # opened while a program runs
+  get_property(helpers GLOBAL PROPERTY ETUDE_HELPERS)  # started while a program runs
 
   add_library(etude_internal STATIC EXCLUDE_FROM_ALL ${objects})
   target_link_libraries(etude_internal PUBLIC etude_flags ${deps})
@@ -111,9 +111,9 @@ function(etude_link_libraries)
     etude PROPERTIES VERSION ${PROJECT_VERSION}
                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                      LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/etude.map")
-  foreach(module IN LISTS modules)
-    add_dependencies(etude ${module})
-    add_dependencies(etude_internal ${module})
+  foreach(helper IN LISTS helpers)
+    add_dependencies(etude ${helper})
+    add_dependencies(etude_internal ${helper})
   endforeach()
   target_sources(
     etude

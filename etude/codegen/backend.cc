@@ -1,110 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that holds LLVM: what it shows is the function at the end.
 #include "etude/codegen/backend.h"
 
-#include <new>
-#include <string_view>
+#include <filesystem>
+#include <system_error>
+#include <vector>
 
-#include <fmt/format.h>
-#include <llvm/Config/llvm-config.h>
-#include <llvm/Support/raw_ostream.h>
+#include <dlfcn.h>
+#include <sys/stat.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
-#include "etude/codegen/emit.h"
-#include "etude/codegen/jit.h"
-#include "etude/codegen/target.h"
+#include "etude/base/check.h"
+#include "etude/codegen/worker.h"
 
-namespace etude::codegen {
+namespace etude::codegen::backend {
 namespace {
 
-std::string object(const scalar::Program& program, const CompileOptions& options) {
-  llvm::LLVMContext context;
-  const auto module = emit_module(context, kKernelName, program, options);
-  const Target target(options);
-  target.optimize(*module);
-  return target.object(*module)->getBuffer().str();
-}
+namespace fs = std::filesystem;
 
-std::shared_ptr<const Code> linked(const std::string& object) {
-  return link(llvm::MemoryBuffer::getMemBufferCopy(object, kKernelName));
-}
+#ifdef ETUDE_HAS_LLVM
+constexpr char kFile[] = "etude-codegen";
 
-std::string ir_of(const scalar::Program& program, const CompileOptions& options, bool optimized) {
-  llvm::LLVMContext context;
-  const auto module = emit_module(context, kKernelName, program, options);
-  if (optimized) Target(options).optimize(*module);
-  std::string text;
-  llvm::raw_string_ostream(text) << *module;
-  return text;
-}
-
-std::string assembly_of(const scalar::Program& program, const CompileOptions& options) {
-  llvm::LLVMContext context;
-  const auto module = emit_module(context, kKernelName, program, options);
-  const Target target(options);
-  target.optimize(*module);
-  return target.assembly(*module);
-}
-
-// Runs f; false, with a reason, if it throws.
-template <class F>
-bool told(backend::Failure& why, F&& f) {
-  const auto fail = [&why](std::string_view text, ErrorCode code) {
-    why.text.set(why.text.to, text.data(), text.size());
-    why.code = code;
-    return false;
+std::vector<fs::path> places() {
+  std::vector<fs::path> out;
+  const auto add = [&out](const fs::path& file) {
+    std::error_code failed;
+    const fs::path whole = fs::canonical(file, failed);
+    if (failed) return;
+    out.push_back(whole.parent_path() / kFile);
+    out.push_back(whole.parent_path().parent_path() / "lib" / kFile);
   };
-  try {
-    f();
-    return true;
-  } catch (const Error& error) {
-    return fail(error.what(), error.code());
-  } catch (const std::bad_alloc&) {
-    return fail("the host has no memory left for making code", ErrorCode::kResourceExhausted);
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&find_compiler), &info) != 0 &&
+      info.dli_fname != nullptr) {
+    add(info.dli_fname);
   }
+  add("/proc/self/exe");
+  return out;
+}
+#endif
+
+// What a processor says of itself: from this LLVM takes its model and what it has.
+std::string processor_text() {
+  std::string out;
+#if defined(__x86_64__)
+  struct Leaf {
+    unsigned number, part;
+    bool has_b;  // that of leaf 1 tells of a core, not of all of them
+  };
+  constexpr Leaf kLeaves[] = {{0, 0, true},          {1, 0, false},        {7, 0, true},
+                              {7, 1, true},          {0xd, 1, false},      {0x14, 0, true},
+                              {0x19, 0, true},       {0x1e, 1, true},      {0x24, 0, true},
+                              {0x80000001, 0, true}, {0x80000008, 0, true}};
+  for (const Leaf& leaf : kLeaves) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    __get_cpuid_count(leaf.number, leaf.part, &a, &b, &c, &d);
+    out += fmt::format("{:x}.{:x}.{:x}.{:x} ", a, leaf.has_b ? b : 0, c, d);
+  }
+#endif
+  return out;
 }
 
-void put(backend::Text out, const std::string& text) { out.set(out.to, text.data(), text.size()); }
-
-using Program = const scalar::Program&;
-using Options = const CompileOptions&;
-
-backend::Table make_table() {
-  static const auto* const maker =
-      new std::string(fmt::format("LLVM {} {}", LLVM_VERSION_STRING, Target::machine_text()));
-  return {
-      [](Program program, Options options, backend::Text out, backend::Failure& why) {
-        return told(why, [&] { put(out, object(program, options)); });
-      },
-      [](const std::string& bytes, backend::Failure& why) {
-        std::shared_ptr<const Code> code;
-        told(why, [&] { code = linked(bytes); });
-        return code;
-      },
-      [](Program program, Options options, bool optimized, backend::Text out,
-         backend::Failure& why) {
-        return told(why, [&] { put(out, ir_of(program, options, optimized)); });
-      },
-      [](Program program, Options options, backend::Text out, backend::Failure& why) {
-        return told(why, [&] { put(out, assembly_of(program, options)); });
-      },
-      maker->c_str(),
-  };
+std::string file_text(const std::string& file) {
+  struct stat facts {};
+  if (::stat(file.c_str(), &facts) != 0) return "";
+  return fmt::format("{} {}.{}", facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
 }
 
 }  // namespace
-}  // namespace etude::codegen
 
-extern "C" [[gnu::visibility("default")]] const etude::codegen::backend::Table*
-etude_codegen_backend(const etude::codegen::backend::Host& host, const char* build) {
-  if (etude::codegen::backend::build_text() != build) return nullptr;
-  etude::codegen::set_host(host);
-  static const auto* const table = new etude::codegen::backend::Table(etude::codegen::make_table());
-  return table;
-}
-
-#ifndef ETUDE_PORTABLE_PROGRAMS
-// See kBinding in load_backend.cc: statics of LLVM are never destroyed.
-extern "C" [[gnu::visibility("default")]] int __cxa_atexit(void (*)(void*), void*, void*) {
-  return 0;
-}
+std::string find_compiler(std::string& why) {
+#if !defined(ETUDE_HAS_LLVM)
+  why =
+      "this build of Etude generates no code. Configure it with -DETUDE_CODEGEN=ON, which needs "
+      "LLVM 22.1";
+#elif !defined(__x86_64__)
+  why = "code is generated for x86-64 only";
+#else
+  for (const fs::path& place : places()) {
+    std::error_code failed;
+    if (fs::exists(place, failed)) return place;
+  }
+  why = fmt::format("{} was not found beside libetude.so, where it is installed with it", kFile);
 #endif
+  return "";
+}
+
+bool is_available() { return why_absent().empty(); }
+std::string why_absent() { return Worker::of_process().why_absent(); }
+
+std::string make(const Request& request) { return Worker::of_process().make(request); }
+
+std::string maker() {
+  static const std::string* const text = [] {
+    std::string why;
+    const std::string file = find_compiler(why);
+    ETUDE_REQUIRE_CODE(kUnimplemented, !file.empty(), "no code is generated: {}", why);
+#ifdef ETUDE_HAS_LLVM
+    constexpr char kLlvm[] = ETUDE_HAS_LLVM;
+#else
+    constexpr char kLlvm[] = "";
+#endif
+    return new std::string(
+        fmt::format("{} LLVM {} {} {}", build_text(), kLlvm, file_text(file), processor_text()));
+  }();
+  return *text;
+}
+
+}  // namespace etude::codegen::backend

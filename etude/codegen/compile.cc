@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/codegen/compile.h"
 
+#include <atomic>
 #include <condition_variable>
+#include <iterator>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
 
+#include <pthread.h>
+
 #include "etude/base/check.h"
 #include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
+#include "etude/codegen/load_object.h"
 #include "etude/codegen/object_cache.h"
+#include "etude/codegen/region_request.h"
 
 namespace etude::codegen {
 namespace {
@@ -21,6 +27,20 @@ using CodePtr = std::shared_ptr<const Code>;
 // list is in the order of use, the newest first.
 class Cache {
  public:
+  // For a child of fork(): what was made. Who makes the rest, and who waits for it, is not there.
+  Cache* copy_for_child() const {
+    auto* const out = new Cache;
+    for (const Entry& entry : used_) {
+      if (entry.code == nullptr) continue;
+      out->used_.push_back(entry);
+      out->entries_.emplace(entry.key, std::prev(out->used_.end()));
+    }
+    return out;
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   template <class F>
   CodePtr find_or(const std::string& key, F build) {
     std::unique_lock lock(mutex_);
@@ -82,30 +102,36 @@ class Cache {
   std::unordered_map<std::string, Place> entries_;
 };
 
-Cache& cache() {
-  static auto* const cache = new Cache;  // lives on: kernels may run while statics are destroyed
-  return *cache;
-}
+std::atomic<Cache*> the_cache{nullptr};
 
-CodePtr make(const scalar::Program& program, const CompileOptions& options) {
-  return backend::link(backend::object(program, options));
+Cache& cache() {
+  static const bool is_made = [] {
+    the_cache = new Cache;  // lives on: kernels may run while statics are destroyed
+    return pthread_atfork([] { the_cache.load()->lock(); }, [] { the_cache.load()->unlock(); },
+                          [] {
+                            Cache* const old = the_cache.load();
+                            the_cache = old->copy_for_child();
+                            old->unlock();
+                          }) == 0;
+  }();
+  static_cast<void>(is_made);
+  return *the_cache.load();
 }
 
 // From the disk, or made and stored there.
-CodePtr make_or_load(const scalar::Program& program, const CompileOptions& options,
-                     const std::string& key) {
+CodePtr make_or_load(const Request& request, const std::string& key) {
   const ObjectCache& disk = ObjectCache::of_process();
   const std::string whole = backend::maker() + "\n" + key;
   if (const std::optional<std::string> stored = disk.find(whole)) {
     try {
-      return backend::link(*stored);
+      return load_object(*stored);
     } catch (const Error&) {
       // No object file, although its sum is right: it is made and stored again.
     }
   }
-  const std::string object = backend::object(program, options);
+  const std::string object = backend::make(request);
   disk.store(whole, object);
-  return backend::link(object);
+  return load_object(object);
 }
 
 void check(const scalar::Program& program, const CompileOptions& options) {
@@ -119,23 +145,46 @@ bool is_available() { return backend::is_available(); }
 
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
-  return {make(program, options), options};
+  return {load_object(backend::make(request_of(Product::kObject, program, options))), options};
 }
 
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
   const std::string key = key_of(program, options);
-  return {cache().find_or(key, [&] { return make_or_load(program, options, key); }), options};
+  const auto build = [&] {
+    return make_or_load(request_of(Product::kObject, program, options), key);
+  };
+  return {cache().find_or(key, build), options};
+}
+
+CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options) {
+  check_options(options);
+  internal::check(region);
+  const std::string key = fmt::format("region {} {}\n{}", static_cast<int>(options.tier),
+                                      internal::name(options.isa), internal::to_string(region));
+  const auto build = [&] {
+    return make_or_load(request_of(Product::kObject, region, options), key);
+  };
+  return {cache().find_or(key, build)};
+}
+
+std::string region_ir_text(const internal::Region& region, const CompileOptions& options,
+                           bool optimized) {
+  check_options(options);
+  internal::check(region);
+  return backend::make(
+      request_of(optimized ? Product::kOptimizedIr : Product::kIr, region, options));
 }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {
   check(program, options);
-  return backend::ir_text(program, options, optimized);
+  return backend::make(
+      request_of(optimized ? Product::kOptimizedIr : Product::kIr, program, options));
 }
 
 std::string assembly_text(const scalar::Program& program, const CompileOptions& options) {
   check(program, options);
-  return backend::assembly_text(program, options);
+  return backend::make(request_of(Product::kAssembly, program, options));
 }
 
 }  // namespace etude::codegen

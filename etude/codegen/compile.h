@@ -10,6 +10,7 @@
 
 #include "etude/base/scalar_program.h"
 #include "etude/kernels/cpu/simd/math_table.h"
+#include "etude/runtime/region.h"
 
 namespace etude::codegen {
 
@@ -78,8 +79,9 @@ bool is_available();
 
 // throws:  kInvalidArgument for a program that is not one (an operand behind its use, a truth where
 //          a number is needed, more than fits), or an instruction set that this machine lacks;
-//          kUnimplemented for a function without a float32 kernel, or a build without LLVM.
-// threads: thread-safe; several compile at the same time.
+//          kUnimplemented for a function without a float32 kernel, or a build without LLVM;
+//          kUnavailable where the process that compiles ended or took too long (worker.h).
+// threads: thread-safe; one is served at a time.
 // cost:    milliseconds (codegen_bench.cc); the first one in a process some more.
 CompiledProgram compile(const scalar::Program& program, const CompileOptions& options = {});
 
@@ -87,6 +89,18 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
 // several threads ask at the same time; and for other processes of this user, in files
 // (object_cache.h). Of what was compiled, the 256 used last are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
+
+// The same for a region (runtime/region.h); `layout` does not matter.
+struct CompiledRegion {
+  internal::RegionCode::Run run() const {
+    return reinterpret_cast<internal::RegionCode::Run>(code->entry());
+  }
+  std::shared_ptr<const Code> code;
+};
+// throws: kInternal for a region that is none.
+CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options = {});
+std::string region_ir_text(const internal::Region& region, const CompileOptions& options = {},
+                           bool optimized = true);
 
 // The code as texts: of LLVM before and after its passes, and of the assembler. For people.
 std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},

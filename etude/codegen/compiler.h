@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said and asked of the compiler that works behind a program: runs of element-wise calls
-// in graphs become machine code once they have run for about a millisecond (Tier 1), and better
-// code after ten (Tier 2). It works on one thread of its own, at low priority; nothing waits for
-// it, and results do not depend on it, to the bit.
+// in graphs, and runs and loops of calls on few elements, become machine code once they have run
+// for about a millisecond (Tier 1), and better code after ten (Tier 2). One thread of low priority
+// asks for it, of a process that is started when there is something to make and ends ten seconds
+// after (the program etude-codegen, beside libetude.so): nothing waits for it, nothing in it can
+// harm this process, and results do not depend on it, to the bit.
 //
-// The environment variable ETUDE_TIER fixes the tier: 0 makes no code, 1 and 2 make it when a
-// function is made ready, on the thread that asks.
+// The environment variable ETUDE_TIER fixes the tier: 0 makes no code and starts nothing, 1 and 2
+// make it when a function is made ready, and the thread that asks waits for it.
 //
-// A child of fork() has no such thread: it runs the code that there is, and makes no more.
+// A child of fork() runs the code that there is, and has a thread and a process of its own for
+// more.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +26,7 @@ void wait_for_compile();
 struct CompilerReport {
   std::size_t fast = 0;      // programs that were made at Tier 1
   std::size_t best = 0;      // at Tier 2
+  std::size_t regions = 0;   // runs of small calls, and loops of them, at either tier
   std::size_t failed = 0;    // that could not be made: they run on precompiled kernels
   std::size_t waiting = 0;   // asked for, and not made yet
   double seconds = 0;        // that making them took

@@ -2,12 +2,12 @@
 #include "etude/codegen/emit.h"
 
 #include <array>
-#include <map>
 #include <vector>
 
 #include <llvm/IR/IRBuilder.h>
 
 #include "etude/base/check.h"
+#include "etude/codegen/function_calls.h"
 #include "etude/codegen/ir_math.h"
 
 namespace etude::codegen {
@@ -19,12 +19,6 @@ using scalar::Fn;
 using scalar::Node;
 using scalar::Program;
 
-// Functions of more instructions are called, once per vector, and exist once in a module.
-constexpr int kMostInline = 100;
-// Above that, all functions of more than kFewInline are: time to compile grows faster than the
-// code.
-constexpr int kMostInBody = 1500;
-constexpr int kFewInline = 12;
 // Programs of so many instructions run on four vectors side by side, or on two.
 constexpr int kMostFourTimes = 24;
 constexpr int kMostTwice = 100;
@@ -57,13 +51,6 @@ BodyPlan plan_body(const Program& program, const CompileOptions& options) {
   return plan;
 }
 
-void set_attributes(llvm::Function& function) {
-  function.setDoesNotThrow();
-  function.addFnAttr("prefer-vector-width", "512");
-  // Denormals may count as 0 when the code runs: nothing is to be computed before on that ground.
-  function.addFnAttr("denormal-fp-math", "dynamic,dynamic");
-}
-
 class KernelEmitter {
  public:
   KernelEmitter(llvm::Module& module, const Program& program, const CompileOptions& options)
@@ -73,7 +60,8 @@ class KernelEmitter {
         plan_(plan_body(program, options)),
         builder_(module.getContext()),
         place_{&builder_, options.isa},
-        lanes_(place_.lanes()) {}
+        lanes_(place_.lanes()),
+        calls_(module, plan_.most_inline) {}
 
   void emit(const std::string& name) {
     declare(name);
@@ -255,28 +243,7 @@ class KernelEmitter {
     for (int a = 0; a < scalar::info(fn).arity; ++a) {
       args.push_back(values[node(k).args[static_cast<std::size_t>(a)]]);
     }
-    if (instruction_count(options_.isa, fn) <= plan_.most_inline) {
-      return emit_call(place_, fn, args);
-    }
-    return builder_.CreateCall(shared_function(fn), args);
-  }
-
-  // The function of this module for calls of `fn`.
-  llvm::Function* shared_function(Fn fn) {
-    llvm::Function*& known = shared_[fn];
-    if (known != nullptr) return known;
-    const std::vector<llvm::Type*> types(static_cast<std::size_t>(scalar::info(fn).arity),
-                                         place_.float_vector());
-    auto* type = llvm::FunctionType::get(place_.float_vector(), types, false);
-    known = llvm::Function::Create(type, llvm::Function::InternalLinkage,
-                                   llvm::StringRef(scalar::info(fn).op), module_);
-    set_attributes(*known);
-    known->addFnAttr(llvm::Attribute::NoInline);
-    llvm::IRBuilder<> builder(BasicBlock::Create(module_.getContext(), "entry", known));
-    std::vector<Value*> args;
-    for (llvm::Argument& arg : known->args()) args.push_back(&arg);
-    builder.CreateRet(emit_call({&builder, options_.isa}, fn, args));
-    return known;
+    return calls_.call(place_, fn, args);
   }
 
   llvm::Module& module_;
@@ -291,7 +258,7 @@ class KernelEmitter {
   std::vector<Value*> operands_;  // where they begin
   std::vector<Value*> steps_;     // 0 or -1, a mask for indices
   std::array<Value*, scalar::kMaxNodes> fixed_{};
-  std::map<Fn, llvm::Function*> shared_;
+  FunctionCalls calls_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The function of a scalar program as a module of LLVM: a loop over whole vectors and a masked
-// rest.
+// rest; and that of a region.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,11 @@ namespace etude::codegen {
 // and the options are checked.
 std::unique_ptr<llvm::Module> emit_module(llvm::LLVMContext& context, const std::string& name,
                                           const scalar::Program& program,
+                                          const CompileOptions& options);
+
+// The function of a region, a RegionCode::Run. The region and the options are checked.
+std::unique_ptr<llvm::Module> emit_region(llvm::LLVMContext& context, const std::string& name,
+                                          const internal::Region& region,
                                           const CompileOptions& options);
 
 }  // namespace etude::codegen

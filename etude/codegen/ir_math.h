@@ -4,11 +4,11 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include <llvm/IR/IRBuilder.h>
 
 #include "etude/base/expression.h"
+#include "etude/codegen/request.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::codegen {
@@ -41,13 +41,5 @@ llvm::Value* emit_constant(const IrPlace& place, double number);
 
 // How many instructions emit_call makes for a function.
 int instruction_count(internal::Isa isa, scalar::Fn fn);
-
-// The names in generated code of the functions of large_angles (math_table.h), by instruction set.
-inline std::string sin_large_name(internal::Isa isa) {
-  return "etude_sin_large_" + std::string(internal::name(isa));
-}
-inline std::string tan_large_name(internal::Isa isa) {
-  return "etude_tan_large_" + std::string(internal::name(isa));
-}
 
 }  // namespace etude::codegen

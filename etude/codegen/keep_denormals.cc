@@ -54,34 +54,35 @@ int number_of(FCmpInst::Predicate predicate) {
 }
 
 // The same comparison, of which nobody knows that it is one.
-Value* opaque(llvm::IRBuilder<>& builder, FCmpInst& comparison, internal::Isa isa) {
+Value* opaque(llvm::IRBuilder<>& builder, FCmpInst& comparison) {
   Value *a = comparison.getOperand(0), *b = comparison.getOperand(1);
   int number = number_of(comparison.getPredicate());
   if (number < 0) {
     number = number_of(comparison.getSwappedPredicate());
     std::swap(a, b);
   }
-  if (number < 0) return &comparison;
-  if (isa == internal::Isa::kAvx512) {
+  const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  const unsigned lanes = type == nullptr ? 1 : type->getNumElements();
+  if (number < 0 || (lanes != 4 && lanes != 8 && lanes != 16)) return &comparison;
+  if (lanes == 16) {
     constexpr int kRoundAsSet = 4;
     auto* all = llvm::ConstantInt::getTrue(comparison.getType());
     return builder.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_cmp_ps_512, {},
                                    {a, b, builder.getInt32(static_cast<uint32_t>(number)), all,
                                     builder.getInt32(kRoundAsSet)});
   }
-  const auto id = isa == internal::Isa::kAvx2 ? llvm::Intrinsic::x86_avx_cmp_ps_256
-                                              : llvm::Intrinsic::x86_sse_cmp_ps;
+  const auto id =
+      lanes == 8 ? llvm::Intrinsic::x86_avx_cmp_ps_256 : llvm::Intrinsic::x86_sse_cmp_ps;
   Value* bits =
       builder.CreateIntrinsic(id, {}, {a, b, builder.getInt8(static_cast<uint8_t>(number))});
-  Value* wholes = builder.CreateBitCast(
-      bits, llvm::FixedVectorType::get(builder.getInt32Ty(),
-                                       static_cast<unsigned>(internal::lanes(isa))));
+  Value* wholes =
+      builder.CreateBitCast(bits, llvm::FixedVectorType::get(builder.getInt32Ty(), lanes));
   return builder.CreateICmpSLT(wholes, llvm::Constant::getNullValue(wholes->getType()));
 }
 
 }  // namespace
 
-void keep_denormals(llvm::Module& module, internal::Isa isa) {
+void keep_denormals(llvm::Module& module) {
   if (!kIsX86) return;
   std::vector<llvm::SelectInst*> choices;
   for (llvm::Function& function : module) {
@@ -92,7 +93,7 @@ void keep_denormals(llvm::Module& module, internal::Isa isa) {
   }
   for (llvm::SelectInst* choice : choices) {
     llvm::IRBuilder<> builder(choice);
-    choice->setCondition(opaque(builder, *llvm::cast<FCmpInst>(choice->getCondition()), isa));
+    choice->setCondition(opaque(builder, *llvm::cast<FCmpInst>(choice->getCondition())));
   }
 }
 

@@ -6,11 +6,9 @@
 
 #include <llvm/IR/Module.h>
 
-#include "etude/kernels/cpu/simd/math_table.h"
-
 namespace etude::codegen {
 
 // Runs behind all other passes: they make such choices of others.
-void keep_denormals(llvm::Module& module, internal::Isa isa);
+void keep_denormals(llvm::Module& module);
 
 }  // namespace etude::codegen

@@ -2,6 +2,7 @@
 // The thread that makes code. Invariant: `mutex` guards all of Server; code is made without it.
 #include "etude/codegen/serve.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -18,31 +20,67 @@
 #include "etude/base/error.h"
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
+#include "etude/codegen/worker.h"
 #include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/small_calls.h"
+#include "etude/runtime/region.h"
 
 namespace etude::codegen {
 namespace {
 
+using internal::RegionCode;
 using kernels::cpu::FusedProgram;
 using Clock = std::chrono::steady_clock;
 
+// Code of this tier for a program, or for a region; what fails throws. It is given to them under a
+// lock that fork() waits for, and so waits for theirs.
+void make_code(const FusedProgram& program, Tier tier, std::mutex& mutex) {
+  auto made = std::make_shared<CompiledProgram>(compile_cached(program.program(), {.tier = tier}));
+  const DenseKernel code = made->dense();
+  const std::lock_guard lock(mutex);
+  program.set_code(static_cast<kernels::cpu::Tier>(tier), code, std::move(made));
+}
+void make_code(const RegionCode& region, Tier tier, std::mutex& mutex) {
+  const CompiledRegion made = compile_region(region.region(), {.tier = tier});
+  const std::lock_guard lock(mutex);
+  region.set_code(static_cast<int>(tier), made.run(), made.code);
+}
+
 class Server {
  public:
-  void ask(const FusedProgram& program, kernels::cpu::Tier tier) {
+  // What is asked for: a program or a region, which live as long as the process.
+  struct Request {
+    const FusedProgram* program = nullptr;
+    const RegionCode* region = nullptr;
+    Tier tier = Tier::kFast;
+    bool is_none() const { return program == nullptr && region == nullptr; }
+  };
+
+  // For a child of fork(), which has the thread that calls it alone: a server that makes what this
+  // one had not made.
+  Server* copy_for_child() const {
+    auto* const out = new Server;
+    out->queue_ = queue_;
+    if (!made_.is_none()) out->queue_.push_front(made_);
+    out->report_ = report_;
+    out->is_over_ = is_over_;
+    return out;
+  }
+
+  void ask(const Request& request) {
     const std::lock_guard lock(mutex_);
     if (is_over_) return;
-    if (!thread_.joinable()) start();
-    queue_.push_back({&program, tier});
+    queue_.push_back(request);
+    start();
     changed_.notify_all();
   }
 
-  void make(const FusedProgram& program, kernels::cpu::Tier tier) {
+  void make(const Request& request) {
     const auto start = Clock::now();
     std::string failure;
     try {
-      const CompiledProgram made =
-          compile_cached(program.program(), {.tier = static_cast<Tier>(tier)});
-      program.set_code(tier, made.dense(), std::make_shared<CompiledProgram>(made));
+      if (request.program != nullptr) make_code(*request.program, request.tier, mutex_);
+      if (request.region != nullptr) make_code(*request.region, request.tier, mutex_);
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -51,25 +89,27 @@ class Server {
     if (!failure.empty()) {
       ++report_.failed;
       report_.last_failure = std::move(failure);
+    } else if (request.region != nullptr) {
+      ++report_.regions;
     } else {
-      ++(tier == kernels::cpu::Tier::kFast ? report_.fast : report_.best);
+      ++(request.tier == Tier::kFast ? report_.fast : report_.best);
     }
   }
 
   void wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_over_ || (queue_.empty() && !is_making_); });
+    if (!is_over_ && !queue_.empty()) start();  // in a child of fork()
+    changed_.wait(lock, [this] { return is_over_ || (queue_.empty() && made_.is_none()); });
   }
 
   CompilerReport report() {
     const std::lock_guard lock(mutex_);
     CompilerReport out = report_;
-    out.waiting = queue_.size() + (is_making_ ? 1 : 0);
+    out.waiting = queue_.size() + (made_.is_none() ? 0 : 1);
     return out;
   }
 
-  // At the end of the process, which waits for what is being compiled. Statics of LLVM are not
-  // destroyed before (load_backend.cc).
+  // At the end of the process, which does not wait for what is being compiled.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -77,42 +117,32 @@ class Server {
       queue_.clear();
       changed_.notify_all();
     }
+    Worker::of_process().end();
     if (thread_.joinable()) thread_.join();
   }
 
   void lock_for_fork() { mutex_.lock(); }
-  void unlock_in_parent() { mutex_.unlock(); }
-  // The thread is not here, and locks of LLVM may be held for ever: nothing more is made.
-  void unlock_in_child() {
-    is_over_ = true;
-    queue_.clear();
-    is_making_ = false;
-    if (thread_.joinable()) thread_.detach();
-    mutex_.unlock();
-  }
+  void unlock_after_fork() { mutex_.unlock(); }
 
  private:
-  struct Request {
-    const FusedProgram* program;
-    kernels::cpu::Tier tier;
-  };
-
-  void start();
+  void start() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
 
   void run() {
-    // Lower than that of the threads that it works for; of this thread alone, as Linux has it.
+    // Lower than that of the threads that it works for; of this thread alone, as Linux has it, and
+    // of the compiler that it starts.
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10));
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return is_over_ || !queue_.empty(); });
       if (is_over_) return;
-      const Request request = queue_.front();
+      made_ = queue_.front();
       queue_.pop_front();
-      is_making_ = true;
       lock.unlock();
-      make(*request.program, request.tier);
+      make(made_);
       lock.lock();
-      is_making_ = false;
+      made_ = {};
       changed_.notify_all();
     }
   }
@@ -122,46 +152,69 @@ class Server {
   std::deque<Request> queue_;
   std::thread thread_;
   CompilerReport report_;
-  bool is_making_ = false;
+  Request made_;  // just now
   bool is_over_ = false;
 };
 
+// Another one in a child of fork(): the old one's thread is not there, nor who waits for it.
+std::atomic<Server*> the_server{nullptr};
+
+void renew_in_child() {
+  Server* const old = the_server.load();
+  the_server = old->copy_for_child();
+  old->unlock_after_fork();
+}
+
 Server& server() {
-  static auto* const server = new Server;  // programs may run while statics are destroyed
-  return *server;
-}
-
-void Server::start() {
-  static const bool is_known = [] {
-    pthread_atfork([] { server().lock_for_fork(); }, [] { server().unlock_in_parent(); },
-                   [] { server().unlock_in_child(); });
-    return std::atexit([] { server().stop(); }) == 0;
+  static const bool is_made = [] {
+    the_server = new Server;  // lives on: programs may run while statics are destroyed
+    Worker::of_process();     // the end of the process ends it
+    return pthread_atfork([] { the_server.load()->lock_for_fork(); },
+                          [] { the_server.load()->unlock_after_fork(); }, renew_in_child) == 0 &&
+           std::atexit([] { the_server.load()->stop(); }) == 0;
   }();
-  static_cast<void>(is_known);
-  thread_ = std::thread([this] { run(); });
+  static_cast<void>(is_made);
+  return *the_server.load();
 }
 
-void ask_soon(const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
+void ask_soon(const Server::Request& request) noexcept {
   try {
-    server().ask(program, tier);
+    server().ask(request);
   } catch (const std::exception&) {
-    // No memory or no thread for it: the program runs on precompiled kernels, as before.
+    // No memory or no thread for it: it runs on precompiled kernels, as before.
   }
 }
 
-void make_now(const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
+void make_now(const Server::Request& request) noexcept {
   try {
-    server().make(program, tier);
+    server().make(request);
   } catch (const std::exception&) {
     // The same.
   }
 }
 
-constexpr kernels::cpu::FusedCompiler kCompiler = {ask_soon, make_now};
+constexpr kernels::cpu::FusedCompiler kCompiler = {
+    [](const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
+      ask_soon({.program = &program, .tier = static_cast<Tier>(tier)});
+    },
+    [](const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
+      make_now({.program = &program, .tier = static_cast<Tier>(tier)});
+    }};
+constexpr internal::RegionCompiler kRegionCompiler = {
+    kernels::cpu::tell_small_call, kernels::cpu::fixed_tier,
+    [](const RegionCode& region, int tier) noexcept {
+      ask_soon({.region = &region, .tier = static_cast<Tier>(tier)});
+    },
+    [](const RegionCode& region, int tier) noexcept {
+      make_now({.region = &region, .tier = static_cast<Tier>(tier)});
+    }};
 
 }  // namespace
 
-void serve_kernels() noexcept { kernels::cpu::set_fused_compiler(kCompiler); }
+void serve_kernels() noexcept {
+  kernels::cpu::set_fused_compiler(kCompiler);
+  internal::set_region_compiler(kRegionCompiler);
+}
 
 }  // namespace etude::codegen
 
@@ -174,6 +227,9 @@ std::string to_string(const CompilerReport& report) {
   std::string out =
       fmt::format("{} programs at Tier 1, {} at Tier 2, made in {:.1f} ms; {} waiting\n",
                   report.fast, report.best, 1e3 * report.seconds, report.waiting);
+  if (report.regions > 0) {
+    out += fmt::format("{} regions: runs of small calls, and loops of them\n", report.regions);
+  }
   if (report.failed > 0) {
     out += fmt::format("{} run on precompiled kernels; the latest since {}\n", report.failed,
                        report.last_failure);

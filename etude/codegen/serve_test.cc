@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that no record has: the same bits at all tiers, code that comes once it is earned, and
-// what becomes of it in a child of fork().
+// what a child of fork() does.
 #include "etude/codegen/serve.h"
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/test_programs.h"
+#include "etude/codegen/worker.h"
 #include "etude/core/registry.h"
 #include "etude/graph/programs.h"
 #include "etude/kernels/cpu/fused_program.h"
@@ -172,13 +173,17 @@ TEST_F(Served, ManyThreadsRunOneProgramWhileItIsMade) {
   EXPECT_GE(program.tier(), KernelTier::kFast);
 }
 
-TEST_F(Served, AChildOfForkRunsWhatThereIs) {
+TEST_F(Served, AChildOfForkMakesItsOwn) {
+#ifdef ETUDE_TSAN
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
+#endif
   const FusedProgram& made = fused("add(multiply(x1, 4.5), exp(x1))");
   ASSERT_NE(made.code(KernelTier::kBest), nullptr);
   const FusedProgram& later = fused("add(multiply(x1, 5.5), exp(x1))");
   const Data data(made.program(), 4096, 1);
   const auto want = on_tiles(made, data), want_later = on_tiles(later, data);
-  // The thread has to be there when the process is split.
+  // Threads of both, and what is asked for and not made, have to be there when the process is
+  // split.
   const FusedProgram& hot = fused("add(multiply(x1, 6.5), exp(x1))");
   for (int i = 0; i < 1000; ++i) data.result([&](auto... args) { hot.run(args...); });
   const pid_t child = fork();
@@ -189,22 +194,79 @@ TEST_F(Served, AChildOfForkRunsWhatThereIs) {
         if (!data.is_same(got, right)) _exit(1);
       }
     };
+    wait_for_compile();
+    if (hot.tier() == KernelTier::kTiles) _exit(2);
     run(made, want);
     run(later, want_later);
     wait_for_compile();
-    _exit(later.tier() == KernelTier::kTiles ? 0 : 2);
+    _exit(later.tier() == KernelTier::kTiles ? 3 : 0);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
+  wait_for_compile();
+  EXPECT_GE(hot.tier(), KernelTier::kFast);
 }
 
-// At any point of loading LLVM and of compiling.
-TEST_F(Served, TheProcessMayEndWhileCodeIsMade) {
-#ifdef ETUDE_PORTABLE_PROGRAMS
-  GTEST_SKIP() << "sanitizers refuse what this takes (load_backend.cc)";
+// As where the compiler is not there, or ends with each program.
+TEST_F(Served, WhatCannotBeMadeRunsOnTiles) {
+#ifdef ETUDE_TSAN
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
 #endif
+  const FusedProgram& program = fused("add(multiply(x1, 8.5), exp(x1))");
+  const Data data(program.program(), 4096, 1);
+  const auto want = on_tiles(program, data);
+  const std::size_t failed = compiler_report().failed;
+  const pid_t child = fork();
+  if (child == 0) {
+    Worker::of_process().end();
+    for (int i = 0; i < 1000; ++i) {
+      const Bytes got = data.result([&](auto... args) { program.run(args...); });
+      if (!data.is_same(got, want)) _exit(1);
+    }
+    wait_for_compile();
+    const CompilerReport report = compiler_report();
+    const bool is_told =
+        report.failed == failed + 1 && to_string(report).find(
+                                           " run on precompiled kernels; the latest since no "
+                                           "code is made any more") != std::string::npos;
+    _exit(!is_told ? 2 : program.tier() != KernelTier::kTiles ? 3 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// While another thread has code made, so that the split comes at any point of that.
+TEST_F(Served, ForksWhileCodeIsMade) {
+#ifdef ETUDE_TSAN
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
+#endif
+  std::atomic<bool> is_over{false};
+  std::thread makes([&] {
+    for (int i = 0; !is_over; ++i) {
+      fused("add(multiply(x1, " + std::to_string(i) + ".75), exp(x1))").code(KernelTier::kFast);
+    }
+  });
+  int wrong = 0;
+  for (int i = 0; i < 20; ++i) {
+    const FusedProgram& mine = fused("subtract(x1, " + std::to_string(i) + ".25)");
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      _exit(mine.code(KernelTier::kFast) != nullptr ? 0 : 1);
+    }
+    int status = 0;
+    wrong += waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+  }
+  is_over = true;
+  makes.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// At any point of starting the compiler and of compiling.
+TEST_F(Served, TheProcessMayEndWhileCodeIsMade) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has compiled nothing yet
   for (const int wait_ms : {0, 2, 5, 10, 20, 40, 80}) {
     const auto end_soon = [wait_ms] {

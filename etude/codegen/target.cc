@@ -152,7 +152,7 @@ void Target::optimize(llvm::Module& module) const {
   for (llvm::Function& function : module) {
     if (!function.isDeclaration()) machine_->passes.run(function, functions);
   }
-  keep_denormals(module, machine_->options.isa);
+  keep_denormals(module);
 }
 
 std::unique_ptr<llvm::MemoryBuffer> Target::object(llvm::Module& module) const {

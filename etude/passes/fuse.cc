@@ -30,7 +30,7 @@ const Program* program_of(const Graph::Node& node) {
   const Program* program = nullptr;
   if (&node.op == &program_op()) {
     program = std::get<const ScalarDef*>(node.attrs.value("program"))->program;
-  } else if (def.kind == Kind::kElementwise && !def.casts_integers && def.kernels.cpu == nullptr) {
+  } else if (def.kind == Kind::kElementwise && def.kernels.cpu == nullptr) {
     program = def.scalar.program;
   }
   if (program == nullptr || !scalar::runs_on_tensors(*program)) return nullptr;

@@ -193,8 +193,8 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
 
 bool follows_values() noexcept { return mode_word != 0 && !is_tracing(); }
 
-std::vector<Tensor> own_values(std::vector<Tensor> xs) {
-  for (Tensor& x : xs) x = identity(x);
+std::vector<Tensor> own_values(std::vector<Tensor> xs, CallSite where) {
+  for (Tensor& x : xs) x = identity(x, where);
   return xs;
 }
 

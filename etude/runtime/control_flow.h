@@ -205,11 +205,11 @@ std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> row
 // The tensors of a structure as values of their own, where contexts follow values: cotangents that
 // reach the state of a loop are summed up before they reach what the state began as, in any form of
 // a loop.
-std::vector<Tensor> own_values(std::vector<Tensor> xs);
+std::vector<Tensor> own_values(std::vector<Tensor> xs, CallSite where);
 bool follows_values() noexcept;
 template <class S>
-void make_own(S& s) {
-  if (follows_values()) put_tensors(s, own_values(tensors_of(s)));
+void make_own(S& s, CallSite where) {
+  if (follows_values()) put_tensors(s, own_values(tensors_of(s), where));
 }
 
 template <class T>
@@ -417,7 +417,7 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   };
   internal::StepKeys keys;
   S state = std::move(init);
-  internal::make_own(state);
+  internal::make_own(state, where);
   const int64_t last = options.max_iterations.value_or(INT64_MAX);
   int64_t step = 0;
   for (; !internal::is_tracing() && step < last; ++step) {
@@ -473,7 +473,7 @@ requires(
   internal::Rows<X> rows("scan", xs, where);
   const bool is_graph = internal::is_tracing() || rows.count() == 0;
   S state = std::move(init);
-  internal::make_own(state);
+  internal::make_own(state, where);
   if (!is_graph) rows.split();
   std::optional<Row> of_all;
   if (is_graph) {
@@ -526,7 +526,7 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::StepKeys keys;
   internal::Rows<X> rows("fold", xs, where);
   S state = std::move(init);
-  internal::make_own(state);
+  internal::make_own(state, where);
   if (!internal::is_tracing()) rows.split();
   if (!internal::is_tracing()) {
     for (int64_t step = 0; step < rows.count(); ++step) {

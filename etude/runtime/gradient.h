@@ -19,6 +19,7 @@
 
 #include "etude/base/type_name.h"
 #include "etude/core/call_scope.h"
+#include "etude/diff/explain_type.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/runtime/announce.h"
@@ -68,40 +69,15 @@ struct LetGo {
   void operator()(T&) const {}
 };
 
-// Says at compile time which field of T has no tangent.
-template <class Owner, std::size_t index, class Field>
-struct FieldHasNoTangent {
-  static_assert(sizeof(Field*) == 0,
-                "etude: a field has no tangent type; make it Differentiable or wrap it in "
-                "etude::NoDerivative<>");
-};
-template <class T>
-constexpr void explain_tangent() {
-  if constexpr (!HasTangent<T> && Reflectable<T>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto look = [&]<std::size_t i>() {
-        using Field = std::remove_reference_t<std::tuple_element_t<i, FieldsOf<T>>>;
-        if constexpr (!HasTangent<Field> && !Reflectable<Field>) {
-          static_cast<void>(sizeof(FieldHasNoTangent<T, i, Field>));
-        } else {
-          explain_tangent<Field>();
-        }
-      };
-      (look.template operator()<I>(), ...);
-    }
-    (std::make_index_sequence<field_count<T>()>());
-  }
-}
-
 template <class... X>
 constexpr void require_arguments() {
-  (explain_tangent<X>(), ...);
-  static_assert((HasTangent<X> && ...),
-                "etude: an argument is not Differentiable; wrap it in no_derivative()");
-  static_assert((Differentiable<X> || ...), "etude: gradient: no argument is Differentiable");
-  static_assert(
-      ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
-      "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
+  if constexpr (!kHaveTangents<X...>) {
+    explain_arguments<X...>();
+  } else {
+    static_assert(
+        ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
+        "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
+  }
 }
 
 // throws: an error of the operator `op`, at the user's line.

@@ -157,7 +157,7 @@ class GradientTape final : private internal::VariableReader {
   template <Structure T, Structure X>
   gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
                          CallSite where = CallSite::here()) {
-    static_assert(!internal::IsActive<typename internal::FirstScalar<X>::type>::value,
+    static_assert(!internal::IsActive<typename internal::ScalarIn<X>::type>::value,
                   "etude: a GradientTape follows tensors; take gradient(f, x) by structures with "
                   "etude::Real");
     internal::LeafGradients found(

@@ -93,15 +93,13 @@ void Seeds::add(const Tensor& value, const Tensor& ct) {
   items_.push_back(ct.has_value() || !value.has_value() ? ct : zero_tangent(value));
 }
 
-}  // namespace internal
-
-Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {
-  return internal::located("jacobian", where, [&] {
+Tensor jacobian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where) {
+  return located("jacobian", where, [&] {
     const auto [y, pull] = value_with_pullback(f, x);
     ETUDE_REQUIRE(y.has_value(), "the function returned nothing. Does it return its value?");
     std::vector<Tensor> parts;
-    internal::note_decision(x.size());
-    internal::note_decision(y.size());
+    note_decision(x.size());
+    note_decision(y.size());
     if (x.size() < y.size()) {
       for (int64_t i = 0; i < x.size(); ++i) {
         parts.push_back(jvp(f, x, one_hot(x, i), where).second);
@@ -113,8 +111,10 @@ Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, 
   });
 }
 
-Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, CallSite where) {
-  return jacobian([&](const Tensor& y) -> Tensor { return gradient({f, where}, y); }, x, where);
+Tensor hessian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where) {
+  return jacobian_of([&](const Tensor& y) -> Tensor { return gradient({f, where}, y); }, x, where);
 }
+
+}  // namespace internal
 
 }  // namespace etude

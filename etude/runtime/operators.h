@@ -3,6 +3,7 @@
 // gradient.h.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -232,13 +233,29 @@ auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSit
   }
 }
 
+namespace internal {
+
+template <class X>
+using MapOf = std::function<X(const X&)>;
+Tensor jacobian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
+Tensor hessian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
+
+}  // namespace internal
+
 // All derivatives of f at x: [shape of f(x)..., shape of x...]. Rows in reverse mode, or columns in
-// forward mode, whichever are fewer.
-Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
-                CallSite where = CallSite::here());
+// forward mode, whichever are fewer. (Templates, so that no function of numbers is tried with a
+// tensor.)
+template <std::same_as<Tensor> X>
+X jacobian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
+           CallSite where = CallSite::here()) {
+  return internal::jacobian_of(f, x, where);
+}
 // The jacobian of the gradient of a scalar-valued f.
-Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
-               CallSite where = CallSite::here());
+template <std::same_as<Tensor> X>
+X hessian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
+          CallSite where = CallSite::here()) {
+  return internal::hessian_of(f, x, where);
+}
 
 }  // namespace etude
 

@@ -3,6 +3,7 @@
 #include "etude/runtime/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -15,13 +16,17 @@
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/graph/programs.h"
+#include "etude/passes/graph_copy.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/profiler.h"
+#include "etude/runtime/region_maker.h"
 
 namespace etude::internal {
 
 namespace {
+
+constexpr uint64_t kStepNs = 8;  // about what a step of a few elements takes
 
 // What the kernel of a node reported, told of this node, whatever op runs the plan.
 [[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
@@ -56,12 +61,61 @@ const Plan::Step* Plan::run_steps(const Frame& frame) const {
   if ((mode_word & (kModeProfile | kModeCancel)) != 0) [[unlikely]] {
     return run_watched_steps(frame);
   }
-  const KernelCall* call = frame.calls.data();
-  for (const Step& step : steps_) {
-    if (!step.run(*call++)) [[unlikely]]
-      return &step;
+  if (stretches_.empty()) return run_range(frame, 0, steps_.size());
+  for (const Stretch& s : stretches_) {
+    if (s.code != nullptr) {
+      if (const RegionCode::Run run = s.code->take(kStepNs * (s.end - s.first))) {
+        run(frame.pointers.data() + s.first_place, s.params.data(), 1);
+        continue;
+      }
+    }
+    if (const Step* failed = run_range(frame, s.first, s.end)) return failed;
   }
   return nullptr;
+}
+
+const Plan::Step* Plan::run_range(const Frame& frame, std::size_t first, std::size_t end) const {
+  const KernelCall* call = frame.calls.data() + first;
+  for (const Step* step = steps_.data() + first; step != steps_.data() + end; ++step) {
+    if (!step->run(*call++)) [[unlikely]]
+      return step;
+  }
+  return nullptr;
+}
+
+std::optional<LoopCode> Plan::loop_code(const LoopShape& loop) const {
+  if (!makes_regions()) return std::nullopt;
+  std::vector<RefPtr<Prepared>> calls;
+  for (std::size_t i = 0; i < graph_->size(); ++i) {
+    const Graph::Node node = graph_->node(i);
+    calls.push_back(prepare(node.op, node.attrs, operand_types(*graph_, node)));
+  }
+  std::optional<Region> region = RegionMaker(*graph_, calls).loop_of(loop);
+  if (!region) return std::nullopt;
+  LoopCode out;
+  out.inputs_ = graph_->inputs().size();
+  out.outputs_ = graph_->outputs().size();
+  out.params_ = region->params();
+  for (const Tensor& constant : graph_->constants()) {
+    out.constants_.push_back(TensorAccess::data(constant));
+  }
+  out.code_ = RegionCode::of(std::move(*region));
+  if (out.code_ == nullptr) return std::nullopt;
+  return out;
+}
+
+bool LoopCode::run(const void* const* in, void* const* out, std::size_t steps) const {
+  if ((mode_word & (kModeProfile | kModeCancel)) != 0) return false;
+  const std::size_t calls = code_->region().calls.size();
+  const RegionCode::Run run = code_->take(kStepNs * steps * (calls + 1));
+  if (run == nullptr) return false;
+  std::array<void*, Region::kMostSlots> slots;
+  auto at = slots.begin();
+  for (std::size_t i = 0; i < inputs_; ++i) *at++ = const_cast<void*>(in[i]);
+  at = std::copy_n(out, outputs_, at);
+  for (const void* constant : constants_) *at++ = const_cast<void*>(constant);
+  run(slots.data(), params_.data(), steps);
+  return true;
 }
 
 const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
@@ -246,6 +300,10 @@ std::string Plan::to_string() const {
     text += node.where.known()
                 ? fmt::format("{:<70}  # {}:{}\n", line, node.where.file, node.where.line)
                 : line + "\n";
+  }
+  for (const Stretch& s : stretches_) {
+    if (s.code == nullptr) continue;
+    text += fmt::format("  steps {} to {} are a region\n", s.first + 1, s.end);
   }
   return text;
 }

@@ -3,6 +3,8 @@
 // have places in one block of memory (the arena), and a run is a loop over its steps: no op is
 // looked up, no tensor is made but for the results. It computes the same bits as the calls one by
 // one.
+// Runs of small calls among the steps are regions (region.h), for which machine code stands once it
+// is there.
 //
 // Invariant of the places: two values share bytes only if the later one is written by a step that
 // is the last reader of the earlier one and whose kernel may write its result there, or by a later
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,10 +30,29 @@
 #include "etude/core/rules.h"
 #include "etude/core/values.h"
 #include "etude/graph/graph.h"
+#include "etude/runtime/region.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
+
+struct LoopShape;
+
+// All steps of a loop as one function, which a kernel may run in the place of a Runner.
+class LoopCode {
+ public:
+  // All steps, at least one, unless code is not there yet: false then, and nothing was done. `in`
+  // are the operands of the loop, whole, and `out` its results: carried values, then rows. Result c
+  // may lie where operand c does.
+  bool run(const void* const* in, void* const* out, std::size_t steps) const;
+
+ private:
+  friend class Plan;
+  const RegionCode* code_ = nullptr;
+  std::size_t inputs_ = 0, outputs_ = 0;
+  std::vector<double> params_;
+  std::vector<const void*> constants_;
+};
 
 // thread-safe: runs on several threads at once have an arena each. Large arenas that no run uses go
 // to other plans that need one (plan_frames.cc).
@@ -58,7 +80,11 @@ class Plan final : public RefCounted {
   // Whether a Runner may be given the memory of this input for this output. The input is lost then,
   // also where the run fails.
   bool may_go_over(std::size_t input, std::size_t output) const noexcept;
-  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41".
+  // The plan as the steps of a loop: none where that cannot be, or no code is to be made. It is
+  // good while the plan is.
+  std::optional<LoopCode> loop_code(const LoopShape& loop) const;
+  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41"; then the
+  // regions.
   std::string to_string() const;
 
  private:
@@ -78,6 +104,13 @@ class Plan final : public RefCounted {
     uint32_t results;
     uint32_t operands;
     uint32_t node;
+  };
+  // Steps [first, end): a region, if there is code for it or will be.
+  struct Stretch {
+    std::size_t first = 0, end = 0;
+    const RegionCode* code = nullptr;
+    uint32_t first_place = 0;    // its slots are the places from there on
+    std::vector<double> params;  // of its calls
   };
   struct Output {
     const Type* type = nullptr;  // null: absent
@@ -119,6 +152,7 @@ class Plan final : public RefCounted {
   void share_arena() const;                                // once the plan is made
   // Null, or the step that failed after its kernel reported a fault.
   const Step* run_steps(const Frame& frame) const;
+  const Step* run_range(const Frame& frame, std::size_t first, std::size_t end) const;
   const Step* run_watched_steps(const Frame& frame) const;
   void take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const;
   void add_results(Operands inputs, Values& made, Values& out, bool from_made) const;
@@ -131,6 +165,7 @@ class Plan final : public RefCounted {
   const Graph* graph_ = nullptr;  // as the passes left it
   GraphRef owned_;                // that graph, unless it is the one which keeps the plan
   std::vector<Step> steps_;
+  std::vector<Stretch> stretches_;  // all steps, in their order; none if none is of a region
   std::vector<Place> places_;
   std::vector<RefPtr<const RefCounted>> held_;  // what `state.params` point into
   std::vector<Patch> input_patches_, output_patches_;

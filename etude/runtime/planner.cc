@@ -12,6 +12,7 @@
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/plan.h"
+#include "etude/runtime/region_maker.h"
 
 namespace etude::internal {
 namespace {
@@ -105,6 +106,7 @@ class Planner {
     write_in_place();
     place_roots();
     add_steps();
+    find_regions();
     add_outputs();
     find_overs();
     find_donations();
@@ -326,6 +328,34 @@ class Planner {
                                static_cast<uint32_t>(i)});
       if (p.owner) plan_->held_.push_back(p.owner);
     }
+  }
+
+  // Runs of steps that code may stand for. A step is a node, but for views, which have none.
+  void find_regions() {
+    if (!makes_regions()) return;
+    std::vector<std::size_t> step_of(graph_.size(), 0);
+    for (std::size_t s = 0; s < plan_->steps_.size(); ++s) step_of[plan_->steps_[s].node] = s;
+    const RegionMaker maker(graph_, prepared_);
+    std::size_t done = 0;
+    const auto add = [&](Plan::Stretch stretch) {
+      done = stretch.end;
+      plan_->stretches_.push_back(std::move(stretch));
+    };
+    for (const RegionMaker::Range& range : maker.ranges()) {
+      const std::size_t first = step_of[range.first], end = step_of[range.last - 1] + 1;
+      const uint32_t base = plan_->steps_[first].first_place;
+      Region region = maker.region_of(range, [&](std::size_t node, int operand) {
+        const Plan::Step& step = plan_->steps_[step_of[node]];
+        const uint32_t at = operand < 0 ? 0 : step.results + static_cast<uint32_t>(operand);
+        return step.first_place + at - base;
+      });
+      std::vector<double> params = region.params();
+      const RegionCode* const code = RegionCode::of(std::move(region));
+      if (code == nullptr) continue;
+      if (done < first) add({.first = done, .end = first});
+      add({first, end, code, base, std::move(params)});
+    }
+    if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
   }
 
   void add_outputs() {

@@ -17,6 +17,7 @@
 #include "etude/core/traced.h"
 #include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
+#include "etude/runtime/variable_state.h"
 
 namespace etude {
 namespace internal {
@@ -329,6 +330,18 @@ struct VariableAccess {
   static std::weak_ptr<void> state(const Variable& v) { return v.cell_; }
   static Variable of(std::shared_ptr<VariableCell> cell) { return Variable(std::move(cell)); }
 };
+
+bool has_value(const Variable& variable) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  return c.value.has_value();
+}
+
+void require_fits(const Variable& variable, const Tensor& value) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  c.require_fits(value);
+}
 
 Tensor peek(const Variable& variable) {
   VariableCell& c = VariableAccess::cell(variable);

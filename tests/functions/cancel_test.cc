@@ -18,9 +18,15 @@ using testing::expect_error;
 
 constexpr const char* kText = "did not run: the Cancellation of a CancelScope around it";
 
-// Runs f, which would not end, and cancels it once it has begun.
+// Runs f, which would not end, cancelled before it begins and once it has begun.
 template <class F>
 void expect_cancelled(F&& f) {
+  {
+    const Cancellation before;
+    before.cancel();
+    const CancelScope scope(before);
+    expect_error(f, ErrorCode::kCancelled, {kText, "cancel_test.cc"});
+  }
   const Cancellation enough;
   std::jthread timer([enough] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

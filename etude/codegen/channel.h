@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of the socket between a process and its compiler: messages of a letter and bytes. Used by
+// worker.cc and, in the other process, by compiler_main.cc.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace etude::codegen {
+
+// What a message says. The compiler begins with kHello, its process id and build_text(); then each
+// kRequest has one answer, unless kBye comes first: it ends since it was not asked for a while.
+enum class Message : char {
+  kHello = 'h',
+  kRequest = 'q',
+  kMade = 'm',    // what was asked for
+  kFailed = 'f',  // the letter 'a' + ErrorCode, and why
+  kBye = 'b',
+};
+
+struct Received {
+  enum class State { kMessage, kClosed, kLate, kBroken } state = State::kClosed;
+  Message message = Message::kBye;
+  std::string bytes;
+};
+
+// Owns a descriptor. Never raises SIGPIPE. threads: thread-compatible.
+class Channel {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of a message
+
+  Channel() = default;
+  explicit Channel(int descriptor) : descriptor_(descriptor) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel() { close(); }
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+  void reset(int descriptor) {
+    close();
+    descriptor_ = descriptor;
+  }
+  void close();
+  // The other end sees the end, and so does who waits on this one; it stays open. threads: any.
+  void shut() const;
+
+  // Whether all of it was taken by then.
+  bool send(Message message, std::string_view bytes, Clock::time_point until) const;
+  // kBroken for what no compiler sends.
+  Received receive(Clock::time_point until) const;
+  // Whether there is something to receive, an end included, before that.
+  bool waits_for_reading(Clock::time_point until) const;
+
+ private:
+  bool is_ready(short events, Clock::time_point until) const;
+  Received::State read(char* to, std::size_t size, Clock::time_point until) const;
+
+  int descriptor_ = -1;
+};
+
+}  // namespace etude::codegen

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of scalar functions in one module: short ones in line, long ones as functions that exist
+// once. What the emitters of programs and of regions share.
+#pragma once
+
+#include <map>
+#include <span>
+#include <utility>
+
+#include <llvm/IR/Module.h>
+
+#include "etude/codegen/ir_math.h"
+
+namespace etude::codegen {
+
+// Functions of more instructions are called, once per vector.
+inline constexpr int kMostInline = 100;
+// In functions of more than kMostInBody, all that have more than kFewInline are: time to compile
+// grows faster than the code.
+inline constexpr int kMostInBody = 1500;
+inline constexpr int kFewInline = 12;
+
+// What every function of generated code says of itself.
+void set_attributes(llvm::Function& function);
+
+class FunctionCalls {
+ public:
+  FunctionCalls(llvm::Module& module, int most_inline)
+      : module_(module), most_inline_(most_inline) {}
+
+  llvm::Value* call(const IrPlace& place, scalar::Fn fn, std::span<llvm::Value* const> args);
+
+ private:
+  llvm::Function* shared(internal::Isa isa, scalar::Fn fn);
+
+  llvm::Module& module_;
+  int most_inline_;
+  std::map<std::pair<internal::Isa, scalar::Fn>, llvm::Function*> shared_;
+};
+
+}  // namespace etude::codegen
