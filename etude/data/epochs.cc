@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/data/epochs.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "etude/base/check.h"
@@ -32,6 +33,43 @@ EpochOrder::EpochOrder(std::int64_t samples, const EpochsOptions& options)
                 samples, options.batch);
 }
 
+EpochOrder::EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
+                       const EpochsOptions& options)
+    : EpochOrder(static_cast<std::int64_t>(sizes.size()), options) {
+  sizes_ = std::move(sizes);
+  batches_per_sort_ = batches_per_sort;
+}
+
+void EpochOrder::group_by_size(std::int64_t epoch) {
+  const auto size_of = [&](std::int64_t sample) {
+    return sizes_[static_cast<std::size_t>(sample)];
+  };
+  const auto larger = [&](std::int64_t a, std::int64_t b) { return size_of(a) > size_of(b); };
+  const std::int64_t chunk = options_.batch * batches_per_sort_;
+  for (std::int64_t begin = 0; begin < samples_; begin += chunk) {
+    std::stable_sort(order_.begin() + begin, order_.begin() + std::min(samples_, begin + chunk),
+                     larger);
+  }
+  // Whole batches change places; each begins with its largest sample.
+  std::vector<std::int64_t> firsts(static_cast<std::size_t>(samples_ / options_.batch));
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    firsts[i] = static_cast<std::int64_t>(i) * options_.batch;
+  }
+  if (options_.shuffle) shuffle(firsts, ~options_.seed, epoch);
+  const auto largest =
+      std::min_element(firsts.begin(), firsts.end(), [&](std::int64_t a, std::int64_t b) {
+        return larger(order_[static_cast<std::size_t>(a)], order_[static_cast<std::size_t>(b)]);
+      });
+  if (largest != firsts.end()) std::iter_swap(firsts.begin(), largest);
+  std::vector<std::int64_t> moved;
+  moved.reserve(order_.size());
+  for (const std::int64_t first : firsts) {
+    moved.insert(moved.end(), order_.begin() + first, order_.begin() + first + options_.batch);
+  }
+  moved.insert(moved.end(), order_.begin() + static_cast<std::int64_t>(moved.size()), order_.end());
+  order_ = std::move(moved);
+}
+
 std::span<const std::int64_t> EpochOrder::rows(Position at) {
   ETUDE_REQUIRE_CODE(kOutOfRange, at.epoch >= 0 && at.step >= 0 && at.step < steps_,
                      "step {} of epoch {} is asked for; an epoch has steps 0 to {}", at.step,
@@ -40,6 +78,7 @@ std::span<const std::int64_t> EpochOrder::rows(Position at) {
     order_.resize(static_cast<std::size_t>(samples_));
     std::iota(order_.begin(), order_.end(), 0);
     if (options_.shuffle) shuffle(order_, options_.seed, at.epoch);
+    if (!sizes_.empty()) group_by_size(at.epoch);
     shuffled_epoch_ = at.epoch;
   }
   const std::int64_t begin = at.step * options_.batch;

@@ -55,6 +55,10 @@ class EpochOrder {
   EpochOrder() = default;
   // throws: kInvalidArgument for too few samples to fill a batch.
   EpochOrder(std::int64_t samples, const EpochsOptions& options);
+  // Batches of samples of like size: those of `batches_per_sort` batches are sorted. The batch with
+  // the largest sample comes first, the smaller one last, the others in random order.
+  EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
+             const EpochsOptions& options);
 
   std::int64_t steps_per_epoch() const { return steps_; }
   // Valid until the next call. cost: O(samples) at the first step of an epoch.
@@ -62,10 +66,119 @@ class EpochOrder {
   Position after(Position at) const;
 
  private:
+  void group_by_size(std::int64_t epoch);
+
   std::int64_t samples_ = 0, steps_ = 0;
   EpochsOptions options_;
+  std::vector<std::int64_t> sizes_;  // of the samples; empty: they do not matter
+  std::int64_t batches_per_sort_ = 0;
   std::int64_t shuffled_epoch_ = -1;
   std::vector<std::int64_t> order_;
+};
+
+}  // namespace internal
+
+namespace internal {
+
+// Samples whose tensors have a first axis for them.
+template <class S>
+struct TensorStore {
+  S samples;
+  std::int64_t count() const { return sample_count(samples); }
+  S take(std::span<const std::int64_t> rows) const { return take_samples(samples, rows); }
+};
+
+// What Epochs and BucketedEpochs do with the samples of a store.
+template <class S, class Store>
+class EpochSeries {
+ public:
+  using Batch = S;
+
+  EpochSeries(const EpochSeries& other)
+      : store_(other.store_),
+        options_(other.options_),
+        order_(other.order_),
+        made_(other.order_),
+        position_(other.position_),
+        plan_(other.plan_) {}
+  EpochSeries& operator=(const EpochSeries& other) {
+    if (this != &other) *this = EpochSeries(other);
+    return *this;
+  }
+  // The thread refers to members, so a move ends it; it starts again when asked for a batch.
+  EpochSeries(EpochSeries&& other) noexcept { take_over(other); }
+  EpochSeries& operator=(EpochSeries&& other) noexcept {
+    if (this != &other) take_over(other);
+    return *this;
+  }
+
+  // The next batch; the position moves behind it. throws: kResourceExhausted.
+  S next(CallSite where = CallSite::here()) {
+    return etude::internal::located("Epochs::next", where, [&] {
+      S batch = options_.prefetch > 0 ? taken() : store_.take(order_.rows(position_));
+      position_ = order_.after(position_);
+      return batch;
+    });
+  }
+
+  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
+  std::int64_t samples() const { return store_.count(); }
+  const EpochsOptions& options() const { return options_; }
+  Position position() const { return position_; }
+  const EpochsPlan& plan() const { return plan_; }
+  void set_plan(EpochsPlan plan) { plan_ = std::move(plan); }
+  // Goes on behind `step` batches of `epoch`, as if they had been taken.
+  // throws: kOutOfRange for a step beyond the epoch.
+  void seek(Position position, CallSite where = CallSite::here()) {
+    etude::internal::located("Epochs::seek", where,
+                             [&] { static_cast<void>(order_.rows(position)); });
+    position_ = position;
+    ahead_.reset();
+  }
+
+ protected:
+  EpochSeries(Store store, const EpochsOptions& options)
+      : store_(std::move(store)), options_(options) {}
+  ~EpochSeries() = default;
+  const Store& store() const { return store_; }
+  void set_order(EpochOrder order) {
+    order_ = std::move(order);
+    made_ = order_;
+  }
+
+ private:
+  S taken() {
+    if (ahead_ == nullptr) {
+      made_ = order_;
+      ahead_ = std::make_unique<Prefetcher<S>>(
+          [this, at = position_]() mutable {
+            S batch = store_.take(made_.rows(at));
+            at = made_.after(at);
+            return batch;
+          },
+          static_cast<std::size_t>(options_.prefetch));
+    }
+    return ahead_->take();
+  }
+
+  void take_over(EpochSeries& other) noexcept {
+    other.ahead_.reset();
+    ahead_.reset();
+    store_ = std::move(other.store_);
+    options_ = other.options_;
+    order_ = std::move(other.order_);
+    made_ = std::move(other.made_);
+    position_ = other.position_;
+    plan_ = std::move(other.plan_);
+  }
+
+  Store store_;
+  EpochsOptions options_;
+  EpochOrder order_;
+  EpochOrder made_;  // belongs to the background thread
+  Position position_;
+  EpochsPlan plan_;
+  std::unique_ptr<Prefetcher<S>> ahead_;  // last: ends before what it reads
 };
 
 }  // namespace internal
@@ -80,96 +193,17 @@ class EpochOrder {
 // S is a structure of tensors whose first axes agree. Constructing touches no sample.
 // threads: thread-compatible.
 template <class S>
-class Epochs {
+class Epochs : public internal::EpochSeries<S, internal::TensorStore<S>> {
  public:
-  using Batch = S;
-
   // throws: kInvalidArgument for tensors that disagree in their number of samples, a batch below 1,
   //         or fewer samples than one batch unless the remainder is kept.
   explicit Epochs(S samples, EpochsOptions options = {}, CallSite where = CallSite::here())
-      : samples_(std::move(samples)), options_(options) {
+      : internal::EpochSeries<S, internal::TensorStore<S>>({std::move(samples)}, options) {
     etude::internal::located("Epochs", where, [&] {
       etude::internal::check_options("Epochs", options, where);
-      order_ = internal::EpochOrder(sample_count(samples_), options);
-    });
-    made_ = order_;
-  }
-  Epochs(const Epochs& other)
-      : samples_(other.samples_),
-        options_(other.options_),
-        order_(other.order_),
-        made_(other.order_),
-        position_(other.position_),
-        plan_(other.plan_) {}
-  Epochs& operator=(const Epochs& other) {
-    if (this != &other) *this = Epochs(other);
-    return *this;
-  }
-  // The thread refers to members, so a move ends it; it starts again when asked for a batch.
-  Epochs(Epochs&& other) noexcept { take_over(other); }
-  Epochs& operator=(Epochs&& other) noexcept {
-    if (this != &other) take_over(other);
-    return *this;
-  }
-  ~Epochs() = default;
-
-  // The next batch; the position moves behind it. throws: kResourceExhausted.
-  S next(CallSite where = CallSite::here()) {
-    return etude::internal::located("Epochs::next", where, [&] {
-      S batch = options_.prefetch > 0 ? taken() : take_samples(samples_, order_.rows(position_));
-      position_ = order_.after(position_);
-      return batch;
+      this->set_order(internal::EpochOrder(this->store().count(), options));
     });
   }
-
-  std::int64_t steps_per_epoch() const { return order_.steps_per_epoch(); }
-  std::int64_t samples() const { return sample_count(samples_); }
-  const EpochsOptions& options() const { return options_; }
-  Position position() const { return position_; }
-  const EpochsPlan& plan() const { return plan_; }
-  void set_plan(EpochsPlan plan) { plan_ = std::move(plan); }
-  // Goes on behind `step` batches of `epoch`, as if they had been taken.
-  // throws: kOutOfRange for a step beyond the epoch.
-  void seek(Position position, CallSite where = CallSite::here()) {
-    etude::internal::located("Epochs::seek", where,
-                             [&] { static_cast<void>(order_.rows(position)); });
-    position_ = position;
-    ahead_.reset();
-  }
-
- private:
-  S taken() {
-    if (ahead_ == nullptr) {
-      made_ = order_;
-      ahead_ = std::make_unique<internal::Prefetcher<S>>(
-          [this, at = position_]() mutable {
-            S batch = take_samples(samples_, made_.rows(at));
-            at = made_.after(at);
-            return batch;
-          },
-          static_cast<std::size_t>(options_.prefetch));
-    }
-    return ahead_->take();
-  }
-
-  void take_over(Epochs& other) noexcept {
-    other.ahead_.reset();
-    ahead_.reset();
-    samples_ = std::move(other.samples_);
-    options_ = other.options_;
-    order_ = std::move(other.order_);
-    made_ = std::move(other.made_);
-    position_ = other.position_;
-    plan_ = std::move(other.plan_);
-  }
-
-  S samples_;
-  EpochsOptions options_;
-  internal::EpochOrder order_;
-  internal::EpochOrder made_;  // belongs to the background thread
-  Position position_;
-  EpochsPlan plan_;
-  std::unique_ptr<internal::Prefetcher<S>> ahead_;  // last: ends before what it reads
 };
 
 // Batches of `n` in order, once through: for (const Samples& b : batches(test, 500)). The last one

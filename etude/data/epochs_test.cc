@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
+#include "etude/data/bucketed_epochs.h"
 
 namespace etude::data {
 namespace {
@@ -150,6 +151,61 @@ TEST(Epochs, RefusesWhatCannotBeBatched) {
   EXPECT_NE(message([&] { Epochs e(uneven); }).find("'labels' has 4 samples"), std::string::npos);
   Epochs fine(numbered(4), {.batch = 2});
   EXPECT_NE(message([&] { fine.seek({0, 2}); }).find("step 2 of epoch 0"), std::string::npos);
+}
+
+// spec: E2, E4
+TEST(BucketedEpochs, BatchSamplesOfLikeSizeTheLargestFirst) {
+  std::vector<Tensor> samples;  // of 1 to 100 elements
+  for (int i = 0; i < 100; ++i) {
+    const int n = 1 + i * 37 % 100;
+    samples.push_back(
+        Tensor(std::vector<float>(static_cast<std::size_t>(n), static_cast<float>(n))));
+  }
+  const auto size = [](const Tensor& x) { return x.size(); };
+  const EpochsOptions options{.batch = 8, .seed = 3, .keep_remainder = true};
+  const auto padding = [&](BucketedEpochs<Tensor>& epochs) {
+    std::int64_t filled = 0;
+    std::multiset<float> seen;
+    for (std::int64_t step = 0; step < epochs.steps_per_epoch(); ++step) {
+      const Tensor batch = epochs.next();
+      EXPECT_EQ(batch.shape()[0], step == 12 ? 4 : 8);
+      EXPECT_TRUE(step != 0 || batch.shape()[1] == 100);
+      const auto values = batch.to_vector<float>();
+      const auto width = static_cast<std::size_t>(batch.shape()[1]);
+      for (std::size_t row = 0; row < values.size(); row += width) {
+        const float n = values[row];
+        seen.insert(n);
+        for (std::size_t i = 0; i < width; ++i) {
+          EXPECT_EQ(values[row + i], static_cast<float>(i) < n ? n : -1);
+        }
+        filled += static_cast<std::int64_t>(width) - static_cast<std::int64_t>(n);
+      }
+    }
+    EXPECT_EQ(seen.size(), 100u);
+    EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 100u);
+    return filled;
+  };
+  BucketedEpochs epochs(samples, size, options, {.value = -1});
+  BucketedEpochs unsorted(samples, size, options, {.batches_per_sort = 1, .value = -1});
+  EXPECT_EQ(epochs.steps_per_epoch(), 13);
+  EXPECT_LT(3 * padding(epochs), padding(unsorted));
+  const auto lengths = [&](BucketedEpochs<Tensor>& from, int steps) {
+    std::vector<std::int64_t> out;
+    for (int i = 0; i < steps; ++i) out.push_back(from.next().shape()[1]);
+    return out;
+  };
+  const auto second = lengths(epochs, 13), third = lengths(epochs, 13);
+  EXPECT_NE(second, third);
+  BucketedEpochs again(samples, size, options, {.value = -1});
+  again.seek({2, 0});
+  EXPECT_EQ(lengths(again, 13), third);
+  try {
+    BucketedEpochs bad(samples, size, options, {.batches_per_sort = 0});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("BucketedEpochs: batches_per_sort is 0"),
+              std::string::npos);
+  }
 }
 
 // spec: T19

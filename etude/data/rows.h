@@ -35,6 +35,15 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
 // throws: kInvalidArgument for an empty list or differing types, with the index of the first one.
 Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
+// Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.
+Tensor row_at(const Tensor& x, std::int64_t row, CallSite where = CallSite::here());
+// stack_rows of tensors of one dtype and rank, each filled up behind its elements with `value` to
+// the largest size of each axis.
+//
+// throws: kInvalidArgument for an empty list or a differing dtype or rank, with its index.
+Tensor stack_padded(std::span<const Tensor* const> rows, double value,
+                    CallSite where = CallSite::here());
+
 namespace internal {
 // Size of the first axis. throws: kInvalidArgument for a scalar, or unless it is `expected` (if >=
 // 0).
@@ -67,12 +76,16 @@ S slice_samples(const S& samples, std::int64_t begin, std::int64_t end) {
       samples, [&](const Tensor& x) { return slice_rows(x, begin, end); });
 }
 
-// Single samples, structures of tensors of equal types, as one batch: each leaf gets a new first
-// axis.
-//
-// throws: kInvalidArgument for no samples, or for leaves of differing types.
+// Sample `i` alone; its tensors have no first axis.
 template <class S>
-S collate(std::span<const S> samples) {
+S sample_at(const S& samples, std::int64_t i) {
+  return map_leaves<Tensor, Marked::kWalk>(samples, [&](const Tensor& x) { return row_at(x, i); });
+}
+
+namespace internal {
+// Puts the leaves of samples together, those at one place by stack(rows).
+template <class S, class Stack>
+S join_samples(std::span<const S> samples, const Stack& stack) {
   std::vector<std::vector<const Tensor*>> columns;
   for (const S& sample : samples) {
     std::size_t i = 0;
@@ -86,8 +99,26 @@ S collate(std::span<const S> samples) {
   S first = samples.front();
   return map_leaves<Tensor, Marked::kWalk>(std::move(first), [&](const Tensor&) {
     const std::vector<const Tensor*>& rows = columns[i++];
-    return stack_rows({rows.data(), rows.size()});
+    return stack(std::span<const Tensor* const>(rows.data(), rows.size()));
   });
+}
+}  // namespace internal
+
+// Single samples, structures of tensors of equal types, as one batch: each leaf gets a new first
+// axis.
+//
+// throws: kInvalidArgument for no samples, or for leaves of differing types.
+template <class S>
+S collate(std::span<const S> samples) {
+  return internal::join_samples(
+      samples, [](std::span<const Tensor* const> rows) { return stack_rows(rows); });
+}
+
+// The same by stack_padded: leaves may differ in their sizes.
+template <class S>
+S collate_padded(std::span<const S> samples, double value = 0) {
+  return internal::join_samples(
+      samples, [value](std::span<const Tensor* const> rows) { return stack_padded(rows, value); });
 }
 
 }  // namespace data

@@ -119,17 +119,23 @@ void AtomicFile::commit() {
   maybe_end_process();
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename a temporary file to", errno);
   state_ = State::kCommitted;
-  sync_folder();
+  sync_folder(folder_);
 }
 
-void AtomicFile::sync_folder() {
-  const int folder = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) fail("open the folder of", errno);
+void sync_folder(const std::filesystem::path& path) {
+  const auto fail = [&](std::string_view action, int error_number) {
+    throw_error(code_of(error_number), fmt::format("cannot {} '{}': {}", action, path.string(),
+                                                   std::generic_category().message(error_number)));
+  };
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) fail("open the folder", errno);
   maybe_end_process();
   const int error_number = fsync(folder) == 0 ? 0 : errno;
   close(folder);
   // Some network file systems cannot do this for a folder; their rename is durable by itself.
-  if (error_number != 0 && error_number != EINVAL) fail("make durable the name", error_number);
+  if (error_number != 0 && error_number != EINVAL) {
+    fail("make durable the names in the folder", error_number);
+  }
 }
 
 }  // namespace etude::internal

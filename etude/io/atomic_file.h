@@ -53,12 +53,14 @@ class AtomicFile {
 
   [[noreturn]] void fail(std::string_view action, int error_number);
   void require_open() const;
-  void sync_folder();
 
   std::filesystem::path path_, folder_, temporary_;
   int descriptor_ = -1;
   std::uint64_t size_bytes_ = 0;
   State state_ = State::kOpen;
 };
+
+// Makes durable which files a folder has (fsync). throws: as above.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace etude::internal

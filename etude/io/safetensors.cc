@@ -10,12 +10,12 @@
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors_format.h"
+#include "etude/io/tensor_file.h"
 
 namespace etude::io {
 namespace {
 
 using etude::internal::SafetensorsEntry;
-using etude::internal::SafetensorsHeader;
 
 constexpr std::string_view kComplexMark = "etude.complex128/";
 
@@ -91,6 +91,14 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
 }
 
+std::string with_separator(std::string path, const std::string& separator) {
+  for (std::size_t at = 0; separator != "/" && (at = path.find('/', at)) != path.npos;) {
+    path.replace(at, 1, separator);
+    at += separator.size();
+  }
+  return path;
+}
+
 void append(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
   constexpr std::size_t kShown = 12;
   if (paths.empty()) return;
@@ -104,21 +112,10 @@ void append(std::string& text, std::string_view what, const std::vector<std::str
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata, CallSite where) {
   etude::internal::located("", where, [&] {
-    std::vector<SafetensorsEntry> entries;
-    Metadata all = metadata;
-    for (const auto& [name, tensor] : tensors) {
-      entries.push_back(entry_of(name, tensor));
-      if (tensor.dtype() == kComplex128) {
-        all[std::string(kComplexMark) + name] = "the last axis is the real and the imaginary part";
-      }
-    }
-    const std::string header = etude::internal::make_safetensors_header(entries, all);
+    for (const auto& [name, tensor] : tensors) entry_of(name, tensor);  // before there is a file
     etude::internal::AtomicFile file(path);
-    file.write(header);
-    for (const SafetensorsEntry& entry : entries) {
-      const auto bytes = bytes_of(tensors.at(entry.name));
-      if (!bytes.empty()) file.write(bytes);
-    }
+    etude::internal::write_tensors(tensors, metadata,
+                                   [&](std::span<const std::uint8_t> bytes) { file.write(bytes); });
     file.commit();
   });
 }
@@ -126,20 +123,12 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
 SafetensorsFile load_safetensors(const std::string& path, CallSite where) {
   return etude::internal::located("", where, [&] {
     const etude::internal::MappedFile file(path);
-    SafetensorsHeader header = etude::internal::parse_safetensors_header(file.bytes(), path);
+    const etude::internal::TensorFile tensors(file.bytes(), path);
     SafetensorsFile out;
-    for (const SafetensorsEntry& entry : header.entries) {
-      const bool marked = header.metadata.erase(std::string(kComplexMark) + entry.name) > 0;
-      Tensor x = etude::internal::make_tensor(type_of(entry, marked, path));
-      const std::uint64_t offset = header.data_offset + entry.begin;
-      if (entry.end > entry.begin) {
-        std::memcpy(TensorAccess::writable(x), file.bytes().data() + offset,
-                    entry.end - entry.begin);
-      }
-      if (x.dtype() == kBool) require_bools(x, entry, offset, path);
-      out.tensors.emplace(entry.name, std::move(x));
+    for (const auto& [name, entry] : tensors.entries()) {
+      out.tensors.emplace(name, tensors.read(name));
     }
-    out.metadata = std::move(header.metadata);
+    out.metadata = tensors.metadata();
     return out;
   });
 }
@@ -166,7 +155,9 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
   for (const Place& place : places) {
     if (is_ignored(place.path)) continue;
     const auto other = options.rename.find(place.path);
-    const auto found = tensors.find(other != options.rename.end() ? other->second : place.path);
+    const auto found =
+        tensors.find(other != options.rename.end() ? other->second
+                                                   : with_separator(place.path, options.separator));
     if (found == tensors.end()) {
       if (place.tensor->has_value()) report.missing.push_back(place.path);
       continue;
@@ -193,3 +184,49 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 
 }  // namespace internal
 }  // namespace etude::io
+
+namespace etude::internal {
+
+void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
+                   FunctionRef<void(std::span<const std::uint8_t>)> write) {
+  std::vector<SafetensorsEntry> entries;
+  io::Metadata all = metadata;
+  for (const auto& [name, tensor] : tensors) {
+    entries.push_back(io::entry_of(name, tensor));
+    if (tensor.dtype() == kComplex128) {
+      all[std::string(io::kComplexMark) + name] =
+          "the last axis is the real and the imaginary part";
+    }
+  }
+  const std::string header = make_safetensors_header(entries, all);
+  write({reinterpret_cast<const std::uint8_t*>(header.data()), header.size()});
+  for (const SafetensorsEntry& entry : entries) {
+    const auto bytes = io::bytes_of(tensors.at(entry.name));
+    if (!bytes.empty()) write(bytes);
+  }
+}
+
+TensorFile::TensorFile(std::span<const std::uint8_t> bytes, const std::string& name)
+    : bytes_(bytes), name_(name), header_(parse_safetensors_header(bytes, name)) {
+  for (const SafetensorsEntry& entry : header_.entries) {
+    entries_.emplace(entry.name, &entry);
+    is_complex128_[entry.name] =
+        header_.metadata.erase(std::string(io::kComplexMark) + entry.name) > 0;
+  }
+}
+
+Tensor TensorFile::read(const std::string& name) const {
+  const auto found = entries_.find(name);
+  ETUDE_REQUIRE_CODE(kNotFound, found != entries_.end(), "{}: there is no tensor '{}'", name_,
+                     name);
+  const SafetensorsEntry& entry = *found->second;
+  Tensor x = make_tensor(io::type_of(entry, is_complex128_.at(name), name_));
+  const std::uint64_t offset = header_.data_offset + entry.begin;
+  if (entry.end > entry.begin) {
+    std::memcpy(TensorAccess::writable(x), bytes_.data() + offset, entry.end - entry.begin);
+  }
+  if (x.dtype() == kBool) io::require_bools(x, entry, offset, name_);
+  return x;
+}
+
+}  // namespace etude::internal

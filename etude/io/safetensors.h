@@ -44,6 +44,7 @@ struct LoadOptions {
   bool strict = true;                    // missing, superfluous or unfit tensors are an error
   std::vector<std::string> ignore = {};  // paths that are left alone, with all paths below them
   std::map<std::string, std::string> rename = {};  // path in the structure -> name in the file
+  std::string separator = "/";  // in the file, of those that `rename` leaves: "." of PyTorch
 };
 
 // What `load` found. With strict=false the caller decides what it means.

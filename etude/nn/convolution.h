@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and pooling of images [n, height, width, channels].
+// Convolutions over one, two or three axes: of [n, width, channels], [n, height, width, channels]
+// or [n, depth, height, width, channels]. Pooling, padding and up-sampling: pooling.h.
+//
+// Sizes that belong to axes are one number for all of them, or one for each.
+//
+// throws, all of them (construction): kInvalidArgument for sizes below 1, options out of their
+// ranges, and another number of sizes than axes. throws (call): kInvalidArgument for an input of
+// another rank or other channels, and for one that leaves no result.
 #pragma once
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "etude/base/fields.h"
 #include "etude/core/attrs.h"
@@ -15,10 +23,10 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-struct Conv2DOptions {
-  IntList strides = 1;            // one number for both axes, or two
+struct ConvOptions {
+  IntList strides = 1;
   std::string padding = "valid";  // or "same"
-  IntList explicit_padding = {};  // in place of `padding`: top, bottom, left, right
+  IntList explicit_padding = {};  // in place of `padding`: before and after each axis in turn
   IntList dilations = 1;
   std::int64_t groups = 1;
   Activation activation = {};
@@ -27,75 +35,201 @@ struct Conv2DOptions {
   Initializer bias_init = zeros;
 
   static constexpr void ranges(const auto& row) {
-    row("strides", &Conv2DOptions::strides, at_least(1));
-    row("explicit_padding", &Conv2DOptions::explicit_padding, at_least(0));
-    row("dilations", &Conv2DOptions::dilations, at_least(1));
-    row("groups", &Conv2DOptions::groups, at_least(1));
+    row("strides", &ConvOptions::strides, at_least(1));
+    row("explicit_padding", &ConvOptions::explicit_padding, at_least(0));
+    row("dilations", &ConvOptions::dilations, at_least(1));
+    row("groups", &ConvOptions::groups, at_least(1));
   }
 };
 
-// activation(conv2d(x, filter) + bias). shapes: x [n, h, w, in], filter [window.., in/groups, out],
-// bias [out].
+namespace detail {
+
+// What convolutions keep of their options beside parameters.
+struct ConvSettings {
+  IntList strides, explicit_padding, dilations;
+  std::string padding;
+  std::int64_t groups = 1;
+  Activation activation;
+
+  auto host_values() const {
+    return std::tie(strides, explicit_padding, dilations, padding, groups, activation);
+  }
+  ETUDE_FIELDS(ConvSettings);
+};
+
+}  // namespace detail
+
+// activation(conv(x, filter) + bias). shapes: filter [window.., in / groups, out], bias [out].
 //
 //   nn::Conv2D conv{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
-//
-// throws (construction): kInvalidArgument for sizes below 1 and groups that do not divide. throws
-// (call): kInvalidArgument for an input of another rank or other channels.
-class Conv2D {
+//   nn::Conv1D causal{3, 8, 8, {.explicit_padding = {2, 0}}};
+template <int axes>
+class Conv {
  public:
-  Conv2D(const IntList& window, std::int64_t in, std::int64_t out,
-         const Conv2DOptions& options = {}, CallSite where = CallSite::here());
-
+  Conv(const IntList& window, std::int64_t in, std::int64_t out, const ConvOptions& options = {},
+       CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
   Tensor bias;  // absent if the options say so
-  ETUDE_FIELDS(Conv2D, filter, bias);
-  auto host_values() const {
-    return std::tie(strides_, explicit_padding_, dilations_, padding_, groups_, activation_);
-  }
+  ETUDE_FIELDS(Conv, filter, bias);
+  auto host_values() const { return std::tie(settings_); }
 
  private:
-  IntList strides_, explicit_padding_, dilations_;
-  std::string padding_;
-  std::int64_t groups_;
-  Activation activation_;
+  detail::ConvSettings settings_;
 };
+using Conv1D = Conv<1>;
+using Conv2D = Conv<2>;
+using Conv3D = Conv<3>;
+extern template class Conv<1>;
+extern template class Conv<2>;
+extern template class Conv<3>;
 
-struct PoolOptions {
-  IntList strides = {};  // default: the window
-  std::string padding = "valid";
+struct TransposedConvOptions {
+  IntList strides = 1;
+  std::string padding = "valid";  // or "same"
+  IntList output_padding = 0;     // pixels more at the end; below the strides
+  Activation activation = {};
+  bool bias = true;
+  Initializer filter_init = glorot_uniform;
+  Initializer bias_init = zeros;
 
   static constexpr void ranges(const auto& row) {
-    row("strides", &PoolOptions::strides, at_least(1));
+    row("strides", &TransposedConvOptions::strides, at_least(1));
+    row("output_padding", &TransposedConvOptions::output_padding, at_least(0));
   }
 };
 
-// The largest element of each window. throws (call): kInvalidArgument unless x has 4 axes.
-class MaxPool2D {
+// activation(conv_transpose(x, filter) + bias), the transpose of the convolution with these
+// options. shapes: filter [window.., out, in], bias [out]; of an axis of size s remain (s - 1) *
+// stride + window + output_padding, or s * stride with padding "same".
+template <int axes>
+class TransposedConv {
  public:
-  explicit MaxPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
+  TransposedConv(const IntList& window, std::int64_t in, std::int64_t out,
+                 const TransposedConvOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  ETUDE_FIELDS(MaxPool2D);
-  auto host_values() const { return std::tie(window_, options_); }
+
+  Tensor filter;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(TransposedConv, filter, bias);
+  auto host_values() const { return std::tie(strides_, output_padding_, padding_, activation_); }
 
  private:
-  IntList window_;
-  PoolOptions options_;
+  IntList strides_, output_padding_;
+  std::string padding_;
+  Activation activation_;
 };
+using TransposedConv1D = TransposedConv<1>;
+using TransposedConv2D = TransposedConv<2>;
+using TransposedConv3D = TransposedConv<3>;
+extern template class TransposedConv<1>;
+extern template class TransposedConv<2>;
+extern template class TransposedConv<3>;
 
-// The mean of each window, over the elements inside the image. throws: as MaxPool2D.
-class AvgPool2D {
+// `multiplier` filters for each channel. shapes: filter [height, width, in, multiplier], bias [in *
+// multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions without groups,
+// which are the channels.
+class DepthwiseConv2D {
  public:
-  explicit AvgPool2D(IntList window, PoolOptions options = {}, CallSite where = CallSite::here());
+  DepthwiseConv2D(const IntList& window, std::int64_t in, std::int64_t multiplier = 1,
+                  const ConvOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  ETUDE_FIELDS(AvgPool2D);
-  auto host_values() const { return std::tie(window_, options_); }
+
+  Tensor filter;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(DepthwiseConv2D, filter, bias);
+  auto host_values() const { return std::tie(settings_); }
 
  private:
-  IntList window_;
-  PoolOptions options_;
+  detail::ConvSettings settings_;
 };
 
+struct SeparableConvOptions {
+  std::int64_t multiplier = 1;
+  IntList strides = 1;
+  std::string padding = "valid";  // or "same"
+  IntList dilations = 1;
+  Activation activation = {};
+  bool bias = true;
+  Initializer depthwise_init = glorot_uniform;
+  Initializer pointwise_init = glorot_uniform;
+  Initializer bias_init = zeros;
+
+  static constexpr void ranges(const auto& row) {
+    row("multiplier", &SeparableConvOptions::multiplier, at_least(1));
+    row("strides", &SeparableConvOptions::strides, at_least(1));
+    row("dilations", &SeparableConvOptions::dilations, at_least(1));
+  }
+};
+
+// A depthwise convolution, and one that mixes its channels. shapes: depthwise [window.., in,
+// multiplier], pointwise [1.., in * multiplier, out], bias [out].
+template <int axes>
+class SeparableConv {
+ public:
+  SeparableConv(const IntList& window, std::int64_t in, std::int64_t out,
+                const SeparableConvOptions& options = {}, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Tensor depthwise, pointwise;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(SeparableConv, depthwise, pointwise, bias);
+  auto host_values() const { return std::tie(settings_); }
+
+ private:
+  detail::ConvSettings settings_;
+};
+using SeparableConv1D = SeparableConv<1>;
+using SeparableConv2D = SeparableConv<2>;
+extern template class SeparableConv<1>;
+extern template class SeparableConv<2>;
+
+struct LocalOptions {
+  IntList strides = 1;
+  Activation activation = {};
+  bool bias = true;
+  Initializer filter_init = glorot_uniform;
+  Initializer bias_init = zeros;
+
+  static constexpr void ranges(const auto& row) {
+    row("strides", &LocalOptions::strides, at_least(1));
+  }
+};
+
+// A convolution, without padding, with a filter of its own for each place of the result. shapes:
+// filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs.
+//
+// throws (call): also kInvalidArgument for an input of another size.
+template <int axes>
+class LocallyConnected {
+ public:
+  LocallyConnected(const IntList& image, const IntList& window, std::int64_t in, std::int64_t out,
+                   const LocalOptions& options = {}, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Tensor filter;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(LocallyConnected, filter, bias);
+  auto host_values() const { return std::tie(image_, window_, strides_, activation_); }
+
+ private:
+  // Along each axis: of the image, of the window, between windows, of the result.
+  std::vector<std::int64_t> image_, window_, strides_, places_;
+  Activation activation_;
+};
+using LocallyConnected1D = LocallyConnected<1>;
+using LocallyConnected2D = LocallyConnected<2>;
+extern template class LocallyConnected<1>;
+extern template class LocallyConnected<2>;
+
+namespace detail {
+
+// As many sizes as there are axes, from one or from that many.
+// throws: kInvalidArgument for another number of them, and for one below `least`.
+std::vector<std::int64_t> sizes_of(const IntList& list, int axes, const char* what,
+                                   std::int64_t least = 1);
+
+}  // namespace detail
 }  // namespace nn
 }  // namespace etude

@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "etude/base/call_site.h"
 #include "etude/base/error.h"
+#include "etude/base/fields.h"
 #include "etude/core/arg.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/shape.h"
@@ -103,16 +105,24 @@ class LayerObserver {
 // Of this thread; null while nobody watches.
 LayerObserver*& layer_observer();
 
+// The tensor of a result that summaries show: itself, or the first field.
+inline const Tensor& shown(const Tensor& result) { return result; }
+template <class R>
+const Tensor& shown(const R& result) {
+  return shown(std::get<0>(etude::internal::fields(result)));
+}
+
 // Runs the work of a layer that was called at `where`: tells the observer of its result, which took
 // `flops` per element, and gives errors the layer's name. throws: LayerError for every Error.
 template <class Fn>
-Tensor run_layer(const void* layer, const char* kind, CallSite where, std::int64_t flops,
-                 const Fn& fn) {
+auto run_layer(const void* layer, const char* kind, CallSite where, std::int64_t flops,
+               const Fn& fn) {
   const CallScope scope(where);
   try {
-    Tensor result = fn();
+    auto result = fn();
     if (LayerObserver* observer = layer_observer()) {
-      observer->called(layer, kind, result.shape(), flops * result.size());
+      const Tensor& y = shown(result);
+      observer->called(layer, kind, y.shape(), flops * y.size());
     }
     return result;
   } catch (const LayerError&) {

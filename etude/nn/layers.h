@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers without parameters of their own shape: activations, reshaping, dropout; and Dense.
-// Convolution and pooling: convolution.h. Normalisation: norm.h.
+// Dense, activations, reshaping, dropout. Others: convolution.h, pooling.h, norm.h, noise.h,
+// embedding.h, recurrent.h, attention.h, blocks.h, adapters.h.
 #pragma once
 
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "etude/base/fields.h"
 #include "etude/nn/init.h"
@@ -12,6 +14,13 @@
 
 namespace ETUDE_API etude {
 namespace nn {
+namespace detail {
+
+// [n, time, ..] as [n * time, ..], and y as the steps of such an x.
+Tensor fold_time(const Tensor& x);
+Tensor unfold_time(const Tensor& y, const Tensor& x);
+
+}  // namespace detail
 
 struct DenseOptions {
   Activation activation = {};
@@ -71,6 +80,101 @@ class Reshape {
 
  private:
   std::vector<std::int64_t> shape_;
+};
+
+// Axes behind the first in another order: `axes` numbers them from 1. Permute({2, 1}) swaps two.
+//
+// throws (construction): kInvalidArgument unless the axes are 1 .. their number. throws (call):
+// kInvalidArgument for an input of another rank.
+class Permute {
+ public:
+  explicit Permute(std::vector<std::int64_t> axes, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(Permute);
+  auto host_values() const { return std::tie(axes_); }
+
+ private:
+  std::vector<std::int64_t> axes_;
+};
+
+// [n, ..] to [n, times, ..]. throws (construction): kInvalidArgument for times below 1.
+class RepeatVector {
+ public:
+  explicit RepeatVector(std::int64_t times, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(RepeatVector);
+  auto host_values() const { return std::tie(times_); }
+
+ private:
+  std::int64_t times_;
+};
+
+// Steps of x [n, time, features] whose features are all `value` are padding: they become 0.
+// `lengths` says how many steps each example has before the padding at its end, for
+// Recurrent::run. throws (call): kInvalidArgument unless x has 3 axes.
+class Masking {
+ public:
+  explicit Masking(double value = 0) : value_(value) {}
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  // bool [n, time], true for steps that count; int64 [n].
+  Tensor mask(const Tensor& x, CallSite where = CallSite::here()) const;
+  Tensor lengths(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(Masking);
+  auto host_values() const { return std::tie(value_); }
+
+ private:
+  double value_;
+};
+
+// x where it is positive, else a slope that is learned times x: one for each feature of the last
+// axis, or one for all if features is 1.
+//
+// throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for
+// an input with other features.
+class PReLU {
+ public:
+  explicit PReLU(std::int64_t features = 1, Initializer slope_init = constant(0.25),
+                 CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Tensor slope;
+  ETUDE_FIELDS(PReLU, slope);
+};
+
+// x weight y + bias for each output. shapes: x [n, left], y [n, right], weight [left, right, out],
+// bias [out], result [n, out].
+//
+// throws (construction): kInvalidArgument for sizes below 1. throws (call): kInvalidArgument for
+// inputs of other sizes.
+class Bilinear {
+ public:
+  Bilinear(std::int64_t left, std::int64_t right, std::int64_t out,
+           const DenseOptions& options = {}, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, const Tensor& y, CallSite where = CallSite::here()) const;
+
+  Tensor weight;
+  Tensor bias;  // absent if the options say so
+  ETUDE_FIELDS(Bilinear, weight, bias);
+  auto host_values() const { return std::tie(activation_); }
+
+ private:
+  Activation activation_;
+};
+
+// A layer at each step: x [n, time, ..] as [n * time, ..] through the layer, and back. throws: what
+// the layer throws; kInvalidArgument for fewer than 2 axes.
+template <class Layer>
+class TimeDistributed {
+ public:
+  explicit TimeDistributed(Layer given) : layer(std::move(given)) {}
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    return detail::run_layer(this, "TimeDistributed", where, 0, [&] {
+      return detail::unfold_time(detail::call_layer(layer, detail::fold_time(x), where), x);
+    });
+  }
+
+  Layer layer;
+  ETUDE_FIELDS(TimeDistributed, layer);
 };
 
 // In the training phase sets each element to 0 with probability p and divides the others by 1 - p;

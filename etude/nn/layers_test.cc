@@ -10,6 +10,7 @@
 #include "etude/core/ambient.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/norm.h"
+#include "etude/nn/pooling.h"
 #include "etude/nn/sequential.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"

@@ -6,9 +6,13 @@
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
 #include "etude/nn/layer.h"
+#include "etude/nn/run_loss.h"
 #include "etude/ops.h"
 
 namespace etude::nn {
+
+using detail::run_loss;
+
 namespace {
 
 // An error of an op that a loss calls, told beside the operands that the loss was given.
@@ -24,27 +28,6 @@ Error with_operands(const Error& error, const Tensor& predicted, const Tensor& e
                   text.substr(0, text.find("\n  at "))));
 }
 
-// Computes the terms and reduces them; errors get the name of the loss and the caller's line.
-template <class Terms>
-Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
-                const std::optional<Reduction>& reduction, const char* otherwise,
-                const Tensor& weights, const Terms& terms) {
-  const CallScope scope(predicted.where());
-  Tensor p, e;
-  try {
-    p = etude::internal::materialize(predicted);
-    ETUDE_REQUIRE(is_floating(p.dtype()),
-                  "operand 'predicted' is {}, but must be floating. Cast it with astype",
-                  etude::name(p.dtype()));
-    e = expected.tensor() != nullptr ? *expected.tensor()
-                                     : etude::internal::adapt(expected, p.dtype());
-    return (reduction ? *reduction : Reduction(otherwise))(terms(p, e), weights);
-  } catch (const Error& error) {
-    throw detail::restated(with_operands(error, p, e), name,
-                           etude::internal::user_line(predicted.where()));
-  }
-}
-
 // a log(b), and 0 where a is 0, whatever b is.
 Tensor times_log(const Tensor& a, const Tensor& b) { return a * log(where(a == 0.0, 1.0, b)); }
 
@@ -56,6 +39,24 @@ Tensor margin(const Tensor& p, const Tensor& e) { return maximum(1.0 - e * p, 0.
 Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
 }  // namespace
+
+Tensor detail::run_loss(const char* name, const Arg& predicted, const Arg& expected,
+                        const std::optional<Reduction>& reduction, const char* otherwise,
+                        const Tensor& weights, LossTerms terms) {
+  const CallScope scope(predicted.where());
+  Tensor p, e;
+  try {
+    p = etude::internal::materialize(predicted);
+    ETUDE_REQUIRE(is_floating(p.dtype()),
+                  "operand 'predicted' is {}, but must be floating. Cast it with astype",
+                  etude::name(p.dtype()));
+    e = expected.tensor() != nullptr ? *expected.tensor()
+                                     : etude::internal::adapt(expected, p.dtype());
+    return (reduction ? *reduction : Reduction(otherwise))(terms(p, e), weights);
+  } catch (const Error& error) {
+    throw restated(with_operands(error, p, e), name, etude::internal::user_line(predicted.where()));
+  }
+}
 
 Reduction::Reduction(const std::string& name) : name_(name) {
   ETUDE_REQUIRE(name_ == "mean" || name_ == "sum" || name_ == "none",
@@ -118,7 +119,7 @@ Tensor huber_loss(const Arg& predicted, const Arg& expected, const HuberLossOpti
 
 Tensor hinge_loss(const Arg& predicted, const Arg& expected, const LossOptions& options) {
   return run_loss("hinge_loss", predicted, expected, options.reduction, "mean", options.weights,
-                  margin);
+                  [](const Tensor& p, const Tensor& e) { return margin(p, e); });
 }
 Tensor squared_hinge_loss(const Arg& predicted, const Arg& expected, const LossOptions& options) {
   return run_loss("squared_hinge_loss", predicted, expected, options.reduction, "mean",

@@ -2,116 +2,133 @@
 #include "etude/nn/metrics.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/nn/metric_parts.h"
+#include "etude/ops.h"
 
 namespace etude::nn {
 namespace {
 
-struct Choices {
-  std::int64_t classes = 0;
-  std::vector<std::int64_t> of_row;
-};
-
-// The column of the highest score per row; the first one among equal ones.
-Choices highest(const Tensor& scores) {
-  const std::int64_t rows = scores.shape()[0], classes = scores.shape()[1];
-  ETUDE_REQUIRE(classes > 0, "scores of shape {} have no classes", scores.shape().to_string());
-  const std::vector<double> values = scores.to_vector<double>();
-  Choices out{classes, {}};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto begin = values.begin() + row * classes;
-    out.of_row.push_back(std::max_element(begin, begin + classes) - begin);
-  }
-  return out;
-}
-
-Choices choices_of(const Tensor& predicted) {
+// The column of the highest score per row, the first one among equal ones; of a single score
+// whether it is above 0.5.
+Tensor choices_of(const Tensor& predicted, std::int64_t& classes) {
   ETUDE_REQUIRE(predicted.rank() == 1 || predicted.rank() == 2,
                 "predictions have shape {}, but need [n, classes] or [n]",
                 predicted.shape().to_string());
-  if (predicted.rank() == 2 && predicted.shape()[1] > 1) return highest(predicted);
-  Choices out{2, {}};
-  for (const double score : predicted.to_vector<double>())
-    out.of_row.push_back(score > 0.5 ? 1 : 0);
-  return out;
+  if (predicted.rank() == 2 && predicted.shape()[1] != 1) {
+    classes = predicted.shape()[1];
+    ETUDE_REQUIRE(classes > 0, "scores of shape {} have no classes", predicted.shape().to_string());
+    return argmax(predicted, {.axis = 1});
+  }
+  classes = 2;
+  return astype(astype(reshape(predicted, {-1}), kFloat64) > 0.5, kInt64);
 }
 
-std::vector<std::int64_t> labels_of(const Tensor& labels, std::int64_t classes) {
-  if (labels.rank() == 2 && labels.shape()[1] == classes) return highest(labels).of_row;
-  ETUDE_REQUIRE(labels.rank() == 1, "labels have shape {}, but need [n] or [n, {}]",
+Tensor labels_of(const Tensor& labels, std::int64_t classes) {
+  if (labels.rank() == 2 && labels.shape()[1] == classes) return argmax(labels, {.axis = 1});
+  const bool is_column = labels.rank() == 2 && labels.shape()[1] == 1;
+  ETUDE_REQUIRE(labels.rank() == 1 || is_column, "labels have shape {}, but need [n] or [n, {}]",
                 labels.shape().to_string(), classes);
-  return labels.to_vector<std::int64_t>();
-}
-
-double part(std::int64_t of, std::int64_t all) {
-  return all > 0 ? static_cast<double>(of) / static_cast<double>(all) : 0;
+  return astype(reshape(labels, {-1}), kInt64);
 }
 
 }  // namespace
 
+namespace detail {
+
+Tensor confusion_counts(const Tensor& predicted, const Tensor& labels) {
+  std::int64_t classes = 0;
+  const Tensor chosen = choices_of(predicted, classes);
+  const Tensor expected = labels_of(labels, classes);
+  ETUDE_REQUIRE(chosen.size() == expected.size(), "{} predictions, but {} labels", chosen.size(),
+                expected.size());
+  const Tensor is_inside = logical_and(expected >= 0, expected < classes);
+  const Tensor cell = where(is_inside, expected * classes + chosen, classes * classes);
+  return segment_sum(ones_like(cell), cell, classes * classes + 1);
+}
+
+std::int64_t classes_of(const Tensor& counts) {
+  return static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(counts.size() - 1))));
+}
+
+std::vector<std::int64_t> read_confusion(const Tensor& counts) {
+  std::vector<std::int64_t> out = counts.to_vector<std::int64_t>();
+  ETUDE_REQUIRE_CODE(kOutOfRange, out.back() == 0, "{} labels are outside [0, {})", out.back(),
+                     classes_of(counts));
+  out.pop_back();
+  return out;
+}
+
+}  // namespace detail
+
 void Confusion::require_classes(std::int64_t classes) {
-  if (classes_ == 0) {
-    classes_ = classes;
-    counts_.assign(static_cast<std::size_t>(classes * classes), 0);
-  }
+  if (classes_ == 0) classes_ = classes;
   ETUDE_REQUIRE(classes == classes_, "{} classes, but {} before", classes, classes_);
 }
 
 void Confusion::update(const Tensor& predicted, const Tensor& labels, CallSite where) {
   etude::internal::located("Confusion", where, [&] {
-    const Choices choices = choices_of(predicted);
-    const std::vector<std::int64_t> expected = labels_of(labels, choices.classes);
-    ETUDE_REQUIRE(choices.of_row.size() == expected.size(), "{} predictions, but {} labels",
-                  choices.of_row.size(), expected.size());
-    require_classes(choices.classes);
-    for (const std::int64_t label : expected) {
-      ETUDE_REQUIRE_CODE(kOutOfRange, label >= 0 && label < classes_, "label {} is outside [0, {})",
-                         label, classes_);
-    }
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      ++counts_[static_cast<std::size_t>(expected[i] * classes_ + choices.of_row[i])];
-    }
+    const Tensor counts = detail::confusion_counts(predicted, labels);
+    require_classes(detail::classes_of(counts));
+    counts_ = counts_.has_value() ? counts_ + counts : counts;
   });
 }
 
-std::int64_t Confusion::count(std::int64_t label, std::int64_t predicted) const {
-  return counts_.at(static_cast<std::size_t>(label * classes_ + predicted));
-}
-std::int64_t Confusion::row(std::int64_t label) const {
-  std::int64_t sum = 0;
-  for (std::int64_t k = 0; k < classes_; ++k) sum += count(label, k);
-  return sum;
-}
-std::int64_t Confusion::column(std::int64_t predicted) const {
-  std::int64_t sum = 0;
-  for (std::int64_t k = 0; k < classes_; ++k) sum += count(k, predicted);
-  return sum;
+std::vector<std::int64_t> Confusion::counts() const {
+  return classes_ == 0 ? std::vector<std::int64_t>() : detail::read_confusion(counts_);
 }
 
+Confusion::ClassCounts Confusion::of_class(std::int64_t label) const {
+  const std::vector<std::int64_t> all = counts();
+  ETUDE_REQUIRE_CODE(kOutOfRange, label >= 0 && label < classes_, "class {} is outside [0, {})",
+                     label, classes_);
+  ClassCounts out;
+  for (std::int64_t k = 0; k < classes_; ++k) {
+    out.labelled += static_cast<double>(all[static_cast<std::size_t>(label * classes_ + k)]);
+    out.predicted += static_cast<double>(all[static_cast<std::size_t>(k * classes_ + label)]);
+  }
+  out.right = static_cast<double>(all[static_cast<std::size_t>(label * (classes_ + 1))]);
+  return out;
+}
+
+std::int64_t Confusion::count(std::int64_t label, std::int64_t predicted) const {
+  return counts().at(static_cast<std::size_t>(label * classes_ + predicted));
+}
 std::int64_t Confusion::samples() const {
   std::int64_t sum = 0;
-  for (const std::int64_t n : counts_) sum += n;
+  for (const std::int64_t n : counts()) sum += n;
   return sum;
 }
 double Confusion::accuracy() const {
-  std::int64_t right = 0;
-  for (std::int64_t k = 0; k < classes_; ++k) right += count(k, k);
-  return part(right, samples());
+  const std::vector<std::int64_t> all = counts();
+  double right = 0, sum = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    sum += static_cast<double>(all[i]);
+    if (i % static_cast<std::size_t>(classes_ + 1) == 0) right += static_cast<double>(all[i]);
+  }
+  return detail::part(right, sum);
 }
 double Confusion::precision(std::int64_t label) const {
-  return part(count(label, label), column(label));
+  const ClassCounts c = of_class(label);
+  return detail::part(c.right, c.predicted);
 }
-double Confusion::recall(std::int64_t label) const { return part(count(label, label), row(label)); }
+double Confusion::recall(std::int64_t label) const {
+  const ClassCounts c = of_class(label);
+  return detail::part(c.right, c.labelled);
+}
 double Confusion::f1(std::int64_t label) const {
-  return part(2 * count(label, label), row(label) + column(label));
+  const ClassCounts c = of_class(label);
+  return detail::part(2 * c.right, c.labelled + c.predicted);
 }
 
 void Confusion::merge(const Confusion& other) {
   if (other.classes_ == 0) return;
   require_classes(other.classes_);
-  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  counts_ = counts_.has_value() ? counts_ + other.counts_ : other.counts_;
 }
 
 std::string Confusion::to_string(std::span<const std::string_view> names) const {
@@ -120,6 +137,7 @@ std::string Confusion::to_string(std::span<const std::string_view> names) const 
     const auto i = static_cast<std::size_t>(k);
     return i < names.size() ? fmt::format("{:>2} {}", k, names[i]) : fmt::format("{:>2}", k);
   };
+  const std::vector<std::int64_t> all = counts();
   std::size_t width = 6;
   for (std::int64_t k = 0; k < classes_; ++k) width = std::max(width, label_text(k).size() + 1);
   std::string text = fmt::format("{:<{}}", "label", width);
@@ -128,7 +146,7 @@ std::string Confusion::to_string(std::span<const std::string_view> names) const 
   for (std::int64_t label = 0; label < classes_; ++label) {
     text += fmt::format("{:<{}}", label_text(label), width);
     for (std::int64_t k = 0; k < classes_; ++k) {
-      const std::int64_t n = count(label, k);
+      const std::int64_t n = all[static_cast<std::size_t>(label * classes_ + k)];
       text += n > 0 ? fmt::format("{:>6}", n) : fmt::format("{:>6}", ".");
     }
     text += fmt::format("  {:.3f}\n", recall(label));
@@ -136,10 +154,26 @@ std::string Confusion::to_string(std::span<const std::string_view> names) const 
   return text;
 }
 
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+double Throughput::result() const {
+  return static_cast<double>(samples_) / std::max(now_seconds() - started_, 1e-9);
+}
+void Throughput::reset() {
+  samples_ = 0;
+  started_ = now_seconds();
+}
+
 double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where) {
   Confusion confusion;
   confusion.update(predicted, labels, where);
-  return confusion.accuracy();
+  return etude::internal::located("accuracy", where, [&] { return confusion.accuracy(); });
 }
 
 }  // namespace etude::nn

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics: values that are updated batch by batch, read, merged and reset.
+// Values that are updated batch by batch, read, merged and reset: a mean, counts of classes, and
+// how fast samples come. Metrics that fit and evaluate take by name: metric.h.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,10 @@ class Confusion {
   // shapes: predicted [n, classes], scores of any dtype, or [n], where a score above 0.5 means
   // class 1; labels integers [n], or one-hot [n, classes].
   //
-  // throws: kInvalidArgument for shapes that do not fit; kOutOfRange for a label outside.
+  // Counts by tensors, and reads none: what follows looks at elements.
+  //
+  // throws: kInvalidArgument for shapes that do not fit; labels outside are an error, kOutOfRange,
+  //         of all that follows.
   void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;
@@ -58,12 +62,28 @@ class Confusion {
   std::string to_string(std::span<const std::string_view> names = {}) const;
 
  private:
+  struct ClassCounts {
+    double right = 0, labelled = 0, predicted = 0;
+  };
   void require_classes(std::int64_t classes);
-  std::int64_t row(std::int64_t label) const;
-  std::int64_t column(std::int64_t predicted) const;
+  std::vector<std::int64_t> counts() const;
+  ClassCounts of_class(std::int64_t label) const;
 
   std::int64_t classes_ = 0;
-  std::vector<std::int64_t> counts_;  // [label, predicted]
+  Tensor counts_;  // [label, predicted], flat, then those of labels outside
+};
+
+// Samples per second since it was made or reset.
+class Throughput {
+ public:
+  Throughput() { reset(); }
+  void update(std::int64_t samples) { samples_ += samples; }
+  double result() const;
+  void reset();
+
+ private:
+  std::int64_t samples_ = 0;
+  double started_ = 0;  // seconds of a steady clock
 };
 
 // The part of rows whose highest score is that of the label. shapes and throws: as

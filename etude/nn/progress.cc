@@ -87,11 +87,13 @@ class Progress {
 
   void write_line(const FitState& state) {
     const EpochRecord& epoch = state.history.epochs.back();
-    std::string line = fmt::format("{}{}  loss {:.4f}{}", has_bar_ ? "\r\x1b[K" : "", title(state),
-                                   epoch.loss, accuracy(state));
+    std::string line = fmt::format("{}{}  loss {:.4f}{}{}", has_bar_ ? "\r\x1b[K" : "",
+                                   title(state), epoch.loss, accuracy(state), named(epoch.metrics));
     if (epoch.has_validation) {
-      line += fmt::format("  validation loss {:.4f}  accuracy {:.4f}", epoch.validation_loss,
-                          epoch.validation_accuracy);
+      line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
+      line += epoch.validation_metrics.empty()
+                  ? fmt::format("  accuracy {:.4f}", epoch.validation_accuracy)
+                  : named(epoch.validation_metrics);
     }
     if (state.step < state.steps) {
       line += fmt::format("  stopped after {} of {} steps", state.step, state.steps);
@@ -102,6 +104,11 @@ class Progress {
   static std::string title(const FitState& state) {
     return fmt::format("epoch {:>{}}/{}", state.epoch + 1, std::to_string(state.epochs).size(),
                        state.epochs);
+  }
+  static std::string named(const Numbers& metrics) {
+    std::string out;
+    for (const auto& [name, value] : metrics) out += fmt::format("  {} {:.4f}", name, value);
+    return out;
   }
   static std::string accuracy(const FitState& state) {
     const double value = state.accuracy.result();

@@ -64,7 +64,7 @@ TEST(Progress, ABarFitsItsTerminal) {
 }
 
 // spec: F2
-TEST(Progress, AnEpochThatWasCutSaysSo) {
+TEST(Progress, AnEpochThatWasCutSaysSoAndMetricsHaveNames) {
   std::FILE* file = std::tmpfile();
   FitState state;
   state.epochs = 2;
@@ -74,11 +74,21 @@ TEST(Progress, AnEpochThatWasCutSaysSo) {
   callback(Event::kEpochStart, state);
   state.history.epochs.push_back({.loss = 0.5});
   callback(Event::kEpochEnd, state);
+  state.step = state.steps;
+  state.history.epochs.push_back({.loss = 0.25,
+                                  .validation_loss = 1,
+                                  .has_validation = true,
+                                  .metrics = {{"auc", 0.75}, {"f1", 0.5}},
+                                  .validation_metrics = {{"auc", 0.625}}});
+  callback(Event::kEpochEnd, state);
   std::rewind(file);
   std::string text(4096, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file));
   std::fclose(file);
   EXPECT_EQ(text.find("epoch 1/2  loss 0.5000  stopped after 3 of 9 steps  "), 0u) << text;
+  EXPECT_NE(text.find("loss 0.2500  auc 0.7500  f1 0.5000  validation loss 1.0000  auc 0.6250  "),
+            std::string::npos)
+      << text;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -3,9 +3,14 @@
 // programs need not. Other layers are walked just as well, at the cost of compiling it.
 #pragma once
 
+#include "etude/nn/attention.h"
+#include "etude/nn/blocks.h"
 #include "etude/nn/convolution.h"
+#include "etude/nn/embedding.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/norm.h"
+#include "etude/nn/pooling.h"
+#include "etude/nn/recurrent.h"
 #include "etude/runtime/arguments.h"
 #include "etude/version.h"
 
@@ -14,10 +19,23 @@ namespace internal {
 
 ETUDE_INTERNAL_WALKS(extern, nn::AvgPool2D);
 ETUDE_INTERNAL_WALKS(extern, nn::BatchNorm);
+ETUDE_INTERNAL_WALKS(extern, nn::Conv1D);
 ETUDE_INTERNAL_WALKS(extern, nn::Conv2D);
 ETUDE_INTERNAL_WALKS(extern, nn::Dense);
+ETUDE_INTERNAL_WALKS(extern, nn::DepthwiseConv2D);
 ETUDE_INTERNAL_WALKS(extern, nn::Dropout);
+ETUDE_INTERNAL_WALKS(extern, nn::Embedding);
+ETUDE_INTERNAL_WALKS(extern, nn::GlobalAvgPool2D);
+ETUDE_INTERNAL_WALKS(extern, nn::GroupNorm);
+ETUDE_INTERNAL_WALKS(extern, nn::LayerNorm);
 ETUDE_INTERNAL_WALKS(extern, nn::MaxPool2D);
+ETUDE_INTERNAL_WALKS(extern, nn::MultiHeadAttention);
+ETUDE_INTERNAL_WALKS(extern, nn::PositionalEmbedding);
+ETUDE_INTERNAL_WALKS(extern, nn::Recurrent<nn::GRUCell>);
+ETUDE_INTERNAL_WALKS(extern, nn::Recurrent<nn::LSTMCell>);
+ETUDE_INTERNAL_WALKS(extern, nn::ResidualBlock);
+ETUDE_INTERNAL_WALKS(extern, nn::RMSNorm);
+ETUDE_INTERNAL_WALKS(extern, nn::TransformerEncoderLayer);
 
 }  // namespace internal
 }  // namespace etude

@@ -52,8 +52,6 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
   using OptimizerWith::options;
   // To change numbers between updates; amsgrad stays as it is.
   AdamOptions& options() { return options_; }
-  // The rate of the next update.
-  double rate() const { return rate_of(options_.lr, options_.decay, updates() + 1); }
 
  protected:
   Adam(std::string_view optimizer, AdamOptions options, bool decoupled, CallSite where);

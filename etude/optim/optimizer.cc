@@ -2,37 +2,27 @@
 #include "etude/optim/optimizer.h"
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
-#include "etude/core/copies.h"
 #include "etude/core/run.h"
 #include "etude/core/traced.h"
 #include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
 #include "etude/kernels/cpu/schedules.h"
+#include "etude/optim/transform_run.h"
 
 namespace etude::optim::internal {
 namespace {
 
 using etude::internal::located;
 
-constexpr const char* kUpdates = "updates";
-
-// A path for messages when updates after the first no longer carry paths.
-std::string name_of(const std::string& path, std::size_t index) {
-  return path.empty() ? fmt::format("number {}", index) : "'" + path + "'";
-}
-
-Tensor count_of(std::int64_t updates) {
-  return Tensor(std::vector<std::int64_t>{updates}, Shape{});
-}
-
-std::vector<std::string> state_names(std::string_view rule) {
+std::vector<std::string> state_names(std::string_view rule,
+                                     const std::vector<std::string>& others) {
   std::vector<std::string> names;
   const bool is_known =
       optimizer::with_rule(rule, [&](auto r) { names.assign(r.kState.begin(), r.kState.end()); });
   ETUDE_CHECK(is_known, "there is no rule '{}'", rule);
+  names.insert(names.end(), others.begin(), others.end());
   return names;
 }
 
@@ -45,144 +35,94 @@ void throw_unpaired(std::size_t parameters, std::size_t gradients) {
               parameters, gradients);
 }
 
-Slots::Slots(const Slots&) = default;
-Slots::Slots(Slots&&) noexcept = default;
-Slots& Slots::operator=(const Slots&) = default;
-Slots& Slots::operator=(Slots&&) noexcept = default;
-Slots::~Slots() = default;
-
-Slots::Slots(std::vector<std::string> names) : names_(std::move(names)), count_(count_of(0)) {}
-
-std::int64_t Slots::updates() const {
-  const void* data = is_traced() ? nullptr : TensorAccess::data(count_);
-  return data != nullptr ? *static_cast<const std::int64_t*>(data) : count_.item<std::int64_t>();
-}
-
-void Slots::count_update() {
-  const std::int64_t updates = this->updates();
-  if (TensorAccess::is_unique(count_)) {
-    *static_cast<std::int64_t*>(TensorAccess::writable(count_)) = updates + 1;
-  } else {
-    count_ = count_of(updates + 1);
-  }
-}
-
-void Slots::begin_update(const std::vector<Parameter>& parameters) {
-  if (slots_.empty()) make_slots(parameters);
-  ETUDE_REQUIRE(slots_.size() == parameters.size(),
-                "the model has {} tensors, but the optimiser's state was made for {}. Make a new "
-                "optimiser for another model",
-                parameters.size(), slots_.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path] = parameters[i];
-    const std::string& known = slots_[i].path;
-    if (!gradient->has_value()) continue;
-    ETUDE_REQUIRE(value->has_value(), "parameter {} is absent, but has a gradient",
-                  name_of(known, i));
-    ETUDE_REQUIRE(gradient->type() == value->type(), "parameter {} is {}, but its gradient is {}",
-                  name_of(known, i), value->type()->to_string(), gradient->type()->to_string());
-    for (std::size_t k = 0; k < names_.size(); ++k) {
-      Tensor& state = slots_[i].tensors[k];
-      if (!state.has_value()) state = etude::internal::full(value->type(), 0.0);
-      ETUDE_REQUIRE(state.type() == value->type(), "parameter {} is {}, but its {} is {}",
-                    name_of(known, i), value->type()->to_string(), names_[k],
-                    state.type()->to_string());
-    }
-  }
-}
-
-void Slots::note_copies(std::size_t i, const Tensor& value, std::string_view by,
-                        CallSite where) const {
-  using etude::internal::note_copy;
-  const Slot& slot = slots_[i];
-  if (!TensorAccess::is_unique(value)) note_copy(value, by, where, slot.path);
-  for (std::size_t k = 0; k < names_.size(); ++k) {
-    const Tensor& state = slot.tensors[k];
-    if (!TensorAccess::is_unique(state)) note_copy(state, by, where, names_[k] + "/" + slot.path);
-  }
-}
-
-void Slots::make_slots(const std::vector<Parameter>& parameters) {
-  State pending = pending_;
-  std::vector<Slot> slots;
-  for (const Parameter& parameter : parameters) {
-    Slot& slot = slots.emplace_back();
-    slot.path = parameter.path;
-    for (std::size_t k = 0; k < names_.size(); ++k) {
-      const auto found = pending.find(names_[k] + "/" + parameter.path);
-      if (found == pending.end()) continue;
-      slot.tensors[k] = std::move(found->second);
-      pending.erase(found);
-    }
-  }
-  ETUDE_REQUIRE(pending.empty(),
-                "the restored state has '{}', but the model has no tensor of that path",
-                pending.begin()->first);
-  pending_.clear();
-  slots_ = std::move(slots);
-}
-
-State Slots::state() const {
-  State out = pending_;
-  out[kUpdates] = Tensor(updates());
-  for (const Slot& slot : slots_) {
-    for (std::size_t k = 0; k < names_.size(); ++k) {
-      if (slot.tensors[k].has_value()) out[names_[k] + "/" + slot.path] = slot.tensors[k];
-    }
-  }
-  return out;
-}
-
-void Slots::restore(State state) {
-  const auto updates = state.find(kUpdates);
-  ETUDE_REQUIRE(updates != state.end(), "the state has no entry '{}'", kUpdates);
-  const auto count = updates->second.item<std::int64_t>();
-  state.erase(updates);
-  for (const auto& [name, tensor] : state) {
-    bool is_known = false;
-    for (const std::string& prefix : names_) is_known = is_known || name.starts_with(prefix + "/");
-    ETUDE_REQUIRE(is_known, "the state has '{}', but this optimiser keeps only {}", name,
-                  fmt::join(names_, ", "));
-  }
-  count_ = count_of(count);
-  slots_.clear();
-  pending_ = std::move(state);
-}
-
 RuleOptimizer::~RuleOptimizer() = default;
 RuleOptimizer::RuleOptimizer(const RuleOptimizer&) = default;
 RuleOptimizer& RuleOptimizer::operator=(const RuleOptimizer&) = default;
 
-RuleOptimizer::RuleOptimizer(std::string_view optimizer, std::string_view rule)
+RuleOptimizer::RuleOptimizer(std::string_view optimizer, std::string_view rule,
+                             const std::vector<std::string>& others)
     : optimizer_(optimizer),
       update_(fmt::format("{}::update", optimizer)),
       rule_(rule),
-      slots_(state_names(rule)) {}
+      slots_(state_names(rule, others)) {
+  own_states_ = slots_.names().size();
+}
+
+void RuleOptimizer::add(std::vector<Transform> transforms, CallSite where) {
+  located(optimizer_, where, [&] {
+    for (Transform& transform : transforms) {
+      add_transform(slots_, transform);
+      extras_.transforms.push_back(std::move(transform));
+    }
+  });
+}
+
+void RuleOptimizer::group(std::string pattern, GroupOptions options, CallSite where) {
+  using etude::internal::check_range;
+  if (options.lr && options.lr->fixed()) {
+    check_range(optimizer_, "lr", *options.lr->fixed(), at_least(0), where);
+  }
+  if (options.weight_decay) {
+    check_range(optimizer_, "weight_decay", *options.weight_decay, at_least(0), where);
+    located(optimizer_, where, [&] {
+      ETUDE_REQUIRE(this->has_weight_decay(),
+                    "the group '{}' has a weight_decay, but this optimiser has none", pattern);
+    });
+  }
+  if (!slots_.needs_paths()) {
+    located(optimizer_, where, [&] { require_match(slots_, "the group", pattern); });
+  }
+  extras_.groups.push_back({std::move(pattern), std::move(options)});
+}
 
 void RuleOptimizer::restore(State state, CallSite where) {
   located(optimizer_, where, [&] { slots_.restore(std::move(state)); });
 }
 
-double RuleOptimizer::rate_of(const Schedule& lr, double decay, std::int64_t t) const {
-  const double rate = lr(t - 1);
-  etude::internal::check_range(optimizer_, "lr", rate, at_least(0), {});
-  return optimizer::decayed(rate, decay, t);
+void RuleOptimizer::scale_rate(double factor, CallSite where) {
+  etude::internal::check_range(optimizer_, "factor", factor, at_least(0), where);
+  slots_.number(kRateScale) = Tensor(std::vector<double>{rate_scale() * factor}, Shape{});
 }
 
-Tensor RuleOptimizer::host_rates() const {
-  const RateOptions options = this->rate_options();
+double RuleOptimizer::rate_scale() const {
+  const Tensor* scale = slots_.find_number(kRateScale);
+  return scale == nullptr ? 1 : scale->item<double>();
+}
+
+Tensor RuleOptimizer::loss_scale() const {
+  const Tensor* scale = slots_.find_number("loss_scale");
+  return scale == nullptr ? Tensor() : *scale;
+}
+
+std::vector<Tensor> RuleOptimizer::averages_of(std::string_view name, std::size_t tensors,
+                                               CallSite where) const {
+  return located(optimizer_, where, [&] {
+    std::vector<Tensor> out = slots_.all_of(name);
+    ETUDE_REQUIRE(tensors == out.size(), "the model has {} tensors, but the state was made for {}",
+                  tensors, out.size());
+    return out;
+  });
+}
+
+double RuleOptimizer::rate() const { return rate_of(this->rate_options(), updates() + 1); }
+
+double RuleOptimizer::rate_of(const RateOptions& options, std::int64_t t) const {
+  const double rate = options.lr(t - 1) * rate_scale();
+  etude::internal::check_range(optimizer_, "lr", rate, at_least(0), {});
+  return optimizer::decayed(rate, options.decay, t);
+}
+
+Tensor RuleOptimizer::host_rates(const RateOptions& options) const {
   const optimizer::RateFormula formula = optimizer::rate_formula(rule_);
   ETUDE_CHECK(options.others.size() == formula.options, "the rule '{}' has {} options", rule_,
               formula.options);
   const std::int64_t t = updates() + 1;
   std::vector<double> rates(optimizer::kRates);
-  formula.write(options.others.data(), static_cast<double>(t),
-                rate_of(options.lr, options.decay, t), rates.data());
+  formula.write(options.others.data(), static_cast<double>(t), rate_of(options, t), rates.data());
   return Tensor(rates);
 }
 
-Values RuleOptimizer::traced_rates(CallSite where) const {
-  const RateOptions options = this->rate_options();
+Values RuleOptimizer::traced_rates(const RateOptions& options, CallSite where) const {
   const optimizer::ScheduleTree schedule = options.lr.tree();
   ETUDE_REQUIRE(!optimizer::needs_host(schedule),
                 "lr is a function of the host, which would run once, while the step is traced, and "
@@ -191,7 +131,47 @@ Values RuleOptimizer::traced_rates(CallSite where) const {
   const Op& op = etude::internal::op<"rule_rates">();
   const Attrs attrs = op.attrs({rule_, options.others, optimizer::formulas_of(schedule),
                                 optimizer::numbers_of(schedule), options.decay});
-  return execute(op, OperandList({&slots_.count()}).view(), attrs, where);
+  OperandList list({&slots_.count()});
+  if (const Tensor* scale = slots_.find_number(kRateScale)) list.add(*scale);
+  return execute(op, list.view(), attrs, where);
+}
+
+std::vector<Tensor> RuleOptimizer::rates(Tensor& done, CallSite where) const {
+  std::vector<Tensor> out;
+  const auto add = [&](const RateOptions& options) {
+    if (!slots_.is_traced()) {
+      out.push_back(host_rates(options));
+      return;
+    }
+    Values made = traced_rates(options, where);
+    out.push_back(std::move(made[0]));
+    done = std::move(made[1]);
+  };
+  const RateOptions options = this->rate_options();
+  add(options);
+  for (const Group& group : extras_.groups) {
+    std::vector<double> others = options.others;
+    // It is the first of the numbers of every rule that has it.
+    if (group.options.weight_decay) others[0] = *group.options.weight_decay;
+    add({group.options.lr ? *group.options.lr : options.lr, options.decay, std::move(others)});
+  }
+  return out;
+}
+
+StateStart RuleOptimizer::start_of(std::size_t, const Tensor& value) const {
+  return {value.type()};
+}
+
+// The rates that a parameter has, by its place in rates().
+std::size_t RuleOptimizer::group_of(std::size_t parameter) const {
+  for (std::size_t i = 0; i < extras_.groups.size(); ++i) {
+    if (path_matches(extras_.groups[i].pattern, slots_.path(parameter))) return i + 1;
+  }
+  return 0;
+}
+
+void RuleOptimizer::require_groups() const {
+  for (const Group& group : extras_.groups) require_match(slots_, "the group", group.pattern);
 }
 
 // throws: kFailedPrecondition for tensors of a trace: the numbers of this update, which are known
@@ -207,32 +187,75 @@ static void require_untraced(const std::vector<Parameter>& parameters) {
   }
 }
 
-void RuleOptimizer::update_all(const std::vector<Parameter>& parameters, CallSite where) {
-  const Op& op = etude::internal::op<"rule_update">();
+Attrs rule_attrs(std::string_view rule) {
+  return etude::internal::op<"rule_update">().attrs({std::string(rule)});
+}
+
+void run_rule(const Attrs& rule, const Step& step) {
+  OperandList list({&step.parameter, &step.gradient, &step.rates});
+  for (const Tensor& state : step.states) list.add(state);
+  constexpr std::uint64_t kParameterAndState = 0b111001;
+  Values out = execute(etude::internal::op<"rule_update">(),
+                       list.view(step.may_overwrite ? kParameterAndState : 0), rule, {});
+  step.parameter = std::move(out[0]);
+  for (std::size_t k = 1; k < out.size(); ++k) step.states[k - 1] = std::move(out[k]);
+}
+
+void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
+                             const std::vector<Tensor>& rates, const Condition& due,
+                             CallSite where) {
+  const Attrs rule = rule_attrs(rule_);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [value, gradient, path] = parameters[i];
+    if (!gradient->has_value()) continue;
+    slots_.note_copies(i, *value, update_, where);
+    const std::span<Tensor> states(slots_[i].data(), own_states_);
+    const bool is_always = due.is_always();
+    Tensor before;
+    std::vector<Tensor> states_before;
+    if (!is_always) {
+      before = *value;
+      states_before.assign(states.begin(), states.end());
+    }
+    this->run_step(
+        {*value, *gradient, rates[rates.size() > 1 ? group_of(i) : 0], rule, states, is_always});
+    if (is_always) continue;
+    *value = due.pick(*value, before);
+    for (std::size_t k = 0; k < states.size(); ++k) {
+      if (states[k].has_value()) states[k] = due.pick(states[k], states_before[k]);
+    }
+  }
+}
+
+void RuleOptimizer::update_all(std::vector<Parameter> parameters, CallSite where) {
   located(update_, where, [&] {
     this->check();
-    const bool is_traced = slots_.is_traced();
+    const bool is_traced = slots_.is_traced(), is_new = slots_.needs_paths();
     if (!is_traced) require_untraced(parameters);
-    Values made = is_traced ? traced_rates(where) : Values{host_rates()};
-    const Tensor rates = std::move(made[0]);
-    slots_.begin_update(parameters);
+    Tensor done;
+    const std::vector<Tensor> rates = this->rates(done, where);
+    slots_.pair(parameters);
+    if (is_new) require_groups();
+    leave_frozen(extras_, slots_, parameters);
+    slots_.begin_update(parameters, [&](std::size_t k, const Tensor& value) {
+      return k < own_states_ ? this->start_of(k, value)
+                             : transform_start(extras_, slots_.names()[k], value);
+    });
+    std::vector<Tensor> changed;
+    TransformRun run{slots_, parameters, changed};
+    if (!extras_.transforms.empty()) {
+      for (Parameter& p : parameters) changed.push_back(*p.gradient);
+      run_before(extras_, run);
+      for (std::size_t i = 0; i < changed.size(); ++i) parameters[i].gradient = &changed[i];
+      if (run.due.is_never()) return;
+    }
     if (is_traced) {
-      slots_.set_count(std::move(made[1]));
+      slots_.set_count(run.due.pick(done, slots_.count()));
     } else {
       slots_.count_update();
     }
-    const Attrs attrs = op.attrs({rule_});
-    constexpr std::uint64_t kParameterAndState = 0b111001;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const auto& [value, gradient, path] = parameters[i];
-      if (!gradient->has_value()) continue;
-      slots_.note_copies(i, *value, update_, where);
-      OperandList list({value, gradient, &rates});
-      for (std::size_t k = 0; k < slots_.names().size(); ++k) list.add(slots_[i][k]);
-      Values out = execute(op, list.view(kParameterAndState), attrs, where);
-      *value = std::move(out[0]);
-      for (std::size_t k = 1; k < out.size(); ++k) slots_[i][k - 1] = std::move(out[k]);
-    }
+    step_all(parameters, rates, run.due, where);
+    run_after(extras_, run);
   });
 }
 

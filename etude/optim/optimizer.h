@@ -3,9 +3,8 @@
 // by adam.h, sgd.h and rules.h; users call update() of those.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -14,89 +13,23 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/base/fields.h"
 #include "etude/base/structure.h"
+#include "etude/core/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
 #include "etude/optim/schedule.h"
+#include "etude/optim/slots.h"
+#include "etude/optim/transforms.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace optim {
 
-// State of an optimiser by name, "mean/conv1/filter", with the number of updates as "updates": what
-// checkpoints keep.
-using State = std::map<std::string, Tensor>;
-
 namespace internal {
 
-// A tensor of the model, its gradient (absent: none arrived) and its state.
-struct Parameter {
-  Tensor* value = nullptr;
-  const Tensor* gradient = nullptr;
-  std::string path = {};
-};
-
-// State tensors per parameter, in the order of the model's tensors. A value; mirrors the model.
-class Slots {
- public:
-  // The names of the state tensors that each parameter has; at most three.
-  explicit Slots(std::vector<std::string> names);
-  // In the source, since every program would compile them with all that a slot is made of.
-  Slots(const Slots&);
-  Slots(Slots&&) noexcept;
-  Slots& operator=(const Slots&);
-  Slots& operator=(Slots&&) noexcept;
-  ~Slots();
-
-  // throws: kFailedPrecondition while a function is traced that has them as an argument.
-  std::int64_t updates() const;
-  // The number of updates, int64[]; without elements while such a function is traced.
-  const Tensor& count() const { return count_; }
-  bool is_traced() const {
-    return count_.type() != nullptr && TensorAccess::data(count_) == nullptr;
-  }
-  // Counts an update: in place, or by a new number.
-  void count_update();
-  void set_count(Tensor count) { count_ = std::move(count); }
-  // Whether the next update makes the state, for which it needs the paths of the parameters.
-  bool needs_paths() const { return slots_.empty(); }
-  const std::vector<std::string>& names() const { return names_; }
-  // Starts an update of `parameters`: makes state that is missing (zeros), checks types.
-  // throws: kInvalidArgument, with the path, for a gradient of another type than its parameter and
-  //         for a model with other tensors than at the last update.
-  void begin_update(const std::vector<Parameter>& parameters);
-  // Notes for explain_copy() what of parameter i a step at `where` will copy since it is shared.
-  void note_copies(std::size_t i, const Tensor& value, std::string_view by, CallSite where) const;
-  std::array<Tensor, 3>& operator[](std::size_t parameter) { return slots_[parameter].tensors; }
-
-  State state() const;
-  // Takes over what `state` gave. Its tensors go to the parameters at the next update, by path.
-  // throws: kInvalidArgument for a name that is not part of this kind of state.
-  void restore(State state);
-
-  // Names and paths say nothing that the kind of optimiser and the model do not.
-  std::tuple<> host_values() const { return {}; }
-
- private:
-  struct Slot {
-    std::string path;
-    std::array<Tensor, 3> tensors;
-
-    std::tuple<> host_values() const { return {}; }
-    ETUDE_FIELDS(Slot, tensors);
-  };
-  void make_slots(const std::vector<Parameter>& parameters);
-
-  std::vector<std::string> names_;
-  Tensor count_;
-  std::vector<Slot> slots_;
-  State pending_;  // restored, not yet given to parameters
-
-  ETUDE_FIELDS(Slots, count_, slots_, pending_);
-};
+class Condition;
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
 
@@ -134,9 +67,24 @@ struct RateOptions {
   std::vector<double> others;  // in the order of kernels/cpu/optimizer_rates.cc
 };
 
-// A rule of kernels/cpu/optimizer_steps.h with the numbers of each update. A value: a copy goes on
-// by itself. As an in-out argument of a staged function it goes on at each call: count and state
-// are tensors, and the graph evaluates the schedule. threads: thread-compatible.
+// The step of one parameter. What it is given belongs to the optimiser and the model.
+struct Step {
+  Tensor& parameter;
+  const Tensor& gradient;
+  const Tensor& rates;         // float64[10]
+  const Attrs& rule;           // of the optimiser: rule_attrs()
+  std::span<Tensor> states;    // of the rule, then those that its class adds
+  bool may_overwrite = false;  // whether parameter and states are given away
+};
+// What names a rule in calls of run_rule.
+Attrs rule_attrs(std::string_view rule);
+// The step of a rule: parameter and states become what it gives.
+void run_rule(const Attrs& rule, const Step& step);
+
+// A rule of kernels/cpu/optimizer_steps.h with the numbers of each update, with what was added
+// around it. A value: a copy goes on by itself. As an in-out argument of a staged function it goes
+// on at each call: count and state are tensors, and the graph evaluates the schedule. threads:
+// thread-compatible.
 class RuleOptimizer {
  public:
   virtual ~RuleOptimizer();
@@ -144,48 +92,105 @@ class RuleOptimizer {
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
   // model; where it is absent the tensor stays. Layers get the state that they announced.
   //
-  // throws: kInvalidArgument, with the path, for gradients that do not fit the model, and for an
-  //         option or a rate of the schedule that is out of its range.
+  // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an
+  //         option or a rate of the schedule that is out of its range, and for a pattern of a group
+  //         that means no tensor.
   // cost:   one pass over each parameter; after the first update nothing of their size is
-  // allocated.
+  //         allocated, unless transforms or the header of the optimiser say so.
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
     update_all(pair_up(model, gradients, slots_.needs_paths()), where);
     take_state(model, gradients);
   }
 
+  // Puts transforms behind those that are there: transforms.h. State that they keep begins at the
+  // next update. throws: kInvalidArgument for state that another one keeps.
+  void add(std::vector<Transform> transforms, CallSite where = CallSite::here());
+  void add(Transform transform, CallSite where = CallSite::here()) {
+    add(std::vector<Transform>{std::move(transform)}, where);
+  }
+  // Other options for the tensors that a pattern means (path_matches); the first group that means
+  // one has it:
+  //   optimizer.group("encoder/*", {.lr = 1e-4, .weight_decay = 0});
+  // throws: kInvalidArgument for numbers out of their range, and for weight_decay where the
+  //         optimiser has none.
+  void group(std::string pattern, GroupOptions options, CallSite where = CallSite::here());
+
+  // The rate of the next update, of what no group means.
+  double rate() const;
+  // Multiplies all rates from the next update on; a factor is part of the state. Graphs are not
+  // made anew for another one. throws: kInvalidArgument for a negative factor.
+  void scale_rate(double factor, CallSite where = CallSite::here());
+  // The product of the factors, 1 at first.
+  double rate_scale() const;
+  // What loss_scaling() wants the loss to be multiplied by, float64[]; absent without it.
+  Tensor loss_scale() const;
+
+  // A copy of the model with the averages of its tensors: "ema" and "swa" of transforms, "slow" of
+  // lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without one stay.
+  //
+  // throws: kInvalidArgument for another name, before the first update, and for another model.
+  template <class Model>
+  Model averaged(Model model, std::string_view name = "ema",
+                 CallSite where = CallSite::here()) const {
+    std::size_t count = 0, i = 0;
+    for_each_leaf<Tensor>(model, [&](Tensor&) { ++count; });
+    const std::vector<Tensor> averages = averages_of(name, count, where);
+    for_each_leaf<Tensor>(model, [&](Tensor& x) {
+      if (averages[i].has_value()) x = averages[i];
+      ++i;
+    });
+    return model;
+  }
+
   // How many there were. throws: kFailedPrecondition while a function is traced that has this
   // optimiser as an argument: its number is known when the function runs.
   std::int64_t updates() const { return slots_.updates(); }
   State state() const { return slots_.state(); }
-  // throws: kInvalidArgument for the state of another kind of optimiser.
+  // throws: kInvalidArgument for the state of another kind of optimiser, or of other transforms.
   void restore(State state, CallSite where = CallSite::here());
 
  protected:
-  // `optimizer` is the class, for messages; `rule` names the formula and so the state.
-  RuleOptimizer(std::string_view optimizer, std::string_view rule);
+  // `optimizer` is the class, for messages; `rule` names the formula and so the state. `others` are
+  // names of state beside it.
+  RuleOptimizer(std::string_view optimizer, std::string_view rule,
+                const std::vector<std::string>& others);
   RuleOptimizer(const RuleOptimizer&);
   RuleOptimizer& operator=(const RuleOptimizer&);
 
   // The class, for messages.
   std::string_view optimizer() const { return optimizer_; }
   const std::string& rule() const { return rule_; }
-  // The rate of update t, counted from 1: lr / (1 + decay (t - 1)). throws: kInvalidArgument for a
-  // negative one.
-  double rate_of(const Schedule& lr, double decay, std::int64_t t) const;
+  const Extras& extras() const { return extras_; }
 
  private:
   // throws: kInvalidArgument for an option out of its range: they may be changed between updates.
   virtual void check() const = 0;
+  virtual bool has_weight_decay() const = 0;
   virtual RateOptions rate_options() const = 0;
-  void update_all(const std::vector<Parameter>& parameters, CallSite where);
-  // The rates of the next update: at once, or as values of the trace, with the count.
-  Tensor host_rates() const;
-  Values traced_rates(CallSite where) const;
+  // How a state of the rule, or of its class, begins.
+  virtual StateStart start_of(std::size_t state, const Tensor& value) const;
+  virtual void run_step(const Step& step) const { run_rule(step.rule, step); }
+
+  void update_all(std::vector<Parameter> parameters, CallSite where);
+  // The rate of update t, counted from 1: lr / (1 + decay (t - 1)), scaled. throws:
+  // kInvalidArgument for a negative one.
+  double rate_of(const RateOptions& options, std::int64_t t) const;
+  std::vector<Tensor> averages_of(std::string_view name, std::size_t tensors, CallSite where) const;
+  // The rates of the next update by group, at once or as values of the trace; then also the count.
+  std::vector<Tensor> rates(Tensor& done, CallSite where) const;
+  Tensor host_rates(const RateOptions& options) const;
+  Values traced_rates(const RateOptions& options, CallSite where) const;
+  void step_all(const std::vector<Parameter>& parameters, const std::vector<Tensor>& rates,
+                const Condition& due, CallSite where);
+  std::size_t group_of(std::size_t parameter) const;
+  void require_groups() const;
 
   std::string_view optimizer_;  // a literal: "Lion"
   std::string update_;          // "Lion::update"
   std::string rule_;
+  std::size_t own_states_ = 0;  // those before the ones of transforms
+  Extras extras_;
 
  protected:
   Slots slots_;
@@ -197,11 +202,12 @@ class OptimizerWith : public RuleOptimizer {
  public:
   const Options& options() const { return options_; }
   // By what calls of a staged function with other optimisers differ.
-  auto host_values() const { return std::tie(rule(), options_); }
+  auto host_values() const { return std::tie(rule(), options_, extras()); }
 
  protected:
-  OptimizerWith(std::string_view optimizer, std::string_view rule, Options options, CallSite where)
-      : RuleOptimizer(optimizer, rule), options_(std::move(options)) {
+  OptimizerWith(std::string_view optimizer, std::string_view rule, Options options, CallSite where,
+                const std::vector<std::string>& others = {})
+      : RuleOptimizer(optimizer, rule, others), options_(std::move(options)) {
     etude::internal::check_options(optimizer, options_, where);
   }
 
@@ -209,6 +215,9 @@ class OptimizerWith : public RuleOptimizer {
 
  private:
   void check() const final { etude::internal::check_options(this->optimizer(), options_, {}); }
+  bool has_weight_decay() const final {
+    return requires(const Options& o) { o.weight_decay; };
+  }
 };
 
 }  // namespace internal

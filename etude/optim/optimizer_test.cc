@@ -6,7 +6,11 @@
 #include "etude/base/error.h"
 #include "etude/core/buffer.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/ops.h"
 #include "etude/optim/adam.h"
+#include "etude/optim/lbfgs.h"
+#include "etude/optim/more_rules.h"
+#include "etude/optim/norm_rules.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
 
@@ -138,6 +142,139 @@ TEST(Optimizer, CheckB) {
   for (const Row& row : rows) expect_near(check_b(row.make()), row.expected, 1e-6, row.name);
 }
 
+// Those without a value in a row: a script computed them from the papers' formulas in float64.
+// spec: O9, O13, O14
+TEST(Optimizer, CheckBOfMoreRules) {
+  const std::vector<Row> rows = {
+      {"O9 LARS", [] { return updater(LARS({.lr = 1})); }, {-.5142792, .9562931}},
+      {"O13 LAMB", [] { return updater(LAMB({.lr = .1})); }, {-.4257323, .3136920}},
+      {"O14 Rprop", [] { return updater(Rprop({.lr = .1})); }, {.0549542, .0381120}},
+      {"O14 FTRL", [] { return updater(FTRL({.lr = .1})); }, {-.3042261, .5052184}},
+      {"FTRL with l1, l2, beta",
+       [] { return updater(FTRL({.lr = .1, .l1 = .5, .l2 = .1, .beta = .2})); },
+       {-.161721774, .452429604}},
+      {"O14 AdaBelief", [] { return updater(AdaBelief({.lr = .1})); }, {-.1149026, .0977215}},
+      {"Yogi", [] { return updater(Yogi({.lr = .1})); }, {-.275016481, .212679598}},
+      {"ASGD",
+       [] { return updater(ASGD({.lr = .05, .lambda = .1, .start = 4, .weight_decay = .01})); },
+       {.099187741, .088463946}},
+      {"ScheduleFreeSGD",
+       [] { return updater(ScheduleFreeSGD({.lr = .05, .weight_decay = .01})); },
+       {-.324290388, .302137959}},
+      {"ScheduleFreeAdamW",
+       [] { return updater(ScheduleFreeAdamW({.lr = .1, .weight_decay = .01})); },
+       {-.408856909, .526009402}},
+      {"Adafactor",
+       [] { return updater(Adafactor({.lr = .1, .weight_decay = .01})); },
+       {-.284158164, .465613987}},
+  };
+  for (const Row& row : rows) expect_near(check_b(row.make()), row.expected, 1e-6, row.name);
+}
+
+// What the optimisers of averages evaluate at, from the same script.
+// spec: O14
+TEST(Optimizer, AveragesOfWeights) {
+  ASGD asgd({.lr = .05, .lambda = .1, .start = 4, .weight_decay = .01});
+  ScheduleFreeSGD free({.lr = .05, .weight_decay = .01});
+  check_b([&](Tensor& w, const Tensor& g) { asgd.update(w, g); });
+  check_b([&](Tensor& w, const Tensor& g) { free.update(w, g); });
+  const Tensor any(Vector{0, 0});
+  expect_near(asgd.averaged(any, "average").to_vector<double>(), {-.092805113, .184654417}, 1e-6,
+              "ASGD");
+  expect_near(free.averaged(any, "average").to_vector<double>(), {-.358146436, .336076496}, 1e-6,
+              "ScheduleFreeSGD");
+}
+
+Tensor random_filter() {
+  std::vector<float> values;
+  for (int i = 0; i < 72; ++i) values.push_back(std::sin(static_cast<float>(i * i + 3 * i)));
+  return Tensor(values, {3, 3, 2, 4});
+}
+
+// Five steps of a 2 by 3 matrix w with the gradient sin(3 i + 5 j + t) + w / 10.
+template <class Optimizer>
+Vector matrix_steps(Optimizer optimizer) {
+  Tensor w(Vector{.5, -.2, .3, .1, .4, -.6}, {2, 3});
+  const Tensor phase(Vector{0, 5, 10, 3, 8, 13}, {2, 3});
+  for (int t = 1; t <= 5; ++t) optimizer.update(w, sin(phase + t) + .1 * w);
+  return w.to_vector<double>();
+}
+
+// spec: O14
+TEST(Optimizer, MatricesAsWholes) {
+  expect_near(matrix_steps(Adafactor({.lr = .1})),
+              {.4946968173, -.2585093890, .2487673642, .1044105705, .4481054064, -.5532137792},
+              1e-8, "Adafactor");
+  expect_near(matrix_steps(Muon({.lr = .02, .weight_decay = .1})),
+              {.4584120267, -.2443478784, .2567067260, .1062089246, .3887821340, -.6377362379},
+              1e-8, "Muon");
+  // With roots by eigenvalues, from NumPy.
+  expect_near(matrix_steps(Shampoo()),
+              {.399701, -.28809227, .26400006, .11270094, .39935799, -.61750594}, 1e-7, "Shampoo");
+  // A matrix keeps n + m numbers, and a filter is a matrix too.
+  Adafactor adafactor;
+  Tensor w = ones({4, 6});
+  adafactor.update(w, w);
+  EXPECT_EQ(adafactor.state().at("rows/").shape(), Shape({4, 1}));
+  EXPECT_EQ(adafactor.state().at("columns/").shape(), Shape({1, 6}));
+  EXPECT_FALSE(adafactor.state().contains("variance/"));
+  Muon muon;
+  Tensor filter = random_filter();
+  const Tensor before = filter;
+  muon.update(filter, before);
+  const Tensor moved = reshape(before - filter, {18, 4}) / .02;
+  // Its columns are nearly orthonormal: singular values of five steps lie in about 0.7 to 1.2.
+  const Tensor gram = matmul(moved, moved, {.transpose_x = true});
+  for (const float off : (gram - eye(4)).to_vector<float>()) EXPECT_LT(std::abs(off), .55F);
+}
+
+struct Curve {
+  Tensor x, y;
+};
+
+// spec: O14
+TEST(Lbfgs, FindsTheLeastOfValleys) {
+  Curve at{Tensor(Vector{-.5}), Tensor(Vector{1})};
+  const auto bent = [](const Curve& c) {
+    return sum(square(c.x - 1.0) + 3.0 * square(c.y - c.x * c.x));
+  };
+  const LBFGSResult result = lbfgs(at, bent);
+  EXPECT_TRUE(result.has_converged) << result.why;
+  EXPECT_LT(result.evaluations, 40);
+  EXPECT_NEAR(at.x.item<double>(), 1, 1e-6);
+  EXPECT_NEAR(at.y.item<double>(), 1, 1e-6);
+  // Rosenbrock's function of ten numbers, whose valley is long.
+  Tensor w(Vector{-1.2, 1, -1.2, 1, -1.2, 1, -1.2, 1, -1.2, 1});
+  const auto rosenbrock = [](const Tensor& v) {
+    const Tensor head = slice(v, {0}, {9}), tail = slice(v, {1}, {10});
+    return sum(100.0 * square(tail - square(head)) + square(1.0 - head));
+  };
+  const LBFGSResult valley = lbfgs(w, rosenbrock, {.iterations = 300});
+  EXPECT_TRUE(valley.has_converged) << valley.why;
+  EXPECT_LT(valley.evaluations, 150);
+  for (const double v : w.to_vector<double>()) EXPECT_NEAR(v, 1, 1e-5);
+}
+
+// Of a quadratic form of n numbers with exact slopes, n steps are nearly enough.
+// spec: O14
+TEST(Lbfgs, ConvergesFastAndStopsForAReason) {
+  const Tensor scale(Vector{1, 10, 100, 1000}), middle(Vector{1, -2, 3, -4});
+  const auto bowl = [&](const Tensor& v) { return sum(scale * square(v - middle)); };
+  Tensor w(Vector{0, 0, 0, 0});
+  const LBFGSResult result = lbfgs(w, bowl);
+  EXPECT_TRUE(result.has_converged);
+  EXPECT_LE(result.iterations, 25);
+  expect_near(w.to_vector<double>(), middle.to_vector<double>(), 1e-6, "bowl");
+  EXPECT_EQ(lbfgs(w, bowl).iterations, 0);  // it is there already
+  Tensor short_of(Vector{0, 0, 0, 0});
+  EXPECT_EQ(lbfgs(short_of, bowl, {.iterations = 2}).why, "2 iterations were done");
+  EXPECT_LT(bowl(short_of).item<double>(), bowl(Tensor(Vector{0, 0, 0, 0})).item<double>());
+  // Beyond a wall the function is no number: the search turns back.
+  Tensor near_wall(Vector{.5});
+  lbfgs(near_wall, [](const Tensor& v) { return sum(v - log(v)); });
+  EXPECT_NEAR(near_wall.item<double>(), 1, 1e-6);
+}
+
 // v = g at the first update in spite of dampening, then v = momentum v + (1 - dampening) g.
 // spec: O1
 TEST(Optimizer, Dampening) {
@@ -190,6 +327,7 @@ TEST(Optimizer, FitsALineAsFastAsItShould) {
   EXPECT_EQ(steps_to_fit(RAdam()), 910);
   EXPECT_EQ(steps_to_fit(NAdam()), 369);
   EXPECT_EQ(steps_to_fit(Lion({.lr = 1e-3})), 190);
+  EXPECT_EQ(steps_to_fit(LAMB()), 214);
 }
 
 struct Model {

@@ -2,6 +2,7 @@
 #include "etude/optim/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "etude/base/check.h"
@@ -134,6 +135,41 @@ Schedule warmup(std::int64_t T, Schedule then, CallSite site) {
   require_length("warmup", T, site);
   const double base = then(0);
   return join({linear_warmup(base, T, site), std::move(then)}, {T}, site);
+}
+
+namespace {
+
+Schedule of_segment(const Segment& part) {
+  ETUDE_REQUIRE(part.updates >= 1, "{} updates are asked for, but at least 1 is needed",
+                part.updates);
+  if (part.shape == "linear") return polynomial(part.start, part.end, 1, part.updates);
+  if (part.shape == "cosine") return cosine(part.start, part.updates, part.end);
+  if (part.shape == "constant") return constant(part.start);
+  ETUDE_REQUIRE(part.shape == "exponential",
+                "a shape is \"{}\", but must be \"linear\", \"cosine\", \"exponential\" or "
+                "\"constant\"",
+                part.shape);
+  ETUDE_REQUIRE(part.start > 0 && part.end > 0,
+                "an exponential goes from {} to {}, but both must be above 0", part.start,
+                part.end);
+  return exponential(part.start, std::pow(part.end / part.start, 1 / real(part.updates)));
+}
+
+}  // namespace
+
+Schedule segments(const std::vector<Segment>& parts, CallSite where) {
+  return etude::internal::located("segments", where, [&] {
+    ETUDE_REQUIRE(!parts.empty(), "there are no segments");
+    std::vector<Schedule> all;
+    std::vector<std::int64_t> bounds;
+    for (const Segment& part : parts) {
+      all.push_back(of_segment(part));
+      bounds.push_back((bounds.empty() ? 0 : bounds.back()) + part.updates);
+    }
+    const Segment& last = parts.back();
+    all.push_back(constant(last.shape == "constant" ? last.start : last.end));
+    return join(std::move(all), std::move(bounds));
+  });
 }
 
 }  // namespace etude::optim

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -105,6 +106,15 @@ Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds,
               CallSite where = CallSite::here());
 // `then` from its update 0 after T updates that rise linearly to its first value.
 Schedule warmup(std::int64_t T, Schedule then, CallSite where = CallSite::here());
+
+struct Segment {
+  std::string shape = "linear";  // or "cosine", "exponential", "constant", which stays at start
+  double start = 0, end = 0;
+  std::int64_t updates = 1;
+};
+// One segment after the other, each from its start to its end; then the end of the last.
+// throws: kInvalidArgument for another shape, and for ends that an exponential does not have.
+Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 
 }  // namespace optim
 }  // namespace etude

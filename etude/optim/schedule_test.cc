@@ -49,6 +49,34 @@ TEST(Schedule, CheckValues) {
   }
 }
 
+// spec: LR12
+TEST(Schedule, SegmentsByShape) {
+  const Schedule parts = segments({{"constant", .1, 0, 2},
+                                   {"linear", .1, .3, 4},
+                                   {"cosine", .3, .1, 10},
+                                   {"exponential", .1, .001, 2}});
+  const std::vector<std::pair<std::int64_t, double>> values = {
+      {0, .1},  {1, .1},  {2, .1},   {4, .2},    {6, .3},
+      {11, .2}, {16, .1}, {17, .01}, {18, .001}, {99, .001}};
+  for (const auto& [update, value] : values) EXPECT_NEAR(parts(update), value, 1e-12) << update;
+  EXPECT_EQ(segments({{"constant", .5, 0, 1}})(7), .5);
+  const auto message = [](const std::vector<Segment>& given) -> std::string {
+    try {
+      segments(given);
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.where().file, __FILE__);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message({{"round", 1, 2, 3}}).find("segments: a shape is \"round\", but must be"),
+            std::string::npos);
+  EXPECT_NE(message({{"exponential", 1, 0, 3}}).find("goes from 1 to 0, but both must be above 0"),
+            std::string::npos);
+  EXPECT_NE(message({{"linear", 1, 0, 0}}).find("0 updates are asked for"), std::string::npos);
+  EXPECT_NE(message({}).find("there are no segments"), std::string::npos);
+}
+
 TEST(Schedule, NumbersAndFunctionsAreSchedules) {
   const Schedule number = 3, function = [](std::int64_t t) { return 0.5 * static_cast<double>(t); };
   EXPECT_EQ(number(7), 3.0);

@@ -35,8 +35,6 @@ class SGD : public internal::OptimizerWith<SGDOptions> {
   using OptimizerWith::options;
   // To change numbers between updates; momentum stays on or off, and nesterov as it is.
   SGDOptions& options() { return options_; }
-  // The rate of the next update.
-  double rate() const { return rate_of(options_.lr, options_.decay, updates() + 1); }
 
  private:
   internal::RateOptions rate_options() const override;

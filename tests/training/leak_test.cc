@@ -6,6 +6,7 @@
 #include "etude/nn/convolution.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/norm.h"
+#include "etude/nn/pooling.h"
 #include "etude/nn/sequential.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"

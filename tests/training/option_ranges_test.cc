@@ -2,6 +2,7 @@
 // Every row of every table of option ranges: values outside are refused with the name of the class,
 // the option, what was seen, what is needed and the user's line; those at the ends are taken.
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -105,14 +106,56 @@ TEST(OptionRanges, OfOptimisers) {
   drive<optim::RAdamOptions>("RAdam", [](const auto& o) { optim::RAdam{o}; });
   drive<optim::NAdamOptions>("NAdam", [](const auto& o) { optim::NAdam{o}; });
   drive<optim::LionOptions>("Lion", [](const auto& o) { optim::Lion{o}; });
+  drive<optim::LARSOptions>("LARS", [](const auto& o) { optim::LARS{o}; });
+  drive<optim::LAMBOptions>("LAMB", [](const auto& o) { optim::LAMB{o}; });
+  drive<optim::MuonOptions>("Muon", [](const auto& o) { optim::Muon{o}; });
+  drive<optim::AdafactorOptions>("Adafactor", [](const auto& o) { optim::Adafactor{o}; });
+  drive<optim::ShampooOptions>("Shampoo", [](const auto& o) { optim::Shampoo{o}; });
+  drive<optim::AdaBeliefOptions>("AdaBelief", [](const auto& o) { optim::AdaBelief{o}; });
+  drive<optim::YogiOptions>("Yogi", [](const auto& o) { optim::Yogi{o}; });
+  drive<optim::RpropOptions>("Rprop", [](const auto& o) { optim::Rprop{o}; });
+  drive<optim::FTRLOptions>("FTRL", [](const auto& o) { optim::FTRL{o}; });
+  drive<optim::ASGDOptions>("ASGD", [](const auto& o) { optim::ASGD{o}; });
+  drive<optim::ScheduleFreeSGDOptions>("ScheduleFreeSGD",
+                                       [](const auto& o) { optim::ScheduleFreeSGD{o}; });
+  drive<optim::ScheduleFreeAdamWOptions>("ScheduleFreeAdamW",
+                                         [](const auto& o) { optim::ScheduleFreeAdamW{o}; });
+  drive<optim::LossScalingOptions>("loss_scaling", [](const auto& o) { optim::loss_scaling(o); });
+  drive<optim::LBFGSOptions>("lbfgs", [](const auto& o) {
+    Tensor w({1.0});
+    optim::lbfgs(
+        w, [](const Tensor& x) { return sum(square(x)); }, o);
+  });
   drive<optim::OneCycleOptions>("one_cycle", [](const auto& o) { optim::one_cycle(0.1, 10, o); });
 }
 
 TEST(OptionRanges, OfLayers) {
   drive<nn::BatchNormOptions>("BatchNorm", [](const auto& o) { nn::BatchNorm(2, o); }, {"axis"});
-  drive<nn::Conv2DOptions>("Conv2D", [](const auto& o) { nn::Conv2D({3, 3}, 2, 2, o); });
+  drive<nn::ConvOptions>("Conv2D", [](const auto& o) { nn::Conv2D({3, 3}, 2, 2, o); });
   drive<nn::PoolOptions>("MaxPool2D", [](const auto& o) { nn::MaxPool2D(2, o); });
   drive<nn::PoolOptions>("AvgPool2D", [](const auto& o) { nn::AvgPool2D(2, o); });
+  drive<nn::ConvOptions>("Conv1D", [](const auto& o) { nn::Conv1D(3, 2, 2, o); });
+  drive<nn::ConvOptions>("Conv3D", [](const auto& o) { nn::Conv3D(3, 2, 2, o); });
+  drive<nn::TransposedConvOptions>("TransposedConv2D",
+                                   [](const auto& o) { nn::TransposedConv2D(3, 2, 2, o); });
+  drive<nn::SeparableConvOptions>("SeparableConv2D",
+                                  [](const auto& o) { nn::SeparableConv2D(3, 2, 2, o); });
+  drive<nn::LocalOptions>("LocallyConnected1D",
+                          [](const auto& o) { nn::LocallyConnected1D(4, 2, 2, 2, o); });
+  drive<nn::LayerNormOptions>("LayerNorm", [](const auto& o) { nn::LayerNorm(2, o); }, {"axes"});
+  drive<nn::GroupNormOptions>("GroupNorm", [](const auto& o) { nn::GroupNorm(2, 2, o); }, {"axis"});
+  drive<nn::GroupNormOptions>("InstanceNorm", [](const auto& o) { nn::InstanceNorm(2, o); },
+                              {"axis"});
+  drive<nn::AttentionOptions>("MultiHeadAttention",
+                              [](const auto& o) { nn::MultiHeadAttention(4, 2, o); });
+  drive<nn::TransformerOptions>("TransformerEncoderLayer",
+                                [](const auto& o) { nn::TransformerEncoderLayer(4, 2, o); });
+  drive<nn::TransformerOptions>("TransformerDecoderLayer",
+                                [](const auto& o) { nn::TransformerDecoderLayer(4, 2, o); });
+  drive<nn::ResidualOptions>("ResidualBlock", [](const auto& o) { nn::ResidualBlock(2, 2, o); });
+  drive<nn::MLPOptions>("MLP", [](const auto& o) { nn::MLP({2, 2, 2}, o); });
+  drive<nn::InvertedResidualOptions>("InvertedResidual",
+                                     [](const auto& o) { nn::InvertedResidual(2, 2, o); });
   drive<nn::VarianceScalingOptions>("variance_scaling",
                                     [](const auto& o) { nn::variance_scaling(o); });
 }
@@ -123,6 +166,29 @@ TEST(OptionRanges, OfLosses) {
   drive<nn::SigmoidCrossEntropyOptions>("sigmoid_cross_entropy",
                                         [&](const auto& o) { nn::sigmoid_cross_entropy(p, e, o); });
   drive<nn::FocalLossOptions>("focal_loss", [&](const auto& o) { nn::focal_loss(p, e, o); });
+  const Tensor rows({{0.25, 0.5}}), ids({1}), signs({1.0});
+  drive<nn::MarginOptions>("triplet_margin_loss",
+                           [&](const auto& o) { nn::triplet_margin_loss(rows, rows, rows, o); });
+  drive<nn::MarginOptions>("contrastive_loss",
+                           [&](const auto& o) { nn::contrastive_loss(rows, rows, signs, o); });
+  drive<nn::MarginOptions>("multi_margin_loss",
+                           [&](const auto& o) { nn::multi_margin_loss(rows, ids, o); });
+  drive<nn::ZeroMarginOptions>("cosine_embedding_loss", [&](const auto& o) {
+    nn::cosine_embedding_loss(rows, rows, signs, o);
+  });
+  drive<nn::ZeroMarginOptions>("margin_ranking_loss",
+                               [&](const auto& o) { nn::margin_ranking_loss(p, e, signs, o); });
+  drive<nn::InfoNceOptions>("info_nce_loss",
+                            [&](const auto& o) { nn::info_nce_loss(rows, rows, o); });
+  drive<nn::GaussianNllOptions>("gaussian_nll_loss",
+                                [&](const auto& o) { nn::gaussian_nll_loss(p, e, p, o); });
+  drive<nn::QuantileOptions>("quantile_loss", [&](const auto& o) { nn::quantile_loss(p, e, o); });
+  drive<nn::SmoothL1Options>("smooth_l1_loss", [&](const auto& o) { nn::smooth_l1_loss(p, e, o); });
+  drive<nn::OverlapOptions>("dice_loss", [&](const auto& o) { nn::dice_loss(rows, rows, o); });
+  drive<nn::OverlapOptions>("iou_loss", [&](const auto& o) { nn::iou_loss(rows, rows, o); });
+  drive<nn::CtcLossOptions>("ctc_loss", [&](const auto& o) {
+    nn::ctc_loss(zeros({3, 5}), ids, o);
+  });
 }
 
 TEST(OptionRanges, OfTraining) {
@@ -134,14 +200,58 @@ TEST(OptionRanges, OfTraining) {
     data::Epochs data(samples, {.batch = 2});
     nn::fit(model, optimizer, data, nn::mean_squared_error, o);
   });
+  drive<nn::EarlyStoppingOptions>("early_stopping", [](const auto& o) { nn::early_stopping(o); });
+  drive<nn::Monitored>("keep_best", [](const auto& o) {
+    nn::Dense model(1, 1);
+    nn::keep_best(model, o);
+  });
+  drive<nn::PlateauOptions>("reduce_on_plateau", [](const auto& o) {
+    optim::SGD optimizer;
+    nn::reduce_on_plateau(optimizer, o);
+  });
+  drive<nn::ProfileStepsOptions>("profile_steps",
+                                 [](const auto& o) { nn::profile_steps("none", o); });
+  drive<nn::TensorboardOptions>("tensorboard", [](const auto& o) { nn::tensorboard("none", o); });
   const nn::Dense model(1, 1);
+  drive<nn::FindRateOptions>("find_rate", [&](const auto& o) {
+    data::Epochs data(samples, {.batch = 2});
+    nn::find_rate(model, optim::SGD(), data, nn::mean_squared_error, o);
+  });
   const optim::SGD optimizer;
   const data::Epochs data(samples, {.batch = 2});
   drive<io::CheckpointOptions>(
       "checkpoints", [&](const auto& o) { io::checkpoints("none", model, optimizer, data, o); });
 }
 
+TEST(OptionRanges, OfDataAndFiles) {
+  const auto numbers = data::count_up(3);
+  drive<data::MapOptions>("Dataset::map",
+                          [&](const auto& o) { numbers.map([](std::int64_t i) { return i; }, o); },
+                          {"seed"});
+  const auto size = [](const Tensor& x) { return x.size(); };
+  drive<data::BucketOptions>("BucketedEpochs",
+                             [&](const auto& o) {
+                               data::BucketedEpochs(std::vector<Tensor>{Tensor({1.0})}, size,
+                                                    {.batch = 1}, o);
+                             },
+                             {"value"});
+  io::Checkpoint checkpoint;
+  drive<io::CheckpointManagerOptions>(
+      "CheckpointManager", [&](const auto& o) { io::CheckpointManager(checkpoint, "none", o); });
+}
+
 // A schedule is checked where it is given if it is a number, and else at each update.
+TEST(OptionRanges, OfPictures) {
+  drive<io::ImageGridOptions>("image_grid",
+                              [](const auto& o) {
+                                io::image_grid(zeros({2, 2, 2}), o);
+                              },
+                              {"background"});
+  const auto file = std::filesystem::temp_directory_path() / "etude_option_ranges.svg";
+  drive<io::PlotOptions>("write_svg", [&](const auto& o) { io::write_svg(file.string(), {}, o); });
+  std::filesystem::remove(file);
+}
+
 TEST(OptionRanges, ARateBelowZeroIsRefusedAtItsUpdate) {
   optim::SGD optimizer({.lr = [](std::int64_t t) { return t < 1 ? 0.1 : -0.1; }});
   Tensor w({1.0}), g({1.0});

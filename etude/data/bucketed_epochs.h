@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// BucketedEpochs: Epochs (epochs.h) of samples that differ in size, batched with others of like
+// size, so that little is filled up. For sequences and images in memory; streams: Dataset::buckets.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "etude/data/epochs.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+struct BucketOptions {
+  // Batches that are sorted together: 1 leaves the order to chance, more fills up less and lets
+  // less chance.
+  std::int64_t batches_per_sort = 100;
+  double value = 0;  // of what is filled up
+
+  static constexpr void ranges(const auto& row) {
+    row("batches_per_sort", &BucketOptions::batches_per_sort, at_least(1));
+  }
+};
+
+namespace internal {
+
+template <class S>
+struct ListStore {
+  std::shared_ptr<const std::vector<S>> samples;
+  double value = 0;
+  std::int64_t count() const { return static_cast<std::int64_t>(samples->size()); }
+  S take(std::span<const std::int64_t> rows) const {
+    std::vector<S> chosen;
+    for (const std::int64_t row : rows) chosen.push_back((*samples)[static_cast<std::size_t>(row)]);
+    return collate_padded(std::span<const S>(chosen), value);
+  }
+};
+
+}  // namespace internal
+
+// Padded batches of single samples, structures of tensors without an axis for them. In each epoch
+// the batch with the largest sample comes first, so that a lack of memory shows at once.
+//
+//   data::BucketedEpochs epochs(sentences, [](const Tensor& s) { return s.shape()[0]; },
+//                               {.batch = 32, .seed = 1});
+//
+// All else is as with Epochs.
+template <class S>
+class BucketedEpochs : public internal::EpochSeries<S, internal::ListStore<S>> {
+ public:
+  // `size` is called once for each sample. throws: as Epochs.
+  template <class Size>
+  BucketedEpochs(std::vector<S> samples, const Size& size, EpochsOptions options = {},
+                 BucketOptions buckets = {}, CallSite where = CallSite::here())
+      : internal::EpochSeries<S, internal::ListStore<S>>(
+            {std::make_shared<const std::vector<S>>(std::move(samples)), buckets.value}, options) {
+    etude::internal::located("BucketedEpochs", where, [&] {
+      etude::internal::check_options("BucketedEpochs", options, where);
+      etude::internal::check_options("BucketedEpochs", buckets, where);
+      std::vector<std::int64_t> sizes;
+      for (const S& sample : *this->store().samples) {
+        sizes.push_back(static_cast<std::int64_t>(size(sample)));
+      }
+      this->set_order(internal::EpochOrder(std::move(sizes), buckets.batches_per_sort, options));
+    });
+  }
+};
+
+}  // namespace data
+}  // namespace etude

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dataset: a pipeline of elements of any type, described once and walked as often as wanted. The
+// order of the elements is a function of the description, also where functions run in parallel, so
+// a walk is resumed from the number of elements that it gave. Samples that lie in memory as tensors
+// are batched faster by Epochs (epochs.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/core/call_scope.h"
+#include "etude/data/dataset_iterator.h"
+#include "etude/data/pipeline.h"
+#include "etude/data/rows.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+struct BatchOptions {
+  bool drop_remainder = false;
+};
+struct PadOptions {
+  bool drop_remainder = false;
+  double value = 0;  // of what is added
+};
+
+// A value: copies are O(1) and describe the same. Each walk gives the same elements; what is
+// shuffled or drawn anew in each epoch comes by repeat() or epoch().
+//
+//   auto train = data::from_list(paths)
+//                    .shuffle(10000, 1)
+//                    .map(load, {.parallel = 8})
+//                    .batch(32)
+//                    .prefetch(2);
+//   for (const data::Samples& batch : train.epoch(3)) { ... }
+//
+// Functions are called with an element that is theirs, from any thread.
+// throws (all): kInvalidArgument for numbers below what the method needs.
+// threads: thread-safe; walks are confined to one thread at a time.
+template <class T>
+class Dataset {
+ public:
+  using Value = T;
+  explicit Dataset(internal::StagePtr stage) : stage_(std::move(stage)) {}
+
+  // f(element) for each element. Draws inside f depend on options.seed, the epoch and the place of
+  // the element alone. throws: while walking, what f throws with "map: element 17" in front.
+  template <class F>
+  auto map(F f, MapOptions options = {}, CallSite where = CallSite::here()) const {
+    using U = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
+    etude::internal::check_options("Dataset::map", options, where);
+    return Dataset<U>(internal::map_stage(
+        stage_,
+        [f = std::move(f)](internal::Element element) mutable {
+          return internal::element_of<U>(f(std::move(internal::value_in<T>(element))));
+        },
+        options));
+  }
+  // The elements for which keep(element) is true.
+  template <class F>
+  Dataset filter(F keep) const {
+    return Dataset(internal::filter_stage(
+        stage_, [keep = std::move(keep)](const internal::Element& element) mutable {
+          return static_cast<bool>(keep(std::as_const(internal::value_in<T>(element))));
+        }));
+  }
+  // In random order, evenly if `buffer` holds all elements: each one comes at random from the next
+  // `buffer`. Each epoch of repeat() has an order of its own.
+  Dataset shuffle(std::int64_t buffer, std::uint64_t seed = 0,
+                  CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);
+    return Dataset(internal::shuffle_stage(stage_, buffer, seed));
+  }
+  // `n` structures of tensors stacked along a new first axis. throws: while walking,
+  // kInvalidArgument for elements of differing types.
+  Dataset batch(std::int64_t n, BatchOptions options = {},
+                CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::batch", "n", n, 1, where);
+    return Dataset(internal::group_stage(stage_, n, options.drop_remainder, joined(), "batch"));
+  }
+  // The same, where axes that differ are filled up to the largest of the batch.
+  Dataset padded_batch(std::int64_t n, PadOptions options = {},
+                       CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::padded_batch", "n", n, 1, where);
+    return Dataset(internal::group_stage(stage_, n, options.drop_remainder, padded(options.value),
+                                         "padded_batch"));
+  }
+  // Padded batches of elements of like size, so that little is filled up. Bucket i has sizes up to
+  // bounds[i] and batches of batches[i]; one more bucket has the larger ones. What is left at the
+  // end comes in smaller batches, the largest elements first.
+  template <class F>
+  Dataset buckets(F size, std::vector<std::int64_t> bounds, std::vector<std::int64_t> batches,
+                  PadOptions options = {}, CallSite where = CallSite::here()) const {
+    return etude::internal::located("Dataset::buckets", where, [&] {
+      return Dataset(internal::bucket_stage(
+          stage_,
+          [size = std::move(size)](const internal::Element& element) mutable {
+            return static_cast<std::int64_t>(size(std::as_const(internal::value_in<T>(element))));
+          },
+          std::move(bounds), std::move(batches), options.drop_remainder, padded(options.value)));
+    });
+  }
+  // The samples of batches, one by one.
+  Dataset unbatch() const {
+    return flat_map([](T batch) {
+      auto shared = std::make_shared<const T>(std::move(batch));
+      const std::int64_t count = sample_count(*shared);
+      return Dataset(internal::indexed_stage(
+          count, [shared](std::int64_t i) { return internal::element_of(sample_at(*shared, i)); },
+          "rows"));
+    });
+  }
+  // `n` elements each, as a vector.
+  Dataset<std::vector<T>> window(std::int64_t n, BatchOptions options = {},
+                                 CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::window", "n", n, 1, where);
+    const auto join = [](const std::vector<internal::Element>& elements) {
+      return internal::element_of(internal::values_in<T>(elements));
+    };
+    return Dataset<std::vector<T>>(
+        internal::group_stage(stage_, n, options.drop_remainder, join, "window"));
+  }
+  // All elements `times` times, without end by default.
+  Dataset repeat(std::int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::repeat", "times", times, 0, where);
+    return Dataset(internal::repeat_stage(stage_, times));
+  }
+  // What the epoch of that number of repeat() gives.
+  Dataset epoch(std::int64_t number, CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::epoch", "number", number, 0, where);
+    return Dataset(internal::pass_stage(stage_, number));
+  }
+  Dataset take(std::int64_t n, CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::take", "n", n, 0, where);
+    return Dataset(internal::take_stage(stage_, n));
+  }
+  Dataset skip(std::int64_t n, CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::skip", "n", n, 0, where);
+    return Dataset(internal::skip_stage(stage_, n));
+  }
+  Dataset concatenate(const Dataset& more) const {
+    return Dataset(internal::concatenate_stage({stage_, more.stage_}));
+  }
+  // Every count-th element from `rank` on: the part of one of `count` workers. Put it before what
+  // costs. throws: kInvalidArgument for a rank outside.
+  Dataset shard(std::int64_t rank, std::int64_t count, CallSite where = CallSite::here()) const {
+    return etude::internal::located("Dataset::shard", where, [&] {
+      return Dataset(internal::shard_stage(stage_, rank, count));
+    });
+  }
+  // Makes up to n elements ahead in a thread. Changes no element and no position.
+  Dataset prefetch(std::int64_t n, CallSite where = CallSite::here()) const {
+    internal::check_count("Dataset::prefetch", "n", n, 0, where);
+    return Dataset(internal::prefetch_stage(stage_, n));
+  }
+  // Keeps in memory what the first whole walk gives; later ones give copies of it, in its order.
+  Dataset cache() const {
+    return Dataset(internal::cache_stage(stage_, [](const internal::Element& element) {
+      return internal::element_of<T>(T(internal::value_in<T>(element)));
+    }));
+  }
+  // The elements of the Datasets open(element), one of each in turn, `cycle` of them at a time.
+  template <class F>
+  auto interleave(F open, std::int64_t cycle, CallSite where = CallSite::here()) const {
+    using Inner = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
+    internal::check_count("Dataset::interleave", "cycle", cycle, 1, where);
+    return Inner(internal::interleave_stage(
+        stage_,
+        [open = std::move(open)](internal::Element element) mutable {
+          return open(std::move(internal::value_in<T>(element))).stage();
+        },
+        cycle));
+  }
+  // The elements of the Datasets open(element), one Dataset after the other.
+  template <class F>
+  auto flat_map(F open) const {
+    return interleave(std::move(open), 1);
+  }
+  // Each element with its place, from 0.
+  Dataset<std::tuple<std::int64_t, T>> enumerate() const;
+
+  DatasetIterator<T> iterate() const { return DatasetIterator<T>(*this); }
+  class Iterator {
+   public:
+    explicit Iterator(const Dataset& data) : walk_(data), value_(walk_.next(CallSite{})) {}
+    T& operator*() { return *value_; }
+    Iterator& operator++() {
+      value_ = walk_.next(CallSite{});
+      return *this;
+    }
+    bool operator!=(std::nullptr_t) const { return value_.has_value(); }
+
+   private:
+    DatasetIterator<T> walk_;
+    std::optional<T> value_;
+  };
+  Iterator begin() const { return Iterator(*this); }
+  std::nullptr_t end() const { return nullptr; }
+
+  // The number of elements; nothing if a walk has to tell, or if there is no end.
+  std::optional<std::int64_t> size() const {
+    const std::int64_t n = stage_->size();
+    if (n < 0 || n == internal::kEndless) return std::nullopt;
+    return n;
+  }
+  const internal::StagePtr& stage() const { return stage_; }
+
+ private:
+  static internal::Join joined() {
+    return [](const std::vector<internal::Element>& elements) {
+      const std::vector<T> samples = internal::values_in<T>(elements);
+      return internal::element_of(collate(std::span<const T>(samples)));
+    };
+  }
+  static internal::Join padded(double value) {
+    return [value](const std::vector<internal::Element>& elements) {
+      const std::vector<T> samples = internal::values_in<T>(elements);
+      return internal::element_of(collate_padded(std::span<const T>(samples), value));
+    };
+  }
+
+  internal::StagePtr stage_;
+};
+
+}  // namespace data
+}  // namespace etude
+
+#include "etude/data/dataset_sources.h"

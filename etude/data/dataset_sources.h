@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a Dataset comes from: tensors, lists, generators, other Datasets; and how `fit` takes one.
+// Included by dataset.h. Sources that read files: etude/io.
+#pragma once
+
+#include <array>
+
+#include "etude/data/dataset.h"
+#include "etude/data/epochs.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+// The samples of a structure of tensors whose first axes agree; elements have no such axis.
+//
+// throws: kInvalidArgument for tensors that disagree in their number of samples.
+template <class S>
+Dataset<S> from_tensors(S samples, CallSite where = CallSite::here()) {
+  const std::int64_t count =
+      etude::internal::located("from_tensors", where, [&] { return sample_count(samples); });
+  auto shared = std::make_shared<const S>(std::move(samples));
+  return Dataset<S>(internal::indexed_stage(
+      count, [shared](std::int64_t i) { return internal::element_of(sample_at(*shared, i)); },
+      "tensors(" + std::to_string(count) + ")"));
+}
+
+template <class T>
+Dataset<T> from_list(std::vector<T> values) {
+  auto shared = std::make_shared<const std::vector<T>>(std::move(values));
+  const auto count = static_cast<std::int64_t>(shared->size());
+  return Dataset<T>(internal::indexed_stage(
+      count,
+      [shared](std::int64_t i) {
+        return internal::element_of<T>(T((*shared)[static_cast<std::size_t>(i)]));
+      },
+      "list(" + std::to_string(count) + ")"));
+}
+
+// 0, 1, .. n - 1; without end by default.
+inline Dataset<std::int64_t> count_up(std::int64_t n = internal::kEndless) {
+  return Dataset<std::int64_t>(internal::indexed_stage(
+      n < 0 ? 0 : n, [](std::int64_t i) { return internal::element_of(i); },
+      n == internal::kEndless ? "count" : "count(" + std::to_string(n) + ")"));
+}
+
+// What a generator gives. `open` is called for each walk; it returns a function that gives a
+// std::optional, nothing at the end. A walk is resumed by asking the generator again, so it has to
+// give the same each time.
+//
+//   auto squares = data::from_generator([] {
+//     return [i = 0]() mutable -> std::optional<Tensor> { ++i; return Tensor(i * i); };
+//   });
+template <class Open>
+auto from_generator(Open open, std::string name = "generator") {
+  using Next = std::invoke_result_t<Open&>;
+  using T = typename std::invoke_result_t<Next&>::value_type;
+  return Dataset<T>(internal::generated_stage(
+      [open = std::move(open)]() mutable -> std::function<internal::Element()> {
+        return [next = open()]() mutable -> internal::Element {
+          auto value = next();
+          return value.has_value() ? internal::element_of<T>(std::move(*value)) : nullptr;
+        };
+      },
+      std::move(name)));
+}
+
+// The first elements of all as a tuple, then the second ones, until one of them ends.
+template <class... T>
+Dataset<std::tuple<T...>> zip(const Dataset<T>&... parts) {
+  const auto join = [](const std::vector<internal::Element>& elements) {
+    const auto all = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return internal::element_of(
+          std::tuple<T...>(std::move(internal::value_in<T>(elements[I]))...));
+    };
+    return all(std::index_sequence_for<T...>());
+  };
+  return Dataset<std::tuple<T...>>(internal::zip_stage({parts.stage()...}, join));
+}
+
+template <class T>
+Dataset<std::tuple<std::int64_t, T>> Dataset<T>::enumerate() const {
+  return zip(count_up(), *this);
+}
+
+// The batches of a Dataset as an endless series of epochs, each in an order of its own: what `fit`
+// and checkpoints take, as they take Epochs.
+//
+//   data::DatasetEpochs batches(train.batch(32).prefetch(2));
+//   nn::fit(model, optimizer, batches, loss, {.epochs = 10});
+template <class S>
+class DatasetEpochs {
+ public:
+  using Batch = S;
+
+  // throws: kInvalidArgument for a Dataset without elements or without an end. cost: a walk of the
+  // Dataset, unless its size is known.
+  explicit DatasetEpochs(Dataset<S> data, CallSite where = CallSite::here())
+      : data_(std::move(data)), walk_(data_) {
+    steps_ = etude::internal::located("DatasetEpochs", where,
+                                      [&] { return internal::count_elements(*data_.stage()); });
+  }
+
+  S next(CallSite where = CallSite::here()) {
+    std::optional<S> batch = walk_.next(where);
+    if (!batch.has_value()) {  // shorter than it was when it was counted
+      seek({position_.epoch + 1, 0}, where);
+      batch = walk_.next(where);
+      if (!batch.has_value()) internal::throw_empty(data_.stage()->text(), where);
+    }
+    if (++position_.step == steps_) seek({position_.epoch + 1, 0}, where);
+    return std::move(*batch);
+  }
+  std::int64_t steps_per_epoch() const { return steps_; }
+  Position position() const { return position_; }
+  // throws: kOutOfRange for a step beyond the epoch.
+  void seek(Position position, CallSite where = CallSite::here()) {
+    DatasetIterator<S> walk(data_.epoch(position.epoch, where));
+    walk.seek(position.step, where);
+    walk_ = std::move(walk);
+    position_ = position;
+  }
+  Skipped skipped() const { return walk_.skipped(); }
+  std::string pipeline() const { return data_.stage()->text(); }
+
+ private:
+  Dataset<S> data_;
+  DatasetIterator<S> walk_;
+  Position position_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace data
+}  // namespace etude

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/csv.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/dtype.h"
+#include "etude/io/decimal.h"
+#include "etude/io/mapped_file.h"
+
+namespace etude::io {
+namespace {
+
+using etude::internal::number_as;
+using etude::internal::number_in;
+using etude::internal::whole_at;
+
+constexpr std::int64_t kSample = 1000;  // rows from which the number of all is guessed
+constexpr std::size_t kMaxColumns = 100'000;
+
+enum class Kind : std::uint8_t { kNone, kInt, kFloat, kBool, kText };  // kNone: no value yet
+
+// A column while it is read. Whole numbers and truths are kept as int64, other numbers as float64.
+struct Column {
+  std::string name;
+  std::optional<DType> dtype;  // as asked for
+  Kind kind = Kind::kNone;
+  bool is_kept = true;
+  bool is_fixed = false;           // the kind was asked for, or is text
+  bool turns_text = false;         // to be read once more
+  std::int64_t low = 0, high = 0;  // of an integer dtype
+  std::vector<std::int64_t> ints;
+  std::vector<double> floats;
+  std::vector<std::string> texts;
+  std::int64_t missing = 0;
+
+  void resize(std::size_t rows) {
+    if (ints.size() > rows) ints.resize(rows);
+    if (floats.size() > rows) floats.resize(rows);
+    if (texts.size() > rows) texts.resize(rows);
+  }
+};
+
+template <class T>
+constexpr bool kIsWhole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+void ask_for(Column& column, DType dtype) {
+  column.dtype = dtype;
+  column.is_fixed = true;
+  visit_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, bool>) {
+      column.kind = Kind::kBool;
+    } else if constexpr (kIsWhole<T>) {
+      column.kind = Kind::kInt;
+      column.low = static_cast<std::int64_t>(std::numeric_limits<T>::min());
+      constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+      column.high = std::in_range<std::int64_t>(std::numeric_limits<T>::max())
+                        ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                        : kMost;
+    } else {
+      ETUDE_REQUIRE(!etude::internal::kIsComplex<T>, "column '{}': CSV has no numbers of dtype {}",
+                    column.name, name(dtype));
+      column.kind = Kind::kFloat;
+    }
+  });
+}
+
+bool is_word(std::string_view text, std::string_view word) {
+  return text.size() == word.size() &&
+         std::equal(text.begin(), text.end(), word.begin(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, std::string_view name, const CsvOptions& options)
+      : start_(text.data()),
+        begin_(start_),
+        end_(text.data() + text.size()),
+        name_(name),
+        options_(options) {
+    for (const std::string& word : options.missing) {
+      may_be_missing_[static_cast<unsigned char>(word.empty() ? 0 : word[0])] = true;
+    }
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark)) begin_ += kByteOrderMark.size();
+    ETUDE_REQUIRE(
+        options.delimiter != '"' && options.delimiter != '\n' && options.delimiter != '\r',
+        "the delimiter is {}, which has another meaning in a CSV file",
+        options.delimiter == '"' ? "a quote" : "a line end");
+  }
+
+  CsvTable read() {
+    at_ = begin_;
+    read_header();
+    const char* first = at_;
+    const std::int64_t first_line = line_;
+    read_rows();
+    if (std::any_of(columns_.begin(), columns_.end(),
+                    [](const Column& c) { return c.turns_text; })) {
+      for (Column& column : columns_) {
+        column.resize(0);
+        column.missing = 0;
+        if (column.turns_text) column.kind = Kind::kText;
+        column.is_fixed = column.is_fixed || column.turns_text;
+        column.turns_text = false;
+      }
+      at_ = first;
+      line_ = first_line;
+      rows_ = 0;
+      skipped_ = {};
+      read_rows();
+    }
+    return table();
+  }
+
+ private:
+  // A row that is bad; caught where rows are skipped.
+  struct BadRow {
+    std::string message;
+  };
+
+  [[noreturn]] void bad(const char* at, const std::string& where, const std::string& what) const {
+    throw BadRow{
+        fmt::format("{}: line {}{}, offset {}: {}", name_, line_, where, at - start_, what)};
+  }
+
+  bool is_line_end(const char* p) const {
+    return p == end_ || *p == '\n' || (*p == '\r' && p + 1 != end_ && p[1] == '\n');
+  }
+  bool is_cell_end(const char* p) const { return p == end_ || *p == delimiter_ || is_line_end(p); }
+  void skip_line_end() {
+    if (at_ != end_ && *at_ == '\r') ++at_;
+    if (at_ != end_) ++at_;
+    ++line_;
+  }
+  void skip_empty_lines() {
+    while (at_ != end_ && is_line_end(at_)) skip_line_end();
+  }
+
+  // The cell at at_, and at_ behind it. What is quoted lies in `unquoted_`.
+  std::string_view cell() {
+    if (at_ == end_ || *at_ != '"') {
+      const char* start = at_;
+      while (!is_cell_end(at_)) ++at_;
+      return {start, static_cast<std::size_t>(at_ - start)};
+    }
+    const char* start = at_++;
+    const std::int64_t lines = line_;
+    unquoted_.clear();
+    for (;;) {
+      const auto* quote =
+          static_cast<const char*>(std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_)));
+      if (quote == nullptr) {
+        line_ = lines;
+        at_ = end_;
+        bad(start, "", "the quoted cell that begins here has no end");
+      }
+      unquoted_.append(at_, quote);
+      line_ += std::count(at_, quote, '\n');
+      at_ = quote + 1;
+      if (at_ == end_ || *at_ != '"') break;
+      unquoted_ += '"';
+      ++at_;
+    }
+    if (!is_cell_end(at_)) bad(at_, "", "a quoted cell goes on behind its closing quote");
+    return unquoted_;
+  }
+
+  void read_header() {
+    skip_empty_lines();
+    const char* start = at_;
+    const std::int64_t line = line_;
+    std::vector<std::string> names;
+    try {
+      while (at_ != end_) {
+        if (names.size() >= kMaxColumns) bad(at_, "", "there are more than 100000 columns");
+        names.emplace_back(cell());
+        if (at_ == end_ || *at_ != delimiter_) break;
+        ++at_;
+        if (at_ == end_) names.emplace_back();
+      }
+    } catch (const BadRow& row) {
+      etude::internal::throw_error(ErrorCode::kDataLoss, row.message);
+    }
+    if (options_.header) {
+      if (at_ != end_) skip_line_end();
+    } else {
+      at_ = start;
+      line_ = line;
+      for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::to_string(i);
+    }
+    make_columns(names);
+  }
+
+  void make_columns(const std::vector<std::string>& names) {
+    for (const std::string& column : names) {
+      columns_.emplace_back().name = column;
+      columns_.back().is_kept = options_.columns.empty();
+    }
+    if (options_.header) {
+      std::vector<std::string> sorted = names;
+      std::sort(sorted.begin(), sorted.end());
+      const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+      ETUDE_REQUIRE_CODE(kDataLoss, twice == sorted.end(),
+                         "{}: the header at line {} has two columns '{}'. Pass header=false and "
+                         "name them by number",
+                         name_, std::max<std::int64_t>(1, line_ - 1),
+                         twice == sorted.end() ? "" : *twice);
+    }
+    for (const std::string& column : options_.columns) at(column).is_kept = true;
+    for (const auto& [column, dtype] : options_.dtypes) ask_for(at(column), dtype);
+    for (const std::string& column : options_.texts) {
+      at(column).kind = Kind::kText;
+      at(column).is_fixed = true;
+    }
+  }
+
+  Column& at(const std::string& column) {
+    const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                    [&](const Column& c) { return c.name == column; });
+    ETUDE_REQUIRE_CODE(kNotFound, found != columns_.end(),
+                       "{}: there is no column '{}'; there are {}", name_, column,
+                       names_of_columns());
+    return *found;
+  }
+  std::string names_of_columns() const {
+    constexpr std::size_t kShown = 20;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kShown, columns_.size()); ++i) {
+      text += (i == 0 ? "'" : ", '") + columns_[i].name + "'";
+    }
+    return text + (columns_.size() > kShown ? ", ..." : columns_.empty() ? "none" : "");
+  }
+
+  // For as many rows as the length of the first ones promises.
+  void make_room(const char* first) {
+    const double more = static_cast<double>(end_ - first) / static_cast<double>(at_ - first);
+    const auto expected = static_cast<std::size_t>(1.05 * more * static_cast<double>(rows_));
+    for (Column& column : columns_) {
+      if (!column.ints.empty()) column.ints.reserve(expected);
+      if (!column.floats.empty()) column.floats.reserve(expected);
+      if (!column.texts.empty()) column.texts.reserve(expected);
+    }
+  }
+
+  void read_rows() {
+    const char* first = at_;
+    for (;;) {
+      skip_empty_lines();
+      if (at_ == end_) return;
+      const char* start = at_;
+      const std::int64_t line = line_;
+      try {
+        read_row();
+        if (++rows_ == kSample) make_room(first);
+      } catch (const BadRow& row) {
+        if (options_.on_error == data::OnError::kThrow) {
+          etude::internal::throw_error(ErrorCode::kDataLoss, row.message);
+        }
+        skip_bad_row(row, start, line);
+      }
+    }
+  }
+
+  // Goes on behind the line where the row began: a quote may have led astray.
+  void skip_bad_row(const BadRow& row, const char* start, std::int64_t line) {
+    constexpr std::int64_t kKept = 8;
+    if (++skipped_.count <= kKept) skipped_.first.push_back(row.message);
+    for (Column& column : columns_) column.resize(static_cast<std::size_t>(rows_));
+    at_ = std::find(start, end_, '\n');
+    line_ = line;
+    if (at_ != end_) skip_line_end();
+  }
+
+  void read_row() {
+    const char* start = at_;
+    const std::size_t count = columns_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (columns_[i].is_kept) {
+        read_cell(columns_[i]);
+      } else {
+        cell();
+      }
+      if (i + 1 == count) break;
+      if (at_ == end_ || *at_ != delimiter_) {
+        bad(start, "", fmt::format("the row has {} cells, but there are {} columns", i + 1, count));
+      }
+      ++at_;
+    }
+    if (!is_line_end(at_)) {
+      std::size_t cells = count;
+      while (at_ != end_ && *at_ == delimiter_) {
+        ++at_;
+        cell();
+        ++cells;
+      }
+      bad(start, "", fmt::format("the row has {} cells, but there are {} columns", cells, count));
+    }
+    if (at_ != end_) skip_line_end();
+  }
+
+  // Numbers that stand there plainly go straight into the column.
+  void read_cell(Column& column) {
+    if (column.kind == Kind::kFloat) {
+      double value = 0;
+      const char* stop = column.dtype == kFloat32 ? number_as<float>(at_, end_, value)
+                                                  : number_as<double>(at_, end_, value);
+      if (stop != nullptr && is_cell_end(stop)) {
+        at_ = stop;
+        column.floats.push_back(value);
+        return;
+      }
+    } else if (column.kind == Kind::kInt) {
+      std::int64_t value = 0;
+      const char* stop = whole_at(at_, end_, value);
+      if (stop != nullptr && is_cell_end(stop) &&
+          (!column.is_fixed || (value >= column.low && value <= column.high))) {
+        at_ = stop;
+        column.ints.push_back(value);
+        return;
+      }
+    }
+    const char* start = at_;
+    const std::string_view text = cell();
+    if (is_missing(text)) {
+      add_missing(column, start);
+    } else {
+      add(column, text, start);
+    }
+  }
+
+  bool is_missing(std::string_view text) const {
+    const auto first = static_cast<unsigned char>(text.empty() ? 0 : text[0]);
+    return may_be_missing_[first] && std::find(options_.missing.begin(), options_.missing.end(),
+                                               text) != options_.missing.end();
+  }
+
+  void add_missing(Column& column, const char* at) {
+    if (column.is_fixed && (column.kind == Kind::kInt || column.kind == Kind::kBool)) {
+      bad(at, fmt::format(", column '{}'", column.name),
+          fmt::format("a value is missing, which {} cannot show. Take float64, or skip such rows",
+                      name(*column.dtype)));
+    }
+    ++column.missing;
+    if (column.kind == Kind::kText) {
+      column.texts.emplace_back();
+      return;
+    }
+    if (column.kind == Kind::kInt) widen(column);
+    if (column.kind == Kind::kBool) column.turns_text = true;
+    column.floats.push_back(std::numeric_limits<double>::quiet_NaN());
+  }
+
+  // From whole numbers to others. Values are what their text would have given.
+  static void widen(Column& column) {
+    column.floats.assign(column.ints.begin(), column.ints.end());
+    column.ints = {};
+    column.kind = Kind::kFloat;
+  }
+
+  void add(Column& column, std::string_view text, const char* at) {
+    if (column.kind == Kind::kText) {
+      column.texts.emplace_back(text);
+      return;
+    }
+    const std::string_view number = trimmed(text);
+    if (column.kind == Kind::kNone) find_kind(column, number);
+    if (column.kind == Kind::kText) {  // nothing but missing cells came before
+      column.texts.resize(column.floats.size());
+      column.floats = {};
+      column.texts.emplace_back(text);
+      return;
+    }
+    if (!column.is_fixed && column.kind == Kind::kInt && !number_in<std::int64_t>(number) &&
+        number_in<double>(number)) {
+      widen(column);
+    }
+    if (add_as_kind(column, number)) return;
+    if (!column.is_fixed) {  // what is kept here is not used any more
+      column.turns_text = true;
+      return;
+    }
+    constexpr std::size_t kShown = 40;
+    bad(at, fmt::format(", column '{}'", column.name),
+        fmt::format("'{}' is no {}", text.substr(0, kShown), name(*column.dtype)));
+  }
+
+  static void find_kind(Column& column, std::string_view number) {
+    if (number_in<std::int64_t>(number)) {
+      column.kind = column.floats.empty() ? Kind::kInt : Kind::kFloat;
+    } else if (number_in<double>(number)) {
+      column.kind = Kind::kFloat;
+    } else if (column.floats.empty() && (is_word(number, "true") || is_word(number, "false"))) {
+      column.kind = Kind::kBool;
+    } else {
+      column.kind = Kind::kText;
+    }
+  }
+
+  static bool add_as_kind(Column& column, std::string_view number) {
+    if (column.kind == Kind::kInt) {
+      const auto value = number_in<std::int64_t>(number);
+      const bool fits =
+          value && (!column.is_fixed || (*value >= column.low && *value <= column.high));
+      if (fits) column.ints.push_back(*value);
+      return fits;
+    }
+    if (column.kind == Kind::kBool) {
+      const bool is_true = is_word(number, "true") || (column.is_fixed && number == "1");
+      const bool fits = is_true || is_word(number, "false") || (column.is_fixed && number == "0");
+      if (fits) column.ints.push_back(is_true);
+      return fits;
+    }
+    if (column.kind != Kind::kFloat) return false;
+    std::optional<double> value;
+    if (column.dtype == kFloat32) {
+      if (const auto narrow = number_in<float>(number)) value = static_cast<double>(*narrow);
+    } else {
+      value = number_in<double>(number);
+    }
+    if (value) column.floats.push_back(*value);
+    return value.has_value();
+  }
+
+  CsvTable table() {
+    CsvTable out;
+    out.rows = rows_;
+    out.skipped = std::move(skipped_);
+    const auto finish = [&](Column& column) {
+      CsvColumn& made = out.columns.emplace_back();
+      made.name = column.name;
+      made.missing = column.missing;
+      if (column.kind == Kind::kText) {
+        made.texts = std::move(column.texts);
+      } else {
+        made.values = values_of(column);
+      }
+    };
+    if (options_.columns.empty()) {
+      for (Column& column : columns_) finish(column);
+    } else {
+      for (const std::string& column : options_.columns) finish(at(column));
+    }
+    return out;
+  }
+
+  // The tensor that has the vector as its storage.
+  template <class T>
+  static Tensor over(std::vector<T> values, const Type* type) {
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    return etude::internal::make_tensor_over(type, owner->data(), owner);
+  }
+
+  Tensor values_of(Column& column) const {
+    const bool is_float = column.kind == Kind::kFloat || column.kind == Kind::kNone;
+    const DType dtype = column.dtype                 ? *column.dtype
+                        : is_float                   ? kFloat64
+                        : column.kind == Kind::kBool ? kBool
+                                                     : kInt64;
+    const Type* type = intern_type(dtype, Shape{rows_});
+    constexpr std::int64_t kLarge = 4096;  // below, a tensor is one block of memory
+    if (rows_ >= kLarge && dtype == kFloat64) return over(std::move(column.floats), type);
+    if (rows_ >= kLarge && dtype == kInt64) return over(std::move(column.ints), type);
+    Tensor out = etude::internal::make_tensor(type);
+    visit_dtype(dtype, [&]<class T>() {
+      auto* to = static_cast<T*>(TensorAccess::writable(out));
+      if constexpr (std::is_integral_v<T>) {
+        for (const std::int64_t value : column.ints) *to++ = static_cast<T>(value);
+      } else if constexpr (etude::internal::kIsHalf<T>) {
+        for (const double value : column.floats) *to++ = T(static_cast<float>(value));
+      } else if constexpr (!etude::internal::kIsComplex<T>) {
+        for (const double value : column.floats) *to++ = static_cast<T>(value);
+      }
+    });
+    return out;
+  }
+
+  const char *start_, *begin_, *end_;  // of the file; behind a byte order mark
+  const char* at_ = nullptr;
+  std::string_view name_;
+  const CsvOptions& options_;
+  char delimiter_ = options_.delimiter;
+  std::array<bool, 256> may_be_missing_{};  // by the first byte of a cell, 0 for an empty one
+  std::vector<Column> columns_;
+  std::int64_t rows_ = 0, line_ = 1;
+  std::string unquoted_;
+  data::Skipped skipped_;
+};
+
+}  // namespace
+
+const CsvColumn& CsvTable::column(std::string_view name, CallSite where) const {
+  return etude::internal::located("CsvTable", where, [&]() -> const CsvColumn& {
+    const auto found = std::find_if(columns.begin(), columns.end(),
+                                    [&](const CsvColumn& c) { return c.name == name; });
+    std::vector<std::string_view> names;
+    for (const CsvColumn& c : columns) names.emplace_back(c.name);
+    ETUDE_REQUIRE_CODE(kNotFound, found != columns.end(), "there is no column '{}'; there are: {}",
+                       name, fmt::join(names, ", "));
+    return *found;
+  });
+}
+
+Tensor CsvTable::matrix(const std::vector<std::string>& names, DType dtype, CallSite where) const {
+  return etude::internal::located("CsvTable::matrix", where, [&] {
+    std::vector<const CsvColumn*> chosen;
+    for (const std::string& name : names) chosen.push_back(&column(name));
+    for (const CsvColumn& c : columns) {
+      if (names.empty() && c.values.has_value()) chosen.push_back(&c);
+    }
+    const auto width = static_cast<std::int64_t>(chosen.size());
+    Tensor out = etude::internal::make_tensor(intern_type(dtype, Shape{rows, width}));
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      ETUDE_REQUIRE(chosen[i]->values.has_value(), "column '{}' is text; leave it out",
+                    chosen[i]->name);
+      visit_dtype(dtype, [&]<class T>() {
+        const std::vector<T> values = chosen[i]->values.to_vector<T>();
+        T* to = static_cast<T*>(TensorAccess::writable(out)) + i;
+        for (const auto& value : values) {
+          *to = value;
+          to += width;
+        }
+      });
+    }
+    return out;
+  });
+}
+
+CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOptions& options,
+                   CallSite where) {
+  return etude::internal::located("read_csv", where,
+                                  [&] { return Reader(text, name, options).read(); });
+}
+
+CsvTable read_csv(const std::string& path, const CsvOptions& options, CallSite where) {
+  return etude::internal::located("read_csv", where, [&] {
+    const etude::internal::MappedFile file(path);
+    const auto bytes = file.bytes();
+    return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+  });
+}
+
+}  // namespace etude::io

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/object_checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/io/atomic_file.h"
+#include "etude/io/object_graph.h"
+
+namespace etude::io {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kLatest = "latest";  // the file that names the latest checkpoint
+
+void append(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
+  constexpr std::size_t kShown = 12;
+  if (paths.empty()) return;
+  text += fmt::format("\n  {} {}:", paths.size(), what);
+  for (std::size_t i = 0; i < std::min(paths.size(), kShown); ++i) text += "\n    " + paths[i];
+  if (paths.size() > kShown) text += fmt::format("\n    and {} more", paths.size() - kShown);
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// The number in "PREFIX-12"; nothing for another name.
+std::optional<std::int64_t> number_in(const std::string& name, const std::string& prefix) {
+  if (!name.starts_with(prefix + "-")) return std::nullopt;
+  std::int64_t number = 0;
+  const char *begin = name.data() + prefix.size() + 1, *end = name.data() + name.size();
+  const auto [rest, problem] = std::from_chars(begin, end, number);
+  if (problem != std::errc() || rest != end || number < 1) return std::nullopt;
+  return number;
+}
+
+struct Numbered {
+  std::int64_t number;
+  std::string path;
+};
+// The whole checkpoints of a folder, by their numbers.
+std::vector<Numbered> numbered_in(const fs::path& folder, const std::string& prefix) {
+  std::vector<Numbered> out;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const auto number = number_in(entry.path().filename().string(), prefix);
+    if (number && internal::is_checkpoint(entry.path().string())) {
+      out.push_back({*number, entry.path().string()});
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
+  return out;
+}
+
+}  // namespace
+
+std::string RestoreReport::to_string() const {
+  std::string text = fmt::format("{} restored, {} unused, {} without a value, {} doubled",
+                                 restored.size(), unused.size(), unmatched.size(), doubled.size());
+  append(text, "unused", unused);
+  append(text, "without a value", unmatched);
+  append(text, "doubled", doubled);
+  return text;
+}
+
+RestoreReport RestoreStatus::report() const {
+  if (restore_ == nullptr) return {};
+  return {restore_->restored(), restore_->unused(), restore_->unmatched(), restore_->doubled()};
+}
+
+void RestoreStatus::fail(std::string_view what, CallSite where) const {
+  etude::internal::located("RestoreStatus", where, [&] {
+    if (restore_ == nullptr) ETUDE_THROW(kFailedPrecondition, "{}: there was no checkpoint", what);
+    ETUDE_THROW(kFailedPrecondition, "{} of checkpoint '{}': {}", what, restore_->graph().path(),
+                report().to_string());
+  });
+}
+
+const RestoreStatus& RestoreStatus::assert_consumed(CallSite where) const {
+  const RestoreReport found = report();
+  if (restore_ == nullptr || !found.unused.empty() || !found.unmatched.empty() ||
+      !found.doubled.empty()) {
+    fail(
+        "assert_consumed: not everything was restored. If that is meant, take "
+        "assert_existing_objects_matched() or expect_partial()",
+        where);
+  }
+  return *this;
+}
+
+const RestoreStatus& RestoreStatus::assert_existing_objects_matched(CallSite where) const {
+  if (restore_ == nullptr || !report().unmatched.empty()) {
+    fail(
+        "assert_existing_objects_matched: there are objects without a value. If that is meant, "
+        "take "
+        "expect_partial()",
+        where);
+  }
+  return *this;
+}
+
+const RestoreStatus& RestoreStatus::assert_nontrivial_match(CallSite where) const {
+  if (restore_ == nullptr || report().restored.empty()) {
+    fail(
+        "assert_nontrivial_match: nothing was restored. Names of edges have to be those of the "
+        "checkpoint",
+        where);
+  }
+  return *this;
+}
+
+const RestoreStatus& RestoreStatus::expect_partial() const {
+  if (restore_ != nullptr) restore_->be_silent();
+  return *this;
+}
+
+Checkpoint::Checkpoint(std::initializer_list<Entry> entries, CallSite where) {
+  etude::internal::located("Checkpoint", where, [&] {
+    for (const Entry& entry : entries) core()->attach(entry.name, entry.to, false);
+  });
+}
+
+void Checkpoint::write(const std::string& path, const ObjectCheckpointOptions& options,
+                       CallSite where) {
+  etude::internal::check_options("Checkpoint::write", options, where);
+  etude::internal::located("Checkpoint::write", where, [&] {
+    internal::write_graph(path, internal::track_core(core()),
+                          {.shard_bytes = options.shard_bytes, .counter = counter_});
+  });
+}
+
+std::string Checkpoint::save(const std::string& prefix, const ObjectCheckpointOptions& options,
+                             CallSite where) {
+  etude::internal::check_options("Checkpoint::save", options, where);
+  return etude::internal::located("Checkpoint::save", where, [&] {
+    const std::int64_t counter = counter_ + 1;
+    const std::string path = fmt::format("{}-{}", prefix, counter);
+    internal::write_graph(path, internal::track_core(core()),
+                          {.shard_bytes = options.shard_bytes, .counter = counter});
+    const fs::path folder = folder_of(path);
+    etude::internal::sync_folder(folder);  // the new folder is there before anything names it
+    etude::internal::AtomicFile latest(folder / kLatest);
+    latest.write(fs::path(path).filename().string() + "\n");
+    latest.commit();
+    counter_ = counter;
+    return path;
+  });
+}
+
+RestoreStatus Checkpoint::restore(const std::string& path, CallSite where) {
+  if (path.empty()) return RestoreStatus(nullptr);
+  return etude::internal::located("Checkpoint::restore", where, [&] {
+    const auto graph = std::make_shared<const internal::SavedGraph>(path);
+    internal::SavedGraph::Files files(*graph);
+    files.check_all();
+    auto restore = std::make_shared<internal::Restore>(graph, core());
+    try {
+      internal::Restore::match(restore, internal::track_core(core()), 0, files);
+    } catch (...) {
+      restore->be_silent();
+      throw;
+    }
+    counter_ = graph->counter();
+    return RestoreStatus(std::move(restore));
+  });
+}
+
+std::string latest_checkpoint(const std::string& folder) {
+  std::ifstream file(fs::path(folder) / kLatest);
+  std::string name;
+  if (!std::getline(file, name) || name.empty() || name.find('/') != name.npos) return "";
+  std::string path = (fs::path(folder) / name).string();
+  return internal::is_checkpoint(path) ? path : "";
+}
+
+CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
+                                     CheckpointManagerOptions options, CallSite where)
+    : checkpoint_(&checkpoint), folder_(std::move(folder)), options_(std::move(options)) {
+  etude::internal::check_options("CheckpointManager", options_, where);
+  ETUDE_REQUIRE(!options_.prefix.empty() && options_.prefix.find('/') == std::string::npos,
+                "CheckpointManager: the prefix '{}' is no name of a file", options_.prefix);
+}
+
+std::string CheckpointManager::save(CallSite where) {
+  const std::vector<Numbered> before = numbered_in(folder_, options_.prefix);
+  if (!before.empty()) {
+    checkpoint_->counter_ = std::max(checkpoint_->counter_, before.back().number);
+  }
+  const std::string path = checkpoint_->save((fs::path(folder_) / options_.prefix).string(),
+                                             {.shard_bytes = options_.shard_bytes}, where);
+  if (options_.max_to_keep == 0) return path;
+  std::vector<Numbered> all = numbered_in(folder_, options_.prefix);
+  std::erase_if(all, [&](const Numbered& one) { return one.path == path; });
+  const auto superfluous = static_cast<std::int64_t>(all.size()) + 1 - options_.max_to_keep;
+  for (std::int64_t i = 0; i < superfluous; ++i) {
+    internal::remove_checkpoint(all[static_cast<std::size_t>(i)].path);
+  }
+  return path;
+}
+
+std::vector<std::string> CheckpointManager::checkpoints() const {
+  std::vector<std::string> out;
+  for (const Numbered& one : numbered_in(folder_, options_.prefix)) out.push_back(one.path);
+  return out;
+}
+
+}  // namespace etude::io

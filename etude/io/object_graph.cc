@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of object graphs.
+#include "etude/io/object_graph.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "etude/base/check.h"
+#include "etude/io/atomic_file.h"
+#include "etude/io/crc32c.h"
+#include "etude/io/mapped_file.h"
+#include "etude/io/tensor_file.h"
+
+namespace etude::io::internal {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "manifest.json";
+constexpr std::string_view kShardPrefix = "shard-";
+constexpr int kFormat = 1;
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+// Shards of other writes to the same folder have other numbers, so that none is written over.
+std::int64_t next_generation(const fs::path& folder) {
+  std::int64_t last = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kShardPrefix)) continue;
+    std::int64_t number = 0;
+    const char* begin = name.data() + kShardPrefix.size();
+    if (std::from_chars(begin, name.data() + name.size(), number).ec == std::errc()) {
+      last = std::max(last, number);
+    }
+  }
+  return last + 1;
+}
+
+// Values in the order of the nodes, a new shard where one would grow beyond the limit.
+std::vector<NamedTensors> in_shards(const LiveGraph& live, std::vector<SavedNode>& nodes,
+                                    std::int64_t shard_bytes) {
+  std::vector<NamedTensors> shards;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (auto& [attribute, value] : live.objects[i]->values()) {
+      nodes[i].attributes.push_back(attribute);
+      const std::int64_t more = value.nbytes();
+      if (shards.empty() || (bytes > 0 && bytes + more > shard_bytes)) {
+        shards.emplace_back();
+        bytes = 0;
+      }
+      bytes += more;
+      shards.back().emplace(key_of(nodes[i].path, attribute), value);
+    }
+  }
+  return shards;
+}
+
+json json_of(const std::vector<SavedNode>& nodes) {
+  json out = json::array();
+  for (const SavedNode& node : nodes) {
+    json edges = json::array();
+    for (const auto& [name, to] : node.edges) edges.push_back({name, to});
+    out.push_back({{"edges", std::move(edges)}, {"values", node.attributes}});
+  }
+  return out;
+}
+
+Shard write_shard(const fs::path& path, const NamedTensors& tensors) {
+  Shard shard{.file = path.filename().string()};
+  etude::internal::AtomicFile file(path);
+  etude::internal::write_tensors(tensors, {}, [&](std::span<const std::uint8_t> bytes) {
+    shard.crc = etude::internal::crc32c(shard.crc, bytes);
+    file.write(bytes);
+  });
+  file.commit();
+  shard.bytes = file.size_bytes();
+  return shard;
+}
+
+void write_manifest(const fs::path& path, const json& body) {
+  std::string text;
+  try {
+    text = body.dump();
+  } catch (const json::exception&) {
+    ETUDE_THROW(kInvalidArgument, "checkpoint '{}': the name of an object is not UTF-8",
+                path.parent_path().string());
+  }
+  etude::internal::AtomicFile file(path);
+  file.write(fmt::format("{{\"crc32c\":\"{:08x}\",\"checkpoint\":{}}}\n",
+                         etude::internal::crc32c(0, bytes_of(text)), text));
+  file.commit();
+}
+
+// Best effort: a file that stays does no harm.
+void remove_others(const fs::path& folder, const std::vector<Shard>& shards) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_ours = std::any_of(shards.begin(), shards.end(),
+                                     [&](const Shard& shard) { return shard.file == name; });
+    if (name.starts_with(kShardPrefix) && !is_ours) fs::remove(entry.path(), none);
+  }
+}
+
+// Reads the manifest of a folder. Whatever it says is checked before anybody relies on it.
+class ManifestReader {
+ public:
+  explicit ManifestReader(const std::string& folder)
+      : path_((fs::path(folder) / kManifest).string()) {}
+
+  json body(std::string_view text) const {
+    constexpr std::string_view kBegin = "{\"crc32c\":\"",
+                               kMiddle = "\",\"checkpoint\":", kEnd = "}\n";
+    constexpr std::size_t kDigits = 8, kBody = kBegin.size() + kDigits + kMiddle.size();
+    require(text.size() > kBody + kEnd.size() && text.starts_with(kBegin) &&
+                text.substr(kBegin.size() + kDigits).starts_with(kMiddle) && text.ends_with(kEnd),
+            text.size(), "it is cut off, or no manifest of a checkpoint");
+    const std::string_view part = text.substr(kBody, text.size() - kBody - kEnd.size());
+    require(text.substr(kBegin.size(), kDigits) ==
+                fmt::format("{:08x}", etude::internal::crc32c(0, bytes_of(part))),
+            kBody, "the CRC-32C of what follows is another one");
+    json out = json::parse(part, nullptr, false);
+    // What is written again as it stands has no key twice and no number in another form.
+    require(!out.is_discarded() && out.dump() == part, kBody, "this is not what Etude writes");
+    require(out.is_object() && out.contains("format") && out["format"] == kFormat, kBody,
+            "it is not of format 1");
+    return out;
+  }
+
+  std::int64_t number(const json& from, const char* name) const {
+    const auto at = from.is_object() ? from.find(name) : from.end();
+    require(from.is_object() && at != from.end() && is_number(*at), 0,
+            fmt::format("'{}' is missing or no number", name));
+    return at->get<std::int64_t>();
+  }
+  const std::string& text(const json& from) const {
+    require(from.is_string(), 0, "a name is missing");
+    return from.get_ref<const std::string&>();
+  }
+  const json& list(const json& from, const char* name) const {
+    const auto at = from.is_object() ? from.find(name) : from.end();
+    require(from.is_object() && at != from.end() && at->is_array(), 0,
+            fmt::format("'{}' is missing or no list", name));
+    return *at;
+  }
+  static bool is_number(const json& value) {
+    return value.is_number_unsigned() &&
+           value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
+  }
+  void require(bool holds, std::size_t offset, std::string_view what) const {
+    ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", path_, offset, what);
+  }
+
+ private:
+  std::string path_;
+};
+
+std::vector<SavedNode> read_nodes(const ManifestReader& reader, const json& list) {
+  std::vector<SavedNode> nodes;
+  for (const json& entry : list) {
+    SavedNode& node = nodes.emplace_back();
+    for (const json& edge : reader.list(entry, "edges")) {
+      reader.require(edge.is_array() && edge.size() == 2 && ManifestReader::is_number(edge[1]) &&
+                         edge[1].get<std::uint64_t>() < list.size(),
+                     0, "an edge leads nowhere");
+      const std::string& name = reader.text(edge[0]);
+      reader.require(node.edge(name) == nullptr, 0, "two edges have one name");
+      node.edges.emplace_back(name, edge[1].get<std::int64_t>());
+    }
+    for (const json& attribute : reader.list(entry, "values")) {
+      node.attributes.push_back(reader.text(attribute));
+    }
+  }
+  reader.require(!nodes.empty(), 0, "there is no object");
+  // Paths are the shortest ones, as they were when it was written.
+  std::vector<bool> seen(nodes.size());
+  std::deque<std::size_t> queue{0};
+  seen[0] = true;
+  std::size_t count = 0;
+  for (; !queue.empty(); ++count) {
+    const std::size_t at = queue.front();
+    queue.pop_front();
+    for (const auto& [name, to] : nodes[at].edges) {
+      const auto next = static_cast<std::size_t>(to);
+      if (seen[next]) continue;
+      seen[next] = true;
+      nodes[next].path = (at == 0 ? "" : nodes[at].path + "/") + escaped(name);
+      queue.push_back(next);
+    }
+  }
+  reader.require(count == nodes.size(), 0, "an object cannot be reached");
+  return nodes;
+}
+
+}  // namespace
+
+const std::int64_t* SavedNode::edge(const std::string& name) const {
+  const auto at = std::find_if(edges.begin(), edges.end(),
+                               [&](const auto& edge) { return edge.first == name; });
+  return at == edges.end() ? nullptr : &at->second;
+}
+
+std::string escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '%' || c == '/' || c == '.') {
+      out += c == '%' ? "%25" : c == '/' ? "%2F" : "%2E";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string key_of(const std::string& path, const std::string& attribute) {
+  if (attribute.empty()) return path;
+  return (path.empty() ? "." : path + "/.") + attribute;
+}
+
+void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options) {
+  const LiveGraph live(root);
+  std::vector<SavedNode> nodes = live.nodes;
+  const std::vector<NamedTensors> shards = in_shards(live, nodes, options.shard_bytes);
+  const fs::path folder(path);
+  std::error_code code;
+  fs::create_directories(folder, code);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, !code && fs::is_directory(folder),
+                     "checkpoint '{}': the folder cannot be made: {}", path,
+                     code ? code.message() : "there is a file of that name");
+  const std::int64_t generation = next_generation(folder);
+  std::vector<Shard> written;
+  json tensors = json::array(), files = json::array();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = fmt::format("{}{:05}-{:05}-of-{:05}.safetensors", kShardPrefix,
+                                         generation, i + 1, shards.size());
+    const Shard& shard = written.emplace_back(write_shard(folder / name, shards[i]));
+    files.push_back({{"file", shard.file},
+                     {"bytes", shard.bytes},
+                     {"crc32c", fmt::format("{:08x}", shard.crc)}});
+    for (const auto& [key, value] : shards[i]) tensors.push_back({key, i});
+  }
+  write_manifest(folder / kManifest, {{"format", kFormat},
+                                      {"counter", options.counter},
+                                      {"nodes", json_of(nodes)},
+                                      {"shards", std::move(files)},
+                                      {"tensors", std::move(tensors)}});
+  remove_others(folder, written);
+}
+
+bool is_checkpoint(const std::string& path) {
+  std::error_code none;
+  return fs::is_regular_file(fs::path(path) / kManifest, none);
+}
+
+void remove_checkpoint(const std::string& path) {
+  std::error_code none;
+  fs::remove(fs::path(path) / kManifest, none);
+  fs::remove_all(path, none);
+}
+
+namespace {
+std::string manifest_of(const std::string& path) {
+  ETUDE_REQUIRE_CODE(kNotFound, is_checkpoint(path),
+                     "there is no checkpoint '{}': no folder with a file {}", path, kManifest);
+  const etude::internal::MappedFile file(fs::path(path) / kManifest);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+}  // namespace
+
+SavedGraph::SavedGraph(std::string path) : SavedGraph(path, manifest_of(path)) {}
+
+SavedGraph::SavedGraph(std::string path, std::string_view manifest) : path_(std::move(path)) {
+  const ManifestReader reader(path_);
+  const json body = reader.body(manifest);
+  counter_ = reader.number(body, "counter");
+  nodes_ = read_nodes(reader, reader.list(body, "nodes"));
+  for (const json& entry : reader.list(body, "shards")) {
+    Shard& shard = shards_.emplace_back();
+    shard.bytes = static_cast<std::uint64_t>(reader.number(entry, "bytes"));
+    const auto file = entry.find("file"), crc = entry.find("crc32c");
+    reader.require(file != entry.end() && crc != entry.end(), 0, "a shard has no file");
+    shard.file = reader.text(*file);
+    const std::string& digits = reader.text(*crc);
+    const auto [end, problem] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), shard.crc, 16);
+    reader.require(problem == std::errc() && digits.size() == 8 && end == digits.data() + 8, 0,
+                   "a shard has no checksum");
+    reader.require(shard.file.starts_with(kShardPrefix) && shard.file.find('/') == shard.file.npos,
+                   0, "a shard lies elsewhere");
+  }
+  for (const json& entry : reader.list(body, "tensors")) {
+    reader.require(entry.is_array() && entry.size() == 2 && ManifestReader::is_number(entry[1]) &&
+                       entry[1].get<std::uint64_t>() < shards_.size(),
+                   0, "a value lies in no shard");
+    shard_of_[reader.text(entry[0])] = entry[1].get<std::size_t>();
+  }
+  for (const SavedNode& node : nodes_) {
+    for (const std::string& attribute : node.attributes) {
+      reader.require(shard_of_.contains(key_of(node.path, attribute)), 0,
+                     fmt::format("the value of '{:.200}' lies nowhere", node.path));
+    }
+  }
+}
+
+struct SavedGraph::Files::Open {
+  Open(const fs::path& path, const Shard& shard) : file(path) {
+    ETUDE_REQUIRE_CODE(kDataLoss, file.bytes().size() == shard.bytes,
+                       "{}: offset {}: the file ends here, but was written with {} bytes",
+                       path.string(), file.bytes().size(), shard.bytes);
+    ETUDE_REQUIRE_CODE(
+        kDataLoss, etude::internal::crc32c(0, file.bytes()) == shard.crc,
+        "{}: offset 0: the CRC-32C of the file is not the one that was written; it is "
+        "damaged. Restore an older checkpoint",
+        path.string());
+    tensors.emplace(file.bytes(), path.string());
+  }
+  etude::internal::MappedFile file;
+  std::optional<etude::internal::TensorFile> tensors;
+};
+
+SavedGraph::Files::Files(const SavedGraph& graph) : graph_(graph) {}
+SavedGraph::Files::~Files() = default;
+
+SavedGraph::Files::Open& SavedGraph::Files::open(std::size_t shard) {
+  std::unique_ptr<Open>& at = open_[shard];
+  if (at == nullptr) {
+    const Shard& known = graph_.shards_[shard];
+    at = std::make_unique<Open>(fs::path(graph_.path_) / known.file, known);
+  }
+  return *at;
+}
+
+Tensor SavedGraph::Files::read(const std::string& key) {
+  return open(graph_.shard_of_.at(key)).tensors->read(key);
+}
+
+void SavedGraph::Files::check_all() {
+  for (std::size_t i = 0; i < graph_.shards_.size(); ++i) open(i);
+}
+
+}  // namespace etude::io::internal

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Object graphs as files: nodes, named edges and the values of nodes, in a folder of safetensors
+// shards and a manifest that is written last, each with its CRC-32C. And the match of a saved graph
+// with live objects. Used by trackable.cc and object_checkpoint.cc. Files are not trusted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etude/io/trackable.h"
+
+namespace etude::io::internal {
+
+struct SavedNode {
+  std::vector<std::pair<std::string, std::int64_t>> edges;
+  std::vector<std::string> attributes;  // of its values
+  std::string path;  // the shortest one from the root: escaped names, '/' between
+  const std::int64_t* edge(const std::string& name) const;
+};
+
+// An edge name as it stands in keys: '%', '/' and '.' become %25, %2F and %2E.
+std::string escaped(std::string_view name);
+// The key of a value: "net/out/weight", "optimizer/.mean/conv1/filter".
+std::string key_of(const std::string& path, const std::string& attribute);
+
+// The graph of the live objects that `root` reaches. Node 0 is the root.
+struct LiveGraph {
+  explicit LiveGraph(const TrackeePtr& root);
+  std::vector<SavedNode> nodes;
+  std::vector<TrackeePtr> objects;  // of each node
+};
+
+struct WriteOptions {
+  std::int64_t shard_bytes = 0;
+  std::int64_t counter = 0;
+};
+// Writes the objects to the folder `path`, which holds nothing that counts before the manifest is
+// in place. An older checkpoint there stays whole until then.
+//
+// throws: kInvalidArgument for a Variable without a value; for files: what AtomicFile throws.
+void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options);
+// Whether `path` is a folder with a manifest.
+bool is_checkpoint(const std::string& path);
+// Removes the manifest first, so that no half of a checkpoint looks like one. Best effort.
+void remove_checkpoint(const std::string& path);
+
+struct Shard {
+  std::string file;
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;
+};
+
+// What a folder holds. The values stay in the files until they are asked for.
+class SavedGraph {
+ public:
+  // Reads the manifest.
+  //
+  // throws: kNotFound if there is none; kDataLoss, with the file, if it is damaged.
+  explicit SavedGraph(std::string path);
+  // The same with `manifest`, the content of that file.
+  SavedGraph(std::string path, std::string_view manifest);
+  const std::string& path() const { return path_; }
+  const std::vector<SavedNode>& nodes() const { return nodes_; }
+  std::int64_t counter() const { return counter_; }
+
+  // Shards while they are read. throws: kDataLoss, with the file, for a damaged one.
+  class Files {
+   public:
+    explicit Files(const SavedGraph& graph);
+    ~Files();
+    Tensor read(const std::string& key);
+    // Looks at all shards.
+    void check_all();
+
+   private:
+    struct Open;
+    Open& open(std::size_t shard);
+    const SavedGraph& graph_;
+    std::map<std::size_t, std::unique_ptr<Open>> open_;
+  };
+
+ private:
+  std::string path_;
+  std::int64_t counter_ = 0;
+  std::vector<SavedNode> nodes_;
+  std::vector<Shard> shards_;
+  std::map<std::string, std::size_t> shard_of_;  // by key
+};
+
+// One call of restore: what of the saved graph has found its object. Kept by the status and by
+// every Trackable that may still get an edge.
+class Restore {
+ public:
+  Restore(std::shared_ptr<const SavedGraph> graph, std::weak_ptr<TrackableCore> root);
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+  ~Restore();  // warns of values that nobody took, unless it was told not to
+
+  // Matches `to` with the node, and all that both reach, breadth first, and restores values.
+  //
+  // throws: kInvalidArgument for values of another type, naming all of them; nothing is changed.
+  static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, std::int64_t node,
+                    SavedGraph::Files& files);
+
+  // What `from` reaches lets go of its values, which another object will take.
+  void release(const TrackeePtr& from);
+
+  const SavedGraph& graph() const { return *graph_; }
+  std::int64_t order() const { return order_; }
+  std::weak_ptr<TrackableCore> root() const { return root_; }
+  void be_silent() { is_silent_ = true; }
+
+  std::vector<std::string> restored() const;   // paths in the file whose values were taken
+  std::vector<std::string> unused() const;     // whose values were not
+  std::vector<std::string> unmatched() const;  // of live objects that got no value
+  const std::vector<std::string>& doubled() const { return doubled_; }
+
+ private:
+  struct Job {
+    TrackeePtr to;
+    std::int64_t node;
+    NamedTensors values;
+  };
+  struct Match {
+    std::int64_t node;
+    std::optional<std::weak_ptr<const void>> life;  // another object may lie where one was
+    bool holds() const { return !life || !life->expired(); }
+  };
+  using Matches = std::map<Identity, Match>;
+  void give(Job& job) const;
+  std::vector<Job> find(const TrackeePtr& to, std::int64_t node, Matches& matched,
+                        std::set<std::int64_t>& taken, std::vector<std::string>& doubled) const;
+
+  std::shared_ptr<const SavedGraph> graph_;
+  std::weak_ptr<TrackableCore> root_;
+  std::int64_t order_;
+  Matches matched_;
+  std::set<std::int64_t> taken_;
+  std::map<std::int64_t, std::set<std::string>> left_;  // attributes that their object did not take
+  std::vector<std::string> doubled_;
+  bool is_silent_ = false;
+};
+
+// The edges of a Trackable, and the restores that it was matched by.
+class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
+ public:
+  struct Pending {
+    std::shared_ptr<Restore> restore;
+    std::int64_t node;
+  };
+  const std::vector<Edge>& edges() const { return edges_; }
+  void attach(const std::string& name, TrackeePtr to, bool replaces);
+  void detach(const std::string& name);
+  // An older restore goes whose edges the new one all has.
+  void wait_for(Pending pending);
+
+ private:
+  std::vector<Edge> edges_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace etude::io::internal

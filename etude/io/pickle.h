@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of Python's pickle machine that PyTorch's files of tensors need: instructions that build
+// dicts, lists, tuples, numbers, texts, and tensors over storages. It imports nothing and calls
+// nothing: names are compared with a list, and calls of those few are done here. Pickles are not
+// trusted; memory stays within a factor of their size.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/core/dtype.h"
+
+namespace etude::internal {
+
+struct PickleValue {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kTruth,    // whole
+    kWhole,    // whole
+    kReal,     // real
+    kText,     // text
+    kTuple,    // items
+    kList,     // items
+    kDict,     // items: key, value, key, value, ...
+    kName,     // text: "torch._utils._rebuild_tensor_v2"
+    kStorage,  // text: its key in the archive; dtype; whole: elements
+    kTensor,   // items: storage, tuple of sizes, tuple of strides; whole: first element
+  };
+  Kind kind = Kind::kNone;
+  DType dtype = kFloat32;
+  std::int64_t whole = 0;
+  double real = 0;
+  std::string text;
+  std::vector<const PickleValue*> items;
+};
+
+// What a pickle builds. Values refer to each other, also in circles.
+class Pickle {
+ public:
+  // Runs `bytes`, which lie at `offset` of the file `name`.
+  //
+  // throws: kDataLoss, with file and offset, for what is torn or senseless; kUnimplemented for
+  //         instructions and names that are not understood.
+  Pickle(std::span<const std::uint8_t> bytes, std::uint64_t offset, std::string_view name);
+  Pickle(const Pickle&) = delete;
+  Pickle& operator=(const Pickle&) = delete;
+  const PickleValue& root() const { return *root_; }
+
+ private:
+  friend class PickleMachine;
+  std::deque<PickleValue> values_;
+  const PickleValue* root_ = nullptr;
+};
+
+}  // namespace etude::internal

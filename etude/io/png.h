@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images in PNG files, and folders of them as data. Files are not trusted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/core/option_ranges.h"
+#include "etude/core/tensor.h"
+#include "etude/data/rows.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace io {
+
+struct PngOptions {
+  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as the file has it. Colour
+  // becomes grey by the weights of ITU-R BT.709 on the stored levels; alpha is left out or opaque.
+  int channels = 0;
+
+  static constexpr void ranges(const auto& row) {
+    row("channels", &PngOptions::channels, within(0, 4));
+  }
+};
+
+// The image in the file at `path`: uint8 [height, width, channels]. Palettes are colours, levels of
+// 1, 2, 4 and 16 bits become 8, lines may be interlaced. Gamma and colour profiles are not applied.
+//
+// throws: kNotFound when there is no file; kInvalidArgument for another number of channels;
+//         kDataLoss, with file and offset, when it is no PNG file, torn, altered, declares more
+//         than it can hold or goes on behind its end; kResourceExhausted for more than 2^28 pixels.
+// cost:   one pass; at most four bytes a pixel.
+Tensor read_png(const std::string& path, const PngOptions& options = {},
+                CallSite where = CallSite::here());
+// The image in `file`, the content of a file with that `name`. throws: as read_png.
+Tensor decode_png(std::span<const std::uint8_t> file, std::string_view name,
+                  const PngOptions& options = {}, CallSite where = CallSite::here());
+
+// Writes an image, [height, width] or [height, width, channels] of 1 to 4: uint8, or floats of
+// which 0 is black and 1 is full; what lies outside is cut off, NaN is black. The file appears
+// whole or not at all.
+//
+// throws: kInvalidArgument for another shape or dtype; for the file: what AtomicFile throws.
+void write_png(const std::string& path, const Tensor& image, CallSite where = CallSite::here());
+
+struct ImageFile {
+  std::string path;
+  std::int32_t label = 0;
+};
+// A folder with one folder for each class.
+struct ImageFolder {
+  std::vector<std::string> classes;  // names of the folders, in order; their places are the labels
+  std::vector<ImageFile> files;      // in order of classes and names
+};
+
+// Finds the files that end in ".png" in each folder of `path`; nothing is read of them.
+//
+//   const auto all = io::image_folder("flowers");
+//   auto train = data::from_list(all.files).shuffle(10000, 1)
+//       .map([](const io::ImageFile& f) { return io::load_image(f); },
+//            {.parallel = 8, .on_error = data::OnError::kSkip}).batch(32).prefetch(2);
+//
+// throws: kNotFound when there is no folder, or no file in it.
+ImageFolder image_folder(const std::string& path, CallSite where = CallSite::here());
+// One of its images as a sample: inputs float32 [height, width, channels] in [0, 1], labels int32.
+// throws: as read_png.
+data::Samples load_image(const ImageFile& file, const PngOptions& options = {.channels = 3},
+                         CallSite where = CallSite::here());
+
+}  // namespace io
+}  // namespace etude

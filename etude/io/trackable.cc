@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of nodes.
+#include "etude/io/trackable.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "etude/base/check.h"
+#include "etude/core/ambient.h"
+#include "etude/io/object_graph.h"
+#include "etude/runtime/variable_state.h"
+
+namespace etude::io {
+namespace internal {
+namespace {
+
+std::string types_differ(const Type* here, const Type* saved) {
+  return fmt::format("{} here, {} in the checkpoint", here->to_string(), saved->to_string());
+}
+
+class CoreTrackee final : public Trackee {
+ public:
+  explicit CoreTrackee(const std::shared_ptr<TrackableCore>& core) : at_(core.get()), core_(core) {}
+  Identity identity() const override { return {at_, ""}; }
+  std::vector<Edge> edges() const override {
+    const auto core = core_.lock();
+    return core == nullptr ? std::vector<Edge>{} : core->edges();
+  }
+  std::optional<std::weak_ptr<const void>> life() const override { return core_; }
+  std::shared_ptr<TrackableCore> core() const override { return core_.lock(); }
+
+ private:
+  const void* at_;
+  std::weak_ptr<TrackableCore> core_;  // objects may refer to each other in circles
+};
+
+// Which restore gave a Variable its value last: a later call wins, in whatever order edges come.
+class LastRestores {
+ public:
+  bool note(const Variable& variable, std::int64_t order) {
+    const std::lock_guard lock(mutex_);
+    if (orders_.size() > 2 * live_ + kFree) {
+      std::erase_if(orders_, [](const auto& entry) { return entry.second.cell.expired(); });
+      live_ = orders_.size();
+    }
+    Last& last = orders_[variable.ref()];
+    if (!last.cell.expired() && last.order > order) return false;
+    last = {etude::internal::weak_state(variable), order};
+    return true;
+  }
+  static LastRestores& global() {
+    static LastRestores* made = new LastRestores;  // Variables of static objects may be restored
+    return *made;
+  }
+
+ private:
+  static constexpr std::size_t kFree = 1000;
+  struct Last {
+    std::weak_ptr<void> cell;  // another Variable may lie where one was
+    std::int64_t order = 0;
+  };
+  std::mutex mutex_;
+  std::map<const void*, Last> orders_;
+  std::size_t live_ = 0;
+};
+
+class VariableTrackee final : public Trackee {
+ public:
+  explicit VariableTrackee(Variable variable) : variable_(std::move(variable)) {}
+  Identity identity() const override { return {variable_.ref(), ""}; }
+  bool takes_values() const override { return true; }
+  NamedTensors values() const override {
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, variable_.initialized(),
+                       "{} has no value yet, so it cannot be saved. Assign one before",
+                       etude::internal::title_of(variable_));
+    return {{"", etude::internal::peek(variable_)}};
+  }
+  std::string refuse(const NamedTensors& values) const override {
+    const Tensor& value = values.at("");
+    if (etude::internal::has_value(variable_)) {
+      const Type* here = etude::internal::peek(variable_).type();
+      if (here == value.type()) return "";
+    }
+    try {
+      etude::internal::require_fits(variable_, value);
+    } catch (const Error&) {
+      return fmt::format("{}{} here, {} in the checkpoint", name(variable_.dtype()),
+                         variable_.shape().to_string(), value.type()->to_string());
+    }
+    return "";
+  }
+  void restore(NamedTensors values) const override {
+    etude::internal::assign_now(variable_, values.at(""));
+  }
+  std::optional<std::weak_ptr<const void>> life() const override {
+    return etude::internal::weak_state(variable_);
+  }
+  bool note_restore(std::int64_t order) const override {
+    return LastRestores::global().note(variable_, order);
+  }
+
+ private:
+  Variable variable_;
+};
+
+class TensorTrackee final : public Trackee {
+ public:
+  explicit TensorTrackee(Tensor& tensor) : tensor_(&tensor) {}
+  Identity identity() const override { return {tensor_, ""}; }
+  bool takes_values() const override { return true; }
+  bool needs_values() const override { return tensor_->has_value(); }
+  NamedTensors values() const override {
+    if (!tensor_->has_value()) return {};
+    return {{"", *tensor_}};
+  }
+  std::string refuse(const NamedTensors& values) const override {
+    const Type* saved = values.at("").type();
+    if (!tensor_->has_value() || tensor_->type() == saved) return "";
+    return types_differ(tensor_->type(), saved);
+  }
+  void restore(NamedTensors values) const override { *tensor_ = std::move(values.at("")); }
+
+ private:
+  Tensor* tensor_;
+};
+
+class HooksTrackee final : public Trackee {
+ public:
+  HooksTrackee(Identity identity, Hooks hooks)
+      : identity_(std::move(identity)), hooks_(std::move(hooks)) {}
+  Identity identity() const override { return identity_; }
+  bool takes_values() const override { return hooks_.restore != nullptr; }
+  NamedTensors values() const override {
+    return hooks_.save == nullptr ? NamedTensors{} : hooks_.save();
+  }
+  void restore(NamedTensors values) const override { hooks_.restore(std::move(values)); }
+
+ private:
+  Identity identity_;
+  Hooks hooks_;
+};
+
+// A struct, or what lies below one of its components.
+class PartsTrackee final : public Trackee {
+ public:
+  PartsTrackee(const void* at, std::string prefix, std::function<std::vector<Part>()> parts)
+      : at_(at), prefix_(std::move(prefix)), parts_(std::move(parts)) {}
+  Identity identity() const override { return {at_, "/" + prefix_}; }
+  std::vector<Edge> edges() const override {
+    std::vector<Edge> out;
+    for (const Part& part : parts_()) {
+      if (!part.path.starts_with(prefix_)) continue;
+      const std::string rest = part.path.substr(prefix_.size());
+      const std::size_t slash = rest.find('/');
+      const bool is_leaf = slash == rest.npos;
+      const std::string name = rest.substr(0, slash);
+      const auto same =
+          std::find_if(out.begin(), out.end(), [&](const Edge& edge) { return edge.name == name; });
+      const TrackeePtr to =
+          is_leaf ? part.to : std::make_shared<PartsTrackee>(at_, prefix_ + name + "/", parts_);
+      if (same == out.end()) {
+        out.push_back({name, to});
+      } else {
+        ETUDE_REQUIRE(
+            !is_leaf && same->to->identity() == to->identity(),
+            "a value and what lies below a key of a map are both called '{}{}'. Leave '/' out "
+            "of keys",
+            prefix_, name);
+      }
+    }
+    return out;
+  }
+
+ private:
+  const void* at_;
+  std::string prefix_;  // ends in '/' unless it is empty
+  std::function<std::vector<Part>()> parts_;
+};
+
+class KeepingTrackee final : public Trackee {
+ public:
+  KeepingTrackee(TrackeePtr node, std::shared_ptr<const void> owner)
+      : node_(std::move(node)), owner_(std::move(owner)) {}
+  Identity identity() const override { return node_->identity(); }
+  std::vector<Edge> edges() const override { return node_->edges(); }
+  bool takes_values() const override { return node_->takes_values(); }
+  bool needs_values() const override { return node_->needs_values(); }
+  NamedTensors values() const override { return node_->values(); }
+  std::string refuse(const NamedTensors& values) const override { return node_->refuse(values); }
+  void restore(NamedTensors values) const override { node_->restore(std::move(values)); }
+  bool note_restore(std::int64_t order) const override { return node_->note_restore(order); }
+  std::optional<std::weak_ptr<const void>> life() const override { return node_->life(); }
+  std::shared_ptr<TrackableCore> core() const override { return node_->core(); }
+
+ private:
+  TrackeePtr node_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace
+
+TrackeePtr track_core(const std::shared_ptr<TrackableCore>& core) {
+  return std::make_shared<CoreTrackee>(core);
+}
+TrackeePtr track_variable(const Variable& variable) {
+  return std::make_shared<VariableTrackee>(variable);
+}
+TrackeePtr track_tensor(Tensor& tensor) { return std::make_shared<TensorTrackee>(tensor); }
+TrackeePtr track_hooks(Identity identity, Hooks hooks) {
+  return std::make_shared<HooksTrackee>(std::move(identity), std::move(hooks));
+}
+TrackeePtr track_parts(const void* at, std::function<std::vector<Part>()> parts) {
+  return std::make_shared<PartsTrackee>(at, "", std::move(parts));
+}
+TrackeePtr keep_with(TrackeePtr node, std::shared_ptr<const void> owner) {
+  return std::make_shared<KeepingTrackee>(std::move(node), std::move(owner));
+}
+
+TrackeePtr track_generator(Generator& generator) {
+  return track_hooks({&generator, ""},
+                     {.save =
+                          [&generator] {
+                            const std::vector<std::uint64_t> words{generator.seed, generator.stream,
+                                                                   generator.position};
+                            return NamedTensors{{"", Tensor(words)}};
+                          },
+                      .restore =
+                          [&generator](NamedTensors values) {
+                            const auto words = values.at("").to_vector<std::uint64_t>();
+                            generator = Generator(words.at(0), words.at(1));
+                            generator.position = words.at(2);
+                          }});
+}
+
+namespace {
+Tensor tensor_of(const std::string& text) {
+  return Tensor(std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+std::string text_of(const Tensor& tensor) {
+  const auto bytes = tensor.data<std::uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+}  // namespace
+
+TrackeePtr track_text(std::string& text) {
+  return track_hooks({&text, ""},
+                     {.save =
+                          [&text] {
+                            return NamedTensors{{"", tensor_of(text)}};
+                          },
+                      .restore = [&text](NamedTensors values) { text = text_of(values.at("")); }});
+}
+
+NamedTensors position_values(std::vector<std::int64_t> numbers, const std::string& pipeline) {
+  NamedTensors out{{"position", Tensor(numbers)}};
+  if (!pipeline.empty()) out.emplace("pipeline", tensor_of(pipeline));
+  return out;
+}
+
+std::vector<std::int64_t> position_in(const NamedTensors& values, std::size_t count,
+                                      const std::string& pipeline) {
+  const auto at = values.find("position"), text = values.find("pipeline");
+  ETUDE_REQUIRE(at != values.end() && at->second.size() == static_cast<std::int64_t>(count),
+                "the saved state is no position of this kind");
+  const std::string saved = text == values.end() ? "" : text_of(text->second);
+  ETUDE_REQUIRE(saved == pipeline,
+                "the position is one in '{}', but the data is '{}' now. Make it as it was", saved,
+                pipeline);
+  return at->second.to_vector<std::int64_t>();
+}
+
+}  // namespace internal
+
+Trackable::Trackable() : core_(std::make_shared<internal::TrackableCore>()) {}
+Trackable::~Trackable() = default;
+
+void Trackable::attach(const std::string& name, internal::TrackeePtr to, bool replaces,
+                       CallSite where) {
+  etude::internal::located(replaces ? "Trackable::replace" : "Trackable::track", where,
+                           [&] { core_->attach(name, std::move(to), replaces); });
+}
+
+void Trackable::track_state(const std::string& name, std::function<NamedTensors()> save,
+                            std::function<void(NamedTensors)> restore, CallSite where) {
+  attach(name, internal::track_hooks({core_.get(), name}, {std::move(save), std::move(restore)}),
+         false, where);
+}
+
+void Trackable::untrack(const std::string& name, CallSite where) {
+  etude::internal::located("Trackable::untrack", where, [&] { core_->detach(name); });
+}
+
+}  // namespace etude::io

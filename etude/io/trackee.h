@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes of the graph of live objects that a checkpoint saves, and how each kind of object becomes
+// one. Included by trackable.h.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/structure.h"
+#include "etude/core/tensor.h"
+#include "etude/io/safetensors.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+struct Generator;
+namespace io {
+
+class Trackable;
+
+namespace internal {
+
+class TrackableCore;
+class Trackee;
+using TrackeePtr = std::shared_ptr<const Trackee>;
+
+// An object, or a part of it.
+struct Identity {
+  const void* at = nullptr;
+  std::string part = {};
+  friend auto operator<=>(const Identity&, const Identity&) = default;
+};
+struct Edge {
+  std::string name;
+  TrackeePtr to;
+};
+
+// What can be saved: a node of the graph of live objects. A handle; several may be of one object.
+class Trackee {
+ public:
+  virtual ~Trackee() = default;
+  virtual Identity identity() const = 0;
+  virtual std::vector<Edge> edges() const { return {}; }
+  // Whether values can be restored to it, and whether it lacks something without.
+  virtual bool takes_values() const { return false; }
+  virtual bool needs_values() const { return takes_values(); }
+  // Those that it has now, by attribute; "" is that of a single one.
+  virtual NamedTensors values() const { return {}; }
+  // What is wrong with these values: "float32[2] here, ...". Nothing is changed.
+  virtual std::string refuse(const NamedTensors&) const { return ""; }
+  virtual void restore(NamedTensors) const {}
+  // Notes that restore call number `order` is about to give it values; false if a later one did.
+  virtual bool note_restore(std::int64_t) const { return true; }
+  // Expires with the object; none for one that is borrowed, which is there as long as the graph.
+  virtual std::optional<std::weak_ptr<const void>> life() const { return std::nullopt; }
+  // For Trackables: where restores wait for edges to come.
+  virtual std::shared_ptr<TrackableCore> core() const { return nullptr; }
+};
+
+struct Hooks {
+  std::function<NamedTensors()> save;
+  std::function<void(NamedTensors)> restore;
+};
+TrackeePtr track_core(const std::shared_ptr<TrackableCore>& core);
+TrackeePtr track_variable(const Variable& variable);
+TrackeePtr track_tensor(Tensor& tensor);
+TrackeePtr track_generator(Generator& generator);
+TrackeePtr track_text(std::string& text);
+TrackeePtr track_hooks(Identity identity, Hooks hooks);
+// An object whose parts have these paths, "conv1/filter"; a component is an edge.
+struct Part {
+  std::string path;
+  TrackeePtr to;
+};
+TrackeePtr track_parts(const void* at, std::function<std::vector<Part>()> parts);
+
+template <class T>
+concept HasState = requires(T& object, NamedTensors state) {
+  { object.state() } -> std::convertible_to<NamedTensors>;
+  object.restore(std::move(state));
+};
+template <class T>
+concept HasPosition = requires(T& object) {
+  object.seek(object.position());
+};
+
+// The numbers of a position, with the stages of a Dataset in words.
+NamedTensors position_values(std::vector<std::int64_t> numbers, const std::string& pipeline);
+// throws: kInvalidArgument for another pipeline, naming both, or another count of numbers.
+std::vector<std::int64_t> position_in(const NamedTensors& values, std::size_t count,
+                                      const std::string& pipeline);
+
+template <class T>
+std::string pipeline_of(T& object) {
+  if constexpr (requires { object.pipeline(); }) {
+    return object.pipeline();
+  } else {
+    return "";
+  }
+}
+
+// A position is a number, or a struct of `epoch` and `step`.
+template <class T>
+Hooks position_hooks(T& object) {
+  constexpr bool kIsNumber = std::integral<std::remove_cvref_t<decltype(object.position())>>;
+  const auto save = [&object] {
+    if constexpr (kIsNumber) {
+      return position_values({static_cast<std::int64_t>(object.position())}, pipeline_of(object));
+    } else {
+      return position_values({object.position().epoch, object.position().step},
+                             pipeline_of(object));
+    }
+  };
+  const auto restore = [&object](NamedTensors values) {
+    if constexpr (kIsNumber) {
+      object.seek(position_in(values, 1, pipeline_of(object))[0]);
+    } else {
+      const std::vector<std::int64_t> at = position_in(values, 2, pipeline_of(object));
+      object.seek({at[0], at[1]});
+    }
+  };
+  return {.save = save, .restore = restore};
+}
+
+template <class T>
+TrackeePtr track_struct(T& object) {
+  constexpr bool kHasTensors = HasLeaf<T, Tensor, Marked::kWalk>::value;
+  constexpr bool kHasVariables = HasLeaf<T, Variable, Marked::kWalk>::value;
+  static_assert(
+      kHasTensors || kHasVariables,
+      "etude: a checkpoint can save Trackables, Variables, tensors, numbers, texts, what "
+      "has state() and restore(), what has position() and seek(), and structures of these");
+  return track_parts(&object, [&object] {
+    std::vector<Part> parts;
+    if constexpr (kHasTensors) {
+      for_each_leaf<Tensor, Marked::kWalk>(object, [&](const std::string& path, Tensor& x) {
+        parts.push_back({path, track_tensor(x)});
+      });
+    }
+    if constexpr (kHasVariables) {
+      for_each_leaf<Variable, Marked::kWalk>(object, [&](const std::string& path, Variable& x) {
+        parts.push_back({path, track_variable(x)});
+      });
+    }
+    return parts;
+  });
+}
+
+template <class T>
+TrackeePtr track_number(T& number) {
+  return track_hooks(
+      {&number, ""},
+      {.save =
+           [&number] {
+             return NamedTensors{{"", Tensor(std::vector<T>{number}, Shape{})}};
+           },
+       .restore = [&number](NamedTensors values) { number = values.at("").template item<T>(); }});
+}
+
+// The node of an object, which is borrowed unless it is a handle.
+template <class T>
+TrackeePtr trackee_of(T& object) {
+  if constexpr (std::derived_from<T, Trackable>) {
+    return track_core(object.core());
+  } else if constexpr (std::is_same_v<T, Variable>) {
+    return track_variable(object);
+  } else if constexpr (std::is_same_v<T, Tensor>) {
+    return track_tensor(object);
+  } else if constexpr (std::is_same_v<T, Generator>) {
+    return track_generator(object);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return track_text(object);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return track_number(object);
+  } else if constexpr (requires {
+                         typename T::element_type;
+                         object.get();
+                         *object;
+                       }) {
+    return trackee_of(*object);
+  } else if constexpr (HasState<T>) {
+    return track_hooks(
+        {&object, ""},
+        {.save = [&object] { return NamedTensors(object.state()); },
+         .restore = [&object](NamedTensors values) { object.restore(std::move(values)); }});
+  } else if constexpr (HasPosition<T>) {
+    return track_hooks({&object, ""}, position_hooks(object));
+  } else {
+    return track_struct(object);
+  }
+}
+
+// A node that keeps the object of a shared pointer alive.
+TrackeePtr keep_with(TrackeePtr node, std::shared_ptr<const void> owner);
+
+}  // namespace internal
+
+}  // namespace io
+}  // namespace etude

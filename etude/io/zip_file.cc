@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10.
+#include "etude/io/zip_file.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include <zlib.h>
+
+#include "etude/base/check.h"
+
+namespace etude::internal {
+namespace {
+
+constexpr std::uint32_t kLocalMark = 0x04034b50, kDirectoryMark = 0x02014b50, kEndMark = 0x06054b50,
+                        kEnd64Mark = 0x06064b50, kLocator64Mark = 0x07064b50;
+constexpr std::uint64_t kLocalBytes = 30, kDirectoryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56,
+                        kLocator64Bytes = 20;
+constexpr std::uint32_t kNone32 = 0xFFFFFFFF;
+constexpr std::uint16_t kNone16 = 0xFFFF;
+constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more
+constexpr int kRawDeflate = -15;               // zlib: a window of 32 KiB, no header
+
+std::uint64_t number(const std::uint8_t* at, int bytes) {
+  std::uint64_t value = 0;
+  for (int i = bytes; i-- > 0;) value = value << 8 | at[i];
+  return value;
+}
+
+// Reads little-endian numbers one behind the other.
+class Fields {
+ public:
+  explicit Fields(const std::uint8_t* at) : at_(at) {}
+  std::uint16_t two() { return static_cast<std::uint16_t>(take(2)); }
+  std::uint32_t four() { return static_cast<std::uint32_t>(take(4)); }
+  std::uint64_t eight() { return take(8); }
+  void pass(int bytes) { at_ += bytes; }
+
+ private:
+  std::uint64_t take(int bytes) {
+    const std::uint64_t value = number(at_, bytes);
+    at_ += bytes;
+    return value;
+  }
+  const std::uint8_t* at_;
+};
+
+void put(std::vector<std::uint8_t>& out, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+// Fuzzed builds take any checksum, or nothing behind it would be reached.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+constexpr bool kChecks = false;
+#else
+constexpr bool kChecks = true;
+#endif
+
+std::uint32_t crc_of(std::uint32_t crc, std::span<const std::uint8_t> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
+}
+
+// Sizes and a place beyond 32 bits stand in an extra field, in this order; false if it is damaged.
+bool read_zip64(std::span<const std::uint8_t> extra, ZipEntry& entry, std::uint64_t& header) {
+  for (std::size_t i = 0; i + 4 <= extra.size();) {
+    const std::uint64_t id = number(extra.data() + i, 2), length = number(extra.data() + i + 2, 2);
+    if (length > extra.size() - i - 4) return false;
+    std::uint64_t used = 0;
+    for (std::uint64_t* value : {&entry.bytes, &entry.packed_bytes, &header}) {
+      if (id != 1 || *value != kNone32) continue;
+      if (used + 8 > length) return false;
+      *value = number(extra.data() + i + 4 + used, 8);
+      used += 8;
+    }
+    i += 4 + length;
+  }
+  return true;
+}
+
+}  // namespace
+
+ZipReader::ZipReader(std::span<const std::uint8_t> file, std::string_view name)
+    : file_(file), name_(name) {
+  // The end record is followed by a comment, mostly an empty one.
+  std::optional<std::uint64_t> end;
+  for (std::uint64_t back = kEndBytes; back <= kEndBytes + kNone16 && back <= file.size(); ++back) {
+    const std::uint8_t* at = file.data() + file.size() - back;
+    if (number(at, 4) == kEndMark && number(at + 20, 2) == back - kEndBytes) {
+      end = file.size() - back;
+      break;
+    }
+  }
+  ETUDE_REQUIRE_CODE(kDataLoss, end.has_value(),
+                     "{}: offset {}: the file ends without the end record of a zip archive: it is "
+                     "cut off, or no archive",
+                     name, file.size());
+  Fields fields(file.data() + *end + 4);
+  const std::uint16_t disk = fields.two(), first_disk = fields.two();
+  fields.pass(2);
+  std::uint64_t count = fields.two(), bytes = fields.four(), begin = fields.four();
+  std::uint64_t directory_end = *end;
+  if (*end >= kLocator64Bytes &&
+      number(file.data() + *end - kLocator64Bytes, 4) == kLocator64Mark) {
+    const std::uint64_t at = number(file.data() + *end - kLocator64Bytes + 8, 8);
+    ETUDE_REQUIRE_CODE(kDataLoss,
+                       at <= *end - kLocator64Bytes && *end - kLocator64Bytes - at >= kEnd64Bytes &&
+                           number(file.data() + at, 4) == kEnd64Mark,
+                       "{}: offset {}: there is no zip64 end record at {}", name,
+                       *end - kLocator64Bytes, at);
+    count = number(file.data() + at + 32, 8);
+    bytes = number(file.data() + at + 40, 8);
+    begin = number(file.data() + at + 48, 8);
+    directory_end = at;
+  } else {
+    ETUDE_REQUIRE_CODE(kUnimplemented, disk == 0 && first_disk == 0,
+                       "{}: the archive is split over several files", name);
+  }
+  ETUDE_REQUIRE_CODE(kDataLoss, begin <= directory_end && bytes == directory_end - begin,
+                     "{}: offset {}: the directory is said to have {} bytes from {}, but would end "
+                     "at {}",
+                     name, *end, bytes, begin, directory_end);
+  read_directory(begin, directory_end, count);
+  check_places();
+}
+
+void ZipReader::read_directory(std::uint64_t begin, std::uint64_t end, std::uint64_t count) {
+  std::uint64_t at = begin;
+  std::unordered_set<std::string> names;
+  const auto require = [&](bool holds, std::string_view what) {
+    ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name_, at, what);
+  };
+  while (at < end) {
+    require(end - at >= kDirectoryBytes && number(file_.data() + at, 4) == kDirectoryMark,
+            "no entry of the directory is here");
+    Fields fields(file_.data() + at + 8);
+    const std::uint16_t flags = fields.two(), method = fields.two();
+    fields.pass(4);
+    ZipEntry entry;
+    entry.crc = fields.four();
+    entry.packed_bytes = fields.four();
+    entry.bytes = fields.four();
+    const std::uint64_t name_bytes = fields.two(), extra_bytes = fields.two(),
+                        comment_bytes = fields.two();
+    fields.pass(8);
+    std::uint64_t header = fields.four();
+    const std::uint64_t rest = end - at - kDirectoryBytes;
+    require(name_bytes + extra_bytes + comment_bytes <= rest,
+            "the entry goes on behind the directory");
+    const std::uint8_t* text = file_.data() + at + kDirectoryBytes;
+    entry.name.assign(reinterpret_cast<const char*>(text), name_bytes);
+    ETUDE_REQUIRE_CODE(kUnimplemented, (flags & 1) == 0 && (method == 0 || method == 8),
+                       "{}: offset {}: entry '{:.100}' is {}, which Etude does not read", name_, at,
+                       entry.name,
+                       (flags & 1) != 0 ? "encrypted" : fmt::format("packed by method {}", method));
+    entry.is_deflated = method == 8;
+    require(read_zip64({text + name_bytes, extra_bytes}, entry, header),
+            "an extra field of the entry is damaged");
+    require(header <= begin && begin - header >= kLocalBytes &&
+                number(file_.data() + header, 4) == kLocalMark,
+            "the place of the entry holds none");
+    entry.begin = header + kLocalBytes + number(file_.data() + header + 26, 2) +
+                  number(file_.data() + header + 28, 2);
+    require(entry.begin <= begin && entry.packed_bytes <= begin - entry.begin,
+            "the data of the entry goes on behind the place of the directory");
+    require(entry.is_deflated ? entry.bytes <= (entry.packed_bytes + 1) * kMaxInflation
+                              : entry.bytes == entry.packed_bytes,
+            "the entry declares more bytes than its data can hold");
+    require(names.insert(entry.name).second, "an entry has the name of another one");
+    at += kDirectoryBytes + name_bytes + extra_bytes + comment_bytes;
+    entries_.push_back(std::move(entry));
+  }
+  require(entries_.size() == count, "the directory has another number of entries than it says");
+}
+
+void ZipReader::check_places() {
+  std::vector<const ZipEntry*> sorted;
+  for (const ZipEntry& entry : entries_) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ZipEntry* a, const ZipEntry* b) { return a->begin < b->begin; });
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    ETUDE_REQUIRE_CODE(
+        kDataLoss,
+        sorted[i]->begin >= sorted[i - 1]->begin + sorted[i - 1]->packed_bytes + kLocalBytes,
+        "{}: offset {}: entry '{:.100}' lies over another one", name_, sorted[i]->begin,
+        sorted[i]->name);
+  }
+}
+
+const ZipEntry* ZipReader::find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const ZipEntry& entry) { return entry.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+std::span<const std::uint8_t> ZipReader::read(const ZipEntry& entry,
+                                              std::vector<std::uint8_t>& room) const {
+  std::span<const std::uint8_t> bytes = file_.subspan(entry.begin, entry.packed_bytes);
+  if (entry.is_deflated) {
+    z_stream stream = {};
+    ETUDE_REQUIRE_CODE(kResourceExhausted, inflateInit2(&stream, kRawDeflate) == Z_OK,
+                       "{}: zlib could not start", name_);
+    room.resize(entry.bytes);
+    constexpr std::uint64_t kStep = std::uint64_t{1} << 30;  // fits zlib's uInt
+    std::uint64_t read = 0, made = 0;
+    int status = Z_OK;
+    while (status == Z_OK) {
+      const std::uint64_t give = std::min(bytes.size() - read, kStep);
+      const std::uint64_t take = std::min(entry.bytes - made, kStep);
+      std::uint8_t none = 0;  // where an empty entry goes: zlib wants a place
+      stream.next_in = const_cast<Bytef*>(bytes.data() + read);  // zlib does not write to it
+      stream.avail_in = static_cast<uInt>(give);
+      stream.next_out = take == 0 ? &none : room.data() + made;
+      stream.avail_out = static_cast<uInt>(take);
+      status = inflate(&stream, Z_NO_FLUSH);
+      const std::uint64_t step = give - stream.avail_in + take - stream.avail_out;
+      read += give - stream.avail_in;
+      made += take - stream.avail_out;
+      if (status == Z_OK && step == 0) status = Z_BUF_ERROR;
+    }
+    inflateEnd(&stream);
+    ETUDE_REQUIRE_CODE(kDataLoss,
+                       status == Z_STREAM_END && made == entry.bytes && read == bytes.size(),
+                       "{}: offset {}: entry '{:.100}' is damaged: it inflates to {} bytes instead "
+                       "of {}",
+                       name_, entry.begin + read, entry.name, made, entry.bytes);
+    bytes = room;
+  }
+  ETUDE_REQUIRE_CODE(kDataLoss, !kChecks || crc_of(0, bytes) == entry.crc,
+                     "{}: offset {}: entry '{:.100}' is damaged: its CRC-32 is another one", name_,
+                     entry.begin, entry.name);
+  return bytes;
+}
+
+namespace {
+
+// The fields that a local header and the directory share, up to the length of the name.
+void put_common(std::vector<std::uint8_t>& out, const ZipEntry& entry, bool is_large) {
+  put(out, is_large ? 45 : 20, 2);  // the version that is needed
+  put(out, 0x0800, 2);              // names are UTF-8
+  put(out, entry.is_deflated ? 8 : 0, 2);
+  put(out, 0, 2);     // midnight
+  put(out, 0x21, 2);  // of 1980-01-01: the same tensors give the same bytes
+  put(out, entry.crc, 4);
+  put(out, is_large ? kNone32 : entry.packed_bytes, 4);
+  put(out, is_large ? kNone32 : entry.bytes, 4);
+  put(out, entry.name.size(), 2);
+}
+
+std::vector<std::uint8_t> deflated(std::span<const std::uint8_t> head,
+                                   std::span<const std::uint8_t> body) {
+  z_stream stream = {};
+  constexpr int kMemory = 8;  // zlib's default
+  ETUDE_REQUIRE_CODE(kResourceExhausted,
+                     deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawDeflate, kMemory,
+                                  Z_DEFAULT_STRATEGY) == Z_OK,
+                     "zlib could not start");
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  std::vector<std::uint8_t> out;
+  for (const auto& [part, flush] : {std::pair(head, Z_NO_FLUSH), std::pair(body, Z_FINISH)}) {
+    std::span<const std::uint8_t> rest = part;
+    bool is_done = false;
+    while (!is_done) {
+      const std::size_t give = std::min(rest.size(), kStep), made = out.size();
+      out.resize(made + kStep);
+      stream.next_in = const_cast<Bytef*>(rest.data());
+      stream.avail_in = static_cast<uInt>(give);
+      stream.next_out = out.data() + made;
+      stream.avail_out = static_cast<uInt>(kStep);
+      const int mode = give == rest.size() ? flush : Z_NO_FLUSH;
+      const int status = deflate(&stream, mode);
+      rest = rest.subspan(give - stream.avail_in);
+      out.resize(out.size() - stream.avail_out);
+      is_done = flush == Z_FINISH ? status == Z_STREAM_END : rest.empty();
+    }
+  }
+  deflateEnd(&stream);
+  return out;
+}
+
+}  // namespace
+
+void ZipWriter::add(const std::string& name, std::span<const std::uint8_t> head,
+                    std::span<const std::uint8_t> body, bool deflate) {
+  ETUDE_REQUIRE(name.size() < kNone16, "the name '{:.40}...' has {} bytes; an archive takes {}",
+                name, name.size(), kNone16 - 1);
+  std::vector<std::uint8_t> packed;
+  if (deflate) packed = deflated(head, body);
+  ZipEntry entry{.name = name};
+  entry.bytes = head.size() + body.size();
+  entry.packed_bytes = deflate ? packed.size() : entry.bytes;
+  entry.crc = crc_of(crc_of(0, head), body);
+  entry.is_deflated = deflate;
+  const bool is_large = entry.bytes >= kNone32 || entry.packed_bytes >= kNone32;
+  std::vector<std::uint8_t> header;
+  put(header, kLocalMark, 4);
+  put_common(header, entry, is_large);
+  put(header, is_large ? 20 : 0, 2);
+  header.insert(header.end(), name.begin(), name.end());
+  if (is_large) {
+    put(header, 1, 2);
+    put(header, 16, 2);
+    put(header, entry.bytes, 8);
+    put(header, entry.packed_bytes, 8);
+  }
+  const std::uint64_t offset = file_.size_bytes();
+  file_.write(header);
+  if (deflate) {
+    file_.write(packed);
+  } else {
+    file_.write(head);
+    if (!body.empty()) file_.write(body);
+  }
+  written_.push_back({std::move(entry), offset});
+}
+
+void ZipWriter::finish() {
+  const std::uint64_t begin = file_.size_bytes();
+  std::vector<std::uint8_t> out;
+  for (const auto& [entry, header] : written_) {
+    const bool is_large =
+        entry.bytes >= kNone32 || entry.packed_bytes >= kNone32 || header >= kNone32;
+    put(out, kDirectoryMark, 4);
+    put(out, 45, 2);  // the version that wrote it
+    put_common(out, entry, is_large);
+    put(out, is_large ? 28 : 0, 2);
+    put(out, 0, 2 + 2 + 2);  // no comment, the first file, no attributes
+    put(out, 0, 4);
+    put(out, is_large ? kNone32 : header, 4);
+    out.insert(out.end(), entry.name.begin(), entry.name.end());
+    if (!is_large) continue;
+    put(out, 1, 2);
+    put(out, 24, 2);
+    put(out, entry.bytes, 8);
+    put(out, entry.packed_bytes, 8);
+    put(out, header, 8);
+  }
+  const std::uint64_t bytes = out.size(), count = written_.size(), end = begin + bytes;
+  const bool is_large = count >= kNone16 || end >= kNone32;
+  if (is_large) {
+    put(out, kEnd64Mark, 4);
+    put(out, kEnd64Bytes - 12, 8);
+    put(out, 45, 2);
+    put(out, 45, 2);
+    put(out, 0, 8);
+    for (const std::uint64_t value : {count, count, bytes, begin}) put(out, value, 8);
+    put(out, kLocator64Mark, 4);
+    put(out, 0, 4);
+    put(out, end, 8);
+    put(out, 1, 4);
+  }
+  put(out, kEndMark, 4);
+  put(out, 0, 4);
+  put(out, is_large ? kNone16 : count, 2);
+  put(out, is_large ? kNone16 : count, 2);
+  put(out, is_large ? kNone32 : bytes, 4);
+  put(out, is_large ? kNone32 : begin, 4);
+  put(out, 0, 2);
+  file_.write(out);
+}
+
+}  // namespace etude::internal

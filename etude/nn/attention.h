@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention with several heads and the layers of transformers, after A. Vaswani et al., "Attention
+// is all you need" (2017).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+#include "etude/base/fields.h"
+#include "etude/core/option_ranges.h"
+#include "etude/nn/embedding.h"
+#include "etude/nn/init.h"
+#include "etude/nn/layer.h"
+#include "etude/nn/layers.h"
+#include "etude/nn/norm.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct AttentionOptions {
+  double dropout = 0;   // of the weights, in the training phase
+  bool causal = false;  // a query sees the keys up to its own position
+  bool bias = true;
+  bool rotary = false;  // queries and keys are turned by their positions
+  Initializer weight_init = glorot_uniform;
+
+  static constexpr void ranges(const auto& row) {
+    row("dropout", &AttentionOptions::dropout, up_to(0, 1));
+  }
+};
+
+// Keys and values of the positions so far: a value, so a copy is another continuation. shapes:
+// [n, heads, time, dim / heads], absent before the first position.
+struct AttentionCache {
+  Tensor keys, values;
+  std::int64_t length() const { return keys.has_value() ? keys.shape()[2] : 0; }
+};
+
+// For each head, softmax(q k^T / sqrt(size)) v of its part of the projections, and a projection of
+// all heads. shapes: x [n, time, dim] and the same result.
+//
+// throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument
+// for an input of another size.
+class MultiHeadAttention {
+ public:
+  MultiHeadAttention(std::int64_t dim, std::int64_t heads, const AttentionOptions& options = {},
+                     CallSite where = CallSite::here());
+
+  // x attends to itself.
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    return attend(x, x, {}, where);
+  }
+  // x [n, time, dim] attends to memory [n, keys, dim]. mask: bool, true where a query may see a
+  // key, with a shape that broadcasts to [n, heads, time, keys]; absent: everywhere.
+  Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& mask = {},
+                CallSite where = CallSite::here()) const;
+  // The next positions of a sequence: x attends to itself and to those before, which `cache` holds,
+  // causally, whatever the options say; `cache` then holds x as well. One call for all positions
+  // and one for each give equal results, up to rounding.
+  Tensor extend(const Tensor& x, AttentionCache& cache, CallSite where = CallSite::here()) const;
+
+  Dense query, key, value, output;
+  ETUDE_FIELDS(MultiHeadAttention, query, key, value, output);
+  auto host_values() const { return std::tie(heads_, dropout_, causal_, rotary_); }
+
+ private:
+  Tensor heads_of(const Dense& projection, const Tensor& x, CallSite where) const;
+  Tensor turned(const Tensor& heads, std::int64_t first) const;
+  Tensor joined(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                CallSite where) const;
+
+  std::int64_t heads_;
+  double dropout_;
+  bool causal_, rotary_;
+};
+
+struct TransformerOptions {
+  std::int64_t hidden = 0;  // of the feed-forward part; 0: four times dim
+  double dropout = 0;       // of weights, and of what each part adds
+  bool causal = false;      // of the encoder's attention; that of the decoder always is
+  bool norm_first = true;   // each part sees its input normalised; else its sum is normalised
+  double epsilon = 1e-5;
+  Activation activation = {};  // default: gelu
+  bool rotary = false;
+
+  static constexpr void ranges(const auto& row) {
+    row("hidden", &TransformerOptions::hidden, at_least(0));
+    row("dropout", &TransformerOptions::dropout, up_to(0, 1));
+    row("epsilon", &TransformerOptions::epsilon, at_least(0));
+  }
+};
+
+// Self-attention and two Dense layers, each added to its input. shapes: [n, time, dim], as the
+// result. throws: as MultiHeadAttention.
+class TransformerEncoderLayer {
+ public:
+  TransformerEncoderLayer(std::int64_t dim, std::int64_t heads,
+                          const TransformerOptions& options = {},
+                          CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    return encode(x, {}, where);
+  }
+  // mask: as in MultiHeadAttention::attend.
+  Tensor encode(const Tensor& x, const Tensor& mask, CallSite where = CallSite::here()) const;
+
+  MultiHeadAttention attention;
+  LayerNorm attention_norm;
+  Dense up, down;
+  LayerNorm dense_norm;
+  Dropout dropout;
+  ETUDE_FIELDS(TransformerEncoderLayer, attention, attention_norm, up, down, dense_norm, dropout);
+  auto host_values() const { return std::tie(norm_first_); }
+
+ private:
+  bool norm_first_;
+};
+
+// Causal self-attention, attention to `memory` [n, keys, dim], and two Dense layers, each added to
+// its input. throws: as MultiHeadAttention.
+class TransformerDecoderLayer {
+ public:
+  TransformerDecoderLayer(std::int64_t dim, std::int64_t heads,
+                          const TransformerOptions& options = {},
+                          CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, const Tensor& memory, CallSite where = CallSite::here()) const;
+
+  MultiHeadAttention attention;
+  LayerNorm attention_norm;
+  MultiHeadAttention cross;
+  LayerNorm cross_norm;
+  Dense up, down;
+  LayerNorm dense_norm;
+  Dropout dropout;
+  ETUDE_FIELDS(TransformerDecoderLayer, attention, attention_norm, cross, cross_norm, up, down,
+               dense_norm, dropout);
+  auto host_values() const { return std::tie(norm_first_); }
+
+ private:
+  bool norm_first_;
+};
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of layers that many published models share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/nn/convolution.h"
+#include "etude/nn/layer.h"
+#include "etude/nn/layers.h"
+#include "etude/nn/norm.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct ResidualOptions {
+  std::int64_t stride = 1;
+  // What is added to where the shape changes: "projection", a convolution of 1 by 1 with
+  // normalisation, or "padding", x with strides and zeros as further channels, which has no
+  // parameters.
+  std::string shortcut = "projection";
+
+  static constexpr void ranges(const auto& row) {
+    row("stride", &ResidualOptions::stride, at_least(1));
+  }
+};
+
+// Two convolutions of 3 by 3 with normalisation, added to x, then relu: K. He et al., "Deep
+// residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w /
+// stride, out].
+//
+// throws (construction): kInvalidArgument for channels below 1, another shortcut, and one by
+// padding to fewer channels. throws (call): as Conv2D.
+class ResidualBlock {
+ public:
+  ResidualBlock(std::int64_t in, std::int64_t out, const ResidualOptions& options = {},
+                CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Conv2D conv1;
+  BatchNorm norm1;
+  Conv2D conv2;
+  BatchNorm norm2;
+  std::optional<Conv2D> shortcut;  // where the shape changes, unless by padding
+  std::optional<BatchNorm> shortcut_norm;
+  ETUDE_FIELDS(ResidualBlock, conv1, norm1, conv2, norm2, shortcut, shortcut_norm);
+  auto host_values() const { return std::tie(stride_); }
+
+ private:
+  std::int64_t stride_;
+};
+
+struct MLPOptions {
+  Activation activation = {};  // between the layers; default: relu
+  Activation last = {};        // behind the last one
+  double dropout = 0;          // behind each activation between
+
+  static constexpr void ranges(const auto& row) {
+    row("dropout", &MLPOptions::dropout, up_to(0, 1));
+  }
+};
+
+// Dense layers one after the other: MLP({784, 256, 10}).
+//
+// throws (construction): kInvalidArgument for fewer than two sizes, and for one below 1.
+class MLP {
+ public:
+  explicit MLP(const IntList& sizes, const MLPOptions& options = {},
+               CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  std::vector<Dense> layers;
+  Dropout dropout;
+  ETUDE_FIELDS(MLP, layers, dropout);
+};
+
+// Each channel times a number between 0 and 1 that all channels decide: J. Hu et al.,
+// "Squeeze-and-excitation networks" (2017). shapes: [n, .., channels], as the result.
+class SqueezeExcite {
+ public:
+  SqueezeExcite(std::int64_t channels, std::int64_t squeezed, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Dense squeeze, excite;
+  ETUDE_FIELDS(SqueezeExcite, squeeze, excite);
+};
+
+struct InvertedResidualOptions {
+  std::int64_t stride = 1;
+  std::int64_t expansion = 6;
+  std::int64_t squeezed = 0;  // with a SqueezeExcite to so many channels
+
+  static constexpr void ranges(const auto& row) {
+    row("stride", &InvertedResidualOptions::stride, at_least(1));
+    row("expansion", &InvertedResidualOptions::expansion, at_least(1));
+    row("squeezed", &InvertedResidualOptions::squeezed, at_least(0));
+  }
+};
+
+// Wider by a convolution of 1 by 1, a depthwise one of 3 by 3, and narrower by one of 1 by 1, each
+// with normalisation and all but the last with relu6; added to x if the shape is the same: M.
+// Sandler et al., "MobileNetV2" (2018).
+class InvertedResidual {
+ public:
+  InvertedResidual(std::int64_t in, std::int64_t out, const InvertedResidualOptions& options = {},
+                   CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  std::optional<Conv2D> expand;  // unless expansion is 1
+  std::optional<BatchNorm> expand_norm;
+  DepthwiseConv2D depthwise;
+  BatchNorm depthwise_norm;
+  std::optional<SqueezeExcite> squeeze;
+  Conv2D project;
+  BatchNorm project_norm;
+  ETUDE_FIELDS(InvertedResidual, expand, expand_norm, depthwise, depthwise_norm, squeeze, project,
+               project_norm);
+  auto host_values() const { return std::tie(adds_); }
+
+ private:
+  bool adds_;
+};
+
+// Squares of patch * patch pixels as vectors: A. Dosovitskiy et al., "An image is worth 16x16
+// words" (2020). shapes: [n, h, w, in] to [n, h / patch * w / patch, dim].
+//
+// throws (call): kInvalidArgument for an image whose sides are no multiples of the patch.
+class PatchEmbedding {
+ public:
+  PatchEmbedding(std::int64_t patch, std::int64_t in, std::int64_t dim,
+                 CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Conv2D projection;
+  ETUDE_FIELDS(PatchEmbedding, projection);
+};
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cells of recurrent layers: what makes one step. recurrent.h runs them along a time axis.
+//
+// A cell has `State`, `zero_state(n, dtype)`, `inputs(x)`, which is what a step needs of x and can
+// be computed for all steps at once, `step(inputs, state)`, and `output(state)`. cell(x, state) is
+// step(inputs(x), state).
+#pragma once
+
+#include <tuple>
+
+#include "etude/base/fields.h"
+#include "etude/core/attrs.h"
+#include "etude/nn/init.h"
+#include "etude/nn/layer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct CellOptions {
+  Initializer weight_init = glorot_uniform;
+  Initializer recurrent_init = glorot_uniform;  // of the part that multiplies the state
+  Initializer bias_init = zeros;
+};
+
+// tanh([x, state] weight + bias). shapes: x [n, input], state and result [n, hidden], weight [input
+// + hidden, hidden], bias [hidden].
+//
+// throws, as all cells (construction): kInvalidArgument for sizes below 1. throws (call):
+// kInvalidArgument for an input or a state of another size.
+class SimpleRNNCell {
+ public:
+  using State = Tensor;
+  SimpleRNNCell(std::int64_t input, std::int64_t hidden, const CellOptions& options = {},
+                CallSite where = CallSite::here());
+  State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
+  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  Tensor inputs(const Tensor& x) const;
+  State step(const Tensor& inputs, const State& state) const;
+  static const Tensor& output(const State& state) { return state; }
+
+  Tensor weight, bias;
+  ETUDE_FIELDS(SimpleRNNCell, weight, bias);
+};
+
+struct LSTMState {
+  Tensor h, c;
+};
+struct LSTMCellOptions {
+  double forget_bias = 0;  // added to the sum of the forget gate
+  Initializer weight_init = glorot_uniform;
+  Initializer recurrent_init = glorot_uniform;
+  Initializer bias_init = zeros;
+};
+
+// S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates: of the
+// blocks i, g, f, o of [x, h] weight + bias in this order, c' = sigmoid(f + forget_bias) c +
+// sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias
+// [4 hidden].
+class LSTMCell {
+ public:
+  using State = LSTMState;
+  LSTMCell(std::int64_t input, std::int64_t hidden, const LSTMCellOptions& options = {},
+           CallSite where = CallSite::here());
+  State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
+  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  Tensor inputs(const Tensor& x) const;
+  State step(const Tensor& inputs, const State& state) const;
+  static const Tensor& output(const State& state) { return state.h; }
+
+  Tensor weight, bias;
+  ETUDE_FIELDS(LSTMCell, weight, bias);
+  auto host_values() const { return std::tie(forget_bias_); }
+
+ private:
+  double forget_bias_;
+};
+
+// K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset
+// gate behind the recurrent product: of the blocks z, r, n of x weight + bias and of h recurrent +
+// recurrent_bias, h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of their
+// sums. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
+class GRUCell {
+ public:
+  using State = Tensor;
+  GRUCell(std::int64_t input, std::int64_t hidden, const CellOptions& options = {},
+          CallSite where = CallSite::here());
+  State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
+  State zero_state(std::int64_t n, DType dtype = kFloat32) const;
+  Tensor inputs(const Tensor& x) const;
+  State step(const Tensor& inputs, const State& state) const;
+  static const Tensor& output(const State& state) { return state; }
+
+  Tensor weight, recurrent, bias, recurrent_bias;
+  ETUDE_FIELDS(GRUCell, weight, recurrent, bias, recurrent_bias);
+};
+
+// An LSTMCell on images, whose products are convolutions with padding "same": X. Shi et al.,
+// "Convolutional LSTM network" (2015), without peepholes. shapes: x [n, h, w, in], h and c [n, h,
+// w, out], filter [height, width, in, 4 out], recurrent [height, width, out, 4 out], bias [4 out].
+class ConvLSTM2DCell {
+ public:
+  using State = LSTMState;
+  ConvLSTM2DCell(const IntList& window, std::int64_t in, std::int64_t out,
+                 const LSTMCellOptions& options = {}, CallSite where = CallSite::here());
+  State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
+  // For inputs of the shape `x`.
+  State zero_state(const Shape& x, DType dtype = kFloat32) const;
+  Tensor inputs(const Tensor& x) const;
+  State step(const Tensor& inputs, const State& state) const;
+  static const Tensor& output(const State& state) { return state.h; }
+
+  Tensor filter, recurrent, bias;
+  ETUDE_FIELDS(ConvLSTM2DCell, filter, recurrent, bias);
+  auto host_values() const { return std::tie(forget_bias_); }
+
+ private:
+  double forget_bias_;
+};
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training step in each mode, and what of a run knows no model. Used by fit.h and callbacks.h.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/base/structure.h"
+#include "etude/core/ambient.h"
+#include "etude/core/arg.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/tensor.h"
+#include "etude/nn/fit_state.h"
+#include "etude/nn/parts.h"
+#include "etude/runtime/function.h"
+#include "etude/runtime/gradient.h"
+#include "etude/runtime/lazy.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+namespace detail {
+
+// What a step computes before the update; the norm only if asked for.
+struct Inference {
+  Tensor predicted, loss, gradient_norm;
+};
+
+// The parts of fit that know no model: events, history, time.
+class FitRun {
+ public:
+  FitRun(const FitOptions& options, std::int64_t steps);
+  FitRun(const FitRun&) = delete;
+  FitRun& operator=(const FitRun&) = delete;
+  ~FitRun();
+  FitState& state() { return state_; }
+  // Tells the callbacks. False if one of them called off `scope` or something larger.
+  bool emit(Event event, Cancel scope);
+  bool is_cancelled(Cancel scope) const { return state_.cancel >= scope; }
+  void start_epoch(std::int64_t epoch, std::int64_t step);
+  void end_epoch();
+  // False if the training part ends here.
+  bool end_batch();
+  // Notes what a batch gave, and tells that inference has ended and that the update starts. False
+  // if a callback, or a loss that is not finite, calls the update off.
+  bool may_update(const Inference& given, const Tensor& labels);
+  // Whether the last batch wants the best model back; once.
+  bool takes_restore() { return std::exchange(wants_restore_, false); }
+  // Whether the epoch that has ended has the lowest loss so far.
+  bool is_best() const { return is_best_; }
+
+ private:
+  bool is_refused(double loss);
+
+  const FitOptions& options_;
+  FitState state_;
+  double started_ = 0;
+  double best_ = 0;
+  bool has_best_ = false, is_best_ = false, wants_restore_ = false;
+};
+
+// throws: kInvalidArgument for a checkpoint of a run of other epochs, unless the options prolong
+// it.
+void require_same_epochs(const FitOptions& options, std::int64_t epochs,
+                         const std::string& checkpoint, CallSite where);
+
+bool has_classes(const Tensor& predicted, const Tensor& labels);
+
+// The length of all tensors as one vector.
+Tensor length_of(std::span<const Tensor* const> tensors);
+template <class Gradients>
+Tensor gradient_norm(const Gradients& gradients) {
+  std::vector<const Tensor*> all;
+  for_each_leaf<Tensor>(gradients, [&](const Tensor& x) {
+    if (x.has_value()) all.push_back(&x);
+  });
+  return length_of(all);
+}
+
+// Predictions one after the other. throws: kInvalidArgument if there are none.
+Tensor joined_rows(const std::vector<Tensor>& parts, CallSite where);
+
+// The factor of the loss that the optimiser asks for; absent: none.
+template <class Optimizer>
+Tensor loss_scale(const Optimizer& optimizer) {
+  if constexpr (requires { optimizer.loss_scale(); }) {
+    return optimizer.loss_scale();
+  } else {
+    return {};
+  }
+}
+Tensor scaled_loss(const Tensor& loss, const Tensor& scale);
+
+// A loss is any callable, or an op with options, such as nn::softmax_cross_entropy.
+template <class Loss>
+Tensor call_loss(const Loss& loss, const Tensor& predicted, const Tensor& labels) {
+  return loss(predicted, labels);
+}
+template <class Options>
+Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const Tensor& predicted,
+                 const Tensor& labels) {
+  return loss(predicted, labels, Options{});
+}
+
+// Predictions and loss of a batch, and the gradients of the model.
+template <class Model, class Loss>
+auto infer(const Model& model, const Tensor& inputs, const Tensor& labels, const Loss& loss,
+           const Tensor& scale, bool wants_norm, CallSite where) {
+  Inference out;
+  auto [value, gradients] = value_with_gradient({[&](const Model& m) {
+                                                   out.predicted = call_model(m, inputs, where);
+                                                   const Tensor plain =
+                                                       call_loss(loss, out.predicted, labels);
+                                                   if (!scale.has_value()) return plain;
+                                                   out.loss = plain;
+                                                   return scaled_loss(plain, scale);
+                                                 },
+                                                 where},
+                                                model);
+  if (!scale.has_value()) out.loss = std::move(value);
+  if (wants_norm) out.gradient_norm = gradient_norm(gradients);
+  return std::pair(std::move(out), std::move(gradients));
+}
+
+// The step of a training run in either mode.
+template <class Model, class Optimizer, class Loss>
+class TrainingStep {
+ public:
+  TrainingStep(const FitOptions& options, const Loss& loss, CallSite where)
+      : looks_first_(!options.callbacks.empty() || options.on_non_finite != NonFinite::kGoOn),
+        is_lazy_(options.mode == Mode::kLazy),
+        wants_norm_(options.gradient_norms),
+        loss_(loss),
+        where_(where) {
+    if (options.mode != Mode::kStaged) return;
+    staged_.emplace(
+        [&loss, where, wants_norm = wants_norm_](Model& model, Optimizer& optimizer,
+                                                 const Tensor& inputs, const Tensor& labels) {
+          auto [given, gradients] =
+              infer(model, inputs, labels, loss, loss_scale(optimizer), wants_norm, where);
+          optimizer.update(model, gradients, where);
+          std::vector<Tensor> out{std::move(given.predicted), std::move(given.loss)};
+          if (wants_norm) out.push_back(std::move(given.gradient_norm));
+          return out;
+        },
+        FunctionOptions{.name = "fit", .arg_names = {"model", "optimizer", "inputs", "labels"}},
+        where);
+  }
+
+  // One batch; false if training ends here.
+  template <class Batch>
+  bool operator()(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    run.state().batch_size = batch.inputs.shape()[0];
+    if (run.emit(Event::kBatchStart, Cancel::kBatch)) {
+      const PhaseScope training(Phase::kTraining);
+      if (is_lazy_) {
+        run_lazy(run, model, optimizer, batch);
+      } else if (staged_) {
+        run_staged(run, model, optimizer, batch);
+      } else {
+        run_eager(run, model, optimizer, batch);
+      }
+    }
+    // Of a run within a lazy scope; a step of kLazy has its own.
+    lazy_barrier({}, where_);
+    return run.end_batch();
+  }
+
+ private:
+  template <class Batch>
+  auto inferred(const Model& model, const Optimizer& optimizer, const Batch& batch) const {
+    return infer(model, batch.inputs, batch.labels, loss_, loss_scale(optimizer), wants_norm_,
+                 where_);
+  }
+
+  template <class Batch>
+  void run_eager(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    const auto [given, gradients] = inferred(model, optimizer, batch);
+    if (run.may_update(given, batch.labels)) optimizer.update(model, gradients, where_);
+  }
+
+  template <class Batch>
+  void run_lazy(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    Inference all;
+    {
+      const LazyScope lazy;
+      if (looks_first_) {
+        run_eager(run, model, optimizer, batch);
+      } else {
+        // Gradients go before the barrier: what nobody holds need not be kept.
+        auto [given, gradients] = inferred(model, optimizer, batch);
+        optimizer.update(model, gradients, where_);
+        all = std::move(given);
+      }
+      lazy_barrier({}, where_);
+    }
+    if (!looks_first_) run.may_update(all, batch.labels);
+  }
+
+  template <class Batch>
+  void run_staged(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
+    const auto step = [&](Model& m, Optimizer& o) {
+      std::vector<Tensor> out = (*staged_)(m, o, batch.inputs, batch.labels, where_);
+      return run.may_update({std::move(out[0]), std::move(out[1]), wants_norm_ ? out[2] : Tensor()},
+                            batch.labels);
+    };
+    if (!looks_first_) {
+      step(model, optimizer);
+      return;
+    }
+    Model next_model = model;
+    Optimizer next_optimizer = optimizer;
+    if (!step(next_model, next_optimizer)) return;
+    model = std::move(next_model);
+    optimizer = std::move(next_optimizer);
+  }
+
+  bool looks_first_, is_lazy_, wants_norm_;
+  const Loss& loss_;
+  CallSite where_;
+  std::optional<Function<std::vector<Tensor>(Model&, Optimizer&, const Tensor&, const Tensor&)>>
+      staged_;
+};
+
+// Model and optimiser as after the best epoch, if the policy of a run wants them back.
+template <class Model, class Optimizer>
+class BestState {
+ public:
+  BestState(const FitOptions& options, const Model& model, const Optimizer& optimizer) {
+    if (options.on_non_finite == NonFinite::kRestoreBest) kept_.emplace(model, optimizer);
+  }
+  void keep(const FitRun& run, const Model& model, const Optimizer& optimizer) {
+    if (kept_ && run.is_best()) kept_.emplace(model, optimizer);
+  }
+  void restore(FitRun& run, Model& model, Optimizer& optimizer) const {
+    if (!run.takes_restore() || !kept_) return;
+    model = kept_->first;
+    optimizer = kept_->second;
+  }
+
+ private:
+  std::optional<std::pair<Model, Optimizer>> kept_;
+};
+
+}  // namespace detail
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Noise in the training phase; in the inference phase all of these are the identity. Draws are from
+// the generator of this thread. Dropout itself: layers.h.
+#pragma once
+
+#include <tuple>
+
+#include "etude/base/fields.h"
+#include "etude/nn/layer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+// x plus normal noise of mean 0. throws (construction): kInvalidArgument for a negative deviation.
+class GaussianNoise {
+ public:
+  explicit GaussianNoise(double stddev, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(GaussianNoise);
+  auto host_values() const { return std::tie(stddev_); }
+
+ private:
+  double stddev_;
+};
+
+// x times normal noise of mean 1 and variance p / (1 - p), which is that of Dropout(p).
+// throws (construction): kInvalidArgument for p outside [0, 1).
+class GaussianDropout {
+ public:
+  explicit GaussianDropout(double p, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(GaussianDropout);
+  auto host_values() const { return std::tie(p_); }
+
+ private:
+  double p_;
+};
+
+// Sets elements to the lowest value of selu with probability p, and moves all so that mean 0 and
+// variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as
+// GaussianDropout.
+class AlphaDropout {
+ public:
+  explicit AlphaDropout(double p, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(AlphaDropout);
+  auto host_values() const { return std::tie(p_); }
+
+ private:
+  double p_;
+};
+
+// Dropout of whole channels of [n, .., channels]. throws: as GaussianDropout.
+class SpatialDropout {
+ public:
+  explicit SpatialDropout(double p, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(SpatialDropout);
+  auto host_values() const { return std::tie(p_); }
+
+ private:
+  double p_;
+};
+
+// Dropout of whole examples: for what a block adds to its input. throws: as GaussianDropout.
+class StochasticDepth {
+ public:
+  explicit StochasticDepth(double p, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  ETUDE_FIELDS(StochasticDepth);
+  auto host_values() const { return std::tie(p_); }
+
+ private:
+  double p_;
+};
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent and Bidirectional run a cell (cells.h) along the time axis of [n, time, size].
+//
+//   nn::Recurrent encoder(nn::LSTMCell(32, 64));
+//   Tensor all = encoder(x);                      // [n, time, 64]
+//   auto [outputs, last] = encoder.run(x, {.lengths = lengths});  // last.h, last.c
+//
+// Eagerly the steps are a loop of calls; in a staged function they are one scan, with the same
+// bits.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/nn/cells.h"
+#include "etude/nn/layer.h"
+#include "etude/runtime/control_flow.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+template <class State>
+struct RunOptions {
+  std::optional<State> initial = {};  // default: zeros
+  // Integers [n]: from its length on an example keeps its state, and its outputs are 0.
+  Tensor lengths = {};
+};
+// The outputs of all steps, [n, time, hidden..], and the state behind the last one.
+template <class State>
+struct SequenceResult {
+  Tensor outputs;
+  State last;
+};
+
+namespace detail {
+
+// [n, time, ..] as [time, n, ..], and back; [n, ..] as [n, 1, ..].
+Tensor time_first(const Tensor& x);
+Tensor as_one_step(const Tensor& x);
+// x [n, time, ..] with the steps of each example in reverse; those from its length on stay.
+Tensor reversed(const Tensor& x, const Tensor& lengths);
+// [time, n, 1], true where a step is before the length of its example.
+// throws: kInvalidArgument unless lengths are integers [n].
+Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time);
+// `now` where `mask` is true, else `was`.
+void keep_where(Tensor& now, const Tensor& mask, const Tensor& was);
+// How Bidirectional joins the two. throws: kInvalidArgument for another word.
+void require_merge(const std::string& merge);
+Tensor merged(const Tensor& forward, const Tensor& backward, const std::string& merge);
+
+struct MaskedInputs {
+  Tensor inputs, mask;
+};
+
+}  // namespace detail
+
+struct RecurrentOptions {
+  bool last_output = false;  // the result of a call is the output of the last step alone
+};
+
+template <class Cell>
+class Recurrent {
+ public:
+  using State = typename Cell::State;
+  explicit Recurrent(Cell given, const RecurrentOptions& options = {})
+      : cell(std::move(given)), options_(options) {}
+
+  // shapes: x [n, time, input], result [n, time, hidden], or [n, hidden] for the last output.
+  // throws: kInvalidArgument for another shape of x, and for no step where the last one is asked
+  // for.
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  // All outputs and the last state. throws: as the call; kInvalidArgument for lengths that are no
+  // integers [n].
+  SequenceResult<State> run(const Tensor& x, const RunOptions<State>& options = {},
+                            CallSite where = CallSite::here()) const;
+  // The same for a list of steps [n, input], as a loop of calls of the cell. An empty list gives an
+  // empty one.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& steps,
+                                 CallSite where = CallSite::here()) const;
+
+  Cell cell;
+  ETUDE_FIELDS(Recurrent, cell);
+  auto host_values() const { return std::tie(options_); }
+
+ private:
+  // Zeros for steps like those of x.
+  State first_state(const Tensor& x) const {
+    if constexpr (requires { cell.zero_state(Shape(), x.dtype()); }) {
+      std::vector<std::int64_t> step = x.shape().to_vector();
+      step.erase(step.begin() + 1);
+      return cell.zero_state(Shape(step), x.dtype());
+    } else {
+      return cell.zero_state(x.shape()[0], x.dtype());
+    }
+  }
+
+  RecurrentOptions options_;
+};
+
+// One cell along the time and a copy of it, with parameters of its own, against it; outputs of a
+// step are joined by `merge`: "concat" along the last axis, "sum", "average", "multiply", or
+// "stack" along a new axis behind the time.
+template <class Cell>
+class Bidirectional {
+ public:
+  using State = typename Cell::State;
+  // throws: kInvalidArgument for another merge.
+  Bidirectional(Cell forward_cell, Cell backward_cell, std::string merge = "concat",
+                CallSite where = CallSite::here())
+      : forward(std::move(forward_cell)),
+        backward(std::move(backward_cell)),
+        merge_(std::move(merge)) {
+    etude::internal::located("Bidirectional", where, [&] { detail::require_merge(merge_); });
+  }
+
+  // shapes: x [n, time, input]. With lengths each example is read backwards from its last step.
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    return run(x, {}, where);
+  }
+  Tensor run(const Tensor& x, const Tensor& lengths, CallSite where = CallSite::here()) const;
+
+  Recurrent<Cell> forward, backward;
+  ETUDE_FIELDS(Bidirectional, forward, backward);
+  auto host_values() const { return std::tie(merge_); }
+
+ private:
+  std::string merge_;
+};
+
+template <class Cell>
+auto Recurrent<Cell>::run(const Tensor& x, const RunOptions<State>& options, CallSite where) const
+    -> SequenceResult<State> {
+  return detail::run_layer(this, "Recurrent", where, 0, [&] {
+    detail::require_input(x, -3, -1, {}, "");
+    const std::int64_t n = x.shape()[0], time = x.shape()[1];
+    State state = options.initial ? *options.initial : first_state(x);
+    const Tensor inputs = cell.inputs(detail::time_first(x));
+    const auto finish = [&](std::pair<State, Tensor> all) {
+      return SequenceResult<State>{detail::time_first(all.second), std::move(all.first)};
+    };
+    if (!options.lengths.has_value()) {
+      return finish(scan(
+          [&](const State& s, const Tensor& step) {
+            State next = cell.step(step, s);
+            Tensor output = Cell::output(next);
+            return std::pair(std::move(next), std::move(output));
+          },
+          std::move(state), inputs, where));
+    }
+    const detail::MaskedInputs masked{inputs, detail::steps_within(options.lengths, n, time)};
+    return finish(scan(
+        [&](const State& s, const detail::MaskedInputs& step) {
+          State next = cell.step(step.inputs, s);
+          Tensor output = Cell::output(next);
+          detail::keep_where(output, step.mask, Tensor());
+          const std::vector<Tensor> was = etude::internal::tensors_of(s);
+          std::size_t i = 0;
+          for_each_leaf<Tensor>(next,
+                                [&](Tensor& t) { detail::keep_where(t, step.mask, was[i++]); });
+          return std::pair(std::move(next), std::move(output));
+        },
+        std::move(state), masked, where));
+  });
+}
+
+template <class Cell>
+Tensor Recurrent<Cell>::operator()(const Tensor& x, CallSite where) const {
+  if (!options_.last_output) return run(x, {}, where).outputs;
+  return Tensor(Cell::output(run(x, {}, where).last));
+}
+
+template <class Cell>
+std::vector<Tensor> Recurrent<Cell>::operator()(const std::vector<Tensor>& steps,
+                                                CallSite where) const {
+  std::vector<Tensor> outputs;
+  std::optional<State> state;
+  for (const Tensor& x : steps) {
+    if (!state) state = first_state(detail::as_one_step(x));
+    state = cell(x, *state, where);
+    outputs.push_back(Cell::output(*state));
+  }
+  if (options_.last_output && !outputs.empty()) outputs = {outputs.back()};
+  return outputs;
+}
+
+template <class Cell>
+Tensor Bidirectional<Cell>::run(const Tensor& x, const Tensor& lengths, CallSite where) const {
+  return detail::run_layer(this, "Bidirectional", where, 0, [&] {
+    detail::require_input(x, -3, -1, {}, "");
+    const Tensor ahead = forward.run(x, {.initial = {}, .lengths = lengths}, where).outputs;
+    const Tensor back =
+        backward.run(detail::reversed(x, lengths), {.initial = {}, .lengths = lengths}, where)
+            .outputs;
+    return detail::merged(ahead, detail::reversed(back, lengths), merge_);
+  });
+}
+
+#define ETUDE_INTERNAL_RECURRENT(linkage, Cell) \
+  linkage template class Recurrent<Cell>;       \
+  linkage template class Bidirectional<Cell>
+ETUDE_INTERNAL_RECURRENT(extern, SimpleRNNCell);
+ETUDE_INTERNAL_RECURRENT(extern, LSTMCell);
+ETUDE_INTERNAL_RECURRENT(extern, GRUCell);
+extern template class Recurrent<ConvLSTM2DCell>;
+
+}  // namespace nn
+}  // namespace etude

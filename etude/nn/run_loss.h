@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all losses do around their terms. Used by losses.cc and more_losses.cc.
+#pragma once
+
+#include <optional>
+
+#include "etude/base/function_ref.h"
+#include "etude/core/arg.h"
+#include "etude/core/tensor.h"
+#include "etude/nn/losses.h"
+
+namespace etude::nn::detail {
+
+using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Tensor& e)>;
+
+// Computes the terms and reduces them, by `otherwise` unless a reduction is given; errors get the
+// name of the loss and the caller's line.
+Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
+                const std::optional<Reduction>& reduction, const char* otherwise,
+                const Tensor& weights, LossTerms terms);
+
+}  // namespace etude::nn::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Minimisation of a function that can be evaluated as often as one likes, over all of its data:
+// limited-memory BFGS with a line search. For small models, fits and physics; not for batches.
+//
+//   auto result = optim::lbfgs(model, [&](const Model& m) { return mean(square(m(x) - y)); });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/base/structure.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/option_ranges.h"
+#include "etude/core/tensor.h"
+#include "etude/runtime/gradient.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace optim {
+
+struct LBFGSOptions {
+  std::int64_t iterations = 100;
+  std::int64_t history = 10;      // pairs of steps and changes of gradients that are kept
+  double gradient_limit = 1e-7;   // ends where no element of the gradient is larger
+  double change_limit = 1e-12;    // ends where the value falls by no more, relative to it
+  double armijo = 1e-4;           // part of the first slope by which a step must fall
+  double curvature = 0.9;         // most that is left of the slope behind a step
+  std::int64_t evaluations = 25;  // of one line search
+
+  static constexpr void ranges(const auto& row) {
+    row("iterations", &LBFGSOptions::iterations, at_least(0));
+    row("history", &LBFGSOptions::history, at_least(1));
+    row("gradient_limit", &LBFGSOptions::gradient_limit, at_least(0));
+    row("change_limit", &LBFGSOptions::change_limit, at_least(0));
+    row("armijo", &LBFGSOptions::armijo, within(0, 1));
+    row("curvature", &LBFGSOptions::curvature, within(0, 1));
+    row("evaluations", &LBFGSOptions::evaluations, at_least(1));
+  }
+};
+
+struct LBFGSResult {
+  double value = 0;
+  std::int64_t iterations = 0, evaluations = 0;
+  bool has_converged = false;  // by one of the limits
+  std::string why;             // it ended
+};
+
+namespace internal {
+// The value at `x`; writes its gradient.
+using Evaluate = std::function<double(std::span<const Tensor> x, std::vector<Tensor>& gradient)>;
+LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
+                      const LBFGSOptions& options);
+}  // namespace internal
+
+// Changes the tensors of `model` until loss(model), a scalar, is least nearby: directions by two
+// loops over the history, steps that fulfil the strong Wolfe conditions (Nocedal and Wright 2006,
+// algorithms 7.4, 3.5 and 3.6). The model is the best that was seen.
+//
+// throws: kInvalidArgument for options out of their range; what the loss throws: the model is then
+//         as it was.
+template <class Model, class Loss>
+LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = {},
+                  CallSite where = CallSite::here()) {
+  etude::internal::check_options("lbfgs", options, where);
+  const CallScope scope(where);
+  std::vector<Tensor> x;
+  for_each_leaf<Tensor>(model, [&](const Tensor& leaf) { x.push_back(leaf); });
+  Model at = model;
+  const auto put = [](Model& to, std::span<const Tensor> tensors) {
+    std::size_t i = 0;
+    for_each_leaf<Tensor>(to, [&](Tensor& leaf) { leaf = tensors[i++]; });
+  };
+  const internal::Evaluate evaluate = [&](std::span<const Tensor> tensors,
+                                          std::vector<Tensor>& gradient) {
+    put(at, tensors);
+    const auto [value, slope] =
+        value_with_gradient({[&](const Model& m) { return loss(m); }, where}, at);
+    gradient.clear();
+    for_each_leaf<Tensor>(slope, [&](const Tensor& leaf) { gradient.push_back(leaf); });
+    return value.template item<double>();
+  };
+  LBFGSResult result = internal::run_lbfgs(x, evaluate, options);
+  put(model, x);
+  return result;
+}
+
+}  // namespace optim
+}  // namespace etude

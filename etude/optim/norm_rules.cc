@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/optim/norm_rules.h"
+
+#include <cmath>
+
+#include "etude/core/builtin.h"
+#include "etude/kernels/cpu/optimizer_numbers.h"
+#include "etude/ops.h"
+
+namespace etude::optim {
+namespace {
+
+using etude::internal::cast;
+using internal::RateOptions;
+using internal::StateStart;
+using internal::Step;
+
+Tensor length(const Tensor& x) { return cast(sqrt(sum(square(x))), kFloat64); }
+Tensor root_mean_square(const Tensor& x) { return cast(sqrt(mean(square(x))), kFloat64); }
+
+Tensor number(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
+
+// Number i of an update, float64[].
+Tensor number_of(const Tensor& rates, std::int64_t i) { return get_index(rates, {i}, {}); }
+
+// The numbers of an update with some of them multiplied.
+Tensor multiplied(const Tensor& rates, const Tensor& factor, std::size_t first, std::size_t count) {
+  std::vector<double> is_meant(optimizer::kRates, 0.0);
+  for (std::size_t i = first; i < first + count; ++i) is_meant[i] = 1;
+  return rates * where(Tensor(is_meant) > 0.0, factor, 1.0);
+}
+
+// w -= rate[0] factor direction.
+void apply(const Step& step, const Tensor& direction, const Tensor& factor) {
+  const Tensor rates = multiplied(step.rates, factor, 0, 1);
+  static const Attrs rule = internal::rule_attrs("apply");
+  internal::run_rule(rule, {step.parameter, direction, rates, rule, {}, step.may_overwrite});
+}
+
+// What a rule that is no step leaves: its direction; the states move on.
+Tensor direction_of(const Attrs& rule, const Step& step, std::span<Tensor> states) {
+  Tensor direction = step.parameter;
+  internal::run_rule(rule, {direction, step.gradient, step.rates, rule, states, false});
+  return direction;
+}
+
+}  // namespace
+
+LARS::LARS(LARSOptions options, CallSite where)
+    : OptimizerWith("LARS", "momentum", std::move(options), where) {}
+RateOptions LARS::rate_options() const {
+  return {options_.lr, 0, {options_.weight_decay, options_.momentum, 0}};
+}
+// The rule "momentum" multiplies the slope by number 3, which is 1 without dampening.
+void LARS::run_step(const Step& step) const {
+  const Tensor w = length(step.parameter), g = length(step.gradient);
+  const Tensor trust = options_.trust * w / (g + number_of(step.rates, 1) * w);
+  const Tensor factor = where(logical_and(w > 0.0, g > 0.0), trust, 1.0);
+  const Tensor rates = multiplied(step.rates, factor, 3, 1);
+  internal::run_rule(step.rule, {step.parameter, step.gradient, rates, step.rule, step.states,
+                                 step.may_overwrite});
+}
+
+LAMB::LAMB(LAMBOptions options, CallSite where)
+    : OptimizerWith("LAMB", "lamb", std::move(options), where) {}
+RateOptions LAMB::rate_options() const {
+  return {options_.lr, 0, {options_.weight_decay, options_.beta1, options_.beta2, options_.eps}};
+}
+void LAMB::run_step(const Step& step) const {
+  const Tensor direction = direction_of(step.rule, step, step.states);
+  const Tensor w = length(step.parameter), r = length(direction);
+  apply(step, direction, where(logical_and(w > 0.0, r > 0.0), w / r, 1.0));
+}
+
+namespace {
+
+// A filter as the matrix of its last axis by all others.
+struct Matrix {
+  std::int64_t rows, columns;
+};
+Matrix matrix_of(const Tensor& x) {
+  const std::int64_t columns = x.shape()[x.rank() - 1];
+  return {x.size() / columns, columns};
+}
+
+// x, whose singular values lie in (0, 1], with singular values near 1: five steps of the odd
+// polynomial of Jordan et al. 2024, on the smaller side of x.
+Tensor orthogonalized(const Tensor& x) {
+  const bool is_tall = x.shape()[0] > x.shape()[1];
+  Tensor y = is_tall ? matrix_transpose(x) : x;
+  y = y / (sqrt(sum(square(y))) + 1e-7);
+  for (int i = 0; i < 5; ++i) {
+    const Tensor a = matmul(y, y, {.transpose_y = true});
+    y = 3.4445 * y + matmul(-4.7750 * a + 2.0315 * matmul(a, a), y);
+  }
+  return is_tall ? matrix_transpose(y) : y;
+}
+
+}  // namespace
+
+Muon::Muon(MuonOptions options, CallSite where)
+    : OptimizerWith("Muon", "adamw", std::move(options), where) {}
+// Numbers 0 to 3 are those of the rule "muon".
+RateOptions Muon::rate_options() const {
+  return {options_.lr, 0, {options_.weight_decay, options_.momentum, options_.beta2, options_.eps}};
+}
+StateStart Muon::start_of(std::size_t state, const Tensor& value) const {
+  return {state == 1 && value.rank() > 1 ? nullptr : value.type()};
+}
+void Muon::run_step(const Step& step) const {
+  Tensor& w = step.parameter;
+  if (w.rank() < 2) {
+    const Tensor rates = multiplied(step.rates, number(options_.vector_rate), 0, 2);
+    internal::run_rule(step.rule,
+                       {w, step.gradient, rates, step.rule, step.states, step.may_overwrite});
+    return;
+  }
+  static const Attrs turning = internal::rule_attrs("muon");
+  const Tensor direction = direction_of(turning, step, step.states.first(1));
+  const auto [rows, columns] = matrix_of(w);
+  const Tensor turned =
+      reshape(orthogonalized(reshape(direction, {rows, columns})), w.shape().to_vector());
+  w = w - cast(number_of(step.rates, 1), w.dtype()) * w;
+  const double ratio = static_cast<double>(columns) / static_cast<double>(rows);
+  apply(step, turned, number(std::sqrt(std::max(1.0, ratio))));
+}
+
+Adafactor::Adafactor(AdafactorOptions options, CallSite where)
+    : OptimizerWith("Adafactor", "adafactor", std::move(options), where, {"rows", "columns"}) {}
+RateOptions Adafactor::rate_options() const {
+  return {options_.lr, 0, {options_.weight_decay, options_.fading, options_.eps1}};
+}
+// A vector keeps its variance, a matrix the means of rows and columns.
+StateStart Adafactor::start_of(std::size_t state, const Tensor& value) const {
+  const bool is_matrix = value.rank() > 1;
+  if (is_matrix != (state > 0)) return {};
+  if (!is_matrix) return {value.type()};
+  std::vector<std::int64_t> sizes = value.shape().to_vector();
+  sizes[sizes.size() - (state == 1 ? 1 : 2)] = 1;
+  return {intern_type(value.dtype(), Shape(sizes))};
+}
+void Adafactor::run_step(const Step& step) const {
+  Tensor& w = step.parameter;
+  const auto rate_as = [&](std::int64_t i) { return cast(number_of(step.rates, i), w.dtype()); };
+  Tensor direction;
+  if (w.rank() < 2) {
+    direction = direction_of(step.rule, step, step.states.first(1));
+  } else {
+    Tensor &rows = step.states[1], &columns = step.states[2];
+    const Tensor squares = square(step.gradient);
+    rows = rate_as(2) * rows + rate_as(3) * mean(squares, {.axis = -1, .keepdims = true});
+    columns = rate_as(2) * columns + rate_as(3) * mean(squares, {.axis = -2, .keepdims = true});
+    const Tensor whole = maximum(mean(rows, {.axis = -2, .keepdims = true}), options_.eps1);
+    direction = step.gradient * rsqrt(maximum(rows * columns / whole, rate_as(4)));
+  }
+  // The rate is relative to the size of the parameter, and a large direction is made smaller.
+  const Tensor size = maximum(root_mean_square(w), options_.eps2);
+  const Tensor excess = maximum(root_mean_square(direction) / options_.threshold, 1.0);
+  w = w - rate_as(1) * w;
+  apply(step, direction, size / excess);
+}
+
+namespace {
+
+// (a + eps 1)^(-1/4) of a positive matrix by the coupled iteration of Newton: m goes to 1. Its
+// eigenvalues begin below 5/2; small ones grow by (5/4)^4 in each step, so that 40 reach 1e-15.
+Tensor inverse_fourth_root(const Tensor& a, double eps) {
+  const std::int64_t n = a.shape()[0];
+  const Tensor unit = eye(n, {.cols = n, .dtype = a.dtype()}), whole = a + eps * unit;
+  const Tensor scale = 2.5 / sqrt(sum(square(whole)));
+  Tensor m = whole * scale, root = unit * sqrt(sqrt(scale));
+  for (int i = 0; i < 45; ++i) {
+    const Tensor step = 1.25 * unit - 0.25 * m, squared = matmul(step, step);
+    m = matmul(matmul(squared, squared), m);
+    root = matmul(root, step);
+  }
+  return root;
+}
+
+}  // namespace
+
+Shampoo::Shampoo(ShampooOptions options, CallSite where)
+    : OptimizerWith("Shampoo", "shampoo", std::move(options), where, {"left", "right"}) {}
+RateOptions Shampoo::rate_options() const {
+  return {options_.lr, 0, {options_.weight_decay, options_.eps}};
+}
+StateStart Shampoo::start_of(std::size_t state, const Tensor& value) const {
+  const bool is_matrix = value.rank() > 1;
+  if (is_matrix != (state > 0)) return {};
+  if (!is_matrix) return {value.type()};
+  const Matrix size = matrix_of(value);
+  const std::int64_t n = state == 1 ? size.rows : size.columns;
+  return {intern_type(value.dtype(), Shape{n, n})};
+}
+void Shampoo::run_step(const Step& step) const {
+  Tensor& w = step.parameter;
+  if (w.rank() < 2) {
+    internal::run_rule(step.rule, {w, step.gradient, step.rates, step.rule, step.states.first(1),
+                                   step.may_overwrite});
+    return;
+  }
+  Tensor &left = step.states[1], &right = step.states[2];
+  const Matrix size = matrix_of(w);
+  const Tensor g = reshape(step.gradient, {size.rows, size.columns});
+  left = left + matmul(g, g, {.transpose_y = true});
+  right = right + matmul(g, g, {.transpose_x = true});
+  const Tensor direction = matmul(matmul(inverse_fourth_root(left, options_.eps), g),
+                                  inverse_fourth_root(right, options_.eps));
+  w = w - cast(number_of(step.rates, 1), w.dtype()) * w;
+  apply(step, reshape(direction, w.shape().to_vector()), number(1));
+}
+
+}  // namespace etude::optim

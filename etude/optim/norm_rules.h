@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimisers that look at tensors as wholes: LARS and LAMB at their lengths, Muon, Adafactor and
+// Shampoo at matrices. Each step allocates a few tensors of the size of its parameter.
+#pragma once
+
+#include "etude/optim/adam.h"
+#include "etude/optim/optimizer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace optim {
+
+// Constructors throw kInvalidArgument for an option out of its range.
+
+struct LARSOptions {
+  Schedule lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+  double trust = 1e-3;
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &LARSOptions::lr, at_least(0));
+    row("momentum", &LARSOptions::momentum, up_to(0, 1));
+    row("weight_decay", &LARSOptions::weight_decay, at_least(0));
+    row("trust", &LARSOptions::trust, above(0));
+  }
+};
+// By tensor k = trust |w| / (|g| + weight_decay |w|), 1 if a length is 0;
+// v = momentum v + k (g + weight_decay w);  w -= lr v (You et al. 2017).
+class LARS : public internal::OptimizerWith<LARSOptions> {
+ public:
+  explicit LARS(LARSOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::RateOptions rate_options() const override;
+  void run_step(const internal::Step& step) const override;
+
+  ETUDE_FIELDS(LARS, slots_);
+};
+
+struct LAMBOptions {
+  Schedule lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-6;
+  double weight_decay = 0.01;
+
+  static constexpr void ranges(const auto& row) {
+    internal::adam_ranges<LAMBOptions>(row);
+    row("weight_decay", &LAMBOptions::weight_decay, at_least(0));
+  }
+};
+// r = mhat / (sqrt(vhat) + eps) + weight_decay w with the means of Adam;  w -= lr |w| / |r| r, the
+// factor 1 if a length is 0 (You et al. 2019).
+class LAMB : public internal::OptimizerWith<LAMBOptions> {
+ public:
+  explicit LAMB(LAMBOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::RateOptions rate_options() const override;
+  void run_step(const internal::Step& step) const override;
+
+  ETUDE_FIELDS(LAMB, slots_);
+};
+
+struct MuonOptions {
+  Schedule lr = 0.02;
+  double momentum = 0.95;
+  double weight_decay = 0;     // w -= lr weight_decay w
+  double vector_rate = 0.015;  // part of the rate that tensors which are no matrices have
+  double beta2 = 0.95;         // of their variance
+  double eps = 1e-8;           // beside its root
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &MuonOptions::lr, at_least(0));
+    row("momentum", &MuonOptions::momentum, up_to(0, 1));
+    row("weight_decay", &MuonOptions::weight_decay, at_least(0));
+    row("vector_rate", &MuonOptions::vector_rate, at_least(0));
+    row("beta2", &MuonOptions::beta2, up_to(0, 1));
+    row("eps", &MuonOptions::eps, at_least(0));
+  }
+};
+// Momentum whose matrices are made nearly orthogonal by five steps of Newton and Schulz (Jordan et
+// al. 2024): w -= lr sqrt(max(1, columns / rows)) O. A filter counts as the matrix of its last axis
+// by all others. Tensors of fewer axes take the step of AdamW.
+class Muon : public internal::OptimizerWith<MuonOptions> {
+ public:
+  explicit Muon(MuonOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::RateOptions rate_options() const override;
+  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  void run_step(const internal::Step& step) const override;
+
+  ETUDE_FIELDS(Muon, slots_);
+};
+
+struct AdafactorOptions {
+  Schedule lr = 0.01;       // the most that the relative rate is; it falls as 1 / sqrt(t)
+  double fading = 0.8;      // what is new has the weight t^-fading in the means
+  double eps1 = 1e-7;       // least root of a variance
+  double eps2 = 1e-3;       // least root mean square of a parameter that the rate is relative to
+  double threshold = 1;     // most root mean square of a direction
+  double weight_decay = 0;  // w -= lr weight_decay w
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &AdafactorOptions::lr, at_least(0));
+    row("fading", &AdafactorOptions::fading, at_least(0));
+    row("eps1", &AdafactorOptions::eps1, at_least(0));
+    row("eps2", &AdafactorOptions::eps2, at_least(0));
+    row("threshold", &AdafactorOptions::threshold, above(0));
+    row("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
+  }
+};
+// Steps scaled by variances, of which matrices keep only the means of rows and of columns: memory
+// for n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two are batches.
+class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
+ public:
+  explicit Adafactor(AdafactorOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::RateOptions rate_options() const override;
+  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  void run_step(const internal::Step& step) const override;
+
+  ETUDE_FIELDS(Adafactor, slots_);
+};
+
+struct ShampooOptions {
+  Schedule lr = 0.1;
+  double eps = 1e-4;        // of the unit matrices that the sums begin with
+  double weight_decay = 0;  // w -= lr weight_decay w
+
+  static constexpr void ranges(const auto& row) {
+    row("lr", &ShampooOptions::lr, at_least(0));
+    row("eps", &ShampooOptions::eps, above(0));
+    row("weight_decay", &ShampooOptions::weight_decay, at_least(0));
+  }
+};
+// L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018), the roots by Newton's
+// iteration on products. A filter counts as the matrix of its last axis by all others. Tensors of
+// fewer axes take the step of AdaGrad: it is the same for a diagonal sum.
+// cost: some 250 products of the sizes of L and R per matrix and step; keep matrices small.
+class Shampoo : public internal::OptimizerWith<ShampooOptions> {
+ public:
+  explicit Shampoo(ShampooOptions options = {}, CallSite where = CallSite::here());
+
+ private:
+  internal::RateOptions rate_options() const override;
+  internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  void run_step(const internal::Step& step) const override;
+
+  ETUDE_FIELDS(Shampoo, slots_);
+};
+
+}  // namespace optim
+}  // namespace etude

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How transforms run around the rules of one update. Used by optimizer.cc and transforms.cc only.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "etude/core/tensor.h"
+#include "etude/optim/slots.h"
+#include "etude/optim/transforms.h"
+
+namespace etude::optim::internal {
+
+// A truth that is known now, or that the graph which is traced will know.
+class Condition {
+ public:
+  explicit Condition(bool known) : known_(known) {}
+  explicit Condition(Tensor value) : value_(std::move(value)) {}
+
+  bool is_never() const { return known_ && !*known_; }
+  bool is_always() const { return known_ && *known_; }
+  Condition operator&&(const Condition& other) const;
+  // a where it holds, else b.
+  Tensor pick(const Tensor& a, const Tensor& b) const;
+
+ private:
+  std::optional<bool> known_;
+  Tensor value_;  // bool[]
+};
+
+struct TransformRun {
+  Slots& slots;
+  std::vector<Parameter>& parameters;
+  std::vector<Tensor>& gradients;  // of the parameters; those that are absent stay so
+  Condition due{true};             // whether this call updates the model
+
+  bool is_traced() const { return slots.is_traced(); }
+  // The state of that name of parameter i.
+  Tensor& state(const char* name, std::size_t i) const;
+  // Whether a whole number, int64[], leaves that remainder.
+  Condition has_remainder(const Tensor& x, std::int64_t divisor, std::int64_t remainder) const;
+};
+
+// How the state of that name begins: behind the rule's own.
+StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value);
+// Gives an optimiser what a transform keeps. throws: kInvalidArgument for what is there already.
+void add_transform(Slots& slots, const Transform& transform);
+// The gradients of frozen parameters are absent. throws: kInvalidArgument for a pattern that means
+// no parameter, with those there are.
+void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters);
+void run_before(const Extras& extras, TransformRun& run);
+void run_after(const Extras& extras, TransformRun& run);
+// throws: kInvalidArgument as leave_frozen.
+void require_match(const Slots& slots, std::string_view what, const std::string& pattern);
+
+}  // namespace etude::optim::internal

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/optim/transforms.h"
+
+#include <algorithm>
+#include <array>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
+#include "etude/ops.h"
+#include "etude/ops/random.h"
+#include "etude/optim/transform_run.h"
+
+namespace etude::optim {
+namespace internal {
+
+using etude::internal::cast;
+
+Condition Condition::operator&&(const Condition& other) const {
+  if (is_never() || other.is_always()) return *this;
+  if (is_always() || other.is_never()) return other;
+  return Condition(logical_and(value_, other.value_));
+}
+
+Tensor Condition::pick(const Tensor& a, const Tensor& b) const {
+  if (known_) return *known_ ? a : b;
+  return where(value_, a, b);
+}
+
+Tensor& TransformRun::state(const char* name, std::size_t i) const {
+  const auto& names = slots.names();
+  const auto k = std::find(names.begin(), names.end(), name) - names.begin();
+  return slots[i][static_cast<std::size_t>(k)];
+}
+
+Condition TransformRun::has_remainder(const Tensor& x, std::int64_t divisor,
+                                      std::int64_t remainder) const {
+  if (is_traced()) return Condition(etude::remainder(x, divisor) == remainder);
+  return Condition(x.item<std::int64_t>() % divisor == remainder);
+}
+
+namespace {
+
+// Calls fn(i, gradient) for those that there are.
+template <class Fn>
+void each_gradient(TransformRun& run, const Fn& fn) {
+  for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+    if (run.gradients[i].has_value()) fn(i, run.gradients[i]);
+  }
+}
+
+Tensor int64_scalar(std::int64_t value) {
+  return Tensor(std::vector<std::int64_t>{value}, Shape{});
+}
+Tensor float64_scalar(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
+
+Tensor squared_length(const Tensor& x) { return cast(sum(square(x)), kFloat64); }
+
+// min(1, most / length), and 1 exactly where the length does not exceed it.
+Tensor shrinkage(const Tensor& squares, double most) { return most / maximum(sqrt(squares), most); }
+
+void run_clip_by_value(TransformRun& run, const Transform& self) {
+  const double limit = self.number(0);
+  each_gradient(run, [&](std::size_t, Tensor& g) { g = minimum(maximum(g, -limit), limit); });
+}
+
+void run_clip_by_norm(TransformRun& run, const Transform& self) {
+  each_gradient(run, [&](std::size_t, Tensor& g) {
+    g = g * cast(shrinkage(squared_length(g), self.number(0)), g.dtype());
+  });
+}
+
+void run_clip_by_global_norm(TransformRun& run, const Transform& self) {
+  Tensor squares;
+  each_gradient(run, [&](std::size_t, const Tensor& g) {
+    const Tensor more = squared_length(g);
+    squares = squares.has_value() ? squares + more : more;
+  });
+  if (!squares.has_value()) return;
+  const Tensor factor = shrinkage(squares, self.number(0));
+  each_gradient(run, [&](std::size_t, Tensor& g) { g = g * cast(factor, g.dtype()); });
+}
+
+void run_centralize(TransformRun& run, const Transform&) {
+  each_gradient(run, [&](std::size_t, Tensor& g) {
+    if (g.rank() < 2) return;
+    std::vector<std::int64_t> axes;
+    for (std::int64_t axis = 0; axis + 1 < g.rank(); ++axis) axes.push_back(axis);
+    g = g - mean(g, {.axis = axes, .keepdims = true});
+  });
+}
+
+void run_add_noise(TransformRun& run, const Transform& self) {
+  const Tensor t = cast(run.slots.count(), kFloat64);
+  const Tensor deviation = sqrt(self.number(0) * pow(1.0 + t, -self.number(1)));
+  each_gradient(run, [&](std::size_t, Tensor& g) {
+    const Tensor noise = random::normal(g.shape().to_vector(), {.dtype = g.dtype()});
+    g = g + cast(deviation, g.dtype()) * noise;
+  });
+}
+
+constexpr const char* kCalls = "accumulated_calls";
+
+void run_accumulate(TransformRun& run, const Transform& self) {
+  const double n = self.number(0);
+  Tensor& calls = run.slots.number(kCalls);
+  const auto period = static_cast<std::int64_t>(n);
+  const Condition due = run.has_remainder(calls, period, period - 1);
+  each_gradient(run, [&](std::size_t i, Tensor& g) {
+    Tensor& kept = run.state("accumulated", i);
+    g = kept + g / n;
+    kept = due.pick(zeros_like(g), g);
+  });
+  calls = run.is_traced() ? calls + 1 : int64_scalar(calls.item<std::int64_t>() + 1);
+  run.due = run.due && due;
+}
+
+constexpr const char* kLossScale = "loss_scale";
+constexpr const char* kFiniteCalls = "finite_calls";
+
+// An overflow multiplies the scale by backoff, `every` updates without one by growth.
+void run_loss_scaling(TransformRun& run, const Transform& self) {
+  const double growth = self.number(1), backoff = self.number(2);
+  const auto every = static_cast<std::int64_t>(self.number(3));
+  Tensor& scale = run.slots.number(kLossScale);
+  Tensor& calls = run.slots.number(kFiniteCalls);
+  Tensor finite;
+  each_gradient(run, [&](std::size_t, Tensor& g) {
+    g = g / cast(scale, g.dtype());
+    const Tensor here = all(isfinite(g));
+    finite = finite.has_value() ? logical_and(finite, here) : here;
+  });
+  if (!finite.has_value()) return;
+  const Condition goes_on = run.is_traced() ? Condition(finite) : Condition(finite.item<bool>());
+  const Condition grows = run.has_remainder(calls, every, every - 1);
+  const Tensor larger = grows.pick(scale * growth, scale);
+  scale = goes_on.pick(larger, scale * backoff);
+  calls = goes_on.pick(calls + 1, int64_scalar(0));
+  run.due = run.due && goes_on;
+}
+
+void run_ema(TransformRun& run, const Transform& self) {
+  const double decay = self.number(0);
+  each_gradient(run, [&](std::size_t i, const Tensor&) {
+    Tensor& kept = run.state("ema", i);
+    kept = run.due.pick(decay * kept + (1 - decay) * *run.parameters[i].value, kept);
+  });
+}
+
+// Of updates start, start + every, ... the mean, by its n-th step to the weights.
+void run_swa(TransformRun& run, const Transform& self) {
+  const auto start = static_cast<std::int64_t>(self.number(0));
+  const auto every = static_cast<std::int64_t>(self.number(1));
+  const bool is_traced = run.is_traced();
+  const Tensor since =
+      is_traced ? run.slots.count() - start : int64_scalar(run.slots.updates() - start);
+  const Condition begins =
+      is_traced ? Condition(since >= 0) : Condition(since.item<std::int64_t>() >= 0);
+  const Condition counts = run.due && begins && run.has_remainder(since, every, 0);
+  if (counts.is_never()) return;
+  const Tensor n = cast(since, kFloat64) / static_cast<double>(every) + 1.0;
+  each_gradient(run, [&](std::size_t i, const Tensor& g) {
+    Tensor& kept = run.state("swa", i);
+    const Tensor& w = *run.parameters[i].value;
+    kept = counts.pick(kept + (w - kept) / cast(n, g.dtype()), kept);
+  });
+}
+
+void run_lookahead(TransformRun& run, const Transform& self) {
+  const Condition syncs =
+      run.due && run.has_remainder(run.slots.count(), static_cast<std::int64_t>(self.number(0)), 0);
+  if (syncs.is_never()) return;
+  each_gradient(run, [&](std::size_t i, const Tensor&) {
+    Tensor& slow = run.state("slow", i);
+    Tensor& w = *run.parameters[i].value;
+    slow = syncs.pick(slow + self.number(1) * (w - slow), slow);
+    w = syncs.pick(slow, w);
+  });
+}
+
+// What the class Transform names: what it keeps per parameter, and what runs before and after the
+// rules.
+struct TransformKind {
+  using Run = void (*)(TransformRun&, const Transform&);
+  std::string_view name;
+  Run before = nullptr;
+  Run after = nullptr;
+  const char* state = nullptr;
+  bool starts_as_parameter = false;
+};
+constexpr std::array kKinds = {
+    TransformKind{"clip_by_value", run_clip_by_value},
+    TransformKind{"clip_by_norm", run_clip_by_norm},
+    TransformKind{"clip_by_global_norm", run_clip_by_global_norm},
+    TransformKind{"centralize", run_centralize},
+    TransformKind{"add_noise", run_add_noise},
+    TransformKind{"accumulate", run_accumulate, nullptr, "accumulated"},
+    TransformKind{"loss_scaling", run_loss_scaling},
+    TransformKind{"freeze"},
+    TransformKind{"ema", nullptr, run_ema, "ema", true},
+    TransformKind{"swa", nullptr, run_swa, "swa", true},
+    TransformKind{"lookahead", nullptr, run_lookahead, "slow", true},
+};
+
+const TransformKind& kind_of(const Transform& transform) {
+  const auto* found = std::find_if(kKinds.begin(), kKinds.end(), [&](const TransformKind& kind) {
+    return kind.name == transform.name();
+  });
+  ETUDE_REQUIRE(found != kKinds.end(), "there is no transform '{}'", transform.name());
+  return *found;
+}
+
+}  // namespace
+
+StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value) {
+  for (const Transform& transform : extras.transforms) {
+    const TransformKind& kind = kind_of(transform);
+    if (kind.state != nullptr && kind.state == name) {
+      return {value.type(), 0, kind.starts_as_parameter};
+    }
+  }
+  return {};
+}
+
+void add_transform(Slots& slots, const Transform& transform) {
+  const TransformKind& kind = kind_of(transform);
+  if (kind.state != nullptr) slots.add_name(kind.state);
+  if (kind.before == run_accumulate) slots.number(kCalls) = int64_scalar(0);
+  if (kind.before == run_loss_scaling) {
+    ETUDE_REQUIRE(slots.find_number(kLossScale) == nullptr,
+                  "the optimiser has a loss scale already. Add this transform once");
+    slots.number(kLossScale) = float64_scalar(transform.number(0));
+    slots.number(kFiniteCalls) = int64_scalar(0);
+  }
+}
+
+void require_match(const Slots& slots, std::string_view what, const std::string& pattern) {
+  std::string paths;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (path_matches(pattern, slots.path(i))) return;
+    paths += (i == 0 ? "'" : ", '") + slots.path(i) + "'";
+  }
+  ETUDE_THROW(kInvalidArgument, "{} '{}' means no tensor of the model, which has {}", what, pattern,
+              paths);
+}
+
+void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters) {
+  static const Tensor absent;
+  for (const Transform& transform : extras.transforms) {
+    if (transform.name() != "freeze") continue;
+    require_match(slots, "freeze: the pattern", transform.pattern());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (path_matches(transform.pattern(), slots.path(i))) parameters[i].gradient = &absent;
+    }
+  }
+}
+
+void run_before(const Extras& extras, TransformRun& run) {
+  for (const Transform& transform : extras.transforms) {
+    if (const auto before = kind_of(transform).before) before(run, transform);
+  }
+}
+void run_after(const Extras& extras, TransformRun& run) {
+  for (const Transform& transform : extras.transforms) {
+    if (const auto after = kind_of(transform).after) after(run, transform);
+  }
+}
+
+}  // namespace internal
+
+namespace {
+
+// A transform of numbers that each lie in their range.
+struct Checked {
+  const char* name;
+  double value;
+  Range range;
+};
+Transform checked(std::string_view transform, std::initializer_list<Checked> numbers,
+                  CallSite where) {
+  std::vector<double> values;
+  for (const auto& [name, value, range] : numbers) {
+    etude::internal::check_range(transform, name, value, range, where);
+    values.push_back(value);
+  }
+  return {transform, std::move(values)};
+}
+
+double real(std::int64_t n) { return static_cast<double>(n); }
+
+}  // namespace
+
+Transform clip_by_value(double limit, CallSite where) {
+  return checked("clip_by_value", {{"limit", limit, above(0)}}, where);
+}
+Transform clip_by_norm(double norm, CallSite where) {
+  return checked("clip_by_norm", {{"norm", norm, above(0)}}, where);
+}
+Transform clip_by_global_norm(double norm, CallSite where) {
+  return checked("clip_by_global_norm", {{"norm", norm, above(0)}}, where);
+}
+Transform centralize() { return {"centralize", {}}; }
+Transform add_noise(double eta, double gamma, CallSite where) {
+  return checked("add_noise", {{"eta", eta, at_least(0)}, {"gamma", gamma, at_least(0)}}, where);
+}
+Transform accumulate(std::int64_t n, CallSite where) {
+  return checked("accumulate", {{"n", real(n), at_least(1)}}, where);
+}
+Transform loss_scaling(const LossScalingOptions& options, CallSite where) {
+  etude::internal::check_options("loss_scaling", options, where);
+  return {"loss_scaling", {options.initial, options.growth, options.backoff, real(options.every)}};
+}
+Transform freeze(std::string pattern) { return {"freeze", {}, std::move(pattern)}; }
+Transform ema(double decay, CallSite where) {
+  return checked("ema", {{"decay", decay, within(0, 1)}}, where);
+}
+Transform swa(std::int64_t start, std::int64_t every, CallSite where) {
+  return checked("swa", {{"start", real(start), at_least(1)}, {"every", real(every), at_least(1)}},
+                 where);
+}
+Transform lookahead(std::int64_t k, double alpha, CallSite where) {
+  return checked("lookahead", {{"k", real(k), at_least(1)}, {"alpha", alpha, within(0, 1)}}, where);
+}
+
+bool path_matches(std::string_view pattern, std::string_view path) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) {
+    return path.starts_with(pattern) &&
+           (pattern.empty() || path.size() == pattern.size() || path[pattern.size()] == '/');
+  }
+  if (!path.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  if (rest.empty()) return true;
+  const bool ends = rest.find('*') == std::string_view::npos;
+  for (std::size_t at = star; at <= path.size(); ++at) {
+    const std::string_view tail = path.substr(at);
+    if (ends ? tail == rest : path_matches(rest, tail)) return true;
+  }
+  return false;
+}
+
+}  // namespace etude::optim

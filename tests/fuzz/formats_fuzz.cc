@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes are a file of each format or an Error, never a crash and never much memory. The first
+// byte says which reader gets the rest.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "etude/base/error.h"
+#include "etude/io/crc32c.h"
+#include "etude/io/csv.h"
+#include "etude/io/npy.h"
+#include "etude/io/object_graph.h"
+#include "etude/io/pickle.h"
+#include "etude/io/png.h"
+#include "etude/io/torch_file.h"
+
+namespace {
+
+using namespace etude::io;
+using Bytes = std::span<const std::uint8_t>;
+
+void read_csv_text(std::string_view text) {
+  static_cast<void>(parse_csv(text, "fuzz"));
+  CsvOptions typed;
+  typed.header = false;
+  typed.delimiter = ';';
+  typed.dtypes = {{"0", etude::kFloat32}};
+  typed.on_error = etude::data::OnError::kSkip;
+  static_cast<void>(parse_csv(text, "fuzz", typed));
+}
+
+void read(char kind, Bytes bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  switch (kind) {
+    case '0':
+      static_cast<void>(parse_npy(bytes, "fuzz"));
+      break;
+    case '1':
+      static_cast<void>(parse_npz(bytes, "fuzz"));
+      break;
+    case '2':
+      static_cast<void>(decode_png(bytes, "fuzz"));
+      static_cast<void>(
+          decode_png(bytes, "fuzz", {.channels = static_cast<int>(bytes.size() % 4) + 1}));
+      break;
+    case '3':
+      static_cast<void>(parse_torch(bytes, "fuzz"));
+      break;
+    case '4':
+      static_cast<void>(etude::internal::Pickle(bytes, 0, "fuzz"));
+      break;
+    case '5':
+      read_csv_text(text);
+      break;
+    case '6':
+      static_cast<void>(
+          internal::SavedGraph("fuzz", fmt::format("{{\"crc32c\":\"{:08x}\",\"checkpoint\":{}}}\n",
+                                                   etude::internal::crc32c(0, bytes), text)));
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  try {
+    read(static_cast<char>(data[0]), {data + 1, size - 1});
+  } catch (const etude::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reads an event file by the descriptions of its formats, not by the code that wrote it:
+records of TensorFlow (length, masked CRC-32C, bytes, masked CRC-32C) around protocol buffers.
+Prints a line per event: STEP TAG KIND VALUES."""
+import struct
+import sys
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def records(raw):
+    at = 0
+    while at < len(raw):
+        head = raw[at:at + 8]
+        length, check = struct.unpack("<QI", raw[at:at + 12])
+        assert check == masked(head), f"checksum of the length at {at}"
+        data = raw[at + 12:at + 12 + length]
+        assert struct.unpack("<I", raw[at + 12 + length:at + 16 + length])[0] == masked(data), f"checksum at {at}"
+        yield data
+        at += 16 + length
+
+
+def fields(data):
+    """{number: [values]} of one message; numbers as they are, the rest as bytes."""
+    out, at = {}, 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        kind = key & 7
+        if kind == 0:
+            value = varint()
+        elif kind == 1:
+            value, at = struct.unpack("<d", data[at:at + 8])[0], at + 8
+        elif kind == 5:
+            value, at = struct.unpack("<f", data[at:at + 4])[0], at + 4
+        else:
+            assert kind == 2, f"wire type {kind}"
+            size = varint()
+            value, at = data[at:at + size], at + size
+        out.setdefault(key >> 3, []).append(value)
+    return out
+
+
+def doubles(raw):
+    return struct.unpack(f"<{len(raw) // 8}d", raw)
+
+
+def describe(value):
+    if 2 in value:
+        return f"scalar {value[2][0]:.6g}"
+    if 5 in value:
+        h = fields(value[5][0])
+        numbers = [h[i][0] for i in range(1, 6)]
+        counts, limits = doubles(h[7][0]), doubles(h[6][0])
+        assert len(counts) == len(limits) and sum(counts) == numbers[2] and list(limits) == sorted(limits)
+        return "histogram " + " ".join(f"{x:.6g}" for x in numbers) + f" buckets {len(counts)}"
+    metadata, tensor = fields(value[9][0]), fields(value[8][0])
+    plugin = fields(metadata[1][0])[1][0].decode()
+    assert tensor[1] == [7], "a tensor of strings"
+    return f"{plugin} {tensor[8][0].decode()}"
+
+
+def main():
+    with open(sys.argv[1], "rb") as file:
+        raw = file.read()
+    for i, data in enumerate(records(raw)):
+        event = fields(data)
+        assert event[1][0] > 1.5e9, "the wall time in seconds"
+        if i == 0:
+            print(event[3][0].decode())
+            continue
+        value = fields(fields(event[5][0])[1][0])
+        print(event.get(2, [0])[0], value[1][0].decode(), describe(value))
+
+
+main()
