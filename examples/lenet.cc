@@ -63,7 +63,6 @@ int main(int argc, char** argv) try {
   options.callbacks = {nn::progress(), stop};
   if (mode == "staged") options.mode = nn::Mode::kStaged;
   if (mode == "lazy") options.mode = nn::Mode::kLazy;
-  if (mode == "lazy") options.mode = nn::Mode::kLazy;
   const nn::History history = nn::fit(model, optimizer, data, loss, options);
   io::save_checkpoint(save, model, optimizer, data);
   std::printf("loss by step\n%s\n", nn::draw_curve(history.batch_losses).c_str());

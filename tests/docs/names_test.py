@@ -20,7 +20,6 @@ FOR_OPS = "for records of ops and contexts of one's own"
 NOT_FOR_USERS = {
     "etude/base/differentiate.h": FOR_OPS,
     "etude/base/evaluate.h": FOR_OPS,
-    "etude/base/expression_math.h": FOR_OPS,
     "etude/base/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
     "etude/core/batching.h": FOR_OPS,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs lenet and quickstart on a few images, as a user would: python3 examples_test.py LENET QUICKSTART."""
-import gzip
 import json
 import os
 import pty
@@ -12,23 +11,12 @@ import sys
 import tempfile
 import unittest
 
+from short_images import shorten
+
 QUICKSTART = os.path.abspath(sys.argv.pop())
 LENET = os.path.abspath(sys.argv.pop())
-PACKAGE = os.path.join(os.environ.get("ETUDE_DATA", "/usr/share/datasets"), "fashion-mnist")
 TRAIN, TEST = 2560, 500  # 20 steps of 128
 STEPS = TRAIN // 128
-
-
-def shorten(name, count, target):
-    """The first `count` entries of an IDX file."""
-    with gzip.open(os.path.join(PACKAGE, name + ".gz")) as file:
-        head = file.read(4)
-        sizes = struct.unpack(f">{head[3]}I", file.read(4 * head[3]))
-        entry = 1
-        for size in sizes[1:]:
-            entry *= size
-        with open(os.path.join(target, name), "wb") as out:
-            out.write(head + struct.pack(f">{head[3]}I", count, *sizes[1:]) + file.read(count * entry))
 
 
 def entries(path):

@@ -38,7 +38,7 @@ run(${CMAKE_COMMAND} --build "${root}/consumer")
 run("${root}/consumer/consumer")
 expect_version()
 
-# What makes code lies in a library of its own, which has to be found beside the other one.
+# What makes code is a program, which has to be found beside the library; without it there is no code.
 if(CODEGEN)
   set(ENV{ETUDE_TIER} 2)
   set(ENV{ETUDE_KERNEL_CACHE} off)
@@ -46,6 +46,12 @@ if(CODEGEN)
   if(NOT output MATCHES "^0 programs at Tier 1, 1 at Tier 2, made in [0-9.]+ ms; 0 waiting\n$")
     message(FATAL_ERROR "the outside program printed: ${output}")
   endif()
+  file(RENAME "${prefix}/${LIBDIR}/etude-codegen" "${prefix}/elsewhere")
+  run("${root}/consumer/compiles")
+  if(NOT output MATCHES "[0-9]+ run on precompiled kernels; the latest since no code is generated: etude-codegen was not found")
+    message(FATAL_ERROR "the outside program printed: ${output}")
+  endif()
+  file(RENAME "${prefix}/elsewhere" "${prefix}/${LIBDIR}/etude-codegen")
 endif()
 
 find_program(PKG_CONFIG pkg-config)

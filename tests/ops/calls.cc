@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <map>
 #include <numeric>
 
@@ -72,6 +73,18 @@ std::pair<double, double> range_of(const Op& op, const std::vector<std::pair<dou
   return covers_list ? ranges.back() : kDefaultRange;
 }
 
+// To those of square matrices: what a sample with a range more than operands asks for.
+void add_to_diagonals(Tensor& x, double value) {
+  const int64_t n = x.shape()[x.rank() - 1];
+  std::vector<std::complex<double>> values = x.to_vector<std::complex<double>>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i) % (n * n);
+    if (at % (n + 1) == 0) values[i] += value;
+  }
+  internal::convert_elements(TensorAccess::writable(x), x.dtype(), values.data(), kComplex128,
+                             x.size());
+}
+
 std::vector<Tensor> operands_of(const Op& op, const std::vector<std::string_view>& texts,
                                 const std::vector<std::pair<double, double>>& ranges, DType dtype,
                                 Draw& draw) {
@@ -88,9 +101,13 @@ std::vector<Tensor> operands_of(const Op& op, const std::vector<std::string_view
         break;
       }
     }
-    out.push_back(type == nullptr
-                      ? Tensor()
-                      : draw_tensor(draw, type, range_of(op, ranges, i), op.def().samples.avoid));
+    if (type == nullptr) {
+      out.emplace_back();
+      continue;
+    }
+    out.push_back(draw_tensor(draw, type, range_of(op, ranges, i), op.def().samples.avoid));
+    const bool has_diagonals = i == 0 && !op.is_variadic() && ranges.size() == op.arity() + 1;
+    if (has_diagonals && type->rank() >= 2) add_to_diagonals(out[0], ranges.back().first);
   }
   return out;
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as parts of runs of element-wise nodes, at each tier: on tiles, and as machine code of both
-// kinds (kernels/cpu/fused_program.h). All give the bits of the calls one by one.
+// kinds (kernels/cpu/fused_program.h); and as parts of regions (runtime/region.h). All give the
+// bits of the calls one by one.
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "etude/codegen/compile.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/region.h"
 #include "tests/ops/checks.h"
 #include "tests/same_numbers.h"
 
@@ -26,8 +31,7 @@ std::vector<Tensor> with_calls_behind(std::span<const Tensor> results) {
 // Whether the record says that the call and what is behind it are one run.
 bool is_run(const Call& call, const Values& results) {
   const OpDef& def = call.op->def();
-  if (def.kind != Kind::kElementwise || def.casts_integers || def.kernels.cpu != nullptr)
-    return false;
+  if (def.kind != Kind::kElementwise || def.kernels.cpu != nullptr) return false;
   for (const Tensor& x : call.operands) {
     const bool is_truth = x.has_value() && x.dtype() == kBool;
     if (!x.has_value() || (x.dtype() != kFloat32 && !is_truth)) return false;
@@ -45,6 +49,33 @@ class TierScope {
   int saved_ = kernels::cpu::fixed_tier();
 };
 
+bool is_small(const Tensor& x) {
+  return x.has_value() && x.type()->count() >= 1 &&
+         x.type()->count() <= static_cast<int64_t>(internal::Region::kMostElements);
+}
+
+// The call and the two behind it apart, as a region: machine code without memory in between.
+void check_region(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
+                  const Values& results, std::span<const Tensor> want) {
+  const TierScope scope(2);
+  const PassScope apart("fuse_elementwise");
+  [[maybe_unused]] const uint64_t before = internal::RegionCode::runs();
+  const std::vector<Tensor> got = run_plan(*graph, inputs);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    expect(testing::same_numbers(got.at(i), want[i]), call.label("region"),
+           [&] { return fmt::format("got {}, want {}", show(got[i]), show(want[i])); });
+  }
+#ifdef ETUDE_ASSERTIONS
+  const bool is_one = is_run(call, results) && is_small(results[0]) &&
+                      std::ranges::all_of(call.operands, is_small) && codegen::is_available();
+  const uint64_t runs = internal::RegionCode::runs() - before;
+  expect(!is_one || runs == 1, call.label("region"),
+         [&] { return fmt::format("{} regions ran, want 1", runs); });
+#else
+  static_cast<void>(results);
+#endif
+}
+
 }  // namespace
 
 void check_tiers(const Call& call) {
@@ -53,14 +84,17 @@ void check_tiers(const Call& call) {
   const GraphRef alone = graph_of(call);
   const Values results = dense_results(call);
   const std::vector<Tensor> want = with_calls_behind({results.data(), results.size()});
+  // Of its own for each plan, as a graph keeps its one.
+  const auto make = [&] {
+    return internal::make_graph(alone->name(), alone->inputs(), [&](std::span<const Tensor> in) {
+      const std::vector<Tensor> y = interpret(*alone, in);
+      return with_calls_behind(y);
+    });
+  };
+  check_region(call, make(), inputs, results, want);
   for (int tier = 0; tier < 3; ++tier) {
     const TierScope scope(tier);
-    // A graph of its own, as it keeps its plan.
-    const GraphRef graph =
-        internal::make_graph(alone->name(), alone->inputs(), [&](std::span<const Tensor> in) {
-          const std::vector<Tensor> y = interpret(*alone, in);
-          return with_calls_behind(y);
-        });
+    const GraphRef graph = make();
     const std::vector<Tensor> got = run_plan(*graph, inputs);
     for (std::size_t i = 0; i < want.size(); ++i) {
       expect(testing::same_numbers(got.at(i), want[i]), call.label(fmt::format("tier {}", tier)),
