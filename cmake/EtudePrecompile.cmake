@@ -8,27 +8,12 @@ if(NOT ETUDE_PRECOMPILE MATCHES "^(OFF|TESTS|ALL)$")
   message(FATAL_ERROR "ETUDE_PRECOMPILE is '${ETUDE_PRECOMPILE}'; set OFF, TESTS or ALL")
 endif()
 # So that ccache can keep what includes one: it sees what was included, and no times. The other half is
-# CCACHE_SLOPPINESS, in CMakePresets.json.
+# CCACHE_SLOPPINESS, in CMakePresets.json. What clang precompiles has absolute paths in it, so that in another
+# checkout #pragma once takes each header for a new one. CMake names clang's files by absolute paths behind
+# -Xclang, which ccache leaves as they are: so each checkout finds its own alone.
 set(ETUDE_PRECOMPILE_OPTIONS
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
-
-# etude_precompile(TARGET HEADER...): TARGET owns a precompiled header.
-#
-# CMake 3.25 gives clang the absolute path of the list of headers behind -Xclang, where ccache leaves it:
-# nothing would be found again from another checkout. So the list goes by its name, and a use goes without.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH -Xclang -emit-pch -Xclang -include -Xclang cmake_pch.hxx
-                                           -x c++-header)
-  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
-endif()
-function(etude_precompile target)
-  target_precompile_headers(${target} PRIVATE ${ARGN})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    target_compile_options(
-      ${target} PRIVATE "SHELL:-iquote ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir")
-  endif()
-endfunction()
 
 # The folders from core on; the two before it are a dozen sources that include little.
 function(etude_precompile_library target)
@@ -37,8 +22,9 @@ function(etude_precompile_library target)
   endif()
   target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
   if(target STREQUAL "etude_core")
-    etude_precompile(
+    target_precompile_headers(
       etude_core
+      PRIVATE
       <algorithm>
       <array>
       <atomic>
@@ -87,9 +73,9 @@ if(ETUDE_BUILD_TESTS AND NOT ETUDE_PRECOMPILE STREQUAL "OFF")
     target_compile_options(${headers} PRIVATE ${ETUDE_${kind}TEST_OPTIMISATION}
                                               ${ETUDE_PRECOMPILE_OPTIONS})
   endforeach()
-  etude_precompile(etude_test_headers <gtest/gtest.h> "\"etude/etude.h\""
-                   "\"etude/core/registry.h\"")
-  etude_precompile(etude_base_test_headers <gtest/gtest.h> "\"etude/diff.h\"")
+  target_precompile_headers(etude_test_headers PRIVATE <gtest/gtest.h> "\"etude/etude.h\""
+                            "\"etude/core/registry.h\"")
+  target_precompile_headers(etude_base_test_headers PRIVATE <gtest/gtest.h> "\"etude/diff.h\"")
 endif()
 
 # etude_precompile_test(TARGET [BASE|FULL]): its optimisation, and its precompiled header.

@@ -33,7 +33,17 @@ Tensor labels_of(const Tensor& labels, std::int64_t classes) {
   const bool is_column = labels.rank() == 2 && labels.shape()[1] == 1;
   ETUDE_REQUIRE(labels.rank() == 1 || is_column, "labels have shape {}, but need [n] or [n, {}]",
                 labels.shape().to_string(), classes);
-  return astype(reshape(labels, {-1}), kInt64);
+  const Tensor row = is_column ? reshape(labels, {-1}) : labels;
+  return row.dtype() == kInt64 ? row : astype(row, kInt64);
+}
+
+void require_as_many(const Tensor& chosen, const Tensor& expected) {
+  ETUDE_REQUIRE(chosen.size() == expected.size(), "{} predictions, but {} labels", chosen.size(),
+                expected.size());
+}
+
+void require_inside(std::int64_t outside, std::int64_t classes) {
+  ETUDE_REQUIRE_CODE(kOutOfRange, outside == 0, "{} labels are outside [0, {})", outside, classes);
 }
 
 }  // namespace
@@ -44,8 +54,7 @@ Tensor confusion_counts(const Tensor& predicted, const Tensor& labels) {
   std::int64_t classes = 0;
   const Tensor chosen = choices_of(predicted, classes);
   const Tensor expected = labels_of(labels, classes);
-  ETUDE_REQUIRE(chosen.size() == expected.size(), "{} predictions, but {} labels", chosen.size(),
-                expected.size());
+  require_as_many(chosen, expected);
   const Tensor is_inside = logical_and(expected >= 0, expected < classes);
   const Tensor cell = where(is_inside, expected * classes + chosen, classes * classes);
   return segment_sum(ones_like(cell), cell, classes * classes + 1);
@@ -57,8 +66,7 @@ std::int64_t classes_of(const Tensor& counts) {
 
 std::vector<std::int64_t> read_confusion(const Tensor& counts) {
   std::vector<std::int64_t> out = counts.to_vector<std::int64_t>();
-  ETUDE_REQUIRE_CODE(kOutOfRange, out.back() == 0, "{} labels are outside [0, {})", out.back(),
-                     classes_of(counts));
+  require_inside(out.back(), classes_of(counts));
   out.pop_back();
   return out;
 }
@@ -170,10 +178,21 @@ void Throughput::reset() {
   started_ = now_seconds();
 }
 
+// It is read at once, and fit asks for it at each batch: rows are counted here and not by calls.
 double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where) {
-  Confusion confusion;
-  confusion.update(predicted, labels, where);
-  return etude::internal::located("accuracy", where, [&] { return confusion.accuracy(); });
+  return etude::internal::located("accuracy", where, [&] {
+    std::int64_t classes = 0, right = 0, outside = 0;
+    const Tensor chosen = choices_of(predicted, classes), expected = labels_of(labels, classes);
+    require_as_many(chosen, expected);
+    const std::vector<std::int64_t> choice = chosen.to_vector<std::int64_t>();
+    const std::vector<std::int64_t> label = expected.to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < label.size(); ++i) {
+      right += label[i] == choice[i] ? 1 : 0;
+      outside += label[i] >= 0 && label[i] < classes ? 0 : 1;
+    }
+    require_inside(outside, classes);
+    return detail::part(static_cast<double>(right), static_cast<double>(label.size()));
+  });
 }
 
 }  // namespace etude::nn
