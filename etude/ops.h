@@ -90,7 +90,7 @@ inline Tensor full_like(const Arg& x, const Arg& value) {
 }
 
 // A tensor of the given shape whose elements are all `value`, of its dtype.
-inline Tensor full(const Arg& value, const IntList& shape) {
+inline Tensor full(const IntList& shape, const Arg& value) {
   static const Op& op = internal::op("full");
   const Arg* const args[] = {&value};
   return internal::only(internal::call(op, args, {shape}, value.where()));

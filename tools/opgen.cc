@@ -132,11 +132,8 @@ class Function {
 
   std::string parameters() const {
     std::vector<std::string> list;
-    // A text says what is done with the operands, and is read first: einsum("ij,jk", {x, y}).
     for (const AttrDef& a : op_.def().attrs) {
-      if (a.required && a.kind == AttrKind::kText) {
-        list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
-      }
+      if (a.is_first) list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
     }
     for (const OperandDef& d : op_.def().operands) {
       if (d.variadic)
@@ -145,7 +142,7 @@ class Function {
         list.push_back(fmt::format("const Arg& {}", d.name));
     }
     for (const AttrDef& a : op_.def().attrs) {
-      if (a.required && a.kind != AttrKind::kText) {
+      if (a.required && !a.is_first) {
         list.push_back(fmt::format("const {}& {}", type_of(a), a.name));
       }
     }

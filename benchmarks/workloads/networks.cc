@@ -18,7 +18,7 @@ struct Layer {
 };
 
 Layer layer(uint64_t seed, const Shape& shape) {
-  return {glorot(seed, shape), full(0.0, {shape[shape.rank() - 1]})};
+  return {glorot(seed, shape), full({shape[shape.rank() - 1]}, 0.0)};
 }
 
 Tensor dense(const Layer& l, const Tensor& x) { return matmul(x, l.w) + l.b; }

@@ -62,8 +62,10 @@ class IntList {
   IntList() = default;  // absent
   IntList(std::initializer_list<int64_t> list)
       : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
-  IntList(int64_t value)
-      : is_given_(true), values_{value} {}  // NOLINT(google-explicit-constructor)
+  // Whole numbers alone: a real one would be cut off in silence, as in full(2.5, {3}).
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) IntList(T value)  // NOLINT(google-explicit-constructor)
+      : is_given_(true), values_{static_cast<int64_t>(value)} {}
   IntList(std::vector<int64_t> list)
       : is_given_(true), values_(std::move(list)) {}  // NOLINT(google-explicit-constructor)
   IntList(const Shape& shape)

@@ -27,6 +27,7 @@ struct AttrDef {
   std::string_view name;
   AttrKind kind;
   bool required = false;
+  bool is_first = false;  // the function takes it before its operands: full(shape, value)
   AttrValue default_value;
 
   AttrDef(const char* n, bool v) : name(n), kind(AttrKind::kFlag), default_value(v) {}
@@ -37,7 +38,8 @@ struct AttrDef {
       : name(n), kind(AttrKind::kText), default_value(std::string(v)) {}
   AttrDef(const char* n, std::vector<int64_t> v)
       : name(n), kind(AttrKind::kInts), default_value(std::move(v)) {}
-  AttrDef(const char* n, AttrKind k) : name(n), kind(k), required(true) {}
+  AttrDef(const char* n, AttrKind k, bool first = false)
+      : name(n), kind(k), required(true), is_first(first) {}
   AttrDef(const char* n, AttrKind k, std::monostate absent)
       : name(n), kind(k), default_value(absent) {}
 };

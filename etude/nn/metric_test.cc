@@ -183,8 +183,8 @@ TEST(Metric, StructuralSimilarity) {
   const double x = .25, y = .75, c1 = 1e-4;
   expect_row({"flat",
               metrics::ssim(),
-              full(x, {2, 12, 12, 1}),
-              full(y, {2, 12, 12, 1}),
+              full({2, 12, 12, 1}, x),
+              full({2, 12, 12, 1}, y),
               {(2 * x * y + c1) / (x * x + y * y + c1)}});
   Metric falls = metrics::ssim();
   falls.update(ramp, 1. - ramp);

@@ -195,9 +195,9 @@ TEST(Recurrent, LengthsEndExamples) {
                flip(both.backward(turned), {.axis = 1}));
   const Masking masking(7);
   const Tensor padded = where(reshape(Tensor({{1, 1, 0, 0, 0}, {1, 1, 1, 1, 1}}), {2, 5, 1}) > 0, x,
-                              full(7.0F, {2, 5, 3}));
+                              full({2, 5, 3}, 7.0F));
   EXPECT_EQ(masking.lengths(padded).to_vector<int>(), (std::vector<int>{2, 5}));
-  EXPECT_EQ(masking.lengths(full(7.0F, {1, 3, 2})).to_vector<int>(), (std::vector<int>{0}));
+  EXPECT_EQ(masking.lengths(full({1, 3, 2}, 7.0F)).to_vector<int>(), (std::vector<int>{0}));
   expect_close(masking(padded).at(0, slice(2, 5)), zeros({3, 3}));
 }
 

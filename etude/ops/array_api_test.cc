@@ -55,10 +55,13 @@ TEST(ArrayApiFunctions, Creation) {
   expect_array(zeros({}), kFloat32, {}, {0});
   expect_array(ones({0, 2}), kFloat32, {0, 2}, {});
   EXPECT_EQ(empty({2}).dtype(), kFloat32);
-  expect_array(full(true, {2}), kBool, {2}, {1, 1});
-  expect_array(full(2, {}), kInt32, {}, {2});
-  expect_array(full(2.5, {1}), kFloat32, {1}, {2.5});
-  EXPECT_EQ(full(Tensor(std::complex<double>(1, 2)), {1}).dtype(), kComplex64);
+  expect_array(full({2}, true), kBool, {2}, {1, 1});
+  expect_array(full({}, 2), kInt32, {}, {2});
+  expect_array(full({1}, 2.5), kFloat32, {1}, {2.5});
+  EXPECT_EQ(full({1}, Tensor(std::complex<double>(1, 2))).dtype(), kComplex64);
+  // Value and shape the other way round do not compile.
+  static_assert(std::is_convertible_v<int, IntList> && !std::is_convertible_v<double, IntList> &&
+                !std::is_convertible_v<bool, IntList>);
   expect_array(full_like(empty_of({2}, kInt64), 7), kInt64, {2}, {7, 7});
   expect_array(full_like(of({1}), 7), kFloat64, {1}, {7});
   expect_array(zeros_like(empty_of({2}, kInt8), {.dtype = kBool}), kBool, {2}, {0, 0});

@@ -29,7 +29,7 @@ TEST(Contraction, VecdotConjugatesTheFirstAndBroadcasts) {
 TEST(Contraction, DotAndOuter) {
   EXPECT_EQ(dot(Tensor(List{1, 2}), Tensor(List{3, 4})).item<double>(), 11);
   EXPECT_EQ(values(dot(kX, Tensor(List{1, 1, 1}))), (List{6, 15}));
-  EXPECT_EQ(dot(kX, full(1.0, {4, 3, 5})).shape(), (Shape{2, 4, 5}));
+  EXPECT_EQ(dot(kX, full({4, 3, 5}, 1.0)).shape(), (Shape{2, 4, 5}));
   EXPECT_EQ(values(dot(Tensor(2.0), Tensor(List{3, 4}))), (List{6, 8}));
   EXPECT_EQ(values(outer(Tensor(List{1, 2}), Tensor(List{3, 4, 5}))), (List{3, 4, 5, 6, 8, 10}));
 }

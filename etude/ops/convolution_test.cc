@@ -165,7 +165,7 @@ TEST(Conv2d, ValuesAndGradientsEqualDirectSums) {
 
 // spec: T13
 TEST(Conv2d, SamePaddingPutsTheOddRowAtTheEnd) {
-  const Tensor x = full(1.0f, {1, 5, 6, 1}), filter = full(1.0f, {2, 3, 1, 1});
+  const Tensor x = full({1, 5, 6, 1}, 1.0f), filter = full({2, 3, 1, 1}, 1.0f);
   const Tensor y = nn::conv2d(x, filter, {.strides = 2, .padding = "same"});
   EXPECT_EQ(y.shape(), (Shape{1, 3, 3, 1}));
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{6, 6, 4, 6, 6, 4, 3, 3, 2}));
@@ -173,7 +173,7 @@ TEST(Conv2d, SamePaddingPutsTheOddRowAtTheEnd) {
 
 // spec: T13
 TEST(Conv2d, BiasIsAddedToEveryPixelAndGetsTheSum) {
-  const Tensor x = full(1.0f, {2, 3, 3, 1}), filter = full(1.0f, {2, 2, 1, 2});
+  const Tensor x = full({2, 3, 3, 1}, 1.0f), filter = full({2, 2, 1, 2}, 1.0f);
   const Tensor bias(std::vector<float>{10, 20});
   Tape tape;
   Tensor y;
@@ -193,7 +193,7 @@ TEST(Conv2d, IntegersWrapAndHalvesRoundOnce) {
   EXPECT_EQ(nn::conv2d(x, filter).item<int>(), 200 - 256);
   const Tensor half =
       astype(Tensor(std::vector<float>{1, 1.0f / 1024, 1.0f / 1024}, {1, 1, 3, 1}), kFloat16);
-  const Tensor ones = astype(full(1.0f, {1, 3, 1, 1}), kFloat16);
+  const Tensor ones = astype(full({1, 3, 1, 1}, 1.0f), kFloat16);
   EXPECT_EQ(nn::conv2d(half, ones).item<float>(), 1 + 2.0f / 1024);
 }
 

@@ -100,7 +100,7 @@ void define_constants(Registry& r) {
       .kind = Kind::kComposition,
       .doc = "A tensor of the shape of x whose elements are all `value`.",
       .operands = {"x", "value"},
-      .lower = [](Operands in, const Attrs&) { return Values{full(in[1], in[0].shape())}; },
+      .lower = [](Operands in, const Attrs&) { return Values{full(in[0].shape(), in[1])}; },
       .samples = {.calls = {{{"[2,3]", "[]"}}}},
   });
 }
@@ -128,7 +128,7 @@ void define_creation(Registry& r) {
       .kind = Kind::kLinear,
       .doc = "A tensor of the given shape whose elements are all `value`, of its dtype.",
       .operands = {"value"},
-      .attrs = {{"shape", AttrKind::kInts}},
+      .attrs = {{"shape", AttrKind::kInts, true}},
       .type =
           [](const TypeCall& call) {
             ETUDE_REQUIRE(call.rank(0) == 0, "operand 'value' has shape {}, but must be a scalar",

@@ -255,7 +255,7 @@ void define_einsum(Registry& r) {
              "products is chosen "
              "by their cost.",
       .operands = {"xs..."},
-      .attrs = {{"equation", AttrKind::kText}},
+      .attrs = {{"equation", AttrKind::kText, true}},
       .dtypes = kNumeric,
       .lower = lower_einsum,
       .samples = {.calls = {{{"[2,3]", "[3,4]"}, equation("ij,jk->ik")},

@@ -175,7 +175,7 @@ TEST(Einsum, ContractsTheCheapestPairFirst) {
 }
 
 TEST(Einsum, ErrorsSayWhatIsWrong) {
-  const Tensor x = full(1.0f, {2, 3});
+  const Tensor x = full({2, 3}, 1.0f);
   const struct {
     const char* equation;
     const char* part;

@@ -112,7 +112,7 @@ TEST(At, WritesInPlaceWhenUnshared) {
   Tensor t = zeros({1024, 64});
   const void* before = t.data<float>().data();
   const Tensor row = ones({64}), rows({3, 3, 5});
-  const Tensor mask = equal(full(1, {1024}), 1);
+  const Tensor mask = equal(full({1024}, 1), 1);
   MemoryScope scope;
   t.at(slice(10, 20)) = 1.0;
   t.at(7) = row;

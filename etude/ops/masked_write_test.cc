@@ -135,13 +135,13 @@ TEST(MaskedWrite, HasDerivativesOfBothSides) {
 TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
   Tensor t = zeros({1024, 64});
   const void* before = t.data<float>().data();
-  const Tensor mask = equal(full(1, {1024, 64}), 1), row = ones({64});
+  const Tensor mask = equal(full({1024, 64}, 1), 1), row = ones({64});
   {
     MemoryScope scope;
     t.at(mask) = 1.0;
     t.at(mask) += 1.0;
     t.at(mask) *= 3.0;
-    t.at(equal(full(1, {1024}), 1)) += row;
+    t.at(equal(full({1024}, 1), 1)) += row;
     EXPECT_LT(scope.stats().peak_bytes, 16 << 10);
   }
   EXPECT_EQ(t.data<float>().data(), before);

@@ -117,7 +117,7 @@ TEST(Messages, OfListsSayWhichElement) {
 TEST(Messages, OfSizesShowThemAsTheyWereGiven) {
   expect_error([] { zeros({-1}); }, kWrong, {"zeros: shape [-1] has a negative size"});
   expect_error([] { zeros({2, -5}); }, kWrong, {"zeros: shape [2,-5] has a negative size"});
-  expect_error([] { full(1, {3, -1}); }, kWrong, {"full: shape [3,-1] has a negative size"});
+  expect_error([] { full({3, -1}, 1); }, kWrong, {"full: shape [3,-1] has a negative size"});
   expect_error([] { broadcast_to(Tensor(1), {-1, 3}); }, kWrong, {"shape [-1,3] has a negative"});
   expect_error([] { reshape(zeros({6}), {-1, 4}); }, kWrong, {"cannot view 6 elements as [-1,4]"});
   expect_error(

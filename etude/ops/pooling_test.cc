@@ -84,7 +84,7 @@ TEST(MaxPool2d, SecondDerivative) {
 TEST(MaxPool2d, IntegersAndEmptyBatches) {
   EXPECT_EQ(nn::max_pool2d(Tensor(std::vector<int32_t>{-5, -7}, {1, 1, 2, 1}), {1, 2}).item<int>(),
             -5);
-  EXPECT_EQ(nn::max_pool2d(full(1.0f, {0, 4, 4, 2}), 2).shape(), (Shape{0, 2, 2, 2}));
+  EXPECT_EQ(nn::max_pool2d(full({0, 4, 4, 2}, 1.0f), 2).shape(), (Shape{0, 2, 2, 2}));
 }
 
 // spec: T14

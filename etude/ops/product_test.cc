@@ -88,10 +88,10 @@ TEST(Matmul, ShapesFollowTheStandard) {
       {{5, 2, 3}, {3}, {5, 2}}, {{3}, {5, 3, 4}, {5, 4}}, {{5, 1, 2, 3}, {6, 3, 4}, {5, 6, 2, 4}},
       {{2, 0}, {0, 3}, {2, 3}}, {{0, 3}, {3, 2}, {0, 2}}, {{0, 2, 3}, {0, 3, 4}, {0, 2, 4}}};
   for (const auto& row : rows) {
-    EXPECT_EQ(matmul(full(1.0f, row.x), full(1.0f, row.y)).shape(), row.out)
+    EXPECT_EQ(matmul(full(row.x, 1.0f), full(row.y, 1.0f)).shape(), row.out)
         << row.x.to_string() << row.y.to_string();
   }
-  EXPECT_EQ(matmul(full(1.0f, {2, 0}), full(1.0f, {0, 3})).to_vector<float>(),
+  EXPECT_EQ(matmul(full({2, 0}, 1.0f), full({0, 3}, 1.0f)).to_vector<float>(),
             std::vector<float>(6, 0.0f));
 }
 
@@ -118,7 +118,7 @@ TEST(Matmul, IntegersWrapHalvesRoundOnceComplexMultiply) {
   const Tensor c(std::vector<uint16_t>{65535}, {1, 1});
   EXPECT_EQ(matmul(c, c).item<int>(), 1);
   const Tensor h = astype(Tensor(std::vector<float>{1, 1.0f / 1024, 1.0f / 1024}), kFloat16);
-  EXPECT_EQ(matmul(h, astype(full(1.0f, {3}), kFloat16)).item<float>(), 1 + 2.0f / 1024);
+  EXPECT_EQ(matmul(h, astype(full({3}, 1.0f), kFloat16)).item<float>(), 1 + 2.0f / 1024);
   using Complex = std::complex<double>;
   const Tensor i(std::vector<Complex>{{0, 1}, {2, 0}});
   EXPECT_EQ(matmul(i, i).item<Complex>(), Complex(3, 0));
@@ -218,7 +218,7 @@ TEST(Matmul, GradientsEqualDifferencesForAllShapesAndFlags) {
 // spec: T39
 TEST(Matmul, ErrorNamesBothShapesAndTheLine) {
   try {
-    matmul(full(1.0f, {2, 3}), full(1.0f, {4, 2}));
+    matmul(full({2, 3}, 1.0f), full({4, 2}, 1.0f));
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();

@@ -14,7 +14,7 @@ namespace {
 // `count` matrices of `size` numbers each.
 std::vector<Tensor> parameters(int64_t count, int64_t size) {
   std::vector<Tensor> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(full(.5, {size}));
+  for (int64_t i = 0; i < count; ++i) out.push_back(full({size}, .5));
   return out;
 }
 

@@ -49,7 +49,7 @@ int main(int argc, char** argv) try {
   for (int64_t k = 0; k < steps; ++k) {
     const double curious = std::max(0.05, 1 - static_cast<double>(k) / 1500);
     const Tensor best = astype(argmax(worth(state), {.axis = 1}), kInt32);
-    const Tensor tries = random::bernoulli(full(static_cast<float>(curious), {kCarts}));
+    const Tensor tries = random::bernoulli(full({kCarts}, static_cast<float>(curious)));
     const Tensor push = where(tries, random::randint({kCarts}, 0, 2), best);
     const Tensor next = advance(state, push), up = stands(next);
     const int64_t row = k * kCarts % kMemory;

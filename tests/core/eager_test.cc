@@ -194,14 +194,14 @@ TEST(Eager, EmptyOperandsHaveNeutralResults) {
   EXPECT_EQ(sum(none).item<float>(), 0);
   EXPECT_EQ(prod(none).item<float>(), 1);
   EXPECT_TRUE(std::isnan(mean(none).item<float>()));
-  const Tensor y = matmul(full(1.0, Shape{2, 0}), full(1.0, Shape{0, 3}));
+  const Tensor y = matmul(full(Shape{2, 0}, 1.0), full(Shape{0, 3}, 1.0));
   EXPECT_EQ(y.shape(), (Shape{2, 3}));
   EXPECT_EQ(y.to_vector<float>(), std::vector<float>(6, 0));
 }
 
 // spec: IM-12
 TEST(Eager, AFailureLeavesNothingBehind) {
-  const Tensor a = full(1.0, Shape{2, 3});
+  const Tensor a = full(Shape{2, 3}, 1.0);
   Tape tape;
   const TapeContext context(tape);
   tape.watch(a);
@@ -215,7 +215,7 @@ TEST(Eager, AFailureLeavesNothingBehind) {
 TEST(Eager, PrintingNeverThrows) {
   EXPECT_EQ(Tensor({{1, 2}, {3, 4}}).to_string(),
             "Tensor([[1, 2],\n        [3, 4]], shape=[2,2], dtype=int32, device=cpu:0)");
-  const std::string large = full(1.0, Shape{1000, 1000}).to_string();
+  const std::string large = full(Shape{1000, 1000}, 1.0).to_string();
   EXPECT_LT(large.size(), 2000u);
   expect_parts(large, {"...", "1000"});
   EXPECT_FALSE(Tensor().to_string().empty());

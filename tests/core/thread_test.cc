@@ -22,7 +22,7 @@ void on_threads(int n, F body) {
 
 // spec: V12, V50
 TEST(Threads, CopiesMayBeWrittenOnDifferentThreads) {
-  const Tensor shared = full(1.0, Shape{3000});
+  const Tensor shared = full(Shape{3000}, 1.0);
   std::vector<Tensor> copies(8, shared);
   on_threads(8, [&](int i) {
     Tensor& mine = copies[static_cast<std::size_t>(i)];
@@ -53,11 +53,11 @@ TEST(Threads, CopiesWritesAndDestructionsNeverMix) {
   constexpr int kCells = 64, kThreads = 8;
   const int steps = std::getenv("CI") != nullptr ? 125000 : 12500;
   std::vector<Cell> cells(kCells);
-  for (Cell& cell : cells) cell.value = full(0.0, Shape{33});
+  for (Cell& cell : cells) cell.value = full(Shape{33}, 0.0);
   std::atomic<int> faults{0};
   on_threads(kThreads, [&](int t) {
     std::minstd_rand random(static_cast<unsigned>(t) + 1);
-    Tensor mine = full(0.0, Shape{33});
+    Tensor mine = full(Shape{33}, 0.0);
     float model = 0;
     for (int k = 0; k < steps; ++k) {
       Cell& cell = cells[random() % kCells];

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kElements = 1 << 16;  // large enough for a buffer of its own
 
-Tensor large(double value = 1) { return full(value, Shape{kElements}); }
+Tensor large(double value = 1) { return full(Shape{kElements}, value); }
 float first(const Tensor& x) { return x.data<float>()[0]; }
 const void* address(const Tensor& x) { return TensorAccess::data(x); }
 

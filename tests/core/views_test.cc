@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kRows = 1 << 8, kColumns = 1 << 10;
 constexpr int64_t kBytes = kRows * kColumns * 4;
 
-Tensor matrix(double value = 1) { return full(value, Shape{kRows, kColumns}); }
+Tensor matrix(double value = 1) { return full(Shape{kRows, kColumns}, value); }
 float first(const Tensor& x) { return x.data<float>()[0]; }
 const void* address(const Tensor& x) { return TensorAccess::data(x); }
 
@@ -26,7 +26,7 @@ int64_t peak_bytes(F f) {
 TEST(Views, SliceAssignmentCostsTheSlice) {
   Tensor t = matrix();
   const void* before = address(t);
-  const Tensor row = full(5.0, Shape{kColumns});
+  const Tensor row = full(Shape{kColumns}, 5.0);
   EXPECT_LT(peak_bytes([&] { t.at(slice(1, 3)) = row; }), kBytes / 8);
   EXPECT_EQ(address(t), before);
   const Tensor kept = t;
@@ -66,7 +66,7 @@ TEST(Views, PartsAreValues) {
   EXPECT_EQ(first(flat), 2);
   EXPECT_EQ(first(part), 4);
   EXPECT_EQ(first(turned), 3);
-  Tensor row = full(1.0, Shape{3});
+  Tensor row = full(Shape{3}, 1.0);
   Tensor wide = broadcast_to(row, {2, 3});
   wide.at(0, 0) = 5;
   EXPECT_EQ(wide.to_vector<float>(), (std::vector<float>{5, 1, 1, 1, 1, 1}));

@@ -25,7 +25,7 @@ TEST(Donation, UpdatesInPlaceWhatNobodyElseHolds) {
     const void* before = address(x);
     for (int i = 0; i < 3; ++i) f(x, y);
     EXPECT_EQ(address(x), before);
-    EXPECT_TRUE(same_value(x, full(4.0F, {n})));
+    EXPECT_TRUE(same_value(x, full({n}, 4.0F)));
   }
 }
 
@@ -40,7 +40,7 @@ TEST(Donation, ASecondHandleKeepsItsValue) {
     f(x);
     EXPECT_TRUE(same_value(copy, ones({n})));
     EXPECT_TRUE(same_value(held[0], ones({n})));
-    EXPECT_TRUE(same_value(x, full(2.0F, {n})));
+    EXPECT_TRUE(same_value(x, full({n}, 2.0F)));
     Tensor row = zeros({2, n});
     const Tensor view = reshape(row, {2 * n});
     f(row);
@@ -55,13 +55,13 @@ TEST(Donation, AnArgumentThatIsAnotherOneIsReadAsItWas) {
     return x + y;
   });
   for (const int64_t n : {int64_t{3}, kLarge}) {
-    Tensor x = zeros({n}), y = full(5.0F, {n});
-    EXPECT_TRUE(same_value(f(x, y), full(6.0F, {n})));
-    EXPECT_TRUE(same_value(f(x, x), full(3.0F, {n})));
-    EXPECT_TRUE(same_value(x, full(2.0F, {n})));
+    Tensor x = zeros({n}), y = full({n}, 5.0F);
+    EXPECT_TRUE(same_value(f(x, y), full({n}, 6.0F)));
+    EXPECT_TRUE(same_value(f(x, x), full({n}, 3.0F)));
+    EXPECT_TRUE(same_value(x, full({n}, 2.0F)));
     const Tensor alias = x;
-    EXPECT_TRUE(same_value(f(x, alias), full(5.0F, {n})));
-    EXPECT_TRUE(same_value(alias, full(2.0F, {n})));
+    EXPECT_TRUE(same_value(f(x, alias), full({n}, 5.0F)));
+    EXPECT_TRUE(same_value(alias, full({n}, 2.0F)));
   }
 }
 
@@ -73,8 +73,8 @@ TEST(Donation, ACaptureKeepsItsValue) {
     return y + c;
   });
   EXPECT_TRUE(same_value(f(x), ones({kLarge})));
-  EXPECT_TRUE(same_value(f(x), full(2.0F, {kLarge})));
-  EXPECT_TRUE(same_value(f(x), full(3.0F, {kLarge})));
+  EXPECT_TRUE(same_value(f(x), full({kLarge}, 2.0F)));
+  EXPECT_TRUE(same_value(f(x), full({kLarge}, 3.0F)));
 }
 
 TEST(Donation, SwappedAndUnchangedArgumentsAreWhatTheyShouldBe) {
@@ -83,7 +83,7 @@ TEST(Donation, SwappedAndUnchangedArgumentsAreWhatTheyShouldBe) {
     a += 1.0F;
     return a * 2.0F;
   });
-  Tensor a = full(1.0F, {kLarge}), b = full(2.0F, {kLarge}), c = full(3.0F, {kLarge});
+  Tensor a = full({kLarge}, 1.0F), b = full({kLarge}, 2.0F), c = full({kLarge}, 3.0F);
   for (int i = 0; i < 3; ++i) {
     const float x = a.to_vector<float>()[0], y = b.to_vector<float>()[0];
     EXPECT_EQ(f(a, b, c).to_vector<float>()[7], 2 * (y + 1));
@@ -159,7 +159,7 @@ TEST(Donation, AModelAndItsOptimiserAreOnce) {
 // Ids that a tape knows end with the value that they were for.
 TEST(Donation, APullbackOfTheOldValueStaysRight) {
   const auto f = function([](Tensor& x) { x = x * 2.0F; });
-  Tensor x = full(3.0F, {kLarge});
+  Tensor x = full({kLarge}, 3.0F);
   auto [y, back] = value_with_pullback([](const Tensor& t) { return sum(t * t); }, x);
   f(x);
   f(x);

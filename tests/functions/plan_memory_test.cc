@@ -136,7 +136,7 @@ TEST(Loops, ComputeWhatIsTheSameInAllStepsOnce) {
 
 constexpr int64_t kValue = 4 << 20;  // bytes of x
 
-Tensor large() { return full(0.5, {kValue / 4}); }
+Tensor large() { return full({kValue / 4}, 0.5); }
 // Needs `values` values of 4 MiB at once.
 Tensor holding(const Tensor& x, int values) {
   std::vector<Tensor> all = {cumulative_sum(x)};

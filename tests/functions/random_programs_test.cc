@@ -281,7 +281,7 @@ std::vector<Tensor> inputs(uint64_t seed) {
   return {random::normal({kRows, kColumns}), random::normal({kRows, kColumns})};
 }
 std::vector<Variable> variables() {
-  return {Variable(ones({kRows, kColumns})), Variable(full(0.5, {kRows, kColumns}))};
+  return {Variable(ones({kRows, kColumns})), Variable(full({kRows, kColumns}, 0.5))};
 }
 
 // A staged function of what the program works on, with the Variables of `state`.

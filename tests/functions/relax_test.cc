@@ -57,7 +57,7 @@ TEST(Relax, FirstSizesOfZeroAndOneMakeAGraphForAll) {
        {std::vector<int64_t>{0, 1, 2, 3}, {1, 0, 7, 1, 0}, {1, 32, 7, 0, 1}, {6, 1, 0, 2, 3}}) {
     const auto f = function([](const Tensor& x) { return sum(x * 2.0F, {.axis = {0}}); });
     for (const int64_t n : sizes) {
-      EXPECT_TRUE(same_value(f(ones({n, 3})), full(static_cast<float>(2 * n), {3}))) << n;
+      EXPECT_TRUE(same_value(f(ones({n, 3})), full({3}, static_cast<float>(2 * n)))) << n;
     }
     EXPECT_EQ(f.trace_count(), 2u) << f.explain();
     EXPECT_TRUE(contains(f.explain(), "trace 2 (arg0: float32[n,3]), ")) << f.explain();
@@ -74,7 +74,7 @@ TEST(Relax, MadeUpSizesThatFailOrDecideLeaveExactTraces) {
     if (x.shape()[0] > 5) throw std::runtime_error("too large");
     return x + 1.0F;
   });
-  for (const int64_t n : {1, 2, 3}) EXPECT_TRUE(same_value(small(ones({n})), full(2.0F, {n})));
+  for (const int64_t n : {1, 2, 3}) EXPECT_TRUE(same_value(small(ones({n})), full({n}, 2.0F)));
   EXPECT_EQ(small.trace_count(), 3u) << small.explain();
   EXPECT_THROW(small(ones({6})), std::runtime_error);
   EXPECT_EQ(small.trace_count(), 3u);
@@ -223,7 +223,7 @@ TEST(Relax, InnerCallsHaveTheirOwnSizes) {
     const Tensor y = inner(x);
     return y * static_cast<float>(y.shape()[0]);
   });
-  EXPECT_TRUE(same_value(outer(ones({5, 4})), full(5.0F, {5, 4})));
+  EXPECT_TRUE(same_value(outer(ones({5, 4})), full({5, 4}, 5.0F)));
   EXPECT_EQ(inner.trace_count(), 2u);
 }
 

@@ -246,7 +246,7 @@ TEST(GraphFunctions, OfSignaturesServeAllSizes) {
                            .arg_names = {"x", "y"},
                            .signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny}}}});
   const auto made = f.trace();
-  EXPECT_TRUE(same_value(made(ones({2, 3}), ones({5})), full(6.0F, {2, 3})));
+  EXPECT_TRUE(same_value(made(ones({2, 3}), ones({5})), full({2, 3}, 6.0F)));
   expect_error(
       [&] {
         made(ones({2, 3}), ones({5, 1}));
@@ -276,7 +276,7 @@ TEST(GraphFunctions, KeepTheStructureOfResults) {
     EXPECT_EQ(r.list[3].item<int>(), 3);
     EXPECT_EQ(r.number, 7);
   }
-  EXPECT_TRUE(same_value(by_graph.list[0], full(2.0F, {3})));
+  EXPECT_TRUE(same_value(by_graph.list[0], full({3}, 2.0F)));
 }
 
 }  // namespace

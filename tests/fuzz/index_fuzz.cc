@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Bytes in(data, size);
   etude::Shape shape;
   for (int64_t rank = in.next() % 5; rank > 0; --rank) shape.push_back(in.next() % 4);
-  etude::Tensor x = etude::full(1.0f, shape);
+  etude::Tensor x = etude::full(shape, 1.0f);
   const etude::Tensor before = x;
   try {
     etude::Index index;

@@ -107,7 +107,7 @@ TEST(Registry, UnwatchedOperandsCostNothing) {  // spec: CG-12, CG-09
 }
 
 TEST(Registry, BroadcastingSumsBack) {  // spec: CG-13, 0.7
-  const Tensor a = zeros({2, 3}), b = zeros({3}), c = full(2.0, {2, 1}), d = full(3.0, {1, 3});
+  const Tensor a = zeros({2, 3}), b = zeros({3}), c = full({2, 1}, 2.0), d = full({1, 3}, 3.0);
   const auto [da, db] = gradient([](const Tensor& p, const Tensor& q) { return sum(p + q); }, a, b);
   EXPECT_EQ(da.shape(), (Shape{2, 3}));
   expect_values(db, {2, 2, 2});

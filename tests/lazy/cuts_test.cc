@@ -217,7 +217,7 @@ TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
   const LazyMetrics metrics;
   const LazyScope lazy;
   const auto run = [](bool keep) {
-    Tensor t = full(1.0F, {64, 64});
+    Tensor t = full({64, 64}, 1.0F);
     lazy_barrier();
     const Tensor held = keep ? t : Tensor();
     t = t + 2.0F;

@@ -30,7 +30,7 @@ TEST(LazyRecording, RunsNothingAndAllocatesNoElements) {
 // spec: Z4
 TEST(LazyRecording, ALookRunsWhatItNeedsAndOnlyThat) {
   const LazyScope lazy;
-  const Tensor a = ones({8}), b = full(2.0F, {8});
+  const Tensor a = ones({8}), b = full({8}, 2.0F);
   const Tensor x = a + b, y = x * x, z = a - b;
   EXPECT_EQ(y.to_vector<float>()[3], 9.0F);
   EXPECT_FALSE(is_pending(x));

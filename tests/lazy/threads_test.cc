@@ -10,7 +10,7 @@ namespace etude {
 namespace {
 
 Tensor program(int seed) {
-  Tensor x = full(0.1F * static_cast<float>(seed), {32});
+  Tensor x = full({32}, 0.1F * static_cast<float>(seed));
   for (int i = 0; i < 50; ++i) {
     x = tanh(x * 0.9F + static_cast<float>(i)) - x;
     if (i % 7 == seed % 7) lazy_barrier();

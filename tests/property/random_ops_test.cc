@@ -336,16 +336,16 @@ TEST(RandomOps, TypesOfHugeShapesAreInferredOrRefused) {
 // spec: IM-12
 TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
   const int64_t huge = int64_t{1} << 44;
-  const Tensor kept = full(2.0, Shape{1000}), column = reshape(kept, {1000, 1});
+  const Tensor kept = full(Shape{1000}, 2.0), column = reshape(kept, {1000, 1});
   const struct {
     std::string_view op;
     std::function<Tensor()> run;
   } calls[] = {
       {"full",
        [] {
-         return full(1.0, Shape{1 << 20, 16});
+         return full(Shape{1 << 20, 16}, 1.0);
        }},
-      {"full", [&] { return full(1.0, Shape{huge}); }},
+      {"full", [&] { return full(Shape{huge}, 1.0); }},
       {"zeros", [&] { return zeros(Shape{huge}); }},
       {"arange", [&] { return arange(1e14); }},
       {"broadcast_to",
@@ -382,14 +382,14 @@ TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
       EXPECT_EQ((kept + kept).data<float>()[999], 4);
     }
   }
-  EXPECT_EQ(full(1.0, Shape{1 << 20, 3}).data<float>()[0], 1);
+  EXPECT_EQ(full(Shape{1 << 20, 3}, 1.0).data<float>()[0], 1);
 }
 
 // Without a limit the host sets one, and a request beyond it touches no page. spec: IM-12
 TEST(RandomOps, MoreThanTheHostHasIsAnErrorAtOnce) {
   for (int i = 0; i < 100; ++i) {
     try {
-      full(1.0, Shape{int64_t{1} << 44});
+      full(Shape{int64_t{1} << 44}, 1.0);
       FAIL() << "64 TiB were handed out";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();

@@ -261,7 +261,7 @@ void add_blocks(Table& t, const Tensor& rows, const Tensor& images) {
   t.add("MLP", MLP({6, 4, 2}, {.activation = tanh}), MLP({6, 4, 2}, {.activation = gelu}), rows);
   t.add("SqueezeExcite", SqueezeExcite(3, 2), SqueezeExcite(3, 1), images);
   InvertedResidual inverted(3, 3, {.expansion = 2, .squeezed = 2});
-  inverted.depthwise_norm.offset = full(0.5F, {6});  // so that no sum is at the kink of relu6
+  inverted.depthwise_norm.offset = full({6}, 0.5F);  // so that no sum is at the kink of relu6
   t.add("InvertedResidual", inverted, InvertedResidual(3, 3, {.expansion = 2}), images);
   t.add("PatchEmbedding", PatchEmbedding(3, 3, 4), PatchEmbedding(2, 3, 4), images);
 }

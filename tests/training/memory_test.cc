@@ -68,7 +68,7 @@ Peak peak_of_training(Optimizer optimizer, int64_t batch) {
   trim_memory();
   const int64_t before = memory_stats().live_bytes, resident = resident_bytes();
   Mlp model;
-  const Tensor x = full(0.01, Shape{batch, kWide});
+  const Tensor x = full(Shape{batch, kWide}, 0.01);
   const auto step = [&] {
     const auto [loss, grads] =
         value_with_gradient([&](const Mlp& m) { return mean(square(m(x))); }, model);
@@ -102,7 +102,7 @@ TEST(Memory, OfATrainingStep) {
 // spec: V27
 TEST(Memory, AccumulatedGradientsStayInPlace) {
   const Mlp model;
-  const Tensor x = full(0.01, Shape{2, kWide}), seed = full(1.0, Shape{2, kWide});
+  const Tensor x = full(Shape{2, kWide}, 0.01), seed = full(Shape{2, kWide}, 1.0);
   const auto pull = pullback([&](const Mlp& m) { return m(x); }, model);
   auto grads = pull(seed);
   const Tensor first = grads[&Mlp::a][&nn::Dense::weight];
@@ -180,7 +180,7 @@ int64_t peak_of_gradient(const F& f, const Tensor& x) {
 
 // spec: V42
 TEST(Memory, GradientsOfInPlaceChains) {
-  const Tensor x = full(1.5, Shape{1 << 16});
+  const Tensor x = full(Shape{1 << 16}, 1.5);
   const auto linear_in_place = [](const Tensor& t) {
     Tensor y = t * 1.0;
     for (int i = 0; i < 8; ++i) {

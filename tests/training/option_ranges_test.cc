@@ -192,7 +192,7 @@ TEST(OptionRanges, OfLosses) {
 }
 
 TEST(OptionRanges, OfTraining) {
-  const data::Samples samples{.inputs = full(0.5, {40, 1}), .labels = full(0.5, {40, 1})};
+  const data::Samples samples{.inputs = full({40, 1}, 0.5), .labels = full({40, 1}, 0.5)};
   drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); }, {"seed"});
   drive<nn::FitOptions>("fit", [&](const auto& o) {
     nn::Dense model(1, 1);
