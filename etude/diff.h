@@ -5,6 +5,15 @@
 //   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
 #pragma once
 
+// What refuses programs stands first: compilers list the includes that lead to a message.
+// clang-format off
+#include "etude/base/expression.h"
+#include "etude/diff/mixed_numbers.h"
+#include "etude/diff/explain_type.h"
+#include "etude/diff/function_checks.h"
+#include "etude/diff/scan_checks.h"
+// clang-format on
+
 #include "etude/diff/any_differentiable.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/derivative.h"

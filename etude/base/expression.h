@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -110,6 +111,15 @@ class Symbol {
       constexpr Symbol(N constant)
       : constant_(static_cast<double>(constant)) {}
   constexpr Symbol(Builder* builder, uint16_t node) : builder_(builder), node_(node) {}
+
+  // For `if (x > 0)`: which way it goes is not known while a body is noted.
+  template <std::same_as<bool> B>
+  constexpr explicit operator B() const {
+    static_assert(sizeof(B) == 0,
+                  "etude: this code is compiled once for all values, as the body of a scan is: it "
+                  "makes no decision by them; use where(condition, a, b) for if and ?:");
+    return false;
+  }
 
   constexpr bool is_constant() const { return builder_ == nullptr; }
   constexpr bool is_constant(double value) const {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "etude/base/error.h"
+#include "etude/diff/active_calls.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/diff/scalar_tape.h"
@@ -50,6 +51,7 @@ struct IsActive<Active<T>> : std::true_type {};
 template <class T>
 class Active {
   using Tape = internal::ScalarTape<T>;
+  using Calls = internal::ActiveCalls<T>;
 
  public:
   using Value = T;
@@ -73,7 +75,7 @@ class Active {
   static Active input(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
     return Active(value, HeldSlot::shared(tape.key(), slot, tape.writes(slot)));
   }
-  // The number of slot `slot`, which no other has.
+  // A result: the number of `slot`, which no other number holds.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
     return Active(value,
                   HeldSlot::of_result(tape.key() | internal::kOwnsSlot | slot, tape.writes(slot)));
@@ -83,11 +85,11 @@ class Active {
   // Its number on the tape; 0 if it does not depend on the tape's inputs.
   // throws: kInvalidArgument if it depends on those of a tape around it.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
-    if (on(place_.bits(), tape.key())) {
+    if (Calls::on(place_.bits(), tape.key())) {
       tape.check_read(place_);
       return place_.slot();
     }
-    check_ended(&tape, place_.bits());
+    Calls::check_ended(&tape, place_.bits());
     return 0;
   }
   // Whether it depends on an argument of a derivative around that of `tape`.
@@ -187,6 +189,16 @@ class Active {
 
   Active& operator++() { return *this += Active(T(1)); }
   Active& operator--() { return *this -= Active(T(1)); }
+  Active operator++(int) {
+    const Active was = *this;
+    ++*this;
+    return was;
+  }
+  Active operator--(int) {
+    const Active was = *this;
+    --*this;
+    return was;
+  }
 
   friend bool operator==(const Active& a, const Active& b) { return a.value_ == b.value_; }
   friend bool operator<(const Active& a, const Active& b) { return a.value_ < b.value_; }
@@ -237,14 +249,16 @@ class Active {
     y.value_ = lerp(a.value_, b.value_, t.value_);
     return y;
   }
-  friend bool isnan(const Active& x) {
-    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
-    return isnan(x.value_);
+#define ETUDE_QUESTION(f)                                                             \
+  friend bool f(const Active& x) {                                                    \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    return f(x.value_);                                                               \
   }
-  friend bool isfinite(const Active& x) {
-    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
-    return isfinite(x.value_);
-  }
+  ETUDE_QUESTION(isnan)
+  ETUDE_QUESTION(isinf)
+  ETUDE_QUESTION(isfinite)
+  ETUDE_QUESTION(signbit)
+#undef ETUDE_QUESTION
 
   friend Active strong_product(const Active& a, const Active& b) {
     using internal::scalar_math::strong_product;
@@ -268,7 +282,8 @@ class Active {
 
   Active(const T& value, HeldSlot place) : value_(value), place_(std::move(place)) {}
 
-  // Its dependence ends here; for the message if nothing else depends on the arguments.
+  // Notes that call `by` ended the dependence of this number, for the warning of a result that
+  // depends on no argument.
   void note_end(const char* by) const {
     if (varies()) Tape::current()->note_end(by);
   }
@@ -281,77 +296,31 @@ class Active {
   [[gnu::always_inline]] static SlotOperand lent(const Active& a) { return a.place_.lent(); }
   [[gnu::always_inline]] static SlotOperand given(Active& a) { return a.place_.given(); }
 
-  // Whether a, or both, depend on arguments of the derivative that is being taken.
-  static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
-    return ((a ^ key) >> internal::kSlotBits) == 0;
-  }
-  static bool both_on(std::uint64_t a, std::uint64_t b) {
-    const std::uint64_t key = Tape::current_key();
-    return (((a ^ key) | (b ^ key)) >> internal::kSlotBits) == 0;
-  }
-  [[gnu::always_inline]] static std::uint32_t slot_of(std::uint64_t place) {
-    return static_cast<std::uint32_t>(place);
-  }
-  [[gnu::always_inline]] static bool owns(std::uint64_t place) {
-    return (place & internal::kOwnsSlot) != 0;
-  }
-  // Operands and results are bits from here on; whether a call may write to a slot is one of them.
-  [[gnu::always_inline]] static std::uint64_t checked(SlotOperand a) {
-    if constexpr (internal::kChecksSlots) {
-      if (on(a.bits())) Tape::current()->check_read(a);
-    }
-    return a.bits();
-  }
-  static std::uint64_t new_place(Tape* tape) {
-    return Tape::current_key() | internal::kOwnsSlot | tape->new_slot();
-  }
   // A place of 0: the result does not vary.
   [[gnu::always_inline]] static Active result(const T& value, std::uint64_t place) {
     internal::SlotWrites writes;
     if constexpr (internal::kChecksSlots) {
-      if (place != 0) writes = Tape::current()->writes(slot_of(place));
+      if (place != 0) writes = Tape::current()->writes(Calls::slot_of(place));
     }
     return Active(value, HeldSlot::of_result(place, writes));
   }
-
-  // The result of a call with one number that may vary.
+  // The results of calls, with the slopes by the operands that may vary.
   [[gnu::always_inline]] static Active record(const T& value, SlotOperand a, const T& da) {
-    return result(value, place_of(checked(a), da));
+    return result(value, Calls::place_of(Calls::checked(a), da));
   }
-  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da) {
-    if (!on(a)) [[unlikely]] {
-      check_ended(Tape::current(), a);
-      return 0;
-    }
-    Tape* tape = Tape::current();
-    if (owns(a) && tape->just_set(slot_of(a))) {
-      tape->scale_last(da);
-      return a;
-    }
-    const std::uint64_t place = owns(a) ? a : new_place(tape);
-    tape->set(slot_of(place), da, slot_of(a));
-    return place;
+  [[gnu::always_inline]] static Active record(const T& value, SlotOperand a, const T& da,
+                                              SlotOperand b, const T& db) {
+    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    return result(value, Calls::place_of(first, da, second, db));
   }
   // value = a + a constant: a copy of a, or a itself, with another value.
   [[gnu::always_inline]] static Active moved(const T& value, HeldSlot a) {
-    if (on(a.bits())) [[likely]] {
+    if (Calls::on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);
       return Active(value, std::move(a));
     }
-    check_ended(Tape::current(), a.bits());
+    Calls::check_ended(Tape::current(), a.bits());
     return value;
-  }
-  // The result of a call with two numbers.
-  [[gnu::always_inline]] static Active record(const T& value, SlotOperand of_a, const T& da,
-                                              SlotOperand of_b, const T& db) {
-    const std::uint64_t a = checked(of_a), b = checked(of_b);
-    if (!both_on(a, b)) [[unlikely]] {
-      return result(value, place_of_one(a, da, b, db));
-    }
-    Tape* tape = Tape::current();
-    const std::uint64_t place = owns(a) ? a : owns(b) ? b : new_place(tape);
-    tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
-    return result(value, place);
   }
   [[gnu::always_inline]] static Active product(const T& x, SlotOperand a, const T& y,
                                                SlotOperand b) {
@@ -362,87 +331,16 @@ class Active {
     const T value = x / y;
     return record(value, a, T(1) / y, b, -value / y);
   }
-  [[gnu::always_inline]] static Active sum(const T& x, SlotOperand of_a, const T& y,
-                                           SlotOperand of_b) {
+  [[gnu::always_inline]] static Active sum(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x + y;
-    const std::uint64_t a = checked(of_a), b = checked(of_b);
-    if (!both_on(a, b)) [[unlikely]] {
-      return result(value, place_of_moved(a, b));
-    }
-    Tape* tape = Tape::current();
-    if (owns(a)) {
-      if (owns(b) && tape->just_set(slot_of(b))) {
-        tape->add_last_to(slot_of(a));
-      } else {
-        tape->add(slot_of(a), T(1), slot_of(b));
-      }
-      return result(value, a);
-    }
-    if (owns(b)) {
-      if (tape->just_set_from_one(slot_of(b))) {
-        tape->fill_last(T(1), slot_of(a));
-      } else {
-        tape->add(slot_of(b), T(1), slot_of(a));
-      }
-      return result(value, b);
-    }
-    const std::uint64_t place = new_place(tape);
-    tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
-    return result(value, place);
+    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    return result(value, Calls::place_of_sum(first, second));
   }
-  [[gnu::always_inline]] static Active difference(const T& x, SlotOperand of_a, const T& y,
-                                                  SlotOperand of_b) {
+  [[gnu::always_inline]] static Active difference(const T& x, SlotOperand a, const T& y,
+                                                  SlotOperand b) {
     const T value = x - y;
-    const std::uint64_t a = checked(of_a), b = checked(of_b);
-    if (!both_on(a, b)) [[unlikely]] {
-      return result(value, on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b));
-    }
-    Tape* tape = Tape::current();
-    if (owns(a)) {
-      if (owns(b) && tape->just_set(slot_of(b))) {
-        tape->negate_last();
-        tape->add_last_to(slot_of(a));
-      } else {
-        tape->add(slot_of(a), T(-1), slot_of(b));
-      }
-      return result(value, a);
-    }
-    if (owns(b) && tape->just_set_from_one(slot_of(b))) {
-      tape->negate_last();
-      tape->fill_last(T(1), slot_of(a));
-      return result(value, b);
-    }
-    const std::uint64_t place = owns(b) ? b : new_place(tape);
-    tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
-    return result(value, place);
-  }
-  // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
-  // numbers need not be in memory for it.
-  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
-                                                      T db) {
-    const bool second = on(b);
-    check_ended(Tape::current(), second ? a : b);
-    return second ? place_of(b, db) : place_of(a, da);
-  }
-  // The same for a sum: what was given stays as it is, what was lent is copied to a new slot.
-  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
-    const bool second = on(b);
-    check_ended(Tape::current(), second ? a : b);
-    const std::uint64_t place = second ? b : a;
-    return on(place) && owns(place) ? place : place_of(place, T(1));
-  }
-  // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
-  // of `tape`, or to that of another thread.
-  static void check_ended(const Tape* tape, std::uint64_t place) {
-    if (place != 0) [[unlikely]]
-      check_foreign(tape, place);
-  }
-  [[gnu::noinline]] static void check_foreign(const Tape* tape, std::uint64_t place) {
-    if (place == internal::kMovedFrom) {
-      if (tape != nullptr) internal::throw_moved_from();
-    } else {
-      Tape::require_ended(tape, place >> internal::kSlotBits << internal::kSlotBits);
-    }
+    const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
+    return result(value, Calls::place_of_difference(first, second));
   }
 
   T value_{};

@@ -79,8 +79,8 @@ struct SlotsBase<T, true> {
   using type = typename decltype(FieldAccess::slots<T>())::type;
 };
 
-// Of a struct that is not empty no field is seen where fields() refuses it, which has said why
-// then.
+// A struct whose fields have tangents. fields() gives none of a struct that it refuses, and has
+// said why; that struct has no tangent.
 template <class T>
 concept StructOfTangents = Struct<T> &&
                            (kHasListedFields<T> || std::tuple_size_v<FieldsOf<T>> > 0) &&
@@ -128,8 +128,8 @@ constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& 
   }
   (std::index_sequence_for<X...>());
 }
-// Tangents of fields, until they are a struct. Less than a std::tuple, as compilers are to read it
-// for each struct: part I is the base Part<I, T>.
+// The tangents of the fields of a struct while it is put together: part I is the base Part<I, T>.
+// Compilers instantiate it for each struct, so it is less than a std::tuple.
 template <std::size_t, class T>
 struct Part {
   T value;
@@ -157,7 +157,7 @@ constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.leave(); }) fn.leave();
   return parts;
 }
-// Room for a T that never holds one: only addresses of its fields are formed.
+// Storage for a T in which none is ever made: only the addresses of its fields are used.
 template <class T>
 union Place {
   constexpr Place() : empty() {}

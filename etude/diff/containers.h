@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -123,6 +124,15 @@ requires internal::SomeMove<typename X::value_type>
 struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
 };
 
+// A view of what cannot move does not move; of what can there is no tangent, since a pullback may
+// be called when that is gone.
+namespace internal {
+template <class T, std::size_t n>
+struct Parts<std::span<T, n>> {
+  using Types = TypeList<std::remove_const_t<T>>;
+};
+}  // namespace internal
+
 // A C array has an array as its tangent, which can be copied.
 template <internal::SomeMove T, std::size_t n>
 struct DifferentiableTraits<T[n]> : internal::SequenceTraits<T[n], T> {
@@ -216,7 +226,7 @@ struct MapTraits {
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     for (const auto& entry : t) {
-      if (x.find(entry.first) == x.end()) throw_tangent_key(entry.first);
+      if (x.find(entry.first) == x.end()) throw_tangent_key(key_text(entry.first));
     }
     for (auto& [key, value] : x) {  // in the order of each()
       const auto found = t.find(key);

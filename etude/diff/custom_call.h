@@ -134,7 +134,8 @@ class PulledCall final : public ScalarNote<T> {
     if (!arrived) return;
     TakeSlots<T> take{cotangents, results.data()};
     const auto given = call_pullback<Pull, R, X...>(pull_, build_tangent(value_, take), x_);
-    for (const std::uint32_t slot : results) cotangents[slot] = T(0);  // earlier calls may use it
+    for (const std::uint32_t slot : results)
+      cotangents[slot] = T(0);  // an earlier call may have set it
     std::size_t count = 0;
     auto add = [&](const T& leaf) {
       if (count < arguments.size() && arguments[count] != 0) cotangents[arguments[count]] += leaf;
@@ -203,7 +204,8 @@ auto reverse_custom(const Rule& rule, const X&... x) {
   return lifted;
 }
 
-// A rule of one number of a few: its slopes are known at once, and the call is a sum.
+// A rule of a few numbers whose value is one: its pullback runs at once, on the cotangent 1, and
+// what is recorded are the slopes that it gives.
 template <class T, class R, class... X>
 inline constexpr bool kIsStatement = std::is_same_v<R, T> && (Scalar<X> && ...);
 template <class T, class Rule, class... X>
@@ -224,7 +226,7 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   using Pull = std::decay_t<decltype(made.second)>;
   const auto slopes = call_pullback<Pull, T, plain_argument_t<S, X>...>(made.second, T(1), plain);
   const std::uint32_t target = tape->new_slot();
-  tape->set(target, T(0), 0);  // earlier calls may use the slot
+  tape->set(target, T(0), 0);  // an earlier call may have set the slot
   next = 0;
   const auto add = [&](const T& slope) {
     if (slots[next] != 0) tape->add(target, slope, slots[next]);

@@ -87,10 +87,11 @@ auto custom_gradient(F f, Rule rule) {
   };
 }
 
-// x, whose cotangent is replaced by hook(cotangent), of the tangent type of x, when it passes: to
-// print, clip, scale or count it. The hook runs once in a reverse pass: of pullback, of vjp, of a
-// gradient. A gradient of up to four numbers, which goes forward else, begins again on a tape when
-// it first comes here. In forward mode the hook must be linear.
+// x itself. In a reverse pass the cotangent of x is replaced by hook(cotangent), of the tangent
+// type of x: to print, clip, scale or count it. The hook runs once in each reverse pass: of a
+// pullback, of vjp, of a gradient. A gradient of up to four numbers runs in forward mode; where it
+// comes to a hook, it begins again in reverse mode. In forward mode, as in jvp, the hook must be
+// linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook) {
   using S = internal::DeepestScalar<X>;
@@ -120,7 +121,7 @@ auto recompute_grad(F f) {
 // state = step(i, state) for i = 0 .. n-1, in blocks of the square root of n that recompute_grad
 // runs again: about 2 sqrt(n) states are kept at once in place of n, for one run more.
 //
-// cost: each step runs twice, and is gone back over once.
+// cost: each step runs twice forward and once backward.
 template <class State, class Step>
 State checkpointed(std::size_t n, State state, const Step& step) {
   if (n == 0) return state;

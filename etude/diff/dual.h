@@ -110,6 +110,8 @@ class Dual {
   constexpr Dual& operator/=(const Dual& b) { return *this = *this / b; }
   constexpr Dual& operator++() { return *this += Dual(T(1)); }
   constexpr Dual& operator--() { return *this -= Dual(T(1)); }
+  constexpr Dual operator++(int) { return std::exchange(*this, *this + T(1)); }
+  constexpr Dual operator--(int) { return std::exchange(*this, *this - T(1)); }
 
   friend constexpr bool operator==(const Dual& a, const Dual& b) { return a.value_ == b.value_; }
   friend constexpr bool operator<(const Dual& a, const Dual& b) { return a.value_ < b.value_; }
@@ -151,14 +153,17 @@ class Dual {
     y.value_ = lerp(a.value_, b.value_, t.value_);
     return y;
   }
-  friend bool isnan(const Dual& x) {
-    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
-    return isnan(x.value_);
+#define ETUDE_QUESTION(f)                                                             \
+  friend bool f(const Dual& x) {                                                      \
+    using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
+    return f(x.value_);                                                               \
   }
-  friend bool isfinite(const Dual& x) {
-    using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
-    return isfinite(x.value_);
-  }
+  ETUDE_QUESTION(isnan)
+  ETUDE_QUESTION(isinf)
+  ETUDE_QUESTION(isfinite)
+  ETUDE_QUESTION(signbit)
+#undef ETUDE_QUESTION
+
   friend constexpr Dual strong_product(const Dual& a, const Dual& b) {
     using internal::scalar_math::strong_product;
     return of_two(strong_product(a.value_, b.value_), a, b.value_, b, a.value_);
@@ -270,41 +275,6 @@ Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
 template <class T, std::size_t n, class Tag>
 auto value_of(const Dual<T, n, Tag>& x) {
   return value_of(x.value());
-}
-
-// Numbers of two derivatives of which neither is taken inside of the other's numbers.
-template <class T, std::size_t n, class A, class U, std::size_t m, class B>
-concept MixedDuals = !std::is_convertible_v<Dual<T, n, A>, Dual<U, m, B>> &&
-                     !std::is_convertible_v<Dual<U, m, B>, Dual<T, n, A>>;
-template <class T>
-constexpr void refuse_mixed() {
-  static_assert(sizeof(T) == 0,
-                "etude: a number of an outer derivative is used in an inner one whose own argument "
-                "is plain; make the inner argument from the outer one: decltype(x)(1.0) for 1.0");
-}
-template <class T, std::size_t n, class A, class U, std::size_t m, class B>
-requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
-operator+(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
-  refuse_mixed<T>();
-  return a;
-}
-template <class T, std::size_t n, class A, class U, std::size_t m, class B>
-requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
-operator-(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
-  refuse_mixed<T>();
-  return a;
-}
-template <class T, std::size_t n, class A, class U, std::size_t m, class B>
-requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
-operator*(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
-  refuse_mixed<T>();
-  return a;
-}
-template <class T, std::size_t n, class A, class U, std::size_t m, class B>
-requires MixedDuals<T, n, A, U, m, B> Dual<T, n, A>
-operator/(const Dual<T, n, A>& a, const Dual<U, m, B>&) {
-  refuse_mixed<T>();
-  return a;
 }
 
 template <class T, std::size_t n, class Tag>

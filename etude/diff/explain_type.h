@@ -8,6 +8,7 @@
 //   FieldHasNoTangent<Node<double>, FieldName<4>{"next"}, Node<double>*>
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "etude/base/fields.h"
 #include "etude/diff/aggregates.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/diff/protocol.h"
 #include "etude/version.h"
 
@@ -34,7 +36,7 @@ struct FieldName {
 };
 
 // Kinds of types without a tangent, by what a program does about them.
-enum class NoTangentKind { kPointer, kFunction, kOwner, kView, kSet, kArray, kOther };
+enum class NoTangentKind { kPointer, kFunction, kOwner, kView, kSet, kArray, kComplex, kOther };
 
 template <class T>
 inline constexpr NoTangentKind kNoTangentKind = std::is_pointer_v<T> ? NoTangentKind::kPointer
@@ -54,6 +56,9 @@ template <class T, class D>
 inline constexpr NoTangentKind kNoTangentKind<std::unique_ptr<T, D>> = NoTangentKind::kOwner;
 template <class T, std::size_t n>
 inline constexpr NoTangentKind kNoTangentKind<std::span<T, n>> = NoTangentKind::kView;
+
+template <class T>
+inline constexpr NoTangentKind kNoTangentKind<std::complex<T>> = NoTangentKind::kComplex;
 
 // Each assertion has a name of its own, since compilers print what is asserted.
 template <class Owner, auto name, class Field, class Part>
@@ -78,7 +83,7 @@ struct FieldHasNoTangent {
   static_assert(is_no_view,
                 "etude: a field has no tangent type; make it Differentiable or wrap it in "
                 "etude::NoDerivative<>; a std::span is a view of what others hold: hold a "
-                "std::vector, or make the span an argument of its own");
+                "std::vector, and make spans in the function");
   static constexpr bool is_no_set = kind != NoTangentKind::kSet;
   static_assert(is_no_set,
                 "etude: a field has no tangent type; make it Differentiable or wrap it in "
@@ -96,7 +101,12 @@ struct ArgumentHasNoTangent {
   static constexpr bool is_value = kind != NoTangentKind::kPointer && kind != NoTangentKind::kOwner;
   static_assert(is_value,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(), or pass the "
-                "value itself for a pointer, std::span or std::vector for several");
+                "value itself for a pointer, a std::vector for several");
+  static constexpr bool is_no_view = kind != NoTangentKind::kView;
+  static_assert(is_no_view,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(); a std::span "
+                "is a view of what others hold, and derivatives outlive their arguments: pass a "
+                "std::vector, and make spans in the function");
   static constexpr bool is_known = kind != NoTangentKind::kFunction;
   static_assert(is_known,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(); "
@@ -105,8 +115,13 @@ struct ArgumentHasNoTangent {
   static constexpr bool is_container = kind != NoTangentKind::kArray;
   static_assert(is_container,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(), or pass "
-                "std::array, std::span or std::vector for a C array");
-  static constexpr bool is_differentiable = !is_value || !is_known || !is_container;
+                "std::array or std::vector for a C array");
+  static constexpr bool is_real = kind != NoTangentKind::kComplex;
+  static_assert(is_real,
+                "etude: an argument is not Differentiable; wrap it in no_derivative(); derivatives "
+                "of plain C++ are taken by real numbers: pass the real and the imaginary part");
+  static constexpr bool is_differentiable =
+      !is_real || !is_value || !is_known || !is_container || !is_no_view;
   static_assert(is_differentiable,
                 "etude: an argument is not Differentiable; wrap it in no_derivative(); a class of "
                 "your own lists its fields with ETUDE_FIELDS(Class, a, b) in its body");
@@ -201,9 +216,11 @@ struct ArgumentsDoNotMove {
 };
 
 // Whether a derivative can be taken by these arguments. C arrays are fields alone: no function
-// takes one by value.
+// takes by value; a std::complex is a leaf of tensors.
 template <class X>
 inline constexpr bool kMayBeArgument = HasTangent<X> && !std::is_array_v<X>;
+template <class T>
+inline constexpr bool kMayBeArgument<std::complex<T>> = false;
 template <class... X>
 inline constexpr bool kHaveTangents = (kMayBeArgument<X> && ...) && (Differentiable<X> || ...);
 // Refuses them, by the first that has no tangent.
@@ -217,7 +234,8 @@ void explain_argument() {
 }
 template <class... X>
 void explain_arguments() {
-  if constexpr (!(kMayBeArgument<X> && ...)) {
+  if constexpr (HoldsRefused<X...>) {
+  } else if constexpr (!(kMayBeArgument<X> && ...)) {
     explain_argument<0, X...>();
   } else {
     static_cast<void>(sizeof(ArgumentsDoNotMove<X...>));

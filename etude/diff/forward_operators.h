@@ -54,35 +54,6 @@ auto with_halves(const Fn& fn, const A&... a) {
   }
   (std::make_index_sequence<sizeof...(A) / 2>());
 }
-// Whether a U is a tangent of an X, be it with numbers of an outer derivative where those of X are
-// plain.
-template <class U, class X>
-inline constexpr bool kIsTangentOf =
-    std::is_convertible_v<U, tangent_t<X>> ||
-    std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
-// Whether the first half of All are arguments and the other half a tangent of each, in a form that
-// jvp(f, x, by) does not take.
-template <class All, std::size_t... I>
-constexpr bool are_halves(std::index_sequence<I...>) {
-  if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {
-    constexpr std::size_t n = sizeof...(I);
-    const bool is_pair = std::is_convertible_v<std::tuple_element_t<n, All>,
-                                               tangent_t<std::tuple_element_t<0, All>>>;
-    return (kIsTangentOf<std::tuple_element_t<n + I, All>, std::tuple_element_t<I, All>> && ...) &&
-           (n > 1 || !is_pair);
-  } else {
-    return false;
-  }
-}
-template <class... A>
-constexpr bool are_with_tangents() {
-  if constexpr (sizeof...(A) % 2 != 0 || sizeof...(A) == 0) {
-    return false;
-  } else {
-    return are_halves<std::tuple<std::remove_cvref_t<A>...>>(
-        std::make_index_sequence<sizeof...(A) / 2>());
-  }
-}
 
 }  // namespace internal
 

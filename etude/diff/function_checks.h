@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "etude/diff/explain_type.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/version.h"
@@ -29,8 +30,8 @@ concept ScalarArguments = (HasScalar<X> || ...) && (kMayBeArgument<X> && ...) &&
                           ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
                           !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// What the numbers of all arguments can be. Of arguments that are kept out those count that belong
-// to an outer derivative.
+// The one type that the numbers of all arguments convert to. Of arguments that are kept out only
+// numbers of an outer derivative count.
 template <class X>
 struct KeptScalar : std::type_identity<void> {};
 template <class X>
@@ -43,7 +44,7 @@ using CommonScalar =
                                     typename ScalarInAll<
                                         TypeList<typename KeptScalar<X>::type...>>::type>())::type;
 
-// How f is called: with every Scalar of X replaced by To; of what is kept out, From.
+// What f is called with for an X: every number replaced by To; in what is kept out, every From.
 template <class X, class From, class To>
 struct LiftedArgument : ReplaceScalar<X, void, To> {};
 template <class X, class From, class To>
@@ -57,8 +58,9 @@ template <class To, class... X>
 inline constexpr bool kAllLift = ((!HasScalar<X> ||
                                    !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...);
 
-// Stands beside the call operators of an F: better by its object, which is not const, and worse by
-// each argument. So a call is ambiguous if F takes it, and no body is compiled to find that out.
+// An F with one more call operator. That is the better match by its object, since it is not const,
+// and the worse one by each argument. So a call is ambiguous where an operator of F takes the
+// arguments, and the compiler finds that out without compiling a body.
 struct NotTaken {};
 template <class F>
 struct TakesProbe : F {
@@ -95,7 +97,7 @@ constexpr bool takes_numbers() {
   if constexpr (!kReaches<To, F, X...>) {
     return false;
   } else if constexpr (std::is_class_v<F>) {
-    // Twice, since clang takes a body with an error for good the first time.
+    // Asked twice: the first time clang says yes though the body has an error.
     if constexpr (requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); }) {
       return requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); };
     } else {
@@ -113,7 +115,7 @@ template <class To, class F, class... X>
 using ResultOn =
     std::remove_cvref_t<std::invoke_result_t<const F&, lifted_t<X, CommonScalar<X...>, To>&...>>;
 
-// A value of this type and of no other that a value of this type converts to.
+// Converts to an A, and to nothing that an A converts to.
 template <class A>
 struct Exact {
   operator A&() const;  // NOLINT(google-explicit-constructor): that is its use
@@ -130,11 +132,13 @@ enum class Fault {
   kFewer,
   kMore,
   kOther,
+  kSecondOrder,
   kReturnsNothing,
-  kReturnsOther
+  kReturnsOther,
+  kSaid  // what is wrong was said where it was found
 };
 
-// Converts to whatever a parameter is.
+// Converts to the type of any parameter.
 struct AnyArgument {
   template <class T>
   operator T&() const;  // NOLINT(google-explicit-constructor): that is its use
@@ -220,6 +224,10 @@ struct FunctionHasNoDerivative {
                 "etude: no derivative for this function: it takes neither these arguments nor the "
                 "same with the numbers of a derivative in them; pass a generic callable (auto "
                 "parameters, structs templated on their scalar), or one on etude::Real");
+  static constexpr bool is_first_order = fault != Fault::kSecondOrder;
+  static_assert(is_first_order,
+                "etude: functions on etude::Real are differentiated once, in reverse mode; make "
+                "this one generic (auto parameters) for second derivatives");
   static constexpr bool returns = fault != Fault::kReturnsNothing;
   static_assert(returns,
                 "etude: gradient needs a function with one number as its result; this one returns "
@@ -238,6 +246,7 @@ struct NumberOf<WithAux<V, A>> : NumberOf<V> {};
 template <class Result, class To>
 inline constexpr Fault kFaultOfResult =
     std::is_same_v<typename NumberOf<Result>::type, To> ? Fault::kNone
+    : HoldsRefused<Result>                              ? Fault::kSaid
     : std::is_void_v<Result>                            ? Fault::kReturnsNothing
                                                         : Fault::kReturnsOther;
 

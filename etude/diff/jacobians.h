@@ -129,9 +129,21 @@ template <class F, class... X>
 constexpr Fault second_order_fault() {
   if constexpr (kReaches<typename FirstTry<F, X...>::To, F, X...>) {
     return Fault::kNone;
+  } else if constexpr (gradient_fault<F, X...>() == Fault::kNone) {
+    return Fault::kSecondOrder;
   } else {
     return gradient_fault<F, X...>();
   }
+}
+
+// The same of arguments that may stand in a tuple.
+template <class F, class X>
+constexpr Fault second_order_fault_of(std::type_identity<X>) {
+  return second_order_fault<F, X>();
+}
+template <class F, class... X>
+constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
+  return second_order_fault<F, X...>();
 }
 
 }  // namespace internal
@@ -190,7 +202,11 @@ auto hessian(const F& f, const X&... x) {
 template <class F, class X>
 requires internal::ScalarArguments<X>
 auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
-  if constexpr (internal::IsTuple<X>::value) {
+  constexpr internal::Fault fault = internal::second_order_fault_of<F>(std::type_identity<X>());
+  if constexpr (fault != internal::Fault::kNone) {
+    static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X>));
+    return internal::RefusedNumber();
+  } else if constexpr (internal::IsTuple<X>::value) {
     return internal::forward_tangent(internal::slope_of(f, x), x, v).second;
   } else {
     return value_with_tangent(internal::SlopeOf<F, X>{f}, x, v).second;

@@ -115,6 +115,20 @@ constexpr void move(T& x, const tangent_t<T>& by) {
   DifferentiableTraits<T>::move(x, by);
 }
 
+namespace internal {
+template <class T, class Given>
+struct TangentDoesNotFit {
+  static constexpr bool is_tangent = std::is_convertible_v<Given, tangent_t<T>>;
+  static_assert(is_tangent,
+                "etude: move(x, by) goes along a tangent of x: `by` is one of another type; a "
+                "tangent has the type etude::tangent_t<X>, as a gradient by x and zero_tangent(x)");
+};
+}  // namespace internal
+template <internal::HasTangent T, class Given>
+requires(!std::is_convertible_v<const Given&, tangent_t<T>>) constexpr void move(T&, const Given&) {
+  static_cast<void>(sizeof(internal::TangentDoesNotFit<T, Given>));
+}
+
 // A number is its own tangent.
 template <class T>
 requires std::floating_point<T> || internal::kIsOneOf<T, Float16, BFloat16>
@@ -274,6 +288,19 @@ constexpr bool mentions_other_leaf() {
   throw Error(ErrorCode::kInvalidArgument, "a tangent of length " + std::to_string(tangent) +
                                                " does not fit a value of length " +
                                                std::to_string(value) + ". Make both equally long");
+}
+// A key for a message; empty where it has no text.
+template <class Key>
+std::string key_text(const Key& key) {
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+    return std::string(std::string_view(key));
+  } else if constexpr (std::is_enum_v<Key>) {
+    return std::to_string(static_cast<std::underlying_type_t<Key>>(key));
+  } else if constexpr (std::is_arithmetic_v<Key>) {
+    return std::to_string(key);
+  } else {
+    return {};
+  }
 }
 [[noreturn]] inline void throw_tangent_key(std::string_view key) {
   throw Error(ErrorCode::kInvalidArgument, "the value has no key '" + std::string(key) +

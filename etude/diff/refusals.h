@@ -9,8 +9,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/call_site.h"
 #include "etude/diff/explain_type.h"
 #include "etude/diff/function_checks.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/protocol.h"
 #include "etude/version.h"
@@ -43,28 +45,79 @@ void explain_before_tangents() {
   (std::make_index_sequence<count_before_tangents<A...>()>());
 }
 
-// What an operator gives that was refused: whatever is done with it, no more is said.
-struct RefusedPart {
-  template <class... X>
-  NoTangent operator()(const X&...) const {
-    return {};
-  }
-  template <class I>
-  NoTangent operator[](const I&) const {
-    return {};
-  }
-};
-struct Refused : RefusedPart {
-  RefusedPart first, second;
+// What an operator gives that was refused.
+struct Refused : RefusedNumber {
+  constexpr Refused() {}  // no aggregate, whose fields would be looked for
+  RefusedNumber first, second;
 };
 
-template <class X>
+template <class... X>
 struct DerivativeOfMany {
-  static constexpr bool is_number = Scalar<X>;
+  static constexpr bool is_number = (Scalar<X> && ...) && sizeof...(X) == 1;
   static_assert(is_number,
                 "etude: derivative is taken by one number; use gradient for the gradient of a "
-                "structure of numbers, jvp along a direction, jacobian for several results");
+                "structure of numbers, or by several, jvp along a direction, jacobian for several "
+                "results");
 };
+// What stands behind the arguments is not what the operator takes.
+template <class... Given>
+struct TangentsDoNotFit {
+  static constexpr bool are_tangents = sizeof...(Given) == 0 && sizeof...(Given) != 0;
+  static_assert(are_tangents,
+                "etude: this operator takes the arguments of the function and then a tangent of "
+                "each, jvp(f, x, y, dx, dy): a tangent of x has the type etude::tangent_t<X>, as "
+                "etude::zero_tangent(x) has");
+};
+template <class... Given>
+struct CotangentsDoNotFit {
+  static constexpr bool is_cotangent = sizeof...(Given) == 0 && sizeof...(Given) != 0;
+  static_assert(is_cotangent,
+                "etude: vjp takes the argument, or a std::tuple of several, and then a cotangent "
+                "of the result, vjp(f, x, dy)");
+};
+template <class Given, class Needed>
+struct CotangentDoesNotFit {
+  static constexpr bool is_cotangent = std::is_convertible_v<Given, Needed>;
+  static_assert(is_cotangent,
+                "etude: a pullback takes a cotangent of the result of the function: a value of "
+                "its type etude::tangent_t, as etude::zero_tangent(result) has");
+};
+// Whether a U is a tangent of an X, be it with numbers of an outer derivative where those of X are
+// plain.
+template <class U, class X>
+inline constexpr bool kIsTangentOf =
+    std::is_convertible_v<U, tangent_t<X>> ||
+    std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
+// Whether the first half of All are arguments and the other half a tangent of each, in a form that
+// jvp(f, x, by) does not take.
+template <class All, std::size_t... I>
+constexpr bool are_halves(std::index_sequence<I...>) {
+  if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {
+    constexpr std::size_t n = sizeof...(I);
+    const bool is_pair = std::is_convertible_v<std::tuple_element_t<n, All>,
+                                               tangent_t<std::tuple_element_t<0, All>>>;
+    return (kIsTangentOf<std::tuple_element_t<n + I, All>, std::tuple_element_t<I, All>> && ...) &&
+           (n > 1 || !is_pair);
+  } else {
+    return false;
+  }
+}
+template <class... A>
+constexpr bool are_with_tangents() {
+  if constexpr (sizeof...(A) % 2 != 0 || sizeof...(A) == 0) {
+    return false;
+  } else {
+    return are_halves<std::tuple<std::remove_cvref_t<A>...>>(
+        std::make_index_sequence<sizeof...(A) / 2>());
+  }
+}
+// Arguments of which the first is of numbers, behind which no tangents stand.
+template <class X, class... More>
+concept WithoutTangents =
+    ScalarArguments<X> && !(mentions_other_leaf<std::remove_cvref_t<More>>() || ...) &&
+    !(std::is_same_v<More, CallSite> || ...) && !RefusedWithTangents<X, More...> &&
+    !are_with_tangents<X, More...>() &&
+    !(sizeof...(More) == 1 && (std::is_convertible_v<const More&, tangent_t<X>> && ...));
 
 }  // namespace internal
 
@@ -160,6 +213,32 @@ auto vjp(const F&, const X&, const More&...) {
 template <class F, class X>
 requires(internal::ScalarArguments<X> && !internal::Scalar<X>) auto derivative(const F&, const X&) {
   static_cast<void>(sizeof(internal::DerivativeOfMany<X>));
+  return internal::Refused();
+}
+template <class F, class X, class Y, class... More>
+requires internal::ScalarArguments<X, Y, More...>
+auto derivative(const F&, const X&, const Y&, const More&...) {
+  static_cast<void>(sizeof(internal::DerivativeOfMany<X, Y, More...>));
+  return internal::Refused();
+}
+template <class F, class X, class... More>
+requires internal::WithoutTangents<X, More...>
+auto jvp(const F&, const X&, const More&...) {
+  static_cast<void>(sizeof(internal::TangentsDoNotFit<X, More...>));
+  return internal::Refused();
+}
+template <class F, class X, class... More>
+requires internal::WithoutTangents<X, More...>
+auto hvp(const F&, const X&, const More&...) {
+  static_cast<void>(sizeof(internal::TangentsDoNotFit<X, More...>));
+  return internal::Refused();
+}
+template <class F, class X, class... More>
+requires(internal::ScalarArguments<X> && sizeof...(More) != 1 &&
+         !(std::is_same_v<More, CallSite> || ...) &&
+         !(internal::mentions_other_leaf<std::remove_cvref_t<More>>() ||
+           ...)) auto vjp(const F&, const X&, const More&...) {
+  static_cast<void>(sizeof(internal::CotangentsDoNotFit<X, More...>));
   return internal::Refused();
 }
 

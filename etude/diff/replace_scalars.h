@@ -33,7 +33,7 @@ struct IsDual : std::false_type {};
 template <class T, std::size_t n, class Tag>
 struct IsDual<Dual<T, n, Tag>> : std::true_type {};
 
-// What derivatives are taken of: numbers, and those of an outer derivative.
+// Numbers that a derivative can be taken by: plain ones, and those of an outer derivative.
 template <class T>
 inline constexpr bool kIsScalar = std::floating_point<T> || IsActive<T>::value || IsDual<T>::value;
 template <class T>
@@ -68,8 +68,8 @@ struct ReplaceScalar {
       std::conditional_t<Scalar<X>, std::type_identity<X>, ReplaceParts<X, From, To>>>::type;
 };
 
-// What numbers A and B can both be: the wider one, or the one of the inner derivative. The other is
-// a constant to it. void: none.
+// The type that numbers of A and of B both convert to: the wider one, or the number of the inner
+// derivative, to which the other is a constant. void stands for no number.
 template <class A, class B>
 constexpr auto common_scalar() {
   if constexpr (std::is_void_v<A>) {
@@ -141,8 +141,8 @@ template <class X>
 concept List = requires(X x, typename X::value_type v) {
   x.push_back(v);
 };
-// Types with a tangent of their own, such as rotations: f is differentiated where they are moved
-// from by a tangent of zero.
+// Types with a tangent of their own, such as rotations. f is called with a value that was moved by
+// a tangent of zeros, and the derivative is taken by those zeros.
 template <class X>
 concept Manifold =
     !Scalar<X> && HasTangent<X> && !Composite<X> && !std::is_same_v<tangent_t<X>, NoTangent>;
@@ -203,6 +203,7 @@ constexpr std::size_t scalar_count() {
   } else if constexpr (std::is_array_v<X>) {
     return std::extent_v<X> * scalar_count<std::remove_extent_t<X>>();
   } else if constexpr (Manifold<X>) {
+    if constexpr (std::is_same_v<tangent_t<X>, X>) return kUnknownCount;
     return scalar_count<tangent_t<X>>();
   } else if constexpr (IsFreezable<X>::value) {
     return kUnknownCount;
@@ -298,14 +299,18 @@ constexpr Out map_struct(const X& x, Fn& fn) {
     static_assert(is_default_constructible,
                   "etude: a class with ETUDE_FIELDS or with a C array is made by its default "
                   "constructor, then its fields are set; give it one");
-    Out out{};
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      const auto from = fields(x);
-      const auto to = fields(out);
-      (assign_scalars(std::get<I>(to), std::get<I>(from), fn), ...);
+    if constexpr (is_default_constructible) {
+      Out out{};
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto from = fields(x);
+        const auto to = fields(out);
+        (assign_scalars(std::get<I>(to), std::get<I>(from), fn), ...);
+      }
+      (kAll);
+      return out;
+    } else {
+      __builtin_unreachable();
     }
-    (kAll);
-    return out;
   }
 }
 

@@ -30,7 +30,7 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
     std::sinh, std::cosh, std::tanh, std::asinh, std::acosh, std::atanh, std::erf, std::erfc,
     std::lgamma, std::tgamma, std::pow, std::atan2, std::hypot, std::fmod, std::remainder, std::fma,
     std::lerp, std::fmin, std::fmax, std::fdim, std::copysign, std::ceil, std::floor, std::round,
-    std::trunc, std::rint, std::nearbyint, std::isnan, std::isfinite;
+    std::trunc, std::rint, std::nearbyint, std::isnan, std::isinf, std::isfinite, std::signbit;
 
 using slopes::where, slopes::share_of, slopes::angle_slope, slopes::with_logarithm;
 

@@ -54,15 +54,17 @@ void explain_pullback() {
     explain_function<To, F, X...>();
   } else {
     using R = ResultOn<To, F, X...>;
-    constexpr bool returns = !std::is_void_v<R>;
-    static_assert(returns,
-                  "etude: the result type is not Differentiable: this function returns nothing");
-    if constexpr (returns) {
-      using Plain = replace_scalar_t<R, To, typename Types::From>;
-      constexpr bool moves = !HasTangent<Plain>;
-      static_assert(moves,
-                    "etude: the result type is not Differentiable: integers and texts do not move");
-      if constexpr (moves) explain_type<InResult, Plain>();
+    if constexpr (!HoldsRefused<R>) {  // else it is said where it was found
+      constexpr bool returns = !std::is_void_v<R>;
+      static_assert(returns,
+                    "etude: the result type is not Differentiable: this function returns nothing");
+      if constexpr (returns) {
+        using Plain = replace_scalar_t<R, To, typename Types::From>;
+        constexpr bool moves = !HasTangent<Plain>;
+        static_assert(
+            moves, "etude: the result type is not Differentiable: integers and texts do not move");
+        if constexpr (moves) explain_type<InResult, Plain>();
+      }
     }
   }
 }

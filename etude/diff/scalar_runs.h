@@ -21,8 +21,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether the numbers of an argument are plain ones where those of others belong to an outer
-// derivative, From: then its tangent does, too, and the argument is converted first.
+// Whether the numbers of an argument are plain while those of another one, From, belong to an outer
+// derivative. Such an argument is converted first, so that its tangent is one of From.
 template <class From, class X>
 inline constexpr bool kIsRaised = !std::floating_point<From> && HasScalar<X> &&
                                   !std::is_same_v<replace_scalar_t<X, void, From>, X>;
@@ -63,7 +63,7 @@ inline constexpr std::size_t kForwardCount = 4;
 
 template <class... X>
 inline constexpr std::size_t kCount = scalar_count<std::tuple<std::remove_cvref_t<X>...>>();
-// Tells the numbers of a gradient that goes forward: the user asked for no forward mode.
+// Tag of the dual numbers of a gradient, for which the user did not ask for forward mode.
 template <class F, class... X>
 struct GradientTag {};
 template <class F, class... X>
@@ -73,8 +73,8 @@ inline constexpr bool kIsGradientDual = false;
 template <class T, std::size_t n, class F, class... X>
 inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F, X...>>> = true;
 
-// What is thrown where such numbers meet a call that goes forward in no way, so that the gradient
-// begins again on a tape. It brings the run along: a program that never does this has none.
+// Thrown where such numbers meet a call that has no forward mode; the gradient then begins again on
+// a tape. It holds the function that does so: programs without such a call do not contain it.
 template <class S>
 struct NeedsTape {
   // f, a tuple of references to the arguments, and the optional result.
@@ -228,9 +228,17 @@ constexpr bool gives_plain() {
   }
   return false;
 }
+// Its value and zeros. It is called with the numbers of a derivative, so that a body is compiled
+// with them whose result is declared as a double.
 template <class F, class... X>
 constexpr auto plain_gradient(const F& f, const X&... x) {
-  return std::pair{CommonScalar<X...>(f(pass(x)...)),
+  using From = CommonScalar<X...>;
+  using First = FirstTry<F, X...>;
+  using To = std::conditional_t<takes_numbers<typename First::To, F, X...>(), typename First::To,
+                                Active<From>>;
+  auto constant = [](const auto& v) { return To(From(v)); };
+  auto lifted = lift_arguments<From, To>(constant, x...);
+  return std::pair{From(std::apply(f, lifted)),
                    pick_tangents<X...>(std::tuple<tangent_t<X>...>{zero_tangent(x)...})};
 }
 
@@ -250,8 +258,8 @@ constexpr auto split_dual(const R& result) {
                    map_scalars<replace_scalar_t<R, Dual, T>>(result, derivative)};
 }
 
-// Whether f is meant for numbers, be it in reverse mode only or wrongly: a function of something
-// else that a number converts to belongs to other operators.
+// Whether f takes numbers, also where it does so in reverse mode only, or cannot be differentiated.
+// A function of something that a number converts to is left to other operators.
 template <class F, class X>
 inline constexpr bool kTakesNumbers = kTakes<Dual<X, 1, F>, F, X> ||
                                       takes<F, Active<X>>() != Takes::kNo

@@ -219,8 +219,8 @@ constexpr bool adds_plain_numbers() {
   return false;
 }
 
-// Whether what stands in the place of parameters is the body: a callable, be it one that captures,
-// and no parameters that hold nothing or lack a tangent.
+// Whether the argument in the place of the parameters is the body, since there are no parameters: a
+// callable that is empty, or has no tangent, as one that captures.
 template <class P>
 inline constexpr bool kIsScanBody = std::is_class_v<P> && !TupleLike<P> && !Reflectable<P> &&
                                     (std::is_empty_v<P> || !HasTangent<P>);
@@ -284,8 +284,9 @@ auto run_scan(std::size_t steps, const State& state, const Params& params, const
 // Functions that the body calls must be constexpr, since it is run while the program is compiled.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
-// cost: a derivative keeps the states, and the elements of sequences, and goes back with one run of
-// the body and of its derivative for each step. What depends on parameters alone is computed once.
+// cost: a derivative keeps the states and the elements of sequences. Its reverse pass runs the body
+// and the derivative of the body once for each step. What depends on parameters alone is computed
+// once.
 // A loop that adds up one number, as a sum over data does, keeps nothing of its steps and takes
 // several at once. It adds to eight sums by turns, in all modes alike, so that last digits differ
 // from those of a loop; windows (windows.h) are what it reads fastest.

@@ -39,7 +39,8 @@ struct ScanVaries {
   static constexpr std::array<bool, sizeof...(x)> kX = {x...};
 };
 
-// What is noted of a body on symbols: nodes, inputs first, and the nodes of the results.
+// The body as it was called with symbols: a node for each input and then for each call, and the
+// nodes of its results.
 template <class Body, class State, class Params, class... X>
 struct ScanNoted {
   static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
@@ -147,7 +148,8 @@ struct ScanNoted {
   static constexpr Terms kTerms = terms();
 };
 
-// The same with where its derivative goes: the program of a step, forward and back.
+// The program of a step: its values, and its reverse pass. At compile time it is known which nodes
+// a cotangent arrives at.
 template <class Body, class Varies, class State, class Params, class... X>
 struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Base = ScanNoted<Body, State, Params, X...>;
@@ -159,8 +161,9 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   struct Arrivals {
     // Whether a node depends on what may vary: a derivative goes nowhere else.
     std::array<bool, kMostScanNodes> varies{};
-    // Whether a cotangent arrives at a node, be it in a step or from what is fixed; in a step; and
-    // for each operand, whether it is the first there in a step.
+    // `arrives`: whether a cotangent arrives at a node at all; `in_step`: whether it does in a
+    // step, not only in reverse_fixed. `first_a`, `first_b`: whether the cotangent that this node
+    // passes to its first or second operand is the first one there.
     std::array<bool, kMostScanNodes> arrives{}, in_step{}, first_a{}, first_b{};
   };
   static constexpr Arrivals note_arrivals() {
@@ -196,7 +199,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   static constexpr Arrivals arrivals = note_arrivals();
   static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
-  // Whether what arrives at a node in a step goes no further there: at an input, or what is fixed.
+  // Whether a step passes the cotangent of a node on to no operand: that of an input, or of a node
+  // that is the same in all steps.
   static constexpr bool ends_at(std::size_t node) {
     return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
   }
@@ -217,7 +221,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     (kCalls);
     return values;
   }
-  // Turns their cotangents, from all steps, into those of the parameters.
+  // Turns the cotangents of these nodes, summed over all steps, into those of the parameters.
   template <class T>
   static void reverse_fixed(const Nodes<T>& values, Nodes<T>& totals) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -226,7 +230,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     (kCalls);
   }
 
-  // One step: its values when made, then its results, or back from cotangents of them.
+  // One step. The constructor computes its values; reverse() is its reverse pass.
   template <class T>
   class Sweep {
    public:
@@ -252,10 +256,11 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     [[gnu::always_inline]] const T& term() const {
       return values_[kTerms.nodes[k]];
     }
-    // `ct` becomes that of the state before; those of what is the same in all steps are added.
+    // The reverse pass. `ct` holds the cotangents of the results, then those of the state before
+    // the step. The cotangents of nodes that are the same in all steps are added to `totals`.
     //
-    // Products are plain ones, and if one of them was of a 0 and what is not finite, a NaN arrives
-    // somewhere: then the step is gone back over again, with strong products.
+    // It multiplies plainly. A plain product of 0 and an infinity is a NaN, which arrives
+    // somewhere: then the reverse pass runs again, with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -134,8 +135,8 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
     for (; j < count; ++j) {
       const T* from = numbers_ + begins_[j];
       // One load after the other: the machine's gathers, which compilers prefer, take several times
-      // as long.
-      asm("" : "+r"(from));
+      // as long. A fence keeps steps from being taken together.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
       for (std::size_t c = 0; c < n; ++c) rows[c][j] = from[c];
     }
   }
@@ -229,8 +230,9 @@ class SumBlock {
   void run(std::size_t count, const Nodes& fixed) {
     each_lanes(count, [&](std::size_t j) { return sweep_at(j, fixed); });
   }
-  // And goes back from the cotangent 1 of each. What arrives at parameters is added to `totals`,
-  // from steps that fill their lanes, else to `last`.
+  // The same, and the reverse pass from the cotangent 1 of what each step adds. Cotangents of the
+  // parameters are added to `totals`; those of the last steps, if they do not fill all lanes, to
+  // `last`.
   void run(std::size_t count, const Nodes& fixed, Nodes& totals, Nodes& last) {
     each_lanes(count, [&](std::size_t j) {
       const Sweep sweep = sweep_at(j, fixed);

@@ -3,8 +3,8 @@
 // What active.h keeps of a number beside its value. The calls themselves: scalar_tape.h.
 //
 // A tape is a list of calls in order. Each writes to a slot, `slot = p a + q b` or `slot += p a + q
-// b`, and reads slots as they are just before. Going back over it, a slot has the cotangent of what
-// it was at that point. At every point of a program:
+// b`, and reads slots as they are just before. In the reverse pass a slot holds, at each
+// point, the cotangent of the number that it stood for there. At every point of a program:
 //
 //   1. A number owns its slot or shares it. The slot that a number owns is no other number's. A
 //      slot that is shared is never written again.

@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <type_traits>
 
 #include "etude/base/expression.h"
 #include "etude/base/expression_math.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/version.h"
 
@@ -39,6 +41,8 @@ struct InnerNumber<A, B> {
 };
 template <class A, class B>
 using MixedNumber = typename InnerNumber<A, B>::type;
+template <class A, class B, class C>
+using MixedNumber3 = MixedNumber<MixedNumber<A, B>, C>;
 
 }  // namespace internal
 }  // namespace etude
@@ -57,34 +61,70 @@ namespace std {
   constexpr etude::internal::MixedNumber<A, B> f(const A& a, const B& b) {         \
     using N = etude::internal::MixedNumber<A, B>;                                  \
     return f(N(a), N(b));                                                          \
-  }
+  }                                                                                \
+  template <class A, class B>                                                      \
+  requires etude::internal::Unrelated<A, B>                                        \
+  constexpr auto f(const A&, const B&) { return etude::internal::refuse_mixed<A, B>(); }
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
 #include "etude/base/scalar_functions.inc"
 
-template <etude::internal::NumberWithRules T>
-bool isnan(const T& x) {
-  return isnan(x);
-}
-template <etude::internal::NumberWithRules T>
-bool isfinite(const T& x) {
-  return isfinite(x);
-}
+#define ETUDE_QUESTION(f)                       \
+  template <etude::internal::NumberWithRules T> \
+  bool f(const T& x) {                          \
+    return f(etude::value_of(x));               \
+  }
+ETUDE_QUESTION(isnan)
+ETUDE_QUESTION(isinf)
+ETUDE_QUESTION(isfinite)
+ETUDE_QUESTION(signbit)
+#undef ETUDE_QUESTION
 
 // Of a number and a plain one: std::max asks for two of one type.
-template <class A, class B>
-requires(!std::is_same_v<A, B> &&
-         etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A, B>)
-    etude::internal::MixedNumber<A, B> max(const A& a, const B& b) {
-  using N = etude::internal::MixedNumber<A, B>;
-  return a < b ? N(b) : N(a);
+#define ETUDE_CHOICE(f, is_first)                                                         \
+  template <class A, class B>                                                             \
+  requires(!std::is_same_v<A, B> &&                                                       \
+           etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A,           \
+                                         B>) constexpr etude::internal::MixedNumber<A, B> \
+  f(const A& a, const B& b) {                                                             \
+    using N = etude::internal::MixedNumber<A, B>;                                         \
+    return is_first ? N(a) : N(b);                                                        \
+  }                                                                                       \
+  template <class A, class B>                                                             \
+  requires etude::internal::Unrelated<A, B>                                               \
+  constexpr auto f(const A&, const B&) { return etude::internal::refuse_mixed<A, B>(); }
+ETUDE_CHOICE(max, !(a < b))
+ETUDE_CHOICE(min, !(b < a))
+#undef ETUDE_CHOICE
+template <etude::internal::NumberWithRules T, class A, class B>
+requires(!(std::is_same_v<A, T> &&
+           std::is_same_v<B, T>)&&etude::internal::MixedNumbers<T, A, B>) constexpr T
+    clamp(const T& x, const A& low, const B& high) {
+  return x < low ? T(low) : high < x ? T(high) : x;
 }
-template <class A, class B>
-requires(!std::is_same_v<A, B> &&
-         etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A, B>)
-    etude::internal::MixedNumber<A, B> min(const A& a, const B& b) {
-  using N = etude::internal::MixedNumber<A, B>;
-  return b < a ? N(b) : N(a);
+template <etude::internal::NumberWithRules T>
+long lround(const T& x) {
+  return static_cast<long>(round(x));
 }
+template <etude::internal::NumberWithRules T>
+string to_string(const T& x) {
+  return to_string(etude::value_of(x));
+}
+// Three numbers of which some may be plain.
+template <class A, class B, class C>
+requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
+constexpr auto fma(const A& a, const B& b, const C& c) {
+  using N = etude::internal::MixedNumber3<A, B, C>;
+  return fma(N(a), N(b), N(c));
+}
+template <class A, class B, class C>
+requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
+constexpr auto lerp(const A& a, const B& b, const C& t) {
+  using N = etude::internal::MixedNumber3<A, B, C>;
+  return lerp(N(a), N(b), N(t));
+}
+template <class A, class B, class C>
+requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
+constexpr auto hypot(const A& a, const B& b, const C& c) { return hypot(hypot(a, b), c); }
 
 }  // namespace std
 // NOLINTEND(cert-dcl58-cpp)

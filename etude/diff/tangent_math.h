@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "etude/diff/aggregates.h"
 #include "etude/diff/containers.h"
@@ -26,7 +27,8 @@ template <class T>
 concept LooksLikeContainer = requires {
   typename T::value_type;
 }
-|| requires { std::tuple_size<T>::value; };
+|| requires { std::tuple_size<T>::value; }
+|| requires { std::variant_size<T>::value; };
 template <class T>
 concept ContainerTangent = LooksLikeContainer<T> && Composite<T> && std::is_same_v<tangent_t<T>, T>;
 template <class T>
@@ -84,6 +86,9 @@ template <class... Part>
 struct LeafNumberOfList<TypeList<Part...>> : LeafNumberOf<std::remove_cvref_t<Part>...> {};
 template <Composite T>
 struct LeafNumber<T> : LeafNumberOfList<typename Parts<T>::Types> {};
+template <Composite T>
+requires requires { typename T::mapped_type; }
+struct LeafNumber<T> : LeafNumber<typename T::mapped_type> {};
 template <Discrete T>
 struct LeafNumber<T> {
   using type = void;

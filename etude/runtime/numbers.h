@@ -4,8 +4,8 @@
 //
 //   gradient([&](auto x) { return (w * x).template item<decltype(x)>() + sin(x); }, 3.0, ...);
 //
-// Each such crossing is a call on the tape of tensors; when that is gone back over, the calls on
-// the tape of numbers are gone back over as far as the crossing, before it takes its turn.
+// Each such crossing is a record on the tape of tensors. When the reverse pass of the tensors comes
+// to a crossing, it first runs the reverse pass of the numbers back to the point of the crossing.
 // Included by runtime/gradient.h.
 #pragma once
 
@@ -139,7 +139,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     tape_.gradient_by_id({}, {});
     all.down_to(numbers.begin());
   }
-  // Also for the tangents of tensors: `sweep_tensors` goes back over their tape.
+  // The same where tensors have tangents, too: `sweep_tensors` runs the reverse pass of their tape.
   template <class Fn>
   auto reverse_both(const ScalarTape<T>& numbers, std::vector<T>& cotangents,
                     Fn&& sweep_tensors) const {
@@ -165,7 +165,8 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
   }
 
  private:
-  // A pass back over the tape of numbers, in steps. On its thread while it lives.
+  // A reverse pass over the tape of numbers, in steps. Its tape is the one of its thread while it
+  // lives.
   class Sweep {
    public:
     Sweep(const Crossings& of, const ScalarTape<T>& numbers, std::vector<T>& cotangents)

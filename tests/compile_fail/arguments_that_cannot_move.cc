@@ -6,11 +6,15 @@
 // error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative
 // error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative
 // error: an argument is not Differentiable; wrap it in no_derivative(), or pass the value itself
-// error: an argument is not Differentiable; wrap it in no_derivative(), or pass std::array, std::sp
+// error: an argument is not Differentiable; wrap it in no_derivative(), or pass std::array or std::
+// error: derivatives of plain C++ are taken by real numbers: pass the real and the imaginary part
+// error: a std::span is a view of what others hold, and derivatives outlive their arguments
 // error: an argument is not Differentiable; wrap it in no_derivative(); a class of your own lists
 // error: etude: derivative is taken by one number; use gradient for the gradient of a structure
 // expect: double*
 // expect: Hidden
+#include <complex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,11 +27,16 @@ auto integer = etude::gradient(square, 3);
 auto integers = etude::value_with_gradient([](auto x, auto y) { return x * y; }, 3, 4);
 auto slope = etude::derivative(square, 3);  // the same words again: said once
 auto list = etude::gradient(first, std::vector{1, 2});
+auto later = etude::gradient(square)(3);  // again
 auto text = etude::pullback([](const std::string& s) { return s.size(); }, std::string("a"));
 const double* nowhere = nullptr;
 auto pointer = etude::gradient([](auto x, const auto* p) { return x * p[0]; }, 3.0, nowhere);
 double numbers[2] = {1, 2};
 auto c_array = etude::jvp(first, numbers, numbers);
+
+auto complex = etude::gradient([](auto z) { return z.real(); }, std::complex<double>(1, 2));
+const std::vector<double> held = {1, 2};
+auto view = etude::gradient(first, std::span<const double>(held));
 
 class Hidden {
  public:

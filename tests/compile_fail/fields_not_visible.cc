@@ -3,6 +3,7 @@
 // spec: D18
 // error: etude: a field of this struct is a reference; hold a value or a pointer
 // error: etude: the fields of a struct with a base class are not visible; list them with ETUDE_
+// error: etude: a class with ETUDE_FIELDS or with a C array is made by its default constructor
 // expect: View<double>
 // expect: Derived<double>
 // lines: 40
@@ -27,3 +28,12 @@ struct Derived : Base<T> {
   T scale;
 };
 auto base = etude::gradient(f, Derived<double>{{1}, 2});
+
+template <class T>
+class Made {
+ public:
+  explicit Made(T number) : value(number) {}
+  T value;
+  ETUDE_FIELDS(Made, value);
+};
+auto made = etude::gradient(f, Made<double>(2));

@@ -7,6 +7,8 @@
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with
 // error: etude: this function takes more arguments than follow it
+// error: etude: functions on etude::Real are differentiated once, in reverse mode
+// error: etude: functions on etude::Real are differentiated once, in reverse mode
 // error: etude: gradient needs a function with one number as its result that is computed from its
 // error: an argument is not Differentiable; wrap it in no_derivative(), or pass the value itself
 // error: an argument is not Differentiable; wrap it in no_derivative(); std::function hides what it
@@ -20,6 +22,8 @@ auto columns = etude::forward_jacobian([](etude::Real x) { return x * x; }, 3.0)
 auto along = etude::jvp([](etude::Real x, etude::Real y) { return x * y; }, 3.0, 2.0, 1.0, 0.0);
 auto rows = etude::jacobian([](double x) { return x * x; }, 3.0);
 auto bent = etude::hessian([](double x) { return x * x; }, 3.0);
+auto curved = etude::hessian([](etude::Real x) { return x * x; }, 3.0);
+auto turned = etude::hvp([](etude::Real x) { return x * x * x; }, 3.0, 1.0);
 auto pulled = etude::vjp([](double x) { return x * x; }, 3.0, 1.0).second;
 auto more = etude::jvp([](auto x, auto y) { return x * y; }, 3.0, 1.0).second;
 auto text = etude::gradient([](auto x) { return etude::with_aux(x > 0, std::string("a")); }, 3.0);

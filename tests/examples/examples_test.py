@@ -175,6 +175,12 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(lines[0].split("slopes ")[1], lines[1].split("differences")[1].strip())
         self.assertEqual(lines[3], "clipped slope of exp(3x) at 2: 1")
 
+    def test_filter(self):
+        taps, curve = self.program("filter")
+        self.assertIn("taps 0.100 -0.400 1.000 0.300 -0.200,", taps)
+        self.assertLess(float(taps.split()[-1]), 1e-12)
+        self.assertLess(float(curve.split()[-1]), 0.08)  # the noise is 0.14
+
     def test_pendulum(self):
         self.assertIn("length 1.300 m, friction 0.250", self.program("pendulum")[-1])
 

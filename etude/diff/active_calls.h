@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What calls on active numbers (active.h) record: the place of the result, from those of the
+// operands and the slopes. A place is the bits of a slot (slots.h); 0: the result does not vary.
+#pragma once
+
+#include <cstdint>
+
+#include "etude/diff/scalar_tape.h"
+#include "etude/diff/slots.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// threads: records on the tape of the calling thread.
+template <class T>
+class ActiveCalls {
+  using Tape = ScalarTape<T>;
+
+ public:
+  // Whether a, or both, depend on arguments of the derivative that is being taken.
+  static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
+    return ((a ^ key) >> kSlotBits) == 0;
+  }
+  static bool both_on(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t key = Tape::current_key();
+    return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
+  }
+  [[gnu::always_inline]] static std::uint32_t slot_of(std::uint64_t place) {
+    return static_cast<std::uint32_t>(place);
+  }
+  [[gnu::always_inline]] static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
+  // Operands and results are bits from here on; whether a call may write to a slot is one of them.
+  [[gnu::always_inline]] static std::uint64_t checked(SlotOperand a) {
+    if constexpr (kChecksSlots) {
+      if (on(a.bits())) Tape::current()->check_read(a);
+    }
+    return a.bits();
+  }
+  static std::uint64_t new_place(Tape* tape) {
+    return Tape::current_key() | kOwnsSlot | tape->new_slot();
+  }
+
+  // The place of the result of a call with one number that may vary.
+  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da) {
+    if (!on(a)) [[unlikely]] {
+      check_ended(Tape::current(), a);
+      return 0;
+    }
+    Tape* tape = Tape::current();
+    if (owns(a) && tape->just_set(slot_of(a))) {
+      tape->scale_last(da);
+      return a;
+    }
+    const std::uint64_t place = owns(a) ? a : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a));
+    return place;
+  }
+  // Of one with two.
+  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da,
+                                                       std::uint64_t b, const T& db) {
+    if (!both_on(a, b)) [[unlikely]]
+      return place_of_one(a, da, b, db);
+    Tape* tape = Tape::current();
+    const std::uint64_t place = owns(a) ? a : owns(b) ? b : new_place(tape);
+    tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
+    return place;
+  }
+  [[gnu::always_inline]] static std::uint64_t place_of_sum(std::uint64_t a, std::uint64_t b) {
+    if (!both_on(a, b)) [[unlikely]]
+      return place_of_moved(a, b);
+    Tape* tape = Tape::current();
+    if (owns(a)) {
+      if (owns(b) && tape->just_set(slot_of(b))) {
+        tape->add_last_to(slot_of(a));
+      } else {
+        tape->add(slot_of(a), T(1), slot_of(b));
+      }
+      return a;
+    }
+    if (owns(b)) {
+      if (tape->just_set_from_one(slot_of(b))) {
+        tape->fill_last(T(1), slot_of(a));
+      } else {
+        tape->add(slot_of(b), T(1), slot_of(a));
+      }
+      return b;
+    }
+    const std::uint64_t place = new_place(tape);
+    tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
+    return place;
+  }
+  [[gnu::always_inline]] static std::uint64_t place_of_difference(std::uint64_t a,
+                                                                  std::uint64_t b) {
+    if (!both_on(a, b)) [[unlikely]]
+      return on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b);
+    Tape* tape = Tape::current();
+    if (owns(a)) {
+      if (owns(b) && tape->just_set(slot_of(b))) {
+        tape->negate_last();
+        tape->add_last_to(slot_of(a));
+      } else {
+        tape->add(slot_of(a), T(-1), slot_of(b));
+      }
+      return a;
+    }
+    if (owns(b) && tape->just_set_from_one(slot_of(b))) {
+      tape->negate_last();
+      tape->fill_last(T(1), slot_of(a));
+      return b;
+    }
+    const std::uint64_t place = owns(b) ? b : new_place(tape);
+    tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
+    return place;
+  }
+  // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
+  // numbers need not be in memory for it.
+  [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
+                                                      T db) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    return second ? place_of(b, db) : place_of(a, da);
+  }
+  // The same for a sum: what was given stays as it is, what was lent is copied to a new slot.
+  [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
+    const bool second = on(b);
+    check_ended(Tape::current(), second ? a : b);
+    const std::uint64_t place = second ? b : a;
+    return on(place) && owns(place) ? place : place_of(place, T(1));
+  }
+  // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
+  // of `tape`, or to that of another thread.
+  static void check_ended(const Tape* tape, std::uint64_t place) {
+    if (place != 0) [[unlikely]]
+      check_foreign(tape, place);
+  }
+  [[gnu::noinline]] static void check_foreign(const Tape* tape, std::uint64_t place) {
+    if (place == kMovedFrom) {
+      if (tape != nullptr) throw_moved_from();
+    } else {
+      Tape::require_ended(tape, place >> kSlotBits << kSlotBits);
+    }
+  }
+};
+
+}  // namespace internal
+}  // namespace etude

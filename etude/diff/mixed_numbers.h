@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of two derivatives of which neither is taken inside of the other's numbers: what an inner
+// function meets that captures a number of an outer derivative and got a plain argument. Compared
+// they are as values; all else is refused in one sentence. Used by std_functions.h and refusals.h.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+#include "etude/base/type_name.h"
+#include "etude/diff/active.h"
+#include "etude/diff/dual.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// What stands for something that was refused: whatever is done with it, no more is said.
+struct RefusedNumber;
+template <class... X>
+concept HoldsRefused = (std::is_base_of_v<RefusedNumber, X> || ...);
+struct RefusedNumber {
+  template <class... X>
+  constexpr RefusedNumber operator()(const X&...) const {
+    return {};
+  }
+  template <class I>
+  constexpr RefusedNumber operator[](const I&) const {
+    return {};
+  }
+  template <class T>
+  requires std::is_default_constructible_v<T>
+  constexpr operator T() const {  // NOLINT(google-explicit-constructor): stands for a T
+    return T();
+  }
+
+#define ETUDE_UNARY(fn, f, dx) \
+  friend constexpr RefusedNumber f(const RefusedNumber& x) { return x; }
+#define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
+#define ETUDE_BINARY(fn, f, da, db) \
+  template <class A, class B>       \
+  requires HoldsRefused<A, B>       \
+  friend constexpr RefusedNumber f(const A&, const B&) { return {}; }
+#include "etude/base/scalar_functions.inc"
+#define ETUDE_OPERATOR(op, Result) \
+  template <class A, class B>      \
+  requires HoldsRefused<A, B>      \
+  friend constexpr Result operator op(const A&, const B&) { return {}; }
+  ETUDE_OPERATOR(+, RefusedNumber)
+  ETUDE_OPERATOR(-, RefusedNumber)
+  ETUDE_OPERATOR(*, RefusedNumber)
+  ETUDE_OPERATOR(/, RefusedNumber)
+  ETUDE_OPERATOR(<, bool)
+  ETUDE_OPERATOR(>, bool)
+  ETUDE_OPERATOR(<=, bool)
+  ETUDE_OPERATOR(>=, bool)
+#undef ETUDE_OPERATOR
+  friend constexpr RefusedNumber operator-(const RefusedNumber& x) { return x; }
+};
+template <class T>
+inline constexpr bool kCarriesDerivatives = IsActive<T>::value;
+template <class T, std::size_t n, class Tag>
+inline constexpr bool kCarriesDerivatives<Dual<T, n, Tag>> = true;
+// Whether an A and a B do, and neither is a constant to the other.
+template <class A, class B>
+concept Unrelated =
+    kCarriesDerivatives<A> && kCarriesDerivatives<B> && !PlainFor<A, B> && !PlainFor<B, A>;
+
+// Refuses them, in an order that is the same for a * b and b * a, so that it is said once.
+template <class A, class B>
+constexpr RefusedNumber refuse_mixed() {
+  if constexpr (type_name<B>() < type_name<A>()) {
+    return refuse_mixed<B, A>();
+  } else {
+    constexpr bool are_nested = !Unrelated<A, B>;
+    static_assert(are_nested,
+                  "etude: a number of an outer derivative is used in an inner one whose own "
+                  "argument is plain; make the inner argument from the outer one: "
+                  "decltype(x)(1.0) for 1.0");
+    return {};
+  }
+}
+
+}  // namespace internal
+
+#define ETUDE_OPERATOR(op)                                                                  \
+  template <class A, class B>                                                               \
+  requires internal::Unrelated<A, B>                                                        \
+  constexpr auto operator op(const A&, const B&) { return internal::refuse_mixed<A, B>(); } \
+  template <class A, class B>                                                               \
+  requires internal::Unrelated<A, B>                                                        \
+  constexpr A& operator op##=(A& a, const B&) {                                             \
+    static_cast<void>(internal::refuse_mixed<A, B>());                                      \
+    return a;                                                                               \
+  }
+ETUDE_OPERATOR(+)
+ETUDE_OPERATOR(-)
+ETUDE_OPERATOR(*)
+ETUDE_OPERATOR(/)
+#undef ETUDE_OPERATOR
+#define ETUDE_OPERATOR(op)           \
+  template <class A, class B>        \
+  requires internal::Unrelated<A, B> \
+  constexpr bool operator op(const A& a, const B& b) { return value_of(a) op value_of(b); }
+ETUDE_OPERATOR(==)
+ETUDE_OPERATOR(<)
+ETUDE_OPERATOR(>)
+ETUDE_OPERATOR(<=)
+ETUDE_OPERATOR(>=)
+#undef ETUDE_OPERATOR
+
+}  // namespace etude

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reverse pass over recorded calls, last call first: it turns cotangents of results into those
+// of operands. Used by the tape (scalar_tape.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "etude/diff/scalar_math.h"
+#include "etude/diff/tape_recorder.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Back over the calls of [begin, at). What nothing arrives at is passed over, and a partial that is
+// 0 lets nothing through, infinite as it may be.
+template <class T>
+void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangents) {
+  constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;
+  using scalar_math::is_exact_zero, scalar_math::strong_product;
+  while (at != begin) {
+    --at;
+    T& target = cotangents[at->target & ~kAdds];
+    const T arrived = target;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (scalar_math::is_plain_factor(arrived)) {
+        if ((at->target & kAdds) == 0) target = T(0);
+        cotangents[at->operands[0]] += at->partials[0] * arrived;
+        if (at->operands[1] != 0) cotangents[at->operands[1]] += at->partials[1] * arrived;
+        continue;
+      }
+    }
+    if (is_exact_zero(arrived)) continue;
+    if ((at->target & kAdds) == 0) target = T(0);
+    cotangents[at->operands[0]] += strong_product(at->partials[0], arrived);
+    if (at->operands[1] != 0) {
+      cotangents[at->operands[1]] += strong_product(at->partials[1], arrived);
+    }
+  }
+  // g++ 12 at -O2 takes this function for one without effects where T is a class, and drops the
+  // call; a fence is an effect.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// Adds the slots that those in `reached` were computed from by the calls of [begin, at).
+template <class T>
+void reach_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, std::vector<bool>& reached) {
+  constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;
+  while (at != begin) {
+    --at;
+    const std::uint32_t target = at->target & ~kAdds;
+    if (!reached[target]) continue;
+    if ((at->target & kAdds) == 0) reached[target] = false;
+    reached[at->operands[0]] = reached[at->operands[1]] = true;
+    reached[0] = false;
+  }
+}
+
+}  // namespace internal
+}  // namespace etude
