@@ -142,6 +142,14 @@ TEST(OptionRanges, OfLayers) {
                                   [](const auto& o) { nn::SeparableConv2D(3, 2, 2, o); });
   drive<nn::LocalOptions>("LocallyConnected1D",
                           [](const auto& o) { nn::LocallyConnected1D(4, 2, 2, 2, o); });
+  drive<nn::MorphologyOptions>("Dilation2D", [](const auto& o) {
+    nn::Dilation2D(zeros({2, 2, 1}), o);
+  });
+  drive<nn::MorphologyOptions>("Erosion2D", [](const auto& o) {
+    nn::Erosion2D(zeros({2, 2, 1}), o);
+  });
+  drive<nn::AdaptiveSoftmaxOptions>("AdaptiveSoftmax",
+                                    [](const auto& o) { nn::AdaptiveSoftmax(4, 6, {3}, o); });
   drive<nn::LayerNormOptions>("LayerNorm", [](const auto& o) { nn::LayerNorm(2, o); }, {"axes"});
   drive<nn::GroupNormOptions>("GroupNorm", [](const auto& o) { nn::GroupNorm(2, 2, o); }, {"axis"});
   drive<nn::GroupNormOptions>("InstanceNorm", [](const auto& o) { nn::InstanceNorm(2, o); },
