@@ -201,7 +201,8 @@ TEST(OptionRanges, OfLosses) {
 
 TEST(OptionRanges, OfTraining) {
   const data::Samples samples{.inputs = full(0.5, {40, 1}), .labels = full(0.5, {40, 1})};
-  drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); }, {"seed"});
+  drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); },
+                             {"seed", "rank", "ranks"});
   drive<nn::FitOptions>("fit", [&](const auto& o) {
     nn::Dense model(1, 1);
     optim::SGD optimizer;
@@ -235,7 +236,7 @@ TEST(OptionRanges, OfDataAndFiles) {
   const auto numbers = data::count_up(3);
   drive<data::MapOptions>("Dataset::map",
                           [&](const auto& o) { numbers.map([](std::int64_t i) { return i; }, o); },
-                          {"seed"});
+                          {"seed", "rank", "ranks"});
   const auto size = [](const Tensor& x) { return x.size(); };
   drive<data::BucketOptions>("BucketedEpochs",
                              [&](const auto& o) {
