@@ -60,6 +60,7 @@
 #include "etude/nn/norm.h"
 #include "etude/nn/parts.h"
 #include "etude/nn/pooling.h"
+#include "etude/nn/precision.h"
 #include "etude/nn/progress.h"
 #include "etude/nn/recurrent.h"
 #include "etude/nn/sequential.h"
