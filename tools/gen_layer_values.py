@@ -3,12 +3,13 @@
 """Writes etude/nn/layer_values.inc: what NumPy gives for the calls of layer_values_test.cc.
 
 Rotary positions, rows of tables, connectionist temporal classification, morphological layers and the adaptive
-softmax, with derivatives, written out by their definitions on operands that both make by one formula. Run
+softmax, with derivatives, and the distance of Frechet, written out by their definitions on operands that both make by one formula. Run
 ./dev format afterwards. With --check it compares instead.
 """
 import itertools
 
 import numpy as np
+import scipy.linalg
 
 import generated_file
 
@@ -104,6 +105,12 @@ def adaptive(x, head, clusters, first):
     return np.concatenate(parts, 1)
 
 
+def frechet(x, y):
+    away = x.mean(0) - y.mean(0)
+    a, b = np.cov(x.T), np.cov(y.T)
+    return away @ away + np.trace(a + b - 2 * scipy.linalg.sqrtm(a @ b).real)
+
+
 IMAGE, FILTER = at((2, 6, 5, 2), 1), at((2, 3, 2), 2) * 0.777  # so that no two sums are equal
 WIDE = dict(strides=(2, 1), rates=(2, 1))
 LOGS = adaptive(at((4, 8), 1), at((8, 5), 2), [(at((8, 4), 3), at((4, 3), 4)), (at((8, 2), 5), at((2, 4), 6))], 3)
@@ -127,6 +134,7 @@ ROWS = {
     "erosion wide same": erosion(IMAGE, FILTER, **WIDE, same=True)[0],
     "adaptive": LOGS,
     "adaptive loss": -LOGS[np.arange(4), LABELS].mean(),
+    "frechet": np.array([frechet(at((9, 3), 1) + 0.3 * at((9, 3), 4)**2, at((7, 3), 2) + 0.5 * at((7, 3), 5)**2)]),
 }
 
 

@@ -11,6 +11,7 @@
 
 #include "etude/core/leak_check.h"
 #include "etude/nn/adaptive_softmax.h"
+#include "etude/nn/metric_kinds.h"
 #include "etude/nn/more_losses.h"
 #include "etude/nn/morphology.h"
 #include "etude/nn/summary.h"
@@ -145,11 +146,25 @@ Calls softmax_calls() {
   };
 }
 
+// Batch by batch, with fewer rows of what was expected.
+// spec: M10
+Tensor frechet() {
+  Metric metric = metrics::frechet_distance();
+  const Tensor x = at({9, 3}, 1) + 0.3 * square(at({9, 3}, 4));
+  const Tensor y = at({7, 3}, 2) + 0.5 * square(at({7, 3}, 5));
+  metric.update(slice(x, {0, 0}, {5, 3}), slice(y, {0, 0}, {2, 3}));
+  Metric more = metrics::frechet_distance();
+  more.update(slice(x, {5, 0}, {9, 3}), slice(y, {2, 0}, {7, 3}));
+  metric.merge(more);
+  return Tensor(metric.result());
+}
+
 TEST(LayerValues, AreThoseOfNumPy) {
   Calls calls;
   for (const Calls& more : {sequence_calls(), morphology_calls(), softmax_calls()}) {
     calls.insert(calls.end(), more.begin(), more.end());
   }
+  calls.emplace_back("frechet", frechet);
   ASSERT_EQ(calls.size(), std::size(kLayerRows));
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const LayerRow& row = kLayerRows[i];
@@ -162,6 +177,23 @@ TEST(LayerValues, AreThoseOfNumPy) {
       EXPECT_NEAR(got[e], row.want[e], 2e-9) << "element " << e;
     }
   }
+}
+
+// spec: M10
+TEST(FrechetDistance, OfTheSameIsNothing) {
+  Metric metric = metrics::frechet_distance();
+  metric.update(at({6, 3}, 1), at({6, 3}, 1));
+  EXPECT_NEAR(metric.result(), 0, 1e-7);
+  expect_error(
+      [&] {
+        metric.update(at({6, 3}, 1), at({6, 2}, 1));
+      },
+      ErrorCode::kInvalidArgument,
+      {"frechet_distance: features have shapes [6,3] and [6,2]", "layer_values_test.cc"});
+  Metric few = metrics::frechet_distance();
+  few.update(at({6, 3}, 1), at({1, 3}, 1));
+  expect_error([&] { few.result(); }, ErrorCode::kInvalidArgument,
+               {"frechet_distance: there are 1 rows of features, but a covariance needs two"});
 }
 
 // A filter of zeros is max pooling.
