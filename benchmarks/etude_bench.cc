@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
     etude::set_thread_count(std::atoi(threads));
   std::vector<Workload> all;
   for (auto* family : {small_workloads, dynamic_workloads, network_workloads, deep_workloads,
-                       array_workloads, product_workloads}) {
+                       array_workloads, product_workloads, sequence_workloads, layer_workloads,
+                       numeric_workloads, file_workloads}) {
     std::vector<Workload> some = family();
     std::transform(some.begin(), some.end(), std::back_inserter(all), with_lazy_mode);
   }

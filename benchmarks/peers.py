@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "filelock", "fsspec", "markupsafe",
                   "typing_extensions", "mpmath", "nvidia-cusparselt-cu13", "nvidia-nccl-cu13",
-                  "nvidia-nvshmem-cu13", "nvidia-cufile"]
+                  "nvidia-nvshmem-cu13", "nvidia-cufile", "pandas", "python-dateutil", "six", "pillow", "safetensors"]
 JAX_PACKAGES = ["jax==0.10.2", "jaxlib==0.10.2", "ml_dtypes==0.6.0", "numpy==2.4.6", "opt_einsum==3.4.0",
                 "scipy==1.17.1"]
 
@@ -67,17 +67,26 @@ def run_quietly(command, what, environment=None):
 
 
 def installed(name, title, packages):
-    """The folder of a private environment with these packages, made at first use: ETUDE_BENCH_NAME, if set."""
-    folder = pathlib.Path(os.environ.get(f"ETUDE_BENCH_{name.upper()}", ROOT / "build" / "bench" / name))
-    python = folder / "bin" / "python"
-    if not python.exists():
-        print(f"==> installing the peer ({title}) into", folder, file=sys.stderr)
+    """The folder of a private environment with these packages: made at first use, completed when their list grows.
+
+    One that is named by ETUDE_BENCH_NAME stays as it is where it is there.
+    """
+    given = os.environ.get(f"ETUDE_BENCH_{name.upper()}")
+    folder = pathlib.Path(given or ROOT / "build" / "bench" / name)
+    python, stamp = folder / "bin" / "python", folder / "packages.txt"
+    is_new, wanted = not python.exists(), "\n".join(packages)
+    if not is_new and (given or stamp.exists() and stamp.read_text() == wanted):
+        return folder
+    print(f"==> installing the peer ({title}) into", folder, file=sys.stderr)
+    if is_new:
         run_quietly([sys.executable, "-m", "venv", folder], "python3-venv is missing")
-        try:
-            run_quietly([python, "-m", "pip", "install", "-q", "--no-deps", *packages], "pip")
-        except Missing:
+    try:
+        run_quietly([python, "-m", "pip", "install", "-q", "--no-deps", *packages], "pip")
+    except Missing:
+        if is_new:
             shutil.rmtree(folder)  # or it would be taken for a whole one next time
-            raise
+        raise
+    stamp.write_text(wanted)
     return folder
 
 

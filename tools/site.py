@@ -19,7 +19,8 @@ import site_headers
 
 GUIDES = {"values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
           "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
-          "tensors_and_numbers": "Tensors and numbers", "data": "Data and files", "profiling": "Profiling", "array_api": "The Array API",
+          "tensors_and_numbers": "Tensors and numbers", "training": "Training", "data": "Data and files",
+          "profiling": "Profiling", "array_api": "The Array API",
           "coming_from": "Coming from JAX, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "runtime", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")

@@ -17,6 +17,11 @@ std::vector<Workload> network_workloads();  // mlp_*, lenet_*, epoch
 std::vector<Workload> deep_workloads();     // resnet56_*, transformer
 std::vector<Workload> array_workloads();    // ew_*
 std::vector<Workload> product_workloads();  // gemm_*, conv3x3_*
+std::vector<Workload>
+sequence_workloads();                     // lstm_fb, gru_fb, attention_*, embedding_adam, adam_500
+std::vector<Workload> layer_workloads();  // depthwise_fb, .., layer_norm_fb
+std::vector<Workload> numeric_workloads();  // fft_*, cholesky_*, solve_*, qr_*, svd_*, eigh_*
+std::vector<Workload> file_workloads();     // csv_1e6, png_batches, save_256m, load_256m
 
 // Tensors of the numbers in values.h.
 Tensor hashed(uint64_t seed, const Shape& shape, double scale = 1);

@@ -9,6 +9,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
+#include "etude/core/precision_scope.h"
 #include "etude/core/slices.h"
 
 namespace etude {
@@ -24,6 +25,11 @@ namespace {
 
 thread_local constinit uint32_t mode_word = 0;
 thread_local constinit CallSite user_call;
+
+bool& refuses_mixed_precision() noexcept {
+  thread_local constinit bool refuses = false;
+  return refuses;
+}
 
 void explain(Error& error, std::string_view name, CallSite where) {
   if (!name.empty()) error.name_op(name);
@@ -100,6 +106,11 @@ class Checked {
  private:
   static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
     const std::optional<DType> both = promote(mine, other);
+    ETUDE_REQUIRE(!refuses_mixed_precision() || !is_floating(mine) || !is_floating(other),
+                  "{} is {} and {} is {}, but a layer with a PrecisionPolicy mixes no precisions. "
+                  "Cast one of them: astype({}, {})",
+                  operand_text(op, i), name(mine), operand_text(op, j), name(other),
+                  operand_expression(op, i), name(other));
     const bool casts_mine = is_integer(mine) || mine == kBool;
     ETUDE_REQUIRE(both.has_value(),
                   "{} is {} and {} is {}; these do not promote to one dtype. Cast one of them: "

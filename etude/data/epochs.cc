@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
@@ -26,11 +27,18 @@ void shuffle(std::vector<std::int64_t>& order, std::uint64_t seed, std::int64_t 
 
 EpochOrder::EpochOrder(std::int64_t samples, const EpochsOptions& options)
     : samples_(samples), steps_(0), options_(options) {
+  const auto& [rank, ranks] = std::tie(options.rank, options.ranks);
+  ETUDE_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks,
+                "rank is {} of {} ranks, but must be from 0 to one less than their number", rank,
+                ranks);
   steps_ = samples / options.batch;
   if (options.keep_remainder && samples % options.batch != 0) ++steps_;
   ETUDE_REQUIRE(steps_ > 0,
                 "{} samples do not fill a batch of {}. Take a smaller batch, or keep_remainder",
                 samples, options.batch);
+  ETUDE_REQUIRE(steps_ >= ranks, "{} batches of {} samples do not go round {} ranks", steps_,
+                options.batch, ranks);
+  steps_ /= ranks;
 }
 
 EpochOrder::EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
@@ -81,7 +89,7 @@ std::span<const std::int64_t> EpochOrder::rows(Position at) {
     if (!sizes_.empty()) group_by_size(at.epoch);
     shuffled_epoch_ = at.epoch;
   }
-  const std::int64_t begin = at.step * options_.batch;
+  const std::int64_t begin = (at.step * options_.ranks + options_.rank) * options_.batch;
   const std::int64_t count = std::min(options_.batch, samples_ - begin);
   return {order_.data() + begin, static_cast<std::size_t>(count)};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/data/epochs.h"
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <stdexcept>
@@ -9,9 +10,13 @@
 
 #include "etude/base/error.h"
 #include "etude/data/bucketed_epochs.h"
+#include "etude/ops.h"
+#include "tests/expect_error.h"
 
 namespace etude::data {
 namespace {
+
+using etude::testing::expect_error;
 
 Samples numbered(int n) {
   std::vector<float> inputs;
@@ -100,6 +105,33 @@ TEST(Epochs, ResumesAtAnyPositionWithAndWithoutPrefetch) {
       EXPECT_EQ(labels, expected) << "stopped after " << stop << ", prefetch " << prefetch;
     }
   }
+}
+
+// Workers with one seed share an epoch: no sample comes twice, and all have as many steps.
+// spec: E4
+TEST(Epochs, RanksHaveBatchesOfTheirOwn) {
+  const Tensor numbers = arange(50.0);
+  std::vector<double> all;
+  for (const std::int64_t rank : {0, 1, 2}) {
+    Epochs<Tensor> epochs(numbers, {.batch = 4, .seed = 3, .rank = rank, .ranks = 3});
+    EXPECT_EQ(epochs.steps_per_epoch(), 4);
+    while (epochs.position().epoch == 0) {
+      for (const double x : epochs.next().to_vector<double>()) all.push_back(x);
+    }
+    // What one rank alone would have at this place is what the three have in turn.
+    Epochs<Tensor> alone(numbers, {.batch = 4, .seed = 3});
+    alone.seek({0, 3 + rank});
+    epochs.seek({0, 1});
+    EXPECT_TRUE(same_value(alone.next(), epochs.next()));
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all.size(), 48U);
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+  const auto refused = [&](EpochsOptions options, std::string_view text) {
+    expect_error([&] { Epochs<Tensor>(numbers, options); }, ErrorCode::kInvalidArgument, {text});
+  };
+  refused({.batch = 4, .rank = 2, .ranks = 2}, "Epochs: rank is 2 of 2 ranks, but must be from 0");
+  refused({.batch = 20, .ranks = 3}, "Epochs: 2 batches of 20 samples do not go round 3 ranks");
 }
 
 // spec: V1, V56

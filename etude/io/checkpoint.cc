@@ -52,7 +52,8 @@ constexpr std::array kSettings = {
     Setting{"etude.batch", &RunSettings::batch, "the batch"},
     Setting{"etude.samples", &RunSettings::samples, "the number of samples"},
     Setting{"etude.shuffle", &RunSettings::shuffle, "shuffle"},
-    Setting{"etude.keep_remainder", &RunSettings::keep_remainder, "keep_remainder"}};
+    Setting{"etude.keep_remainder", &RunSettings::keep_remainder, "keep_remainder"},
+    Setting{"etude.ranks", &RunSettings::ranks, "the number of ranks"}};
 constexpr const char* kEpochs = "etude.epochs";
 
 }  // namespace

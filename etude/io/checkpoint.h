@@ -23,7 +23,7 @@ struct Run {
 Run take_run(NamedTensors& all, std::string_view file);
 // What decides the order of samples, and how long the run is; kept as metadata.
 struct RunSettings {
-  std::int64_t seed, batch, samples, shuffle, keep_remainder, epochs;
+  std::int64_t seed, batch, samples, shuffle, keep_remainder, ranks, epochs;
 };
 void add_settings(Metadata& metadata, const RunSettings& settings);
 // The number of epochs that was kept, 0 if there is none.
@@ -38,6 +38,7 @@ RunSettings settings_of(const Data& data) {
           data.samples(),
           options.shuffle,
           options.keep_remainder,
+          options.ranks,
           data.plan().epochs};
 }
 // Moves the entries below "prefix/" out, without the prefix.

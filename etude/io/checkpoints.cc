@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "etude/base/check.h"
+#include "etude/io/atomic_file.h"
+#include "etude/io/run_record.h"
 
 namespace etude::io {
 namespace {
@@ -79,6 +81,9 @@ class Checkpoints {
         "checkpoints: {} is further on than this run, which is at update {}. Load it with "
         "load_checkpoint(*newest_checkpoint(folder), ...), or take another folder",
         files.back().path.string(), run_.updates());
+    etude::internal::AtomicFile record(folder_ / fmt::format("run-{:08}.json", run_.updates()));
+    record.write(internal::run_record(run_.updates(), run_.settings()));
+    record.commit();
     last_ = -1;
     batches_ = 0;
     losses_ = 0;

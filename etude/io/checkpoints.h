@@ -37,6 +37,7 @@ namespace internal {
 struct CheckpointRun {
   std::function<void(const std::string&, const Metadata&)> save;
   std::function<std::int64_t()> updates;
+  std::function<Metadata()> settings;  // of the data
 };
 nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOptions& options,
                                  CheckpointRun run);
@@ -45,7 +46,8 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
 // Files are FOLDER/step-00000469.safetensors, counted by updates of the optimiser, and
 // FOLDER/best.safetensors. Each appears whole or not at all, and an older one is removed only when
 // its successor is in place; so there is a good one at any time. The best score of an earlier run
-// in the same folder counts too.
+// in the same folder counts too. FOLDER/run-00000000.json says what the run that began at that
+// update hangs on beside its program: seeds, versions, flags.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
@@ -68,7 +70,15 @@ nn::Callback checkpoints(const std::string& folder, const Model& model, const Op
            [&model, &optimizer, &data](const std::string& path, const Metadata& metadata) {
              save_checkpoint(path, model, optimizer, data, metadata);
            },
-       .updates = [&optimizer] { return optimizer.updates(); }});
+       .updates = [&optimizer] { return optimizer.updates(); },
+       .settings =
+           [&data] {
+             Metadata out;
+             if constexpr (requires { data.plan(); }) {
+               internal::add_settings(out, internal::settings_of(data));
+             }
+             return out;
+           }});
 }
 
 // The newest file that `checkpoints` left in a folder, for load_checkpoint. Nothing if there is

@@ -438,6 +438,26 @@ TEST(TextLines, AreElements) {
   auto walk = text_lines(path).iterate();
   walk.seek(2);
   EXPECT_EQ(walk.next(), "c");
+  // A bad one names its place, and is left out where that is asked for.
+  put(path, "1\r\n2\nthree\n4");
+  const auto numbers = [](const std::string& line) { return std::stoi(line); };
+  auto parsed = map_lines(path, numbers).iterate();
+  parsed.seek(1);
+  EXPECT_EQ(parsed.next(), 2);
+  const std::string told = "map: element 2: " + path + ": line 3, offset 5: stoi";
+  expect_error([&] { parsed.next(); }, ErrorCode::kDataLoss, {told});
+  auto others =
+      map_lines(path, numbers, {.parallel = 3, .on_error = data::OnError::kSkip}).iterate();
+  for (const int wanted : {1, 2, 4}) EXPECT_EQ(others.next(), wanted);
+  EXPECT_EQ(others.skipped().count, 1);
+  expect_error(
+      [&] {
+        map_lines(path,
+                  [](std::string) -> int { throw Error(ErrorCode::kOutOfRange, "no such class"); })
+            .iterate()
+            .next();
+      },
+      ErrorCode::kOutOfRange, {": line 1, offset 0: no such class"});
   expect_error([] { text_lines("missing.txt").iterate(); }, ErrorCode::kNotFound, {"missing.txt"});
 }
 

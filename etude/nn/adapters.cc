@@ -3,6 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/core/option_ranges.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
@@ -32,17 +33,26 @@ Tensor with_lengths(const Tensor& weight, const Tensor& magnitude) {
   return weight * (magnitude / maximum(column_lengths(weight), kLeast));
 }
 
+// The vector is state, which keeps its dtype where the layer computes in another one: what both
+// are part of is computed in the wider of the two.
+static Tensor in_dtype(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : astype(x, dtype);
+}
+
 Tensor power_step(const Tensor& weight, const Tensor& u) {
-  const Tensor matrix = stop_gradient(as_matrix(weight));
-  const Tensor v = matmul(matrix, u);
+  const DType dtype = etude::internal::require_promoted(weight.dtype(), u.dtype());
+  const Tensor matrix = in_dtype(stop_gradient(as_matrix(weight)), dtype);
+  const Tensor v = matmul(matrix, in_dtype(u, dtype));
   const Tensor next = matmul(v / length_of(v), matrix);
-  return next / length_of(next);
+  return in_dtype(next / length_of(next), u.dtype());
 }
 
 Tensor over_spectral_norm(const Tensor& weight, const Tensor& u) {
-  const Tensor matrix = as_matrix(weight);
-  const Tensor v = stop_gradient(matmul(matrix, u));
-  return weight / maximum(sum((v / length_of(v)) * matmul(matrix, u)), kLeast);
+  const DType dtype = etude::internal::require_promoted(weight.dtype(), u.dtype());
+  const Tensor matrix = in_dtype(as_matrix(weight), dtype), wide = in_dtype(u, dtype);
+  const Tensor v = stop_gradient(matmul(matrix, wide));
+  const Tensor largest = maximum(sum((v / length_of(v)) * matmul(matrix, wide)), kLeast);
+  return weight / in_dtype(largest, weight.dtype());
 }
 
 Tensor unit_vector(std::int64_t size) {

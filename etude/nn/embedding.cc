@@ -77,7 +77,7 @@ Tensor PositionalEmbedding::operator()(const Tensor& x, CallSite where) const {
     const std::int64_t time = x.shape()[x.rank() - 2];
     ETUDE_REQUIRE(time <= length_, "the input has shape {} with {} positions, but the layer has {}",
                   x.shape().to_string(), time, length_);
-    if (!table.has_value()) return Arg(x, where) + waves(time, size_);
+    if (!table.has_value()) return Arg(x, where) + astype(waves(time, size_), x.dtype());
     return Arg(x, where) + slice(table, {0}, {time});
   });
 }

@@ -15,6 +15,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/nn/plain_png.h"
 
 namespace etude::nn {
 namespace {
@@ -193,6 +194,20 @@ void EventFile::scalar(std::string_view tag, double value, std::int64_t step) {
 void EventFile::histogram(std::string_view tag, const Tensor& values, std::int64_t step) {
   const std::string message = histogram_message(values.to_vector<double>());
   add(step, Message().bytes(1, tag).bytes(5, message).text());
+}
+
+void EventFile::image(std::string_view tag, const Tensor& image, std::int64_t step,
+                      CallSite where) {
+  const std::string file =
+      etude::internal::located("EventFile::image", where, [&] { return detail::plain_png(image); });
+  const std::string message =
+      Message()
+          .integer(1, static_cast<std::uint64_t>(image.shape()[0]))
+          .integer(2, static_cast<std::uint64_t>(image.shape()[1]))
+          .integer(3, static_cast<std::uint64_t>(detail::channels_of(image)))
+          .bytes(4, file)
+          .text();
+  add(step, Message().bytes(1, tag).bytes(4, message).text());
 }
 
 void EventFile::text(std::string_view tag, std::string_view text, std::int64_t step) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs that TensorBoard shows: scalars, histograms and texts, as a file of events or as a callback.
-// The format is that of TensorFlow: records with masked CRC-32C around messages of protocol
-// buffers, which are few enough to be written here by hand.
+// Logs that TensorBoard shows: scalars, histograms, images and texts, as a file of events or as a
+// callback. The format is that of TensorFlow: records with masked CRC-32C around messages of
+// protocol buffers, which are few enough to be written here by hand.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .callbacks = {nn::tensorboard("runs/7", model)}});
@@ -36,6 +36,10 @@ class EventFile {
   void scalar(std::string_view tag, double value, std::int64_t step);
   // Of all elements; those that are no finite numbers are left out.
   void histogram(std::string_view tag, const Tensor& values, std::int64_t step);
+  // [height, width] or [height, width, channels] of 1 to 4: uint8, or floats of which 0 is black
+  // and 1 is full; what lies outside is cut off. throws: kInvalidArgument for another shape.
+  void image(std::string_view tag, const Tensor& image, std::int64_t step,
+             CallSite where = CallSite::here());
   void text(std::string_view tag, std::string_view text, std::int64_t step);
   void flush();
   const std::string& path() const { return path_; }

@@ -85,6 +85,12 @@ Metric bleu(std::int64_t order = 4, std::int64_t end = 0, CallSite where = CallS
 // deviation 1.5, without borders (Wang et al. 2004).
 Metric ssim(double range = 1);
 
+// Of features of two sets of images [n, features], which need not have as many: how far normal
+// distributions with their means and covariances lie from each other (Heusel et al. 2017). With the
+// features of an Inception network it is the FID.
+// throws: at the result kInvalidArgument for fewer than two rows of either.
+Metric frechet_distance();
+
 }  // namespace metrics
 }  // namespace nn
 }  // namespace etude

@@ -26,16 +26,27 @@ BatchNorm::BatchNorm(std::int64_t features, const BatchNormOptions& options, Cal
 BatchStatistics BatchNorm::next(const BatchStatistics& was, const Tensor& mean,
                                 const Tensor& var) const {
   const double rest = 1 - options_.momentum;
-  return {.mean = was.mean + (stop_gradient(mean) - was.mean) * rest,
-          .variance = was.variance + (stop_gradient(var) - was.variance) * rest};
+  const auto moved = [rest](const Tensor& from, const Tensor& to) {
+    const Tensor now = stop_gradient(to);
+    return from + ((now.dtype() == from.dtype() ? now : astype(now, from.dtype())) - from) * rest;
+  };
+  return {.mean = moved(was.mean, mean), .variance = moved(was.variance, var)};
+}
+
+// Statistics over a batch want more than 16 bits: of large means nothing would be left.
+static bool is_narrow(DType dtype) { return is_floating(dtype) && itemsize(dtype) == 2; }
+static Tensor widened(const Tensor& x) { return is_narrow(x.dtype()) ? astype(x, kFloat32) : x; }
+static Tensor back_in(const Tensor& y, DType dtype) {
+  return is_narrow(dtype) ? astype(y, dtype) : y;
 }
 
 template <class Fn>
 Tensor BatchNorm::standardized(const Tensor& x, CallSite where, const Fn& moved) const {
-  auto [y, mean, var] = batch_standardize({x, where}, offset, scale,
+  const Tensor wide = widened(x);
+  auto [y, mean, var] = batch_standardize({wide, where}, widened(offset), widened(scale),
                                           {.axis = options_.axis, .epsilon = options_.epsilon});
   moved(mean, var);
-  return y;
+  return back_in(y, x.dtype());
 }
 
 // throws: kInvalidArgument unless x has as many features on the axis as the scale.
@@ -63,8 +74,15 @@ Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
             where);
       });
     }
-    return batch_normalize({x, where}, running.value.mean, running.value.variance, offset, scale,
-                           {.axis = options_.axis, .epsilon = options_.epsilon});
+    const Tensor wide = widened(x);
+    const BatchStatistics& own = running.value;
+    const auto fitting = [&](const Tensor& t) {  // running statistics keep their dtype
+      return t.dtype() == wide.dtype() ? t : astype(t, wide.dtype());
+    };
+    const Tensor y =
+        batch_normalize({wide, where}, fitting(own.mean), fitting(own.variance), widened(offset),
+                        widened(scale), {.axis = options_.axis, .epsilon = options_.epsilon});
+    return back_in(y, x.dtype());
   });
 }
 

@@ -261,4 +261,50 @@ Metric ssim(double range) {
           }};
 }
 
+namespace {
+
+struct Moments {
+  Tensor mean, covariance;
+};
+// From the sums of rows and of their products, and the number of rows.
+Moments moments_of(std::span<const Tensor> sums) {
+  const auto n = static_cast<double>(sums[2].item<std::int64_t>());
+  ETUDE_REQUIRE(n >= 2, "there are {} rows of features, but a covariance needs two at least", n);
+  const Tensor mean = sums[0] / n;
+  return {mean, (sums[1] - outer(mean, mean) * n) / (n - 1)};
+}
+
+// A symmetric matrix without negative eigenvalues, but for rounding.
+Tensor root_of(const Tensor& matrix) {
+  const auto [values, vectors] = linalg::eigh(matrix);
+  return matmul(vectors * sqrt(maximum(values, 0.0)), vectors, {.transpose_y = true});
+}
+
+}  // namespace
+
+Metric frechet_distance() {
+  const auto parts = [](const Tensor& predicted, const Tensor& expected) {
+    std::vector<Tensor> out;
+    for (const Tensor& given : {predicted, expected}) {
+      ETUDE_REQUIRE(given.rank() == 2 && given.shape()[1] == expected.shape()[1],
+                    "features have shapes {} and {}, but both need [n, features]",
+                    predicted.shape().to_string(), expected.shape().to_string());
+      const Tensor x = as_double(given);
+      out.insert(out.end(), {etude::sum(x, {.axis = 0}), matmul(x, x, {.transpose_x = true}),
+                             detail::count_tensor(x.shape()[0])});
+    }
+    return out;
+  };
+  return {"frechet_distance", Joined::kSum, parts, [](std::span<const Tensor> sums) {
+            const Moments a = moments_of(sums.first(3)), b = moments_of(sums.last(3));
+            // The trace of the root of a product is that of the root of a similar matrix, which is
+            // symmetric.
+            const Tensor root = root_of(a.covariance);
+            const Tensor both = linalg::eigvalsh(matmul(matmul(root, b.covariance), root));
+            const Tensor traces = linalg::trace(a.covariance) + linalg::trace(b.covariance) -
+                                  2.0 * etude::sum(sqrt(maximum(both, 0.0)));
+            return Numbers{(etude::sum(square(a.mean - b.mean)) + traces).item<double>()};
+          }};
+}
+
 }  // namespace etude::nn::metrics

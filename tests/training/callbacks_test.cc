@@ -443,6 +443,9 @@ TEST(EventFile, IsReadByAnotherReader) {
     file.histogram("w", Tensor({1.0, 2.0, 2.0, 4.0, INFINITY}), 2);
     file.histogram("flat", Tensor({5.0, 5.0}), 3);
     file.text("note", "two words", 0);
+    file.image("grey", Tensor({{0.0, 0.5, 2.0}, {NAN, -1.0, 1.0}}), 4);
+    file.image("large", full({200, 150, 3}, 1.0), 5);
+    file.image("bytes", astype(reshape(arange(8.0), {2, 1, 4}), kUInt8), 6);
   }
   EXPECT_EQ(events_in(folder),
             "brain.Event:2\n"
@@ -450,7 +453,14 @@ TEST(EventFile, IsReadByAnotherReader) {
             "1099511627776 loss scalar -3\n"
             "2 w histogram 1 4 4 9 25 buckets 30\n"
             "3 flat histogram 5 5 2 10 50 buckets 1\n"
-            "0 note text two words\n");
+            "0 note text two words\n"
+            "4 grey image 2x3 channels 1 color 0 sum 638 [0, 128, 255, 0, 0, 255]\n"
+            "5 large image 200x150 channels 3 color 2 sum 22950000 [255, 255, 255, 255, 255, 255]\n"
+            "6 bytes image 2x1 channels 4 color 6 sum 28 [0, 1, 2, 3, 4, 5]\n");
+  expect_error([&] { nn::EventFile(folder).image("x", ones({2}), 0); }, ErrorCode::kInvalidArgument,
+               {"EventFile::image: an image is float32[2], but must be uint8 or floats [height, "
+                "width]",
+                "callbacks_test.cc"});
   std::filesystem::remove_all(folder);
   expect_error([] { nn::EventFile("/proc/none"); }, ErrorCode::kFailedPrecondition,
                {"EventFile: cannot write '/proc/none/events.out.tfevents.", "callbacks_test.cc"});

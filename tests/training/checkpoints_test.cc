@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,6 +14,7 @@
 
 #include "etude/base/error.h"
 #include "etude/data/epochs.h"
+#include "etude/device/cpu/parallel.h"
 #include "etude/io/temp_folder.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/layers.h"
@@ -59,7 +62,8 @@ class Checkpoints : public testing::Test {
   std::set<std::string> files() const {
     std::set<std::string> out;
     for (const auto& entry : fs::directory_iterator(folder_)) {
-      out.insert(entry.path().filename().string());
+      const fs::path name = entry.path().filename();
+      if (name.extension() != ".json") out.insert(name.string());
     }
     return out;
   }
@@ -89,6 +93,37 @@ void expect_equal(const Net& a, const Net& b, const std::string& what) {
   EXPECT_TRUE(same_value(a.hidden.weight, b.hidden.weight)) << what;
   EXPECT_TRUE(same_value(a.output.weight, b.output.weight)) << what;
   EXPECT_TRUE(same_value(a.output.bias, b.output.bias)) << what;
+}
+
+// spec: F2
+TEST_F(Checkpoints, SaysWhatTheRunHangsOn) {
+  ::setenv("ETUDE_NOTE", "a flag", 1);
+  Training run = fresh();
+  train(run, 1, {});
+  train(run, 2, {});
+  ::unsetenv("ETUDE_NOTE");
+  const auto text_of = [&](const char* name) {
+    std::ifstream file(folder_ / name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  const std::string first = text_of("run-00000000.json"), second = text_of("run-00000005.json");
+  for (const std::string& line :
+       {std::string("  \"etude\": \"") + version() + "\"", std::string("\"compiler\": \""),
+        "\"threads\": " + std::to_string(worker_count()), std::string("\"ETUDE_NOTE\": \"a flag\""),
+        std::string("\"seed\": 3,"), std::string("\"updates\": 0"),
+        std::string("\"etude.seed\": \"2\""), std::string("\"etude.samples\": \"40\"")}) {
+    EXPECT_NE(first.find(line), std::string::npos) << line << " is not in " << first;
+  }
+  EXPECT_NE(second.find("\"updates\": 5"), std::string::npos) << second;
+  // The same run says the same.
+  fs::remove_all(folder_);
+  ::setenv("ETUDE_NOTE", "a flag", 1);
+  Training again = fresh();
+  train(again, 1, {});
+  ::unsetenv("ETUDE_NOTE");
+  EXPECT_EQ(text_of("run-00000000.json"), first);
 }
 
 // spec: F2, K3

@@ -142,6 +142,14 @@ TEST(OptionRanges, OfLayers) {
                                   [](const auto& o) { nn::SeparableConv2D(3, 2, 2, o); });
   drive<nn::LocalOptions>("LocallyConnected1D",
                           [](const auto& o) { nn::LocallyConnected1D(4, 2, 2, 2, o); });
+  drive<nn::MorphologyOptions>("Dilation2D", [](const auto& o) {
+    nn::Dilation2D(zeros({2, 2, 1}), o);
+  });
+  drive<nn::MorphologyOptions>("Erosion2D", [](const auto& o) {
+    nn::Erosion2D(zeros({2, 2, 1}), o);
+  });
+  drive<nn::AdaptiveSoftmaxOptions>("AdaptiveSoftmax",
+                                    [](const auto& o) { nn::AdaptiveSoftmax(4, 6, {3}, o); });
   drive<nn::LayerNormOptions>("LayerNorm", [](const auto& o) { nn::LayerNorm(2, o); }, {"axes"});
   drive<nn::GroupNormOptions>("GroupNorm", [](const auto& o) { nn::GroupNorm(2, 2, o); }, {"axis"});
   drive<nn::GroupNormOptions>("InstanceNorm", [](const auto& o) { nn::InstanceNorm(2, o); },
@@ -193,7 +201,8 @@ TEST(OptionRanges, OfLosses) {
 
 TEST(OptionRanges, OfTraining) {
   const data::Samples samples{.inputs = full({40, 1}, 0.5), .labels = full({40, 1}, 0.5)};
-  drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); }, {"seed"});
+  drive<data::EpochsOptions>("Epochs", [&](const auto& o) { data::Epochs(samples, o); },
+                             {"seed", "rank", "ranks"});
   drive<nn::FitOptions>("fit", [&](const auto& o) {
     nn::Dense model(1, 1);
     optim::SGD optimizer;
@@ -227,7 +236,7 @@ TEST(OptionRanges, OfDataAndFiles) {
   const auto numbers = data::count_up(3);
   drive<data::MapOptions>("Dataset::map",
                           [&](const auto& o) { numbers.map([](std::int64_t i) { return i; }, o); },
-                          {"seed"});
+                          {"seed", "rank", "ranks"});
   const auto size = [](const Tensor& x) { return x.size(); };
   drive<data::BucketOptions>("BucketedEpochs",
                              [&](const auto& o) {

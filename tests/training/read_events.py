@@ -5,6 +5,7 @@ records of TensorFlow (length, masked CRC-32C, bytes, masked CRC-32C) around pro
 Prints a line per event: STEP TAG KIND VALUES."""
 import struct
 import sys
+import zlib
 
 
 def crc32c(data):
@@ -69,7 +70,27 @@ def doubles(raw):
     return struct.unpack(f"<{len(raw) // 8}d", raw)
 
 
+def pixels(png):
+    """Size, colour type and bytes of the lines of a PNG file, whose checksums are looked at."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    at, parts = 8, {}
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at:at + 8])
+        data = png[at + 8:at + 8 + size]
+        assert struct.unpack(">I", png[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + data)
+        parts[kind], at = data, at + 12 + size
+    width, height, bits, color = struct.unpack(">IIBB", parts[b"IHDR"][:10])
+    lines, line = zlib.decompress(parts[b"IDAT"]), 1 + width * {0: 1, 2: 3, 4: 2, 6: 4}[color]
+    assert bits == 8 and len(lines) == height * line and not any(lines[::line]) and list(parts)[-1] == b"IEND"
+    return width, height, color, [byte for i, byte in enumerate(lines) if i % line]
+
+
 def describe(value):
+    if 4 in value:
+        image = fields(value[4][0])
+        width, height, color, shades = pixels(image[4][0])
+        assert (image[1], image[2]) == ([height], [width])
+        return f"image {height}x{width} channels {image[3][0]} color {color} sum {sum(shades)} {shades[:6]}"
     if 2 in value:
         return f"scalar {value[2][0]:.6g}"
     if 5 in value:

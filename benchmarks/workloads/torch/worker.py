@@ -11,24 +11,17 @@ import torch.nn.functional as F
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
+import files  # noqa: E402
+import layers  # noqa: E402
+import numerics  # noqa: E402
+import sequences  # noqa: E402
 import values  # noqa: E402
+from data import glorot, hashed, labels  # noqa: E402
 from serve import serve  # noqa: E402
 from values import digest, strided  # noqa: E402
 
 torch.set_num_threads(int(os.environ.get("BENCH_THREADS", "1")))
 torch.set_flush_denormal(True)
-
-
-def hashed(seed, shape, scale=1.0):
-    return torch.from_numpy(values.hashed(seed, shape, scale))
-
-
-def glorot(seed, shape):
-    return torch.from_numpy(values.glorot(seed, shape))
-
-
-def labels(n):
-    return torch.from_numpy(values.labels(n))
 
 
 class Add:
@@ -409,6 +402,8 @@ WORKLOADS |= {f"matmul_many_{n}x{n}": (lambda n=n: MatmulMany(n)) for n in (2, 1
 WORKLOADS |= {f"mlp_b{b}": (lambda b=b: Mlp(b)) for b in (32, 128)}
 WORKLOADS |= {f"lenet_b{b}": (lambda b=b: Lenet(b)) for b in (64, 128)}
 WORKLOADS |= {f"gemm_{n}": (lambda n=n: Gemm(n)) for n in (32, 64, 128, 256, 512, 1024)}
+
+WORKLOADS |= sequences.WORKLOADS | layers.WORKLOADS | numerics.WORKLOADS | files.WORKLOADS
 
 # Not there: what asks for a tape in the middle of a call, and `scan`, whose 10,000 steps a trace would unroll.
 COMPILED = ("matmul_many_", "l2hmc_", "rnn_fb", "mlp_", "lenet_", "resnet56_b32", "transformer", "ew_")

@@ -96,6 +96,29 @@ void each_row(const FftParams<T>& p, const F& body) {
   parallel_for(p.view.outer, static_cast<double>(p.view.outer * p.n) / kElementsPerUs, body);
 }
 
+// Calls body(k, c) for elements [0, n) of w rows, a cache line of each row at a time: rows of a
+// power of two bytes lie in one place of the cache, which holds few lines.
+template <class T, class F>
+void by_lines(int64_t n, int64_t w, const F& body) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<T>));
+  for (int64_t begin = 0; begin < n; begin += kLine) {
+    const int64_t end = std::min(n, begin + kLine);
+    for (int64_t c = 0; c < w; ++c) {
+      for (int64_t k = begin; k < end; ++k) body(k, c);
+    }
+  }
+}
+
+// Asks for the two lines that kWidth elements have, a few rows before they are needed: rows lie too
+// far from each other for the processor to foresee them.
+constexpr int64_t kAhead = 12;
+template <int kWrites, class T>
+void fetch(const Complex<T>* at) {
+  for (std::size_t byte = 0; byte < kWidth * sizeof(Complex<T>); byte += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, kWrites);
+  }
+}
+
 // --- complex ---
 
 // A long transform of neighbours as a matrix [rows, columns]: transforms of columns, roots, and
@@ -111,6 +134,7 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
     const int64_t first = block * kWidth;
     for (int64_t r = 0; r < rows; ++r) {
       const Complex<T>* from = in + r * columns + first;
+      if (r + kAhead < rows) fetch<0>(from + kAhead * columns);
       T *re = b.x.re + r * kWidth, *im = b.x.im + r * kWidth;
       for (int64_t c = 0; c < kWidth; ++c) re[c] = from[c].real(), im[c] = from[c].imag();
     }
@@ -120,6 +144,7 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
     for (int64_t r = 0; r < rows; ++r) {
       const T *re = b.x.re + r * kWidth, *im = b.x.im + r * kWidth;
       Complex<T>* to = middle + r * columns + first;
+      if (r + kAhead < rows) fetch<1>(to + kAhead * columns);
       for (int64_t c = 0; c < kWidth; ++c) {
         const T wr = w_re[r * kWidth + c],
                 wi = inverse ? -w_im[r * kWidth + c] : w_im[r * kWidth + c];
@@ -130,16 +155,14 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
   parallel_for(rows / kWidth, us, [&](int64_t block) {
     const Buffers<T> b(*p.plan, columns);
     const int64_t first = block * kWidth;
-    for (int64_t c = 0; c < kWidth; ++c) {
-      const Complex<T>* from = middle + (first + c) * columns;
-      for (int64_t i = 0; i < columns; ++i) {
-        b.x.re[i * kWidth + c] = from[i].real();
-        b.x.im[i * kWidth + c] = from[i].imag();
-      }
-    }
+    by_lines<T>(columns, kWidth, [&](int64_t i, int64_t c) {
+      const Complex<T> z = middle[(first + c) * columns + i];
+      b.x.re[i * kWidth + c] = z.real(), b.x.im[i * kWidth + c] = z.imag();
+    });
     run_plan(*p.plan, b.x, b.more, kWidth, inverse);
     for (int64_t i = 0; i < columns; ++i) {
       Complex<T>* to = out + i * rows + first;
+      if (i + kAhead < columns) fetch<1>(to + kAhead * rows);
       for (int64_t c = 0; c < kWidth; ++c) {
         to[c] = {b.x.re[i * kWidth + c] * p.scale, b.x.im[i * kWidth + c] * p.scale};
       }
@@ -151,6 +174,12 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
 template <class T>
 void load(const Columns& at, int64_t n, const Complex<T>* in, Parts<T> x) {
   const int64_t w = at.width;
+  if (at.step == 1) {
+    return by_lines<T>(n, w, [&](int64_t k, int64_t c) {
+      const Complex<T> z = in[at.start[c] + k];
+      x.re[k * w + c] = z.real(), x.im[k * w + c] = z.imag();
+    });
+  }
   for (int64_t k = 0; k < n; ++k) {
     T *re = x.re + k * w, *im = x.im + k * w;
     if (at.side_by_side) {
@@ -167,6 +196,11 @@ void load(const Columns& at, int64_t n, const Complex<T>* in, Parts<T> x) {
 template <class T>
 void store(const Columns& at, int64_t n, Parts<T> x, T scale, Complex<T>* out) {
   const int64_t w = at.width;
+  if (at.step == 1) {
+    return by_lines<T>(n, w, [&](int64_t k, int64_t c) {
+      out[at.start[c] + k] = {x.re[k * w + c] * scale, x.im[k * w + c] * scale};
+    });
+  }
   for (int64_t k = 0; k < n; ++k) {
     const T *re = x.re + k * w, *im = x.im + k * w;
     if (at.side_by_side) {

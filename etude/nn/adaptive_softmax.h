@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdaptiveSoftmax: the output layer of models with very many classes, of which few are frequent.
+// For up to some thousands: Dense and softmax_cross_entropy.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/core/option_ranges.h"
+#include "etude/nn/init.h"
+#include "etude/nn/layer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct AdaptiveSoftmaxOptions {
+  double divisor = 4;  // by which each cluster's projection is narrower than the one before it
+  Initializer weight_init = glorot_uniform;
+
+  static constexpr void ranges(const auto& row) {
+    row("divisor", &AdaptiveSoftmaxOptions::divisor, at_least(1));
+  }
+};
+
+// Log probabilities of classes that are numbered by their frequency, the most frequent first: E.
+// Grave et al., "Efficient softmax approximation for GPUs" (2017). Those below cutoffs[0] are told
+// apart at once; cluster i holds classes [cutoffs[i], cutoffs[i + 1]), the last one up to
+// `classes`, and is one choice beside them, whose classes are told apart behind a projection to
+// features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features,
+// cutoffs[0] + clusters].
+//
+//   nn::AdaptiveSoftmax words(512, 50000, {2000, 10000});
+//   const Tensor loss = words.loss(hidden, next_words);
+//
+// throws (construction): kInvalidArgument for sizes below 1, and for cutoffs that do not rise
+// between 0 and `classes`. throws (call): kInvalidArgument for an input of another size.
+class AdaptiveSoftmax {
+ public:
+  struct Cluster {
+    Tensor down;  // [features, narrow]
+    Tensor up;    // [narrow, classes of the cluster]
+  };
+
+  AdaptiveSoftmax(std::int64_t features, std::int64_t classes, std::vector<std::int64_t> cutoffs,
+                  const AdaptiveSoftmaxOptions& options = {}, CallSite where = CallSite::here());
+
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  // The mean of -log of the probabilities of `labels`, integers [n]: as nll_loss of all log
+  // probabilities, but each cluster is computed for the rows whose labels it holds alone. Looks at
+  // the labels, so it is no part of a staged function.
+  // throws: kOutOfRange for labels outside; kInvalidArgument for another number of them, or none.
+  Tensor loss(const Tensor& x, const Tensor& labels, CallSite where = CallSite::here()) const;
+
+  Tensor head;
+  std::vector<Cluster> clusters;
+  ETUDE_FIELDS(AdaptiveSoftmax, head, clusters);
+  auto host_values() const { return std::tie(bounds_); }
+
+ private:
+  Tensor head_log_probabilities(const Tensor& x) const;
+
+  std::vector<std::int64_t> bounds_;  // the cutoffs, then the number of classes
+};
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dilation2D and Erosion2D: morphological filters that learn, over images [n, height, width,
+// channels]. Convolutions: convolution.h.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "etude/base/fields.h"
+#include "etude/core/attrs.h"
+#include "etude/core/option_ranges.h"
+#include "etude/nn/layer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+// One number for both axes, or one for each.
+struct MorphologyOptions {
+  IntList strides = 1;
+  IntList rates = 1;              // how far elements of the filter lie from each other
+  std::string padding = "valid";  // or "same"
+
+  static constexpr void ranges(const auto& row) {
+    row("strides", &MorphologyOptions::strides, at_least(1));
+    row("rates", &MorphologyOptions::rates, at_least(1));
+  }
+};
+
+namespace detail {
+
+// What both keep beside the filter.
+struct MorphologySettings {
+  MorphologySettings(const char* layer, const Tensor& filter, const MorphologyOptions& given,
+                     CallSite where);
+  MorphologyOptions options;
+
+  auto host_values() const { return std::tie(options.strides, options.rates, options.padding); }
+  ETUDE_FIELDS(MorphologySettings);
+};
+
+}  // namespace detail
+
+// The largest sum of a window and the filter, as image::dilation2d: a filter of zeros is max
+// pooling with these strides. shapes: filter [height, width, channels].
+//
+// throws (construction): kInvalidArgument for a filter of another rank, options out of their
+// ranges, another number of sizes than two, or another word for the padding. throws (call):
+// kInvalidArgument for an input of another rank or other channels, and for one that leaves no
+// result.
+class Dilation2D {
+ public:
+  explicit Dilation2D(Tensor given, const MorphologyOptions& options = {},
+                      CallSite where = CallSite::here())
+      : filter(std::move(given)), settings_("Dilation2D", filter, options, where) {}
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Tensor filter;
+  ETUDE_FIELDS(Dilation2D, filter);
+  auto host_values() const { return std::tie(settings_); }
+
+ private:
+  detail::MorphologySettings settings_;
+};
+
+// The least difference of a window and the mirrored filter, as image::erosion2d. All else is as
+// with Dilation2D.
+class Erosion2D {
+ public:
+  explicit Erosion2D(Tensor given, const MorphologyOptions& options = {},
+                     CallSite where = CallSite::here())
+      : filter(std::move(given)), settings_("Erosion2D", filter, options, where) {}
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Tensor filter;
+  ETUDE_FIELDS(Erosion2D, filter);
+  auto host_values() const { return std::tie(settings_); }
+
+ private:
+  detail::MorphologySettings settings_;
+};
+
+}  // namespace nn
+}  // namespace etude

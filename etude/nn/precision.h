@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precision: a layer or a whole model that computes in one dtype and keeps its parameters in
+// another. For models that go through fit as they are: nothing else need know of it.
+//
+//   nn::Precision model(Net(), nn::kMixedBFloat16);
+//   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
+//
+// With float16 the optimiser wants optim::loss_scaling(), since small gradients become 0.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/base/structure.h"
+#include "etude/core/precision_scope.h"
+#include "etude/diff/differentiable.h"
+#include "etude/nn/layer.h"
+#include "etude/nn/parts.h"
+#include "etude/runtime/announce.h"
+#include "etude/runtime/tangent.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct PrecisionPolicy {
+  DType compute = kFloat32;    // of inputs and parameters while the layer runs
+  DType parameter = kFloat32;  // of the parameters between calls, and so of gradients and updates
+  DType output = kFloat32;     // of the result
+};
+inline constexpr PrecisionPolicy kMixedBFloat16{.compute = kBFloat16};
+inline constexpr PrecisionPolicy kMixedFloat16{.compute = kFloat16};
+
+namespace detail {
+
+// x in another floating dtype; integers and what is absent stay.
+Tensor in_precision(const Tensor& x, DType dtype);
+void check_policy(const PrecisionPolicy& policy, CallSite where);
+// In which state is kept beside such parameters: at least float32, since it moves by small steps.
+DType state_dtype(DType parameter);
+
+// The tensors of a model that a walk of all of them is to pass by: state, and what parts with a
+// policy of their own hold.
+class KeptTensors {
+ public:
+  template <class Model>
+  explicit KeptTensors(const Model& model) {
+    if constexpr (etude::internal::holds_state<Model>()) {
+      etude::internal::each_leaf(model, *this);
+    }
+    for_each_struct(model, [&](const std::string&, const auto& part) {
+      if constexpr (requires { part.has_own_precision(); }) add(part);
+    });
+  }
+  bool holds(const Tensor* x) const;
+
+  template <class T>
+  void operator()(const T&) {}
+  template <class T>
+  void state(const LayerState<T>& x) {
+    add(x.value);
+  }
+
+ private:
+  template <class T>
+  void add(const T& part) {
+    if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
+      for_each_leaf<Tensor, Marked::kWalk>(part, [&](const Tensor& x) { all_.push_back(&x); });
+    }
+  }
+
+  std::vector<const Tensor*> all_;
+};
+
+// The model with all floating tensors in `dtype`, but those of KeptTensors. Derivatives flow
+// through. Copies announce state to where the original does.
+template <class Model>
+Model model_in(Model model, DType dtype) {
+  if constexpr (HasLeaf<Model, Tensor, Marked::kWalk>::value) {
+    const KeptTensors kept(model);
+    for_each_leaf<Tensor, Marked::kWalk>(model, [&](Tensor& x) {
+      if (!kept.holds(&x)) x = in_precision(x, dtype);
+    });
+  }
+  return model;
+}
+
+// A functor for each_leaf that casts state.
+struct StateIn {
+  DType dtype;
+  template <class T>
+  void operator()(T&) const {}
+  template <class T>
+  void state(LayerState<T>& x) const {
+    etude::internal::each_state_tensor(x.value, [&](Tensor& t) { t = in_precision(t, dtype); });
+  }
+};
+
+// While alive, who watches the layers of this thread is told of those of a copy under the addresses
+// of the original.
+class WatchedCopy {
+ public:
+  template <class Layer>
+  WatchedCopy(const Layer& original, const Layer& copy) {
+    if (layer_observer() != nullptr) watch(find_parts(original), find_parts(copy));
+  }
+  WatchedCopy(const WatchedCopy&) = delete;
+  WatchedCopy& operator=(const WatchedCopy&) = delete;
+  ~WatchedCopy();
+
+ private:
+  class Translator;
+  void watch(const std::vector<Part>& originals, const std::vector<Part>& copies);
+  std::unique_ptr<LayerObserver> translator_;
+  LayerObserver* outer_ = nullptr;
+};
+
+}  // namespace detail
+
+// A layer or model under a policy. Parameters are cast at each call, and floating inputs too;
+// results get the dtype of the output. The layers inside mix no precisions: an op with operands of
+// several throws. State, such as running statistics, stays in float32, or in float64 beside such
+// parameters. A part that is a Precision itself goes by its own policy.
+//
+// throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): what the
+// layer throws, with its path; kInvalidArgument for a call that mixes floating dtypes.
+template <class Layer>
+class Precision {
+ public:
+  explicit Precision(Layer given, PrecisionPolicy policy = kMixedBFloat16,
+                     CallSite where = CallSite::here())
+      : layer((detail::check_policy(policy, where),
+               detail::model_in(std::move(given), policy.parameter))),
+        policy_(policy) {
+    if constexpr (etude::internal::holds_state<Layer>()) {
+      const detail::StateIn cast{detail::state_dtype(policy.parameter)};
+      etude::internal::each_leaf(layer, cast);
+    }
+  }
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
+    return detail::run_layer(this, "Precision", where, 0, [&] {
+      const PrecisionScope scope;
+      const Layer now = detail::model_in(layer, policy_.compute);
+      const detail::WatchedCopy watched(layer, now);
+      const Tensor y = detail::call_model(now, detail::in_precision(x, policy_.compute), where);
+      return detail::in_precision(y, policy_.output);
+    });
+  }
+  const PrecisionPolicy& policy() const { return policy_; }
+
+  Layer layer;
+  ETUDE_FIELDS(Precision, layer);
+  auto host_values() const { return std::tie(policy_.compute, policy_.parameter, policy_.output); }
+  static constexpr bool has_own_precision() { return true; }
+
+ private:
+  PrecisionPolicy policy_;
+};
+
+}  // namespace nn
+}  // namespace etude
