@@ -170,6 +170,7 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   LazySegment segment = make_segment(std::move(nodes), dead);
   segment.where = where;
   flush();
+  if (cut != LazyCut::kAutomatic && mutex_.is_owner()) follow_.restart();
   is_running_ = true;
   runner_ = std::this_thread::get_id();
   lock.unlock();
