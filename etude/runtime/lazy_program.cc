@@ -43,23 +43,23 @@ std::vector<LazyNumber> numbers_of(const LazySegment& segment) {
 
 // The whole structure. Attributes are compared beside it: their hashes stand here.
 std::vector<uint64_t> words_of(const LazySegment& s) {
-  std::vector<uint64_t> words;
-  words.reserve(3 + 2 * s.nodes.size() + s.operands.size() + s.inputs.size() + s.numbers.size() +
-                s.outputs.size());
-  words.insert(words.end(), {s.nodes.size(), s.inputs.size(), s.numbers.size()});
+  std::vector<uint64_t> words(3 + 2 * s.nodes.size() + s.operands.size() + s.inputs.size() +
+                              s.numbers.size() + s.outputs.size());
+  uint64_t* to = words.data();
+  for (const std::size_t size : {s.nodes.size(), s.inputs.size(), s.numbers.size()}) *to++ = size;
+  const uint32_t* operand = s.operands.data();
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     const uint64_t count = s.first_operand[i + 1] - s.first_operand[i];
-    words.push_back(s.nodes[i]->op->index() | count << 32);
-    words.push_back(s.nodes[i]->attrs.hash());
-    for (uint32_t k = s.first_operand[i]; k < s.first_operand[i + 1]; ++k) {
-      words.push_back(s.operands[k]);
-    }
+    *to++ = s.nodes[i]->op->index() | count << 32;
+    *to++ = s.nodes[i]->attrs.hash();
+    for (uint64_t k = 0; k < count; ++k) *to++ = *operand++;
   }
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    words.push_back(s.inputs[i].type()->id() | uint64_t{s.given[i]} << 32);
+    *to++ = s.inputs[i].type()->id() | uint64_t{s.given[i]} << 32;
   }
-  for (const Tensor& x : s.numbers) words.push_back(x.type()->id());
-  for (const LazySegment::Output& y : s.outputs) words.push_back(s.first_value[y.node] + y.result);
+  for (const Tensor& x : s.numbers) *to++ = x.type()->id();
+  for (const LazySegment::Output& y : s.outputs) *to++ = s.first_value[y.node] + y.result;
+  ETUDE_CHECK(to == words.data() + words.size(), "the structure of a segment has other words");
   return words;
 }
 
