@@ -176,6 +176,12 @@ std::string region_ir_text(const internal::Region& region, const CompileOptions&
       request_of(optimized ? Product::kOptimizedIr : Product::kIr, region, options));
 }
 
+std::string region_assembly_text(const internal::Region& region, const CompileOptions& options) {
+  check_options(options);
+  internal::check(region);
+  return backend::make(request_of(Product::kAssembly, region, options));
+}
+
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {
   check(program, options);
   return backend::make(

@@ -92,9 +92,17 @@ class Plan final : public RefCounted {
   // The plan as the steps of a loop: none where that cannot be, or no code is to be made. It is
   // good while the plan is.
   std::optional<LoopCode> loop_code(const LoopShape& loop) const;
-  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41"; then the
-  // regions.
+  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
+  // calls that it took the place of; then the regions.
   std::string to_string() const;
+  // What runs: the graph as the passes left it. It is good while the plan is.
+  const Graph& graph() const noexcept { return *graph_; }
+  // The runs of nodes, [first, end), that code may stand for.
+  struct RegionRange {
+    std::size_t first, end;
+    const RegionCode* code;
+  };
+  std::vector<RegionRange> regions() const;
 
  private:
   friend class Planner;

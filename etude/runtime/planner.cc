@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
@@ -117,6 +118,10 @@ class Planner {
     plan_->verify_places();
 #endif
     plan_->share_arena();
+    tell_decision("memory",
+                  "an arena of {} bytes, where {} are alive at once at most; {} results may be "
+                  "written over inputs",
+                  plan_->arena_bytes_, plan_->live_bytes_, plan_->donations_.size());
     return held_;
   }
 
@@ -406,6 +411,23 @@ class Planner {
     }
   }
 
+  void tell_regions(const RegionMaker& maker) const {
+    const std::vector<Plan::RegionRange> regions = plan_->regions();
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const auto holds = [i](const Plan::RegionRange& r) { return r.first <= i && i < r.end; };
+      const auto region = std::ranges::find_if(regions, holds);
+      if (region != regions.end()) {
+        if (region->first != i) continue;
+        tell_decision("regions",
+                      "{} calls from {} on are one function once they have run for a "
+                      "millisecond",
+                      region->code->region().calls.size(), call_text(graph_.node(i)));
+      } else if (!maker.is_view(i)) {
+        tell_decision("regions", "{} is of none: {}", call_text(graph_.node(i)), maker.why_not(i));
+      }
+    }
+  }
+
   // Runs of steps that code may stand for. A step is a node, but for views, which have none.
   void find_regions() {
     if (!makes_regions()) return;
@@ -431,6 +453,7 @@ class Planner {
       if (done < first) add({.first = done, .end = first});
       add({first, end, code, base, std::move(params)});
     }
+    if (hears_decisions()) tell_regions(maker);
     if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
   }
 
