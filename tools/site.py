@@ -18,6 +18,7 @@ import check_common as common
 import site_headers
 
 GUIDES = {"values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
+          "compiler": "What the compiler did",
           "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
           "tensors_and_numbers": "Tensors and numbers", "data": "Data and files", "profiling": "Profiling", "array_api": "The Array API",
           "coming_from": "Coming from JAX, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
