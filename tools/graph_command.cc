@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/codegen/compile.h"
+#include "etude/core/builtin.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/dump.h"
@@ -17,16 +19,19 @@
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/plan.h"
+#include "tools/plan_html.h"
 
 namespace etude::tools {
 namespace {
 
 struct GraphOptions {
-  std::string file, other, inputs, output;
+  std::string file, other, inputs, output, html;
   std::string form = "binary";
   bool json = false, dot = false, full = false, passes = false;
+  bool why = false, ir = false, assembly = false;
 };
 
 // The form is told by how the file begins.
@@ -116,6 +121,23 @@ void run(const GraphOptions& options) {
   io::save_safetensors(options.output, out);
 }
 
+// The code of each fused call and each region, as the compiler gives it for this machine.
+void print_code(const internal::Plan& plan, bool assembly) {
+  const Graph& graph = plan.graph();
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    const Graph::Node node = graph.node(i);
+    if (&node.op != &internal::program_op()) continue;
+    const auto* program = std::get<const ScalarDef*>(node.attrs.value("program"))->program;
+    fmt::print("\n; {}\n{}", internal::call_text(node),
+               assembly ? codegen::assembly_text(*program) : codegen::ir_text(*program));
+  }
+  for (const internal::Plan::RegionRange& range : plan.regions()) {
+    const internal::Region& region = range.code->region();
+    fmt::print("\n; the region from {} on\n{}", internal::call_text(graph.node(range.first)),
+               assembly ? codegen::region_assembly_text(region) : codegen::region_ir_text(region));
+  }
+}
+
 void plan(const GraphOptions& options) {
   const GraphRef graph = load(options.file);
   if (options.passes) {
@@ -123,7 +145,18 @@ void plan(const GraphOptions& options) {
     run_passes(*graph, &reports);
     fmt::print("{}", to_string(reports));
   }
-  fmt::print("{}", internal::Plan::of(*graph)->to_string());
+  internal::DecisionScope decisions;
+  const internal::RefPtr<const internal::Plan> made = internal::Plan::of(*graph);
+  fmt::print("{}", made->to_string());
+  if (options.why) {
+    for (const internal::Decision& d : decisions.take()) fmt::print("{}: {}\n", d.who, d.text);
+  }
+  if (options.ir) print_code(*made, false);
+  if (options.assembly) print_code(*made, true);
+  if (options.html.empty()) return;
+  internal::AtomicFile out(options.html);
+  out.write(plan_html(*made));
+  out.commit();
 }
 
 }  // namespace
@@ -153,6 +186,12 @@ void add_graph_commands(CLI::App& app) {
   plan_command->add_option("FILE", options->file)->required();
   plan_command->add_flag("--passes", options->passes,
                          "first, what each pass did and how long it took");
+  plan_command->add_flag("--why", options->why,
+                         "what was decided by cost, and why: what is one sweep, what is computed "
+                         "again, what is a region");
+  plan_command->add_flag("--ir", options->ir, "the code of fused calls and regions, as of LLVM");
+  plan_command->add_flag("--asm", options->assembly, "the same for this machine, as assembly");
+  plan_command->add_option("--html", options->html, "writes a page with a picture of the plan");
   plan_command->callback([options] { plan(*options); });
   CLI::App* convert_command =
       graph->add_subcommand("convert", "the same graph in another form: bytes, or text for people");

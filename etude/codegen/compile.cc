@@ -118,20 +118,27 @@ Cache& cache() {
   return *the_cache.load();
 }
 
+// What people know code by: the text of its program, or that it is a region.
+std::string name_of(const Request& request) {
+  const std::size_t line = request.source.find('\n');
+  const bool has_text = request.kind == "program" && line != std::string::npos;
+  return has_text ? request.source.substr(line + 1) : request.kind;
+}
+
 // From the disk, or made and stored there.
 CodePtr make_or_load(const Request& request, const std::string& key) {
   const ObjectCache& disk = ObjectCache::of_process();
   const std::string whole = backend::maker() + "\n" + key;
   if (const std::optional<std::string> stored = disk.find(whole)) {
     try {
-      return load_object(*stored);
+      return load_object(*stored, name_of(request));
     } catch (const Error&) {
       // No object file, although its sum is right: it is made and stored again.
     }
   }
   const std::string object = backend::make(request);
   disk.store(whole, object);
-  return load_object(object);
+  return load_object(object, name_of(request));
 }
 
 void check(const scalar::Program& program, const CompileOptions& options) {
@@ -174,6 +181,12 @@ std::string region_ir_text(const internal::Region& region, const CompileOptions&
   internal::check(region);
   return backend::make(
       request_of(optimized ? Product::kOptimizedIr : Product::kIr, region, options));
+}
+
+std::string region_assembly_text(const internal::Region& region, const CompileOptions& options) {
+  check_options(options);
+  internal::check(region);
+  return backend::make(request_of(Product::kAssembly, region, options));
 }
 
 std::string ir_text(const scalar::Program& program, const CompileOptions& options, bool optimized) {

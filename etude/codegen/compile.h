@@ -101,6 +101,8 @@ struct CompiledRegion {
 CompiledRegion compile_region(const internal::Region& region, const CompileOptions& options = {});
 std::string region_ir_text(const internal::Region& region, const CompileOptions& options = {},
                            bool optimized = true);
+std::string region_assembly_text(const internal::Region& region,
+                                 const CompileOptions& options = {});
 
 // The code as texts: of LLVM before and after its passes, and of the assembler. For people.
 std::string ir_text(const scalar::Program& program, const CompileOptions& options = {},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -16,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "etude/base/check.h"
+#include "etude/codegen/code_names.h"
 #include "etude/codegen/request.h"
 
 namespace etude::codegen {
@@ -120,6 +122,19 @@ class Object {
       std::memcpy(at + sizeof kJump, &jumps_[k], sizeof jumps_[k]);
     }
     for (const Patch& patch : patches_) std::memcpy(to + patch.place, &patch.distance, 4);
+  }
+
+  // The file with the addresses that its sections have in memory.
+  std::string placed_at(const char* memory) const {
+    std::string out(file_.bytes());
+    const auto first = file_.at<Elf64_Ehdr>(0).e_shoff;
+    for (std::size_t i = 0; i < sections_.size(); ++i) {
+      if (sections_[i].place == kNotLoaded) continue;
+      const auto address = reinterpret_cast<uint64_t>(memory + sections_[i].place);
+      const std::size_t at = first + i * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addr);
+      std::memcpy(out.data() + at, &address, sizeof address);
+    }
+    return out;
   }
 
  private:
@@ -300,7 +315,7 @@ class Object {
 // of pieces a process may have 65,530.
 class LoadedCode : public Code {
  public:
-  explicit LoadedCode(std::string_view bytes) : object_bytes_(bytes.size()) {
+  LoadedCode(std::string_view bytes, std::string_view name) : object_bytes_(bytes.size()) {
     const Object object(bytes);
     size_ = object.memory();
     void* const memory =
@@ -314,8 +329,12 @@ class LoadedCode : public Code {
       ETUDE_THROW(kResourceExhausted, "the host lets no memory be run as code");
     }
     entry_ = memory_ + object.entry();
+    shown_ = show_code(memory_, size_, name, shows_code_to_gdb() ? object.placed_at(memory_) : "");
   }
-  ~LoadedCode() override { ::munmap(memory_, size_); }
+  ~LoadedCode() override {
+    shown_.reset();
+    ::munmap(memory_, size_);
+  }
   void* entry() const override { return entry_; }
   std::size_t object_bytes() const override { return object_bytes_; }
 
@@ -324,12 +343,13 @@ class LoadedCode : public Code {
   std::size_t size_ = 0;
   char* memory_ = nullptr;
   void* entry_ = nullptr;
+  std::unique_ptr<ShownCode> shown_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Code> load_object(std::string_view object) {
-  return std::make_shared<LoadedCode>(object);
+std::shared_ptr<const Code> load_object(std::string_view object, std::string_view name) {
+  return std::make_shared<LoadedCode>(object, fmt::format("{} {}", kKernelName, name));
 }
 
 }  // namespace etude::codegen

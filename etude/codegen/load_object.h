@@ -12,11 +12,12 @@
 namespace etude::codegen {
 
 // Its function etude_kernel, which may call fmaf and the functions of large_angles (math_table.h):
-// freed with the result. Memory is written first, and then read and run, never both.
+// freed with the result. Memory is written first, and then read and run, never both. `name` is for
+// tools that look at the process (code_names.h).
 //
 // throws:  kDataLoss, saying what is wrong, for bytes that are no such file, or that call for
 //          anything else; kResourceExhausted when there is no memory for code.
 // threads: thread-safe.
-std::shared_ptr<const Code> load_object(std::string_view object);
+std::shared_ptr<const Code> load_object(std::string_view object, std::string_view name = "");
 
 }  // namespace etude::codegen

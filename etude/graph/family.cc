@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -334,6 +335,59 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
   if (made_.size() >= kMostKept) made_.erase(made_.begin());
   made_.emplace_back(key, out.graph);
   return out;
+}
+
+namespace {
+
+// What the numbers of a family are in the graphs that it was found from.
+class SeenNumbers {
+ public:
+  explicit SeenNumbers(std::span<const Family::Size> sizes) {
+    for (const Family::Size& size : sizes) {
+      points_.resize(size.seen.size());
+      for (std::size_t k = 0; k < size.seen.size(); ++k) points_[k].push_back(size.seen[k]);
+    }
+  }
+
+  void add(const FamilyParts& parts) {
+    for (const auto& spot : parts.types) values_.insert(seen(spot.size));
+    for (const auto& spot : parts.attrs) values_.insert(seen_in(spot.number));
+    for (const auto& spot : parts.constants) values_.insert(seen_in(spot.number));
+    for (const auto& spot : parts.inner) add(*spot.inner);
+  }
+  bool has_all_of(const FamilyParts& parts) const {
+    const auto has = [this](const auto& spot) { return values_.contains(seen_in(spot.number)); };
+    return std::ranges::all_of(parts.attrs, has) && std::ranges::all_of(parts.constants, has) &&
+           std::ranges::all_of(parts.inner, [this](const FamilyParts::InnerSpot& spot) {
+             return has_all_of(*spot.inner);
+           });
+  }
+
+ private:
+  using Values = std::vector<std::variant<int64_t, double>>;
+
+  template <class Number>
+  Values seen(const Number& number) const {
+    Values out;
+    for (const auto& point : points_) out.emplace_back(number.formulas.front().at(point).value());
+    return out;
+  }
+  Values seen_in(const std::variant<SizeNumber, RealNumber>& number) const {
+    return std::visit([this](const auto& n) { return seen(n); }, number);
+  }
+
+  internal::SizePoints points_;
+  std::set<Values> values_;
+};
+
+}  // namespace
+
+bool Family::takes_numbers_from(const Family& other) const {
+  const auto same_seen = [](const Size& a, const Size& b) { return a.seen == b.seen; };
+  if (!std::ranges::equal(sizes(), other.sizes(), same_seen)) return false;
+  SeenNumbers known(sizes());
+  known.add(*other.parts_);
+  return known.has_all_of(*parts_);
 }
 
 namespace {

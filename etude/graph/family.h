@@ -77,6 +77,10 @@ class Family final : public internal::RefCounted {
   FamilyGraph at(std::span<const int64_t> sizes) const;
   // The graphs that it was found from.
   std::span<const GraphRef> graphs() const noexcept;
+  // Whether each number that differs in this one, sizes in types aside, has the values in its
+  // graphs that a number or a size in a type of `other` has in those: so it follows by the same
+  // formulas, and is right where that is.
+  bool takes_numbers_from(const Family& other) const;
   // The type of input i: "float32[n,784]".
   std::string input_text(std::size_t i) const;
   // As above.

@@ -11,6 +11,7 @@
 #include "etude/base/scalar_program.h"
 #include "etude/core/builtin.h"
 #include "etude/graph/programs.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {
@@ -141,15 +142,21 @@ class Fuser {
     }
     if (calls_.empty()) return GraphRef(&graph_);
     GraphCopy copy(graph_);
+    auto fused = make_ref<FusedCalls>();
+    std::size_t made = 0;
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const auto call = calls_.find(i);
       if (call != calls_.end()) {
+        fused->by_node.emplace(made++, members_of(i));
         emit(copy, graph_.node(i), call->second);
       } else if (group_[i] == kNone) {
+        ++made;
         copy.copy(graph_.node(i));
       }
     }
-    return copy.finish();
+    GraphRef out = copy.finish();
+    if (out->size() == made) FusedCalls::keep(*out, fused);
+    return out;
   }
 
  private:
@@ -222,6 +229,16 @@ class Fuser {
            nodes <= static_cast<std::size_t>(scalar::kMaxNodes);
   }
 
+  std::vector<FusedCall> members_of(std::size_t root) const {
+    std::vector<FusedCall> out;
+    for (std::size_t i = 0; i <= root; ++i) {
+      if (group_[i] != root) continue;
+      const Graph::Node node = graph_.node(i);
+      out.push_back({std::string(node.op.name()), node.where});
+    }
+    return out;
+  }
+
   // Whether the node that makes this operand of the run may be part of it, as far as its readers
   // go.
   bool may_join(const Run& run, GraphValue v) const {
@@ -230,6 +247,34 @@ class Fuser {
     const GraphValue result = graph_.node(run.root).first_result;
     return readers_[v] == run.reads.at(v) &&
            graph_.type(v)->shape() == graph_.type(result)->shape();
+  }
+
+  void tell(const Run& run, GraphValue v, std::string_view why) const {
+    if (!hears_decisions()) return;
+    tell_decision("fuse_elementwise", "{} stays apart from {}: {}",
+                  call_text(graph_.node(maker_[v])), call_text(graph_.node(run.root)), why);
+  }
+  // Why element-wise calls that give operands of this run, which is complete, are no part of it.
+  void tell_apart(const Run& run) const {
+    const GraphValue result = graph_.node(run.root).first_result;
+    if (run.nodes.size() > 1) {
+      tell_decision("fuse_elementwise",
+                    "{} calls up to {} are one sweep over {}: {} functions, {} operands",
+                    run.nodes.size(), call_text(graph_.node(run.root)),
+                    graph_.type(result)->to_string(), run.functions, run.operands.size());
+    }
+    for (const GraphValue v : run.operands) {
+      if (maker_[v] == kNone || programs_[maker_[v]] == nullptr || group_[maker_[v]] == run.root) {
+        continue;
+      }
+      if (graph_.type(v)->shape() != graph_.type(result)->shape()) {
+        tell(run, v, "its shape is another one, so that each element would be computed many times");
+      } else if (readers_[v] != run.reads.at(v)) {
+        tell(run, v,
+             fmt::format("{} others read its result, which must be in memory for them",
+                         readers_[v] - run.reads.at(v)));
+      }
+    }
   }
 
   // Whether what the node reads would, for its sake, wait for the run in more memory than its
@@ -263,13 +308,18 @@ class Fuser {
       if (next == kNoValue) break;
       Run larger = run;
       add(larger, maker_[next]);
-      if (fits(larger) && !would_keep_more(run, maker_[next])) {
+      const bool has_room = fits(larger);
+      if (has_room && !would_keep_more(run, maker_[next])) {
         run = std::move(larger);
-      } else {
-        refused.push_back(next);
+        continue;
       }
+      refused.push_back(next);
+      tell(run, next,
+           has_room ? "what it reads would wait in more memory than its result takes"
+                    : "together they have more operands or functions than one kernel takes");
     }
     if (run.nodes.size() > 1) keep(run);
+    if (hears_decisions()) tell_apart(run);
   }
 
   void keep(const Run& run) {

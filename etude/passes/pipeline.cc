@@ -8,6 +8,7 @@
 #include "etude/base/check.h"
 #include "etude/core/context.h"
 #include "etude/graph/verify.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/drop.h"
 #include "etude/passes/fold.h"
 #include "etude/passes/fuse.h"
@@ -48,7 +49,11 @@ class Runner {
   GraphRef run(const Graph& graph) {
     const auto known = done_.find(&graph);
     if (known != done_.end()) return known->second;
-    GraphRef out = in_subgraphs(*pass_.run(graph));
+    const GraphRef made = pass_.run(graph);
+    GraphRef out = in_subgraphs(*made);
+    // A plan is made under the lock of the graph that it is of, which is left alone here.
+    if (made.get() != &graph && out.get() != made.get())
+      internal::FusedCalls::hand_over(*made, *out);
     check(*out);
     held_.push_back(GraphRef(&graph));
     done_.emplace(&graph, out);

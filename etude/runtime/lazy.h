@@ -2,8 +2,8 @@
 // Lazy execution: calls are recorded instead of run, and run together when something needs their
 // elements. What is run is compiled once and found again the next time.
 //
-//   LazyScope lazy;                         // this thread records from here to the end of the
-//   scope for (auto& batch : batches) {
+//   LazyScope lazy;                         // this thread records from here to the end of the scope
+//   for (auto& batch : batches) {
 //     const StepScope step;                 // a barrier at its end
 //     auto [loss, grads] = value_with_gradient(loss_of(batch), model);
 //     optimizer.update(model, grads);
@@ -31,6 +31,7 @@ namespace ETUDE_API etude {
 struct LazyOptions {
   bool op_by_op = false;            // runs what is cut call by call, for finding faults
   bool donate = true;               // memory of inputs that nobody else holds may become results
+  bool families = true;             // segments that differ in sizes only share a program
   std::size_t max_nodes = 4096;     // a longer trace is cut by itself
   int64_t live_bytes = 0;           // and one that holds more bytes; 0: a quarter of the memory
   std::size_t max_programs = 1024;  // the least lately used one goes first

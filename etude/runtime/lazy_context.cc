@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lazy context: the bottom of a thread's stack while a LazyScope lives. It records calls and
 // names no op; what cannot wait runs at once, on operands that are observed first.
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "etude/graph/graph.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/lazy.h"
+#include "etude/runtime/lazy_follow.h"
 #include "etude/runtime/lazy_program.h"
 #include "etude/runtime/lazy_trace.h"
 #include "etude/runtime/profiler.h"
@@ -50,6 +53,8 @@ class LazyContext final : public Context {
   void leave() noexcept;
 
  private:
+  // Records the call if it is the one that is expected next; gives nothing otherwise.
+  bool follow(const Op& op, Operands in, const Attrs& attrs, CallSite where, Values& out);
   Values record(const Op& op, Operands in, const Attrs& attrs, std::span<const Type* const> types,
                 CallSite where);
   static Values run_now(const Op& op, Operands in, const Attrs& attrs, CallSite where);
@@ -92,18 +97,66 @@ Values LazyContext::run_now(const Op& op, Operands in, const Attrs& attrs, CallS
 
 Values LazyContext::record(const Op& op, Operands in, const Attrs& attrs,
                            std::span<const Type* const> types, CallSite where) {
+  Types results;
   if (op.def().data != nullptr) {  // a call of a graph, whose results may be absent
-    const Types results = infer_types(op, types, attrs);
-    return trace_->record(op, in, attrs, types, {results.data(), results.size()}, where);
+    results = infer_types(op, types, attrs);
+  } else {
+    // All that a type rule and the preparation of a kernel refuse is refused here, as eagerly.
+    DispatchEntry scratch;
+    results = dispatch(op, attrs, types.data(), types.size(), scratch).prepared->results;
   }
-  // All that a type rule and the preparation of a kernel refuse is refused here, as eagerly.
-  DispatchEntry scratch;
-  const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
-  const Types& results = entry.prepared->results;  // the entry stays until the next dispatch
-  return trace_->record(op, in, attrs, types, {results.data(), results.size()}, where);
+  const std::span<const Type* const> view(results.data(), results.size());
+  const uint64_t hash = call_hash(op, 0, types.data(), types.size(), attrs.hash());
+  Values out = trace_->record(op, in, attrs, hash, view, where);
+  trace_->follow().learn(op, attrs.dispatch_id(), types, view, hash);
+  return out;
+}
+
+#ifdef ETUDE_ASSERTIONS
+namespace {
+// What is expected against what the call gives.
+void check_expected(const LazyExpected& e, const Op& op, const Attrs& attrs,
+                    std::span<const Type* const> types) {
+  Types want;
+  if (op.def().data != nullptr) {
+    want = infer_types(op, types, attrs);
+  } else {
+    DispatchEntry scratch;
+    want = dispatch(op, attrs, types.data(), types.size(), scratch).prepared->results;
+  }
+  ETUDE_CHECK(std::ranges::equal(e.result_types(), want) && !has_effects(op, attrs) &&
+                  e.hash == call_hash(op, 0, types.data(), types.size(), attrs.hash()),
+              "an expected call of {} is not the call that came", op.name());
+}
+}  // namespace
+#endif
+
+bool LazyContext::follow(const Op& op, Operands in, const Attrs& attrs, CallSite where,
+                         Values& out) {
+  const uint32_t id = attrs.dispatch_id();
+  if (!LazyExpected::can_hold(in.size(), id)) return false;
+  std::array<const Type*, kDispatchOperands> types;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const TensorRep* rep = TensorAccess::rep(in[i]);
+    types[i] = rep != nullptr ? rep->type : nullptr;
+    if (rep == nullptr || rep->data != nullptr) continue;
+    const PendingMark* mark = pending_mark(in[i]);
+    if (mark == nullptr || !trace_->is_of(*mark)) return false;
+  }
+  const LazyExpected* expected = trace_->follow().next(op, id, types.data(), in.size());
+  if (expected == nullptr) return false;
+#ifdef ETUDE_ASSERTIONS
+  check_expected(*expected, op, attrs, {types.data(), in.size()});
+#endif
+  out = trace_->record(op, in, attrs, expected->hash, expected->result_types(), where);
+  return true;
 }
 
 Values LazyContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+  if (Values out; follow(op, in, attrs, where, out)) {
+    trace_->cut_if_long(options(), where);
+    return out;
+  }
   const OpDef& def = op.def();
   if (def.effect == Effect::kReads || def.effect == Effect::kWrites) {
     // What a Variable holds may be pending: a read and an assignment move handles.

@@ -2,6 +2,7 @@
 // Cuts of a pending trace: which nodes run together, what flows in and out of them, and who gets
 // the results.
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include <unistd.h>
@@ -39,15 +40,26 @@ class Inputs {
   explicit Inputs(LazySegment& segment) : segment_(segment) {}
 
   uint32_t number(Tensor x) {
-    const auto next = static_cast<uint32_t>(segment_.inputs.size());
-    const auto [at, is_new] = known_.emplace(TensorAccess::rep(x), next);
-    // A second handle goes here, and is never the last one.
-    if (is_new) segment_.inputs.push_back(std::move(x));
-    return LazySegment::kInput | at->second;
+    const TensorRep* const rep = TensorAccess::rep(x);
+    // Most inputs are read again and again: those that were lately are found without a search.
+    Recent& recent = recent_[(reinterpret_cast<uintptr_t>(rep) / sizeof(TensorRep)) % kRecent];
+    if (recent.rep != rep) {
+      const auto next = static_cast<uint32_t>(segment_.inputs.size());
+      const auto [at, is_new] = known_.try_emplace(rep, next);
+      recent = {rep, at->second};
+      if (is_new) segment_.inputs.push_back(std::move(x));
+    }
+    return LazySegment::kInput | recent.index;  // a second handle goes, and is never the last one
   }
 
  private:
+  static constexpr std::size_t kRecent = 64;
+  struct Recent {
+    const TensorRep* rep = nullptr;
+    uint32_t index = 0;
+  };
   LazySegment& segment_;
+  std::array<Recent, kRecent> recent_;
   std::unordered_map<const TensorRep*, uint32_t> known_;
 };
 
@@ -170,6 +182,7 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   LazySegment segment = make_segment(std::move(nodes), dead);
   segment.where = where;
   flush();
+  if (cut != LazyCut::kAutomatic && mutex_.is_owner()) follow_.restart();
   is_running_ = true;
   runner_ = std::this_thread::get_id();
   lock.unlock();

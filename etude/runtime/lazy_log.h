@@ -21,10 +21,12 @@ namespace etude::internal {
 enum class LazyCount : std::size_t {
   kRecorded,
   kDropped,
+  kFollowed,
   kExecutes,
   kNodes,
   kCompiles,
   kHits,
+  kFamilyHits,
   kMisses,
   kCollisions,
   kPromotions,

@@ -194,13 +194,14 @@ std::vector<std::string> LazyMetrics::compiles() const {
 std::string LazyMetrics::to_string() const {
   const LazyCounts c = counts();
   std::string out = fmt::format(
-      "lazy: {} calls recorded, {} dropped, {} run in {} segments\n"
-      "  programs: {} compiled, {} hits, {} misses, {} collisions, {} promotions\n"
+      "lazy: {} calls recorded ({} as expected), {} dropped, {} run in {} segments\n"
+      "  programs: {} compiled, {} hits ({} of further sizes), {} misses, {} collisions, {} "
+      "promotions\n"
       "  cuts: {} by a look, {} by a barrier, {} automatic, {} by the end of a scope\n"
       "  observations: {}, {} of them from another thread; donations: {}; fallbacks: {}\n",
-      c.recorded, c.dropped, c.nodes, c.executes, c.compiles, c.hits, c.misses, c.collisions,
-      c.promotions, c.observation_cuts, c.barrier_cuts, c.automatic_cuts, c.scope_cuts,
-      c.observations, c.observed_elsewhere, c.donations, c.fallbacks);
+      c.recorded, c.followed, c.dropped, c.nodes, c.executes, c.compiles, c.hits, c.family_hits,
+      c.misses, c.collisions, c.promotions, c.observation_cuts, c.barrier_cuts, c.automatic_cuts,
+      c.scope_cuts, c.observations, c.observed_elsewhere, c.donations, c.fallbacks);
   out += internal::times_text("compiles", compile_times());
   out += internal::times_text("runs", execute_times());
   out += internal::table_of("run at once:", eager_ops());

@@ -16,10 +16,12 @@ namespace ETUDE_API etude {
 struct LazyCounts {
   int64_t recorded = 0;            // calls
   int64_t dropped = 0;             // recorded calls that nobody needed: they never ran
+  int64_t followed = 0;            // recorded calls that were the expected ones: nothing looked up
   int64_t executes = 0;            // runs of segments
   int64_t nodes = 0;               // calls in them
   int64_t compiles = 0;            // programs made
   int64_t hits = 0;                // segments whose program was there
+  int64_t family_hits = 0;         // those of sizes that were new: a plan was made, no pass ran
   int64_t misses = 0;              // and those whose program was not
   int64_t collisions = 0;          // programs of another structure met under one hash
   int64_t promotions = 0;          // constants that turned out to change

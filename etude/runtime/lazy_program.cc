@@ -15,6 +15,8 @@
 namespace etude::internal {
 namespace {
 
+constexpr std::size_t kMostFamilies = 256;
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -41,22 +43,48 @@ std::vector<LazyNumber> numbers_of(const LazySegment& segment) {
 
 // The whole structure. Attributes are compared beside it: their hashes stand here.
 std::vector<uint64_t> words_of(const LazySegment& s) {
-  std::vector<uint64_t> words;
-  words.reserve(3 + 2 * s.nodes.size() + s.operands.size() + s.inputs.size() + s.numbers.size() +
-                s.outputs.size());
-  words.insert(words.end(), {s.nodes.size(), s.inputs.size(), s.numbers.size()});
+  std::vector<uint64_t> words(3 + 2 * s.nodes.size() + s.operands.size() + s.inputs.size() +
+                              s.numbers.size() + s.outputs.size());
+  uint64_t* to = words.data();
+  for (const std::size_t size : {s.nodes.size(), s.inputs.size(), s.numbers.size()}) *to++ = size;
+  const uint32_t* operand = s.operands.data();
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     const uint64_t count = s.first_operand[i + 1] - s.first_operand[i];
-    words.push_back(s.nodes[i]->op->index() | count << 32);
-    words.push_back(s.nodes[i]->attrs.hash());
-    for (uint32_t k = s.first_operand[i]; k < s.first_operand[i + 1]; ++k) {
-      words.push_back(s.operands[k]);
-    }
+    *to++ = s.nodes[i]->op->index() | count << 32;
+    *to++ = s.nodes[i]->attrs.hash();
+    for (uint64_t k = 0; k < count; ++k) *to++ = *operand++;
   }
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    words.push_back(s.inputs[i].type()->id() | uint64_t{s.given[i]} << 32);
+    *to++ = s.inputs[i].type()->id() | uint64_t{s.given[i]} << 32;
   }
-  for (const Tensor& x : s.numbers) words.push_back(x.type()->id());
+  for (const Tensor& x : s.numbers) *to++ = x.type()->id();
+  for (const LazySegment::Output& y : s.outputs) *to++ = s.first_value[y.node] + y.result;
+  ETUDE_CHECK(to == words.data() + words.size(), "the structure of a segment has other words");
+  return words;
+}
+
+// The structure but for sizes and attributes: what the segments of a family have in common.
+std::vector<uint64_t> common_words(const LazySegment& s, const std::vector<LazyNumber>& numbers) {
+  const auto word_of = [](const Type* type) {
+    const Device device = type->device();
+    return static_cast<uint64_t>(type->dtype()) | static_cast<uint64_t>(type->rank()) << 8 |
+           static_cast<uint64_t>(device.kind) << 16 | uint64_t{device.index} << 24;
+  };
+  std::vector<uint64_t> words = {s.nodes.size(), s.inputs.size(), s.numbers.size()};
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+    words.push_back(s.nodes[i]->op->index());
+    words.push_back(s.first_operand[i + 1] - s.first_operand[i]);
+  }
+  words.insert(words.end(), s.operands.begin(), s.operands.end());
+  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
+    words.push_back(word_of(s.inputs[i].type()) | uint64_t{s.given[i]} << 32);
+  }
+  for (std::size_t i = 0; i < s.numbers.size(); ++i) {
+    words.push_back(word_of(s.numbers[i].type()) | uint64_t{numbers[i].is_input} << 32);
+    if (!numbers[i].is_input) {
+      words.insert(words.end(), numbers[i].bits.begin(), numbers[i].bits.end());
+    }
+  }
   for (const LazySegment::Output& y : s.outputs) words.push_back(s.first_value[y.node] + y.result);
   return words;
 }
@@ -157,7 +185,6 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
       }
     }
   }
-  log.count(LazyCount::kMisses);
   LazyProgramRef made = make(segment, std::move(words), std::move(numbers), before);
   const std::lock_guard lock(mutex_);
   if (before) {  // its constants change: it will not be found again
@@ -181,15 +208,65 @@ void LazyPrograms::insert(const Key& key, const LazyProgramRef& program) {
   }
 }
 
+LazyFamily* LazyPrograms::find_family(const std::vector<uint64_t>& words) {
+  const auto known = std::ranges::find(families_, words, &LazyFamily::words);
+  if (known == families_.end()) return nullptr;
+  families_.splice(families_.begin(), families_, known);
+  return &families_.front();
+}
+
+// A number that happens to be 2 at these sizes, and so a constant, may be an input of the family.
+bool LazyPrograms::plan_with_input(LazyProgramPlan& made, const LazySegment& segment) {
+  constexpr std::size_t kMostTried = 8;
+  std::size_t tried = 0;
+  for (std::size_t i = 0; i < made.numbers.size() && tried < kMostTried; ++i) {
+    if (made.numbers[i].is_input) continue;
+    ++tried;
+    std::vector<LazyNumber> numbers = made.numbers;
+    numbers[i].is_input = true;
+    LazyFamily* const family = find_family(common_words(segment, numbers));
+    if (family == nullptr) continue;
+    GraphRef graph = graph_of(segment, numbers);
+    made.planned = family->serve(graph);
+    if (!made.planned) continue;
+    made.numbers = std::move(numbers);
+    made.graph = std::move(graph);
+    return true;
+  }
+  return false;
+}
+
+bool LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
+  bool runs_passes = true;
+  if (lazy_options().families) {
+    const std::lock_guard lock(families_mutex_);
+    std::vector<uint64_t> words = common_words(segment, made.numbers);
+    LazyFamily* family = find_family(words);
+    if (family != nullptr) made.planned = family->serve(made.graph);
+    runs_passes = !made.planned && !plan_with_input(made, segment);
+    if (runs_passes) {
+      if (family == nullptr) {
+        family = &families_.emplace_front(std::move(words));
+        if (families_.size() > kMostFamilies) families_.pop_back();
+      }
+      made.planned = family->extend(made.graph);
+    }
+  }
+  made.plan = made.planned ? Plan::of_passed(*made.planned, segment.given)
+                           : Plan::of(*made.graph, segment.given);
+  return runs_passes;
+}
+
 LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64_t> words,
                                   std::vector<LazyNumber> numbers, LazyProgramRef like) {
   const auto start = std::chrono::steady_clock::now();
+  LazyLog& log = LazyLog::instance();
   auto made = make_ref<LazyProgramPlan>();
   made->words = std::move(words);
   made->numbers = std::move(numbers);
   for (const LazyNode* node : segment.nodes) made->attrs.push_back(node->attrs);
   made->graph = graph_of(segment, made->numbers);
-  made->plan = Plan::of(*made->graph);
+  const bool is_compiled = plan(*made, segment);
   made->where = segment.where;
   made->compile_seconds = seconds_since(start);
   {
@@ -200,16 +277,28 @@ LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64
   made->reason = !like ? "it is the first"
                        : fmt::format("like program {} but {}", like->number,
                                      difference(*made->graph, *like->graph));
-  LazyLog::instance().count(LazyCount::kCompiles);
+  if (!is_compiled) {
+    log.count(LazyCount::kHits);
+    log.count(LazyCount::kFamilyHits);
+    made->reason = "of a family: " + made->reason;
+    return made;
+  }
+  if (made->planned) made->reason += "; its family serves further sizes";
+  log.count(LazyCount::kMisses);
+  log.count(LazyCount::kCompiles);
   const std::string at = line_text(segment.where);
-  LazyLog::instance().note_compile(
-      made->compile_seconds,
-      fmt::format("compile {}{}{}: {}", made->number, at.empty() ? "" : " at ", at, made->reason));
+  log.note_compile(made->compile_seconds, fmt::format("compile {}{}{}: {}", made->number,
+                                                      at.empty() ? "" : " at ", at, made->reason));
   return made;
 }
 
 void LazyPrograms::clear() {
   List old;
+  std::list<LazyFamily> families;
+  {
+    const std::lock_guard lock(families_mutex_);
+    families.swap(families_);
+  }
   const std::lock_guard lock(mutex_);
   by_hash_.clear();
   old.swap(programs_);

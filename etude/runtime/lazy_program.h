@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of segments: a plan for each structure of a segment, found again by a hash of 128 bits
-// and by the structure itself, so that a collision costs time and gives no wrong values.
+// and by the structure itself, so that a collision costs time and gives no wrong values. Segments
+// that differ in sizes only share a family (lazy_family.h), and have a plan each.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "etude/base/ref_ptr.h"
 #include "etude/graph/graph.h"
+#include "etude/runtime/lazy_family.h"
 #include "etude/runtime/lazy_metrics.h"
 #include "etude/runtime/lazy_trace.h"
 #include "etude/runtime/plan.h"
@@ -30,7 +32,8 @@ struct LazyProgramPlan final : RefCounted {
   std::vector<uint64_t> words;  // the structure, but for values of numbers
   std::vector<Attrs> attrs;     // by node
   std::vector<LazyNumber> numbers;
-  GraphRef graph;
+  GraphRef graph;    // as recorded
+  GraphRef planned;  // what the plan is of, if a family gave it
   RefPtr<const Plan> plan;
   uint64_t number = 0;
   std::atomic<int64_t> uses{0};
@@ -65,12 +68,19 @@ class LazyPrograms {
                       const LazySegment& segment);
   LazyProgramRef make(const LazySegment& segment, std::vector<uint64_t> words,
                       std::vector<LazyNumber> numbers, LazyProgramRef like);
+  // Gives `made` its plan, by a family if one serves it. Whether passes ran for it.
+  bool plan(LazyProgramPlan& made, const LazySegment& segment);
+  bool plan_with_input(LazyProgramPlan& made, const LazySegment& segment);
+  LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: there is none
   void insert(const Key& key, const LazyProgramRef& program);
 
   std::mutex mutex_;
   List programs_;
   std::unordered_multimap<Key, List::iterator, KeyHash> by_hash_;
   uint64_t made_ = 0;
+
+  std::mutex families_mutex_;       // of all that follows; held while passes run for a family
+  std::list<LazyFamily> families_;  // the one that was asked last comes first
 };
 
 // The first difference between two programs: "node 41 'reshape' has shape=[80,784], was ...".

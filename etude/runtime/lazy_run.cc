@@ -24,6 +24,11 @@ void run_program(LazySegment& s) {
   for (std::size_t i = 0; i < s.numbers.size(); ++i) {
     if (program->numbers[i].is_input) list.add(s.numbers[i]);
   }
+  // Those of a family that stand for a size: no step reads them.
+  const Graph& planned = program->planned ? *program->planned : *program->graph;
+  for (std::size_t i = list.view().size(); i < planned.inputs().size(); ++i) {
+    list.add(planned.inputs()[i].type->ghost());
+  }
   given.resize(list.view().size());
   std::vector<const TensorRep*> before;
   if (program->plan->donations() > 0) {

@@ -2,20 +2,8 @@
 // The pending trace of a thread: recording, and who needs what. How it is cut is in lazy_cut.cc.
 #include "etude/runtime/lazy_trace.h"
 
-#include "etude/base/hash.h"
-#include "etude/core/call_key.h"
-
 namespace etude::internal {
 namespace {
-
-int64_t bytes_of(const LazyNode& node) noexcept {
-  int64_t bytes = 0;
-  for (const LazyResult& r : node.results) bytes += r.type != nullptr ? r.type->bytes() : 0;
-  for (const LazyOperand& o : node.operands) {
-    if (o.value.has_value()) bytes += o.value.type()->bytes();
-  }
-  return bytes;
-}
 
 // Under the lock, which spares the locked instruction; others read.
 void add(std::atomic<int64_t>& to, int64_t n) noexcept {
@@ -27,6 +15,8 @@ void add(std::atomic<int64_t>& to, int64_t n) noexcept {
 void LazyTrace::flush() noexcept {
   LazyLog::instance().count(LazyCount::kRecorded, std::exchange(recorded_, 0));
   LazyLog::instance().count(LazyCount::kDropped, std::exchange(dropped_, 0));
+  if (!mutex_.is_owner()) return;
+  LazyLog::instance().count(LazyCount::kFollowed, follow_.take_count());
 }
 
 void LazyTrace::flush_counts() noexcept {
@@ -44,13 +34,6 @@ Tensor LazyTrace::make_handle(const Type* type) {
   Tensor out = make_ghost(type);
   TensorRep* rep = TensorAccess::rep(out);
   rep->buffer = new LazyMark(*this, rep);
-  return out;
-}
-
-LazyOperand LazyTrace::known_operand(const Tensor& x, bool is_given) const {
-  LazyOperand out;
-  out.is_number = is_given && x.rank() == 0 && TensorAccess::is_unique(x);
-  out.value = owner_of_elements(x);
   return out;
 }
 
@@ -134,26 +117,28 @@ void LazyTrace::free_node(LazyNode& node, DeadNodes& dead) noexcept {
   }
 }
 
-Values LazyTrace::record(const Op& op, Operands in, const Attrs& attrs,
-                         std::span<const Type* const> given, std::span<const Type* const> results,
-                         CallSite where) {
+Values LazyTrace::record(const Op& op, Operands in, const Attrs& attrs, uint64_t hash,
+                         std::span<const Type* const> results, CallSite where) {
   auto made = std::make_unique<LazyNode>();
   LazyNode& node = *made;
   node.op = &op;
   node.attrs = attrs;
   node.where = where;
+  node.hash = hash;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const bool has_elements = in[i].has_value() && TensorAccess::data(in[i]) != nullptr;
-    const bool is_given = ((in.expiring() >> i) & 1) != 0;
-    node.operands.push_back(has_elements ? known_operand(in[i], is_given) : LazyOperand());
+    LazyOperand& operand = node.operands.emplace_back();
+    if (!in[i].has_value() || TensorAccess::data(in[i]) == nullptr) continue;
+    operand.is_number =
+        ((in.expiring() >> i) & 1) != 0 && in[i].rank() == 0 && TensorAccess::is_unique(in[i]);
+    operand.value = owner_of_elements(in[i]);
+    node.bytes += operand.value.type()->bytes();
   }
-  node.hash = call_hash(op, 0, given.data(), given.size(), attrs.hash());
   Values out;
   for (const Type* type : results) {
     node.results.emplace_back().type = type;
     out.push_back(make_handle(type));
+    node.bytes += type != nullptr ? type->bytes() : 0;
   }
-  node.bytes = bytes_of(node);
   const Lock lock(mutex_);
   for (std::size_t i = 0; i < in.size(); ++i) {
     LazyOperand& operand = node.operands[i];

@@ -6,12 +6,13 @@
 // a pending node refers to one of its results. It goes at once when the last of them does, and so
 // do, one after the other and not by recursion, the nodes that only it needed.
 //
-// Invariant of locks: `mutex_` is held for moves of pointers only. No tensor is destroyed and no
-// call runs under it, since both may lead to other traces, or back to this one. While a segment
-// runs its nodes are `kRunning` and belong to the thread that runs it; the owner of the trace may
-// go on recording meanwhile.
+// Invariant of locks: `mutex_` (owner_lock.h) is held for moves of pointers only. No tensor is
+// destroyed and no call runs under it, since both may lead to other traces, or back to this one.
+// While a segment runs its nodes are `kRunning` and belong to the thread that runs it; the owner of
+// the trace may go on recording meanwhile.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -30,7 +31,9 @@
 #include "etude/core/values.h"
 #include "etude/runtime/free_list.h"
 #include "etude/runtime/lazy.h"
+#include "etude/runtime/lazy_follow.h"
 #include "etude/runtime/lazy_log.h"
+#include "etude/runtime/owner_lock.h"
 #include "etude/version.h"
 
 namespace etude::internal {
@@ -148,9 +151,12 @@ class LazyTrace {
   LazyTrace(const LazyTrace&) = delete;
   LazyTrace& operator=(const LazyTrace&) = delete;
 
-  // Appends a call, whose operands, of the types `given`, have elements or are pending here.
-  Values record(const Op& op, Operands in, const Attrs& attrs, std::span<const Type* const> given,
+  // Appends a call whose operands have elements or are pending here. `hash`: of op, attributes and
+  // types of operands.
+  Values record(const Op& op, Operands in, const Attrs& attrs, uint64_t hash,
                 std::span<const Type* const> results, CallSite where);
+  // What is expected to be recorded next. Confined to its thread.
+  LazyFollow& follow() noexcept { return follow_; }
   // Whether x waits for calls of this trace.
   bool is_of(const PendingMark& mark) const noexcept;
   // Runs what is pending. Gives the first failure; null: none.
@@ -167,11 +173,10 @@ class LazyTrace {
 
  private:
   friend class LazyMark;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<OwnerLock>;
 
   ~LazyTrace() = default;
   Tensor make_handle(const Type* type);
-  LazyOperand known_operand(const Tensor& x, bool is_given) const;
   void refer(LazyOperand& operand, const LazyMark& mark) noexcept;
   void observe(LazyMark& mark, CallSite where);
   Tensor alias(LazyMark& mark);
@@ -197,8 +202,9 @@ class LazyTrace {
   void wait_for_run(Lock& lock);
   std::size_t find_cut() const;
 
-  std::mutex mutex_;
-  std::condition_variable idle_;
+  OwnerLock mutex_;
+  std::condition_variable_any idle_;
+  LazyFollow follow_;
   bool is_running_ = false;
   bool is_abandoned_ = false;
   std::thread::id runner_;

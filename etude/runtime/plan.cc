@@ -16,6 +16,7 @@
 #include "etude/core/mode.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/graph/programs.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
@@ -280,7 +281,17 @@ std::string Plan::place_text(const Place& place) const {
   return "none";
 }
 
+std::vector<Plan::RegionRange> Plan::regions() const {
+  std::vector<RegionRange> out;
+  for (const Stretch& s : stretches_) {
+    if (s.code == nullptr) continue;
+    out.push_back({steps_[s.first].node, steps_[s.end - 1].node + std::size_t{1}, s.code});
+  }
+  return out;
+}
+
 std::string Plan::to_string() const {
+  const RefPtr<const FusedCalls> fused = FusedCalls::of(*graph_);
   std::string text = fmt::format("plan of '{}': {} steps, arena of {} bytes ({} alive at once)\n",
                                  graph_->name(), steps_.size(), arena_bytes_, live_bytes_);
   for (const Step& step : steps_) {
@@ -300,6 +311,14 @@ std::string Plan::to_string() const {
     text += node.where.known()
                 ? fmt::format("{:<70}  # {}:{}\n", line, node.where.file, node.where.line)
                 : line + "\n";
+    const auto parts = fused->by_node.find(step.node);
+    if (parts == fused->by_node.end()) continue;
+    for (const FusedCall& part : parts->second) {
+      const std::string within = fmt::format("      of {}", part.op);
+      text += part.where.known()
+                  ? fmt::format("{:<70}  # {}:{}\n", within, part.where.file, part.where.line)
+                  : within + "\n";
+    }
   }
   for (const Stretch& s : stretches_) {
     if (s.code == nullptr) continue;

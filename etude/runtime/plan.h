@@ -16,6 +16,11 @@
 // fault, and nothing is allocated. So a run that throws has written to no input. The places of
 // the input and of the result are two; whether they are one tensor is decided by each run. A loop,
 // whose carried values are its own, may go over them without that about failures (may_go_over()).
+//
+// Where it is known which inputs die (`dying`), large ones are room for large intermediate values
+// behind their last reader, under the same condition, and large results are until they are written:
+// so that what a run needs beside its inputs falls as they are used up, and what it needs beside
+// its results grows as they are made, as where calls run one by one.
 #pragma once
 
 #include <atomic>
@@ -61,6 +66,10 @@ class Plan final : public RefCounted {
   // The plan of this graph, made at the first question and kept by it. It is good while the graph
   // is. throws: kUnimplemented for an op without a kernel, naming it and its line.
   static RefPtr<const Plan> of(const Graph& graph);
+  // `dying`: by input, whether nobody needs it after a run; the same at each question.
+  static RefPtr<const Plan> of(const Graph& graph, std::span<const uint8_t> dying);
+  // The same for a graph that the passes have made: none runs.
+  static RefPtr<const Plan> of_passed(const Graph& graph, std::span<const uint8_t> dying);
 
   // Runs all steps. `inputs` have the types of the graph's inputs and elements. Those with a true
   // byte in `given` may become results if nobody else holds them; if this throws they are as they
@@ -83,9 +92,17 @@ class Plan final : public RefCounted {
   // The plan as the steps of a loop: none where that cannot be, or no code is to be made. It is
   // good while the plan is.
   std::optional<LoopCode> loop_code(const LoopShape& loop) const;
-  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41"; then the
-  // regions.
+  // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
+  // calls that it took the place of; then the regions.
   std::string to_string() const;
+  // What runs: the graph as the passes left it. It is good while the plan is.
+  const Graph& graph() const noexcept { return *graph_; }
+  // The runs of nodes, [first, end), that code may stand for.
+  struct RegionRange {
+    std::size_t first, end;
+    const RegionCode* code;
+  };
+  std::vector<RegionRange> regions() const;
 
  private:
   friend class Planner;
@@ -123,10 +140,11 @@ class Plan final : public RefCounted {
     uint32_t index;
     int64_t offset;
   };
-  // The tensor of this input may become the new tensor `made`.
+  // The tensor of this input may become the new tensor `made`: a result, or room for values.
   struct Donation {
     uint32_t input;
     uint32_t made;
+    bool is_room = false;
   };
   // What one run at a time needs: the arena, and all pointers of all steps.
   struct Frame {

@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/located.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/dispatch.h"
@@ -18,6 +19,7 @@ namespace etude::internal {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kLeastRoom = 64 << 10;  // bytes: smaller inputs are not worth a look
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Free stretches of an arena that grows at its end. Takes the smallest that fits.
@@ -91,11 +93,12 @@ bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, u
 class Planner {
  public:
   // For the graph `keeper`, which the passes made `graph` of.
-  Planner(const Graph& keeper, const GraphRef& graph)
-      : graph_(*graph), plan_(new Plan), held_(plan_) {
+  Planner(const Graph& keeper, const GraphRef& graph, std::span<const uint8_t> dying)
+      : graph_(*graph), dying_(dying), plan_(new Plan), held_(plan_) {
     plan_->graph_ = graph.get();
     if (graph.get() != &keeper) plan_->owned_ = graph;
     values_.resize(graph_.value_count());
+    safe_ = graph_.size();
   }
 
   RefPtr<const Plan> make() {
@@ -104,16 +107,21 @@ class Planner {
     find_outputs();
     find_last_uses();
     write_in_place();
-    place_roots();
-    add_steps();
-    find_regions();
     add_outputs();
     find_overs();
     find_donations();
+    find_rooms();
+    place_roots();
+    add_steps();
+    find_regions();
 #ifdef ETUDE_ASSERTIONS
     plan_->verify_places();
 #endif
     plan_->share_arena();
+    tell_decision("memory",
+                  "an arena of {} bytes, where {} are alive at once at most; {} results may be "
+                  "written over inputs",
+                  plan_->arena_bytes_, plan_->live_bytes_, plan_->donations_.size());
     return held_;
   }
 
@@ -284,17 +292,90 @@ class Planner {
         const GraphValue v = node.first_result + r;
         Value& value = values_[v];
         if (value.root != v || value.home != Home::kArena) continue;
-        value.at = arena.take(aligned(std::max<int64_t>(value.bytes, 1)));
         live += value.bytes;
         dying[value.last].push_back(v);
+        if (!take_room(i, r)) value.at = arena.take(aligned(std::max<int64_t>(value.bytes, 1)));
       }
       plan_->live_bytes_ = std::max(plan_->live_bytes_, live);
       for (const GraphValue v : dying[i]) {
-        arena.give(values_[v].at, aligned(std::max<int64_t>(values_[v].bytes, 1)));
         live -= values_[v].bytes;
+        if (values_[v].home == Home::kOutput) continue;  // in a room, which knows until when
+        arena.give(values_[v].at, aligned(std::max<int64_t>(values_[v].bytes, 1)));
       }
     }
     plan_->arena_bytes_ = arena.end();
+  }
+
+  // Memory for one value at a time: a large input behind its last reader, or a result before it is
+  // written. (What a loop may give a result over is no room: it holds an input until then.)
+  struct Room {
+    GraphValue input;  // kNoValue: a result
+    int64_t bytes;
+    std::size_t from, until;  // the steps that may write and read there
+    int64_t made = -1;        // the new tensor; of an input once it is used
+  };
+  // See plan.h. Inputs that become results are none.
+  void find_rooms() {
+    if (dying_.empty()) return;
+    while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
+      --safe_;
+    }
+    std::vector<bool> is_taken(graph_.first_constant()), is_over(plan_->made_.size());
+    for (const auto* list : {&plan_->donations_, &plan_->overs_}) {
+      for (const Plan::Donation& d : *list) is_over[d.made] = true;
+    }
+    for (const Plan::Donation& d : plan_->donations_) is_taken[d.input] = true;
+    for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size() && may_donate_; ++v) {
+      const Value& input = values_[v];
+      if (dying_[v] == 0 || is_taken[v] || input.last == kForEver) continue;
+      rooms_.push_back({v, input.bytes, std::max(safe_, input.last + 1), kForEver});
+    }
+    for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
+      const Value& value = values_[v];
+      if (value.root != v || value.home != Home::kOutput || is_over[value.index]) continue;
+      rooms_.push_back({kNoValue, value.bytes, 0, value.first, value.index});
+    }
+    std::erase_if(rooms_, [](const Room& room) { return room.bytes < kLeastRoom; });
+    std::ranges::stable_sort(rooms_, {}, &Room::bytes);
+  }
+  // Whether step i, the last reader of the input, may write its result r over it.
+  bool may_go_into(const Room& room, std::size_t i, uint32_t r) {
+    if (room.input == kNoValue || i < safe_ || room.made >= 0) return false;
+    const Graph::Node node = graph_.node(i);
+    const Value& input = values_[room.input];
+    if (input.last != i) return false;
+    if (input.bytes != values_[node.first_result + r].bytes) return false;
+    for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+      if (node.operands[o] != room.input) continue;
+      if (!may_write_over(node, *prepared_[i], o, r)) continue;
+      return std::ranges::none_of(node.operands, [&](GraphValue other) {
+        return other != kNoValue && other != room.input && values_[other].root == room.input;
+      });
+    }
+    return false;
+  }
+  // Puts result r of step i into the smallest room that is free and large enough.
+  bool take_room(std::size_t i, uint32_t r) {
+    Value& value = values_[graph_.node(i).first_result + r];
+    if (value.bytes < kLeastRoom) return false;
+    const auto fits = [&](const Room& room) {
+      const bool is_free = room.from <= i && value.last < room.until && room.bytes >= value.bytes;
+      return is_free || may_go_into(room, i, r);
+    };
+    const auto room = std::ranges::find_if(rooms_, fits);
+    if (room == rooms_.end()) return false;
+    if (room->made < 0) {
+      room->made = static_cast<int64_t>(plan_->made_.size());
+      plan_->made_.push_back(graph_.type(room->input));
+      const Plan::Donation donation{room->input, static_cast<uint32_t>(room->made), true};
+      const auto at =
+          std::ranges::lower_bound(plan_->donations_, donation.input, {}, &Plan::Donation::input);
+      plan_->donations_.insert(at, donation);
+    }
+    value.home = Home::kOutput;
+    value.index = static_cast<uint32_t>(room->made);
+    room->from = value.last + 1;
+    return true;
   }
 
   Place place_of(GraphValue v) {
@@ -330,6 +411,23 @@ class Planner {
     }
   }
 
+  void tell_regions(const RegionMaker& maker) const {
+    const std::vector<Plan::RegionRange> regions = plan_->regions();
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const auto holds = [i](const Plan::RegionRange& r) { return r.first <= i && i < r.end; };
+      const auto region = std::ranges::find_if(regions, holds);
+      if (region != regions.end()) {
+        if (region->first != i) continue;
+        tell_decision("regions",
+                      "{} calls from {} on are one function once they have run for a "
+                      "millisecond",
+                      region->code->region().calls.size(), call_text(graph_.node(i)));
+      } else if (!maker.is_view(i)) {
+        tell_decision("regions", "{} is of none: {}", call_text(graph_.node(i)), maker.why_not(i));
+      }
+    }
+  }
+
   // Runs of steps that code may stand for. A step is a node, but for views, which have none.
   void find_regions() {
     if (!makes_regions()) return;
@@ -355,6 +453,7 @@ class Planner {
       if (done < first) add({.first = done, .end = first});
       add({first, end, code, base, std::move(params)});
     }
+    if (hears_decisions()) tell_regions(maker);
     if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
   }
 
@@ -382,7 +481,8 @@ class Planner {
     if (std::ranges::any_of(plan_->outputs_, [](const Output& y) {
           return y.type != nullptr && !y.is_whole && y.place.home == Home::kOutput;
         })) {
-      return;  // its tensor is made after the run
+      may_donate_ = false;  // its tensor is made after the run
+      return;
     }
     std::vector<bool> is_taken(graph_.first_constant());
     for (std::size_t i = graph_.size(); i-- > 0;) {
@@ -433,14 +533,24 @@ class Planner {
   }
 
   const Graph& graph_;
+  std::span<const uint8_t> dying_;
+  bool may_donate_ = true;
+  std::vector<Room> rooms_;  // smallest first
+  std::size_t safe_ = 0;     // no step from here on can fail
   Plan* plan_;
   RefPtr<const Plan> held_;
   std::vector<RefPtr<Prepared>> prepared_;
   std::vector<Value> values_;
 };
 
-RefPtr<const Plan> Plan::of(const Graph& graph) {
-  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph)).make(); });
+RefPtr<const Plan> Plan::of(const Graph& graph) { return of(graph, {}); }
+
+RefPtr<const Plan> Plan::of(const Graph& graph, std::span<const uint8_t> dying) {
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph), dying).make(); });
+}
+
+RefPtr<const Plan> Plan::of_passed(const Graph& graph, std::span<const uint8_t> dying) {
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, GraphRef(&graph), dying).make(); });
 }
 
 }  // namespace etude::internal

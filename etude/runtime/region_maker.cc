@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "etude/base/check.h"
 
 namespace etude::internal {
@@ -146,6 +148,27 @@ std::vector<RegionMaker::Range> RegionMaker::ranges() const {
     if (calls > 1) out.push_back(range);  // the first and the last node are no views
   }
   return out;
+}
+
+std::string RegionMaker::why_not(std::size_t i) const {
+  const Graph::Node node = graph_.node(i);
+  if (told_[i]) {
+    const std::size_t work = work_of(i);
+    if (work <= Region::kMostWork)
+      return "the calls beside it are of no region, and it is one alone";
+    return fmt::format("its work is {}, of at most {} in one function", work, Region::kMostWork);
+  }
+  if (node.results != 1) return "it has several results";
+  const auto too_large = [&](GraphValue v) {
+    return fmt::format("{} is more than {} elements of float32 or bool",
+                       graph_.type(v)->to_string(), Region::kMostElements);
+  };
+  if (!shown_[node.first_result]) return too_large(node.first_result);
+  for (const GraphValue v : node.operands) {
+    if (v == kNoValue) return "an operand is absent";
+    if (!shown_[v]) return too_large(v);
+  }
+  return "its kernel does not tell what it computes of each element";
 }
 
 Region RegionMaker::region_of(const Range& range, const SlotOf& slot_of) const {

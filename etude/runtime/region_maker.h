@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -34,6 +35,10 @@ class RegionMaker {
   // Runs of nodes that can be regions, as long as they get, of two calls at least.
   std::vector<Range> ranges() const;
 
+  // Why a node is of none of them, for people.
+  std::string why_not(std::size_t node) const;
+  bool is_view(std::size_t node) const { return calls_[node]->view_of >= 0; }
+
   // Where operand o of a node lies, and its result; operand -1 is the result.
   using SlotOf = std::function<uint32_t(std::size_t node, int operand)>;
   // A range as a region that reads and writes where the steps of its nodes do.
@@ -52,7 +57,6 @@ class RegionMaker {
   };
   class Draft;
 
-  bool is_view(std::size_t node) const { return calls_[node]->view_of >= 0; }
   void tell(std::size_t node);
   void find_shown();
   std::size_t work_of(std::size_t node) const;

@@ -22,6 +22,14 @@ LAYER = """graph layer(x: float32[2], ^w: float32[2]) -> (float32[2])
   return %7
 """.format(zeros="00" * 68)
 
+LINES = """graph lines(x: float32[400], w: float32[400]) -> (float32[400])
+  %2 = multiply(x, w)              # model.cc:3
+  %3 = tanh(%2)                    # model.cc:4
+  %4 = sum(%3, keepdims=true)      # model.cc:5
+  %5 = multiply(%3, %4)            # model.cc:6
+  return %5
+"""
+
 
 class GraphTest(unittest.TestCase):
     def setUp(self):
@@ -64,6 +72,34 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(shown.stdout, "graph f(x: float32[2]) -> (float32[2])\n"
                                        "  %1 = internal.fused_elementwise(x, program={v1 = exp(x1); add(v1, v1)}, "
                                        "params=[])\n  return %1\n")
+
+    def test_plan_with_the_lines_of_fused_calls(self):
+        planned = self.run_graph("plan", self.write("a", LINES))
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertRegex(planned.stdout, r"      of multiply +# model.cc:3\n      of tanh +# model.cc:4\n")
+
+    def test_plan_with_what_was_decided(self):
+        planned = self.run_graph("plan", self.write("a", LINES), "--why")
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertIn("fuse_elementwise: 2 calls up to tanh (model.cc:4) are one sweep over "
+                      "float32[400]: 2 functions, 2 operands\n", planned.stdout)
+        self.assertIn("fuse_elementwise: tanh (model.cc:4) stays apart from multiply (model.cc:6): "
+                      "1 others read its result, which must be in memory for them\n", planned.stdout)
+        self.assertIn("regions: sum (model.cc:5) is of none: float32[400] is more than 64 elements",
+                      planned.stdout)
+        self.assertNotIn("fuse_elementwise:", self.run_graph("plan", self.write("a", LINES)).stdout)
+
+    def test_plan_as_a_page(self):
+        page = self.path("plan.html")
+        planned = self.run_graph("plan", self.write("a", LINES), "--html", page)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        for part in ("plan of lines", "2 calls in one sweep", "multiply model.cc:3",
+                     "tanh model.cc:4", "1600 B", "result 0"):
+            self.assertIn(part, text)
+        self.assertEqual(text.count('class="fused"'), 1)
+        self.assertNotIn("http", text.replace("http://www.w3.org/2000/svg", ""))
 
     def test_plan_with_what_each_pass_did(self):
         planned = self.run_graph("plan", self.write("a", LAYER), "--passes")

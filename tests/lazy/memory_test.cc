@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lazy training steps hold at most, beside eager ones.
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+
+namespace etude {
+namespace {
+
+struct Deep {
+  std::vector<nn::Dense> layers = std::vector<nn::Dense>(
+      12, nn::Dense(256, 256, {.activation = [](const Tensor& x) { return tanh(x) * x; }}));
+  Tensor operator()(Tensor x) const {
+    for (const nn::Dense& layer : layers) x = layer(x);
+    return x;
+  }
+};
+
+struct Step {
+  Deep net = [] {
+    const SeedScope seed(1);
+    return Deep();
+  }();
+  optim::SGD optimizer{{.lr = 1e-3}};
+  Tensor x = full(0.01F, {2048, 256});
+
+  // The loss is looked at while the rest of the step waits, if it does.
+  float run(bool looks) {
+    const auto [loss, grads] =
+        value_with_gradient([&](const Deep& n) { return mean(square(n(x))); }, net);
+    optimizer.update(net, grads);
+    const float value = looks ? loss.item<float>() : 0.0F;
+    lazy_barrier();
+    return looks ? value : loss.item<float>();
+  }
+};
+
+struct Found {
+  int64_t peak = 0;
+  float loss = 0;
+};
+
+// Of the fourth step.
+Found run_step(bool lazily, bool looks) {
+  std::optional<LazyScope> lazy;
+  trim_memory();
+  const MemoryScope memory;
+  Step step;
+  if (lazily) lazy.emplace();
+  Found out;
+  for (int i = 0; i < 4; ++i) {
+    reset_peak_memory();
+    const int64_t before = memory_stats().peak_bytes - memory.stats().live_bytes;
+    out.loss = step.run(looks);
+    out.peak = memory_stats().peak_bytes - before;
+  }
+  return out;
+}
+
+// spec: Z63
+TEST(LazyMemory, AStepHoldsNoMoreThanEagerly) {
+  const Found eager = run_step(false, true);
+  for (const bool looks : {false, true}) {
+    const Found lazy = run_step(true, looks);
+    EXPECT_EQ(lazy.loss, eager.loss);
+    // Cut in two by a look, a step has all values between its halves at once, and a place for the
+    // first of each half.
+    const int64_t most = looks ? eager.peak + eager.peak / 20 : eager.peak;
+    EXPECT_LE(lazy.peak, most) << "looks: " << looks;
+  }
+}
+
+// spec: Z63
+TEST(LazyMemory, TheLoopEndsWhereItBegan) {
+  set_lazy_options(lazy_options());
+  trim_memory();
+  const int64_t floor = memory_stats().live_bytes;
+  run_step(true, true);
+  // Plans keep a place to run in, which goes with the programs.
+  set_lazy_options(lazy_options());
+  EXPECT_LE(memory_stats().live_bytes, floor + (64 << 10));
+}
+
+}  // namespace
+}  // namespace etude
