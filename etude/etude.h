@@ -12,6 +12,7 @@
 #include "etude/core/leak_check.h"
 #include "etude/core/tensor.h"
 #include "etude/data/bucketed_epochs.h"
+#include "etude/data/cifar.h"
 #include "etude/data/dataset.h"
 #include "etude/data/epochs.h"
 #include "etude/data/fashion_mnist.h"
