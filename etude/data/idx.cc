@@ -4,22 +4,20 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 
 #include <zlib.h>
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/data/read_file.h"
 
 namespace etude::data {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;  // of a file and of its elements
+using internal::kMaxBytes;
+using internal::read_file;
 constexpr std::size_t kMaxRank = 32;
 constexpr std::uint64_t kMaxInflation = 1032;  // no deflate stream grows by more: zlib, "Maximum
                                                // Compression Factor"
@@ -229,26 +227,6 @@ IdxArray parse(Source& source, std::string_view name) {
   source.finish(name, offset + bytes);
   swap_elements(array.bytes, element_size(array.type_code));
   return array;
-}
-
-std::vector<std::uint8_t> read_file(const std::string& name) {
-  std::error_code error;
-  const auto status = std::filesystem::status(name, error);
-  ETUDE_REQUIRE_CODE(kNotFound, std::filesystem::status_known(status) && exists(status),
-                     "there is no file '{}'", name);
-  ETUDE_REQUIRE(is_regular_file(status), "'{}' is not a regular file", name);
-  errno = 0;
-  std::ifstream stream(name, std::ios::binary | std::ios::ate);
-  ETUDE_REQUIRE(stream.is_open(), "'{}' cannot be opened: {}", name, std::strerror(errno));
-  const std::streamoff size = stream.tellg();
-  ETUDE_REQUIRE_CODE(kDataLoss, size >= 0 && static_cast<std::uint64_t>(size) <= kMaxBytes,
-                     "'{}' has {} bytes; the limit is {}", name, size, kMaxBytes);
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
-  stream.seekg(0);
-  stream.read(reinterpret_cast<char*>(bytes.data()), size);
-  ETUDE_REQUIRE_CODE(kDataLoss, stream.gcount() == size, "'{}': reading stopped at byte {} of {}",
-                     name, stream.gcount(), size);
-  return bytes;
 }
 
 }  // namespace

@@ -151,15 +151,26 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t dim, std::int64_t 
       dropout(options.dropout, where),
       norm_first_(options.norm_first) {}
 
-Tensor TransformerEncoderLayer::encode(const Tensor& x, const Tensor& mask, CallSite where) const {
+template <class Attend>
+Tensor TransformerEncoderLayer::with_attention(const Tensor& x, CallSite where,
+                                               const Attend& attend) const {
   return detail::run_layer(this, "TransformerEncoderLayer", where, 0, [&] {
     detail::require_input(x, 3, attention_norm.scale.shape()[0], attention_norm.scale, "scale");
-    const Tensor seen =
-        with_part(x, attention_norm, norm_first_, dropout, where,
-                  [&](const Tensor& t) { return attention.attend(t, t, mask, where); });
+    const Tensor seen = with_part(x, attention_norm, norm_first_, dropout, where, attend);
     return with_part(seen, dense_norm, norm_first_, dropout, where,
                      [&](const Tensor& t) { return down(up(t, where), where); });
   });
+}
+
+Tensor TransformerEncoderLayer::encode(const Tensor& x, const Tensor& mask, CallSite where) const {
+  return with_attention(x, where,
+                        [&](const Tensor& t) { return attention.attend(t, t, mask, where); });
+}
+
+Tensor TransformerEncoderLayer::extend(const Tensor& x, AttentionCache& cache,
+                                       CallSite where) const {
+  return with_attention(x, where,
+                        [&](const Tensor& t) { return attention.extend(t, cache, where); });
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t dim, std::int64_t heads,

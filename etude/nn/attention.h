@@ -104,6 +104,8 @@ class TransformerEncoderLayer {
   }
   // mask: as in MultiHeadAttention::attend.
   Tensor encode(const Tensor& x, const Tensor& mask, CallSite where = CallSite::here()) const;
+  // The next positions of a sequence: as MultiHeadAttention::extend.
+  Tensor extend(const Tensor& x, AttentionCache& cache, CallSite where = CallSite::here()) const;
 
   MultiHeadAttention attention;
   LayerNorm attention_norm;
@@ -114,6 +116,9 @@ class TransformerEncoderLayer {
   auto host_values() const { return std::tie(norm_first_); }
 
  private:
+  template <class Attend>
+  Tensor with_attention(const Tensor& x, CallSite where, const Attend& attend) const;
+
   bool norm_first_;
 };
 

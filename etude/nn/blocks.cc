@@ -32,6 +32,10 @@ Conv2D conv_of(std::int64_t window, std::int64_t in, std::int64_t out, std::int6
 
 std::int64_t channels_of(const Tensor& filter) { return filter.shape()[3]; }
 
+Activation or_else(const Activation& given, const Activation& unless) {
+  return given.is_empty() ? unless : given;
+}
+
 std::vector<std::int64_t> checked_sizes(const IntList& sizes, CallSite where) {
   return etude::internal::located("MLP", where, [&] {
     ETUDE_REQUIRE(sizes.values().size() >= 2, "{} sizes; needed are two at least",
@@ -75,7 +79,7 @@ Tensor ResidualBlock::operator()(const Tensor& x, CallSite where) const {
 MLP::MLP(const IntList& sizes, const MLPOptions& options, CallSite where)
     : dropout((etude::internal::check_options("MLP", options, where), options.dropout), where) {
   const std::vector<std::int64_t> all = checked_sizes(sizes, where);
-  const Activation between = options.activation.is_empty() ? Activation(relu) : options.activation;
+  const Activation between = or_else(options.activation, relu);
   for (std::size_t i = 0; i + 1 < all.size(); ++i) {
     const bool is_last = i + 2 == all.size();
     layers.emplace_back(all[i], all[i + 1],
@@ -94,9 +98,10 @@ Tensor MLP::operator()(const Tensor& x, CallSite where) const {
   });
 }
 
-SqueezeExcite::SqueezeExcite(std::int64_t channels, std::int64_t squeezed, CallSite where)
-    : squeeze(channels, squeezed, {.activation = relu}, where),
-      excite(squeezed, channels, {.activation = sigmoid}, where) {}
+SqueezeExcite::SqueezeExcite(std::int64_t channels, std::int64_t squeezed,
+                             const SqueezeExciteOptions& options, CallSite where)
+    : squeeze(channels, squeezed, {.activation = or_else(options.activation, relu)}, where),
+      excite(squeezed, channels, {.activation = or_else(options.gate, sigmoid)}, where) {}
 
 Tensor SqueezeExcite::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "SqueezeExcite", where, 1, [&] {
@@ -121,7 +126,8 @@ InvertedResidual::InvertedResidual(std::int64_t in, std::int64_t out,
     expand.emplace(conv_of(1, in, in * options.expansion, 1, where));
     expand_norm.emplace(in * options.expansion, BatchNormOptions{}, where);
   }
-  if (options.squeezed > 0) squeeze.emplace(in * options.expansion, options.squeezed, where);
+  if (options.squeezed > 0)
+    squeeze.emplace(in * options.expansion, options.squeezed, SqueezeExciteOptions{}, where);
 }
 
 Tensor InvertedResidual::operator()(const Tensor& x, CallSite where) const {

@@ -79,11 +79,17 @@ class MLP {
   ETUDE_FIELDS(MLP, layers, dropout);
 };
 
+struct SqueezeExciteOptions {
+  Activation activation = {};  // of the squeezed numbers; default: relu
+  Activation gate = {};        // what makes factors; default: sigmoid
+};
+
 // Each channel times a number between 0 and 1 that all channels decide: J. Hu et al.,
 // "Squeeze-and-excitation networks" (2017). shapes: [n, .., channels], as the result.
 class SqueezeExcite {
  public:
-  SqueezeExcite(std::int64_t channels, std::int64_t squeezed, CallSite where = CallSite::here());
+  SqueezeExcite(std::int64_t channels, std::int64_t squeezed,
+                const SqueezeExciteOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Dense squeeze, excite;

@@ -75,5 +75,24 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
   return summary(model, TensorSpec{input_shape}, where);
 }
 
+// The same of the model that make() would give, which is made on types as well: no parameter gets
+// memory, so the size of a model costs nothing to learn. Initialisers that compute on the host,
+// such as orthogonal, cannot run so.
+//
+//   nn::summary_of([] { return nn::models::vgg(16); }, {1, 224, 224, 3}).parameters;
+template <class Make>
+Summary summary_of(const Make& make, const TensorSpec& input, CallSite where = CallSite::here()) {
+  return etude::internal::located("", where, [&] {
+    const detail::SummaryScope scope;
+    const auto model = make();
+    return scope.finish(detail::find_parts(model),
+                        detail::call_model(model, scope.input(input), where));
+  });
+}
+template <class Make>
+Summary summary_of(const Make& make, const Shape& input_shape, CallSite where = CallSite::here()) {
+  return summary_of(make, TensorSpec{input_shape}, where);
+}
+
 }  // namespace nn
 }  // namespace etude

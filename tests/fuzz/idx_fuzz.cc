@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are an IDX array or an Error, never a crash and never much memory.
+// Any bytes are an IDX array, and a file of CIFAR-10, or an Error, never a crash and never much
+// memory.
 #include <cstddef>
 #include <cstdint>
 
 #include "etude/base/error.h"
+#include "etude/data/cifar.h"
 #include "etude/data/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     etude::data::parse_idx({data, size}, "fuzz.idx");
+  } catch (const etude::Error&) {
+  }
+  try {
+    etude::data::parse_cifar10({data, size}, "fuzz.bin");
   } catch (const etude::Error&) {
   }
   return 0;

@@ -19,7 +19,7 @@ Tensor round_of(const Tensor& x, int i) {
 // spec: Z31
 TEST(LazyFollow, TheThirdOfEqualSegmentsIsOnlyCompared) {
   const LazyScope lazy;
-  const Tensor x = full(0.5F, {4, 8});
+  const Tensor x = full({4, 8}, 0.5F);
   lazy_barrier();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(round_of(x, i).to_vector<float>().size(), 4u);
   const LazyMetrics metrics;
@@ -30,7 +30,7 @@ TEST(LazyFollow, TheThirdOfEqualSegmentsIsOnlyCompared) {
 
 // spec: Z31
 TEST(LazyFollow, TheFirstDifferenceFallsBack) {
-  const Tensor x = full(0.5F, {4, 8}), more = full(0.5F, {2, 8});
+  const Tensor x = full({4, 8}, 0.5F), more = full({2, 8}, 0.5F);
   // One of these rounds differs from those before: another op, another type, other attributes.
   const auto round = [&](int i) {
     const Tensor a = (i % 5 == 4 ? more : x) * 0.5F;
@@ -49,7 +49,7 @@ TEST(LazyFollow, TheFirstDifferenceFallsBack) {
 // spec: Z31, Z42
 TEST(LazyFollow, TrainingAndEvaluationInTurnAreBothFollowed) {
   const LazyScope lazy;
-  Tensor w = full(0.5F, {8, 8});
+  Tensor w = full({8, 8}, 0.5F);
   const auto both = [&] {
     w = w - matmul(w, w) * 0.01F;
     lazy_barrier();
@@ -64,7 +64,7 @@ TEST(LazyFollow, TrainingAndEvaluationInTurnAreBothFollowed) {
 // spec: Z30
 TEST(LazyFollow, RecordingAllocatesHeadersAlone) {
   const LazyScope lazy;
-  const Tensor x = full(0.5F, {64, 64});
+  const Tensor x = full({64, 64}, 0.5F);
   lazy_barrier();
   const auto chain = [&] {
     Tensor y = x;

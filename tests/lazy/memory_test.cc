@@ -25,7 +25,7 @@ struct Step {
     return Deep();
   }();
   optim::SGD optimizer{{.lr = 1e-3}};
-  Tensor x = full(0.01F, {2048, 256});
+  Tensor x = full({2048, 256}, 0.01F);
 
   // The loss is looked at while the rest of the step waits, if it does.
   float run(bool looks) {

@@ -87,7 +87,7 @@ TEST(LazySizes, BatchSizesAtRandom) {
 // spec: Z50
 TEST(LazySizes, LengthsOfSequences) {
   const Fresh fresh;
-  const Tensor w = full(0.1F, {8, 8}), start = full(0.5F, {1, 8});
+  const Tensor w = full({8, 8}, 0.1F), start = full({1, 8}, 0.5F);
   const auto attention = [&](int64_t length) {
     const Tensor x = broadcast_to(start, {length, 8}) * (1.0F / static_cast<float>(length));
     const Tensor scores = nn::softmax(matmul(x, w) * 0.35F, {.axis = 1});
@@ -214,7 +214,7 @@ Tensor random_program(uint32_t seed, int64_t n) {
         x = x + broadcast_to(ones({1, 6}) * static_cast<float>(n % 3), {n, 6});
         break;
       case 8:
-        x = x * sum(full(0.25F, {n}));  // a constant of a size
+        x = x * sum(full({n}, 0.25F));  // a constant of a size
         break;
       default:
         x = where(x > 0.0F, x, exp(x) - 1.0F);

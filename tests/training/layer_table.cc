@@ -13,6 +13,7 @@
 #include "etude/nn/adaptive_softmax.h"
 #include "etude/nn/attention.h"
 #include "etude/nn/blocks.h"
+#include "etude/nn/conv_net.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/embedding.h"
 #include "etude/nn/layers.h"
@@ -23,6 +24,7 @@
 #include "etude/nn/precision.h"
 #include "etude/nn/recurrent.h"
 #include "etude/nn/sequential.h"
+#include "etude/nn/transformers.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/runtime/function.h"
@@ -245,6 +247,14 @@ void add_sequences(Table& t, const Tensor& lines) {
   t.add("TransformerEncoderLayer",
         TransformerEncoderLayer(4, 2, {.hidden = 5, .dropout = .1, .norm_first = false}),
         TransformerEncoderLayer(4, 2, {.hidden = 5, .dropout = .1}), even);
+  const TextEncoderOptions small{
+      .vocabulary = 5, .positions = 4, .dim = 4, .layers = 2, .heads = 2};
+  TextEncoderOptions shared = small;
+  shared.shared = true;
+  t.add("TextEncoder", TextEncoder(small), TextEncoder(shared), ids);
+  t.add("TextDecoder",
+        TextDecoder({.vocabulary = 5, .positions = 4, .dim = 4, .layers = 1, .heads = 2}),
+        TextDecoder({.vocabulary = 5, .positions = 4, .dim = 4, .layers = 2, .heads = 2}), ids);
   t.add("TransformerDecoderLayer", TransformerDecoderLayer(4, 2, {.hidden = 5}),
         TransformerDecoderLayer(4, 2, {.hidden = 6}), even,
         [](const auto& layer, const Tensor& x) { return layer(x, x * 2.0F); });
@@ -259,6 +269,12 @@ void add_blocks(Table& t, const Tensor& rows, const Tensor& images) {
   InvertedResidual inverted(3, 3, {.expansion = 2, .squeezed = 2});
   inverted.depthwise_norm.offset = full({6}, 0.5F);  // so that no sum is at the kink of relu6
   t.add("InvertedResidual", inverted, InvertedResidual(3, 3, {.expansion = 2}), images);
+  const ConvUnit unit(3, 3, {.activation = tanh});
+  t.add("ConvUnit", unit, ConvUnit(3, 3, {.activation = gelu}), images);
+  const ConvBlock block({{unit}}, {.keeps_input = true});
+  t.add("ConvBlock", block, ConvBlock({{unit}}), images);
+  t.add("ConvNet", ConvNet({block}, {Dense(3, 2)}),
+        ConvNet({block}, {Dense(3, 2)}, {.flattens = true}), images);
   t.add("PatchEmbedding", PatchEmbedding(3, 3, 4), PatchEmbedding(2, 3, 4), images);
 }
 

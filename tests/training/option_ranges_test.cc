@@ -164,6 +164,22 @@ TEST(OptionRanges, OfLayers) {
   drive<nn::MLPOptions>("MLP", [](const auto& o) { nn::MLP({2, 2, 2}, o); });
   drive<nn::InvertedResidualOptions>("InvertedResidual",
                                      [](const auto& o) { nn::InvertedResidual(2, 2, o); });
+  drive<nn::ConvUnitOptions>("ConvUnit", [](const auto& o) { nn::ConvUnit(2, 2, o); });
+  drive<nn::ConvNetOptions>("ConvNet", [](const auto& o) { nn::ConvNet({}, {}, o); });
+  drive<nn::models::ImageOptions>("resnet_cifar",
+                                  [](const auto& o) { nn::models::resnet_cifar(8, o); });
+  // The others as small as they may be: the defaults are those of published models.
+  const auto small = [](auto o) {
+    const decltype(o) usual;
+    for (const auto size : {&decltype(o)::vocabulary, &decltype(o)::positions, &decltype(o)::layers,
+                            &decltype(o)::heads}) {
+      if (o.*size == usual.*size) o.*size = 1;
+    }
+    if (o.dim == usual.dim) o.dim = 4;
+    return o;
+  };
+  drive<nn::TextEncoderOptions>("TextEncoder", [&](const auto& o) { nn::TextEncoder(small(o)); });
+  drive<nn::TextDecoderOptions>("TextDecoder", [&](const auto& o) { nn::TextDecoder(small(o)); });
   drive<nn::VarianceScalingOptions>("variance_scaling",
                                     [](const auto& o) { nn::variance_scaling(o); });
 }

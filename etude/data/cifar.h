@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// CIFAR-10 in its binary form: small colour images in ten classes (A. Krizhevsky, "Learning
+// multiple layers of features from tiny images", 2009). No Debian package has it; the files are
+// those of cifar-10-binary.tar.gz. Files are not trusted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "etude/data/rows.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace data {
+
+struct Cifar10Options {
+  // Where data_batch_1.bin to data_batch_5.bin and test_batch.bin lie. Empty:
+  // $ETUDE_DATA/cifar-10-batches-bin, or /usr/share/datasets/cifar-10-batches-bin.
+  std::string folder = {};
+};
+
+// 50,000 images for training, 10,000 for tests. Inputs are float32 [n,32,32,3] in [0,1], labels
+// int32 [n] in [0,10).
+struct Cifar10 {
+  Samples train, test;
+};
+
+inline constexpr std::array<std::string_view, 10> kCifar10Classes = {
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+
+// throws: kNotFound when a file is missing, with what to do; kDataLoss as parse_cifar10.
+// cost:   about half a second and 740 MB.
+Cifar10 cifar10(const Cifar10Options& options = {}, CallSite where = CallSite::here());
+
+// The images of one file with that `name` and content: records of a label and 32 by 32 bytes of
+// red, of green and of blue.
+//
+// throws: kDataLoss for a length that is no number of whole records, or none, and for a label
+//         outside [0,10); both with the byte of the file.
+Samples parse_cifar10(std::span<const std::uint8_t> file, std::string_view name,
+                      CallSite where = CallSite::here());
+
+}  // namespace data
+}  // namespace etude

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutional networks as lists of blocks, each of which runs paths of convolutions side by side
+// and joins them. One type holds the published image models; models.h makes them. Use plain structs
+// of layers for networks of your own.
+//
+// throws, all of them (construction): kInvalidArgument, as the layers of which they consist. throws
+// (call): kInvalidArgument for an input of another rank or other channels; the path names the
+// layer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "etude/base/fields.h"
+#include "etude/nn/blocks.h"
+#include "etude/nn/convolution.h"
+#include "etude/nn/layers.h"
+#include "etude/nn/norm.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct ConvUnitOptions {
+  std::int64_t window = 3;
+  std::int64_t stride = 1;
+  std::int64_t groups = 1;
+  std::string padding = "same";  // or "valid"
+  bool bias = false;
+  std::string norm = "batch";  // or "group", of 32 groups, or "none"
+  bool norm_first = false;     // normalisation and activation come before the convolution
+  bool standardize = false;    // filters have mean 0 and variance 1 over the inputs of an output
+  double epsilon = 0.001;      // of the normalisation
+  double momentum = 0.99;
+  Activation activation = {};
+  std::int64_t squeezed = 0;  // ends with a SqueezeExcite to so many channels
+  SqueezeExciteOptions squeeze = {};
+
+  static constexpr void ranges(const auto& row) {
+    row("window", &ConvUnitOptions::window, at_least(1));
+    row("stride", &ConvUnitOptions::stride, at_least(1));
+    row("groups", &ConvUnitOptions::groups, at_least(1));
+    row("epsilon", &ConvUnitOptions::epsilon, at_least(0));
+    row("momentum", &ConvUnitOptions::momentum, within(0, 1));
+    row("squeezed", &ConvUnitOptions::squeezed, at_least(0));
+  }
+};
+
+// A convolution with its normalisation and activation, each of which may be absent, or a pooling.
+// shapes: [n, h, w, in] to [n, h / stride, w / stride, out].
+class ConvUnit {
+ public:
+  ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& options = {},
+           CallSite where = CallSite::here());
+  // No convolution: normalisation and activation alone; the options of convolutions do nothing.
+  static ConvUnit plain(std::int64_t channels, const ConvUnitOptions& options,
+                        CallSite where = CallSite::here());
+  // The largest element, or the mean, of windows.
+  static ConvUnit max_pool(std::int64_t window, std::int64_t stride,
+                           CallSite where = CallSite::here());
+  static ConvUnit avg_pool(std::int64_t window, std::int64_t stride,
+                           CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  std::optional<Conv2D> conv;
+  std::optional<BatchNorm> norm;
+  std::optional<GroupNorm> group_norm;
+  std::optional<SqueezeExcite> squeeze;
+  ETUDE_FIELDS(ConvUnit, conv, norm, group_norm, squeeze);
+  auto host_values() const {
+    return std::tie(pool_, window_, stride_, norm_first_, standardize_, activation_);
+  }
+
+ private:
+  ConvUnit() = default;
+  void add_norm(std::int64_t channels, const ConvUnitOptions& options, CallSite where);
+  Tensor normalized(const Tensor& x, CallSite where) const;
+  Tensor convolved(const Tensor& x, CallSite where) const;
+
+  std::string pool_;  // "max", "avg" or ""
+  std::int64_t window_ = 1, stride_ = 1;
+  bool norm_first_ = false, standardize_ = false;
+  Activation activation_;
+};
+
+struct ConvBlockOptions {
+  std::string join = "add";    // or "concat": what becomes of the results of the paths
+  bool keeps_input = false;    // x itself is a further path; added where the shape changes, it is
+                               // taken with strides and zeros as further channels
+  bool splits = false;         // each path gets its share of the channels of x
+  bool shuffles = false;       // channels of the paths take turns in the result
+  Activation activation = {};  // of the result
+};
+
+// x through `before`, then through each of the paths; the results are joined. An empty path passes
+// x on.
+class ConvBlock {
+ public:
+  using Path = std::vector<ConvUnit>;
+  explicit ConvBlock(std::vector<Path> paths, ConvBlockOptions options = {}, Path before = {},
+                     CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  Path before;
+  std::vector<Path> paths;
+  ETUDE_FIELDS(ConvBlock, before, paths);
+  auto host_values() const {
+    return std::tie(options_.join, options_.keeps_input, options_.splits, options_.shuffles,
+                    options_.activation);
+  }
+
+ private:
+  Tensor joined(std::vector<Tensor> parts) const;
+
+  ConvBlockOptions options_;
+};
+
+struct ConvNetOptions {
+  double dropout = 0;     // before the last layer of the head
+  bool flattens = false;  // what the head sees is all of the image, not its mean
+
+  static constexpr void ranges(const auto& row) {
+    row("dropout", &ConvNetOptions::dropout, up_to(0, 1));
+  }
+};
+
+// Blocks one after the other, the mean over the image, and Dense layers. shapes: [n, h, w, in] to
+// [n, classes]. Without a head the mean is the result.
+class ConvNet {
+ public:
+  ConvNet(std::vector<ConvBlock> blocks, std::vector<Dense> head,
+          const ConvNetOptions& options = {}, CallSite where = CallSite::here());
+  Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
+  // What the head sees: [n, features]. And what the last block makes: [n, h, w, channels].
+  Tensor features(const Tensor& x, CallSite where = CallSite::here()) const;
+  Tensor image(const Tensor& x, CallSite where = CallSite::here()) const;
+
+  std::vector<ConvBlock> blocks;
+  std::vector<Dense> head;
+  Dropout dropout;
+  ETUDE_FIELDS(ConvNet, blocks, head, dropout);
+  auto host_values() const { return std::tie(flattens_); }
+
+ private:
+  bool flattens_;
+};
+
+}  // namespace nn
+}  // namespace etude
