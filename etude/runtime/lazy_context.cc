@@ -3,11 +3,11 @@
 // names no op; what cannot wait runs at once, on operands that are observed first.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/base/environment.h"
 #include "etude/core/context.h"
 #include "etude/core/infer.h"
 #include "etude/core/located.h"
@@ -29,8 +29,8 @@ namespace {
 LazyOptions& options() {
   static LazyOptions* made = [] {
     auto* out = new LazyOptions;
-    const char* text = std::getenv("ETUDE_LAZY");
-    out->op_by_op = text != nullptr && std::string_view(text) == "op_by_op";
+    constexpr std::array<std::string_view, 1> kWays{"op_by_op"};
+    out->op_by_op = environment_choice("ETUDE_LAZY", kWays) == 0;
     return out;
   }();
   return *made;
@@ -201,8 +201,8 @@ bool begin_lazy() {
 }
 
 const bool kProgramIsLazy = [] {
-  const char* mode = std::getenv("ETUDE_MODE");
-  return mode != nullptr && std::string_view(mode) == "lazy";
+  constexpr std::array<std::string_view, 2> kModes{"eager", "lazy"};
+  return environment_choice("ETUDE_MODE", kModes) == 1;
 }();
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "etude/device/cpu/parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #endif
 
 #include "etude/base/check.h"
+#include "etude/base/environment.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/host.h"
 
@@ -129,8 +132,8 @@ class PinningObserver : public tbb::task_scheduler_observer {
 struct Pool {
   explicit Pool(int count) : threads(count), arena(count - 1 + kCallerSlots, kCallerSlots) {
     arena.initialize();
-    const char* wish = std::getenv("ETUDE_PIN");
-    const bool may_pin = wish == nullptr || std::strcmp(wish, "0") != 0;
+    constexpr std::array<std::string_view, 2> kWishes{"0", "1"};
+    const bool may_pin = internal::environment_choice("ETUDE_PIN", kWishes) != 0;
     std::vector<int> cpus = internal::allowed_cpus();
     const bool each_has_one = cpus.size() >= 2 && cpus.size() >= static_cast<std::size_t>(count) &&
                               cpus.back() < CPU_SETSIZE;

@@ -2,7 +2,7 @@
 #include "etude/kernels/cpu/fused_program.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/base/warning.h"
+#include "etude/base/environment.h"
 #include "etude/core/registry.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
@@ -27,18 +27,14 @@ constexpr std::size_t kScratch = 32768;  // bytes for the values of all nodes: t
 std::atomic<const FusedCompiler*> compiler{nullptr};
 
 int tier_of_environment() {
-  const char* setting = std::getenv("ETUDE_TIER");
+  constexpr std::array<std::string_view, 3> kTiers{"0", "1", "2"};
 #ifdef ETUDE_PORTABLE_PROGRAMS
-  // Each test process would start a compiler, sanitized too: tests that mean it say so.
-  if (setting == nullptr || *setting == '\0') return 0;
+  constexpr int kUnset = 0;  // each test process would start a compiler, sanitized too
+#else
+  constexpr int kUnset = -1;
 #endif
-  if (setting == nullptr || *setting == '\0') return -1;
-  const std::string_view text = setting;
-  if (text == "0" || text == "1" || text == "2") return text[0] - '0';
-  internal::warn_once("ETUDE_TIER", fmt::format("ETUDE_TIER is '{}', which is no tier, and is "
-                                                "ignored. Set 0, 1 or 2",
-                                                text));
-  return -1;
+  const int tier = internal::environment_choice("ETUDE_TIER", kTiers);
+  return tier < 0 ? kUnset : tier;
 }
 
 std::atomic<int>& tier_setting() {

@@ -3,12 +3,10 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "etude/base/warning.h"
+#include "etude/base/environment.h"
 
 namespace etude::internal {
 namespace portable {
@@ -43,18 +41,10 @@ Isa supported_isa() {
 }
 
 Isa chosen_isa() {
+  constexpr std::array kNames{name(Isa::kPortable), name(Isa::kAvx2), name(Isa::kAvx512)};
   const Isa supported = supported_isa();
-  const char* setting = std::getenv("ETUDE_ISA");
-  if (setting == nullptr || *setting == '\0') return supported;
-  const std::string_view name = setting;
-  if (name == "portable") return Isa::kPortable;
-  if (name == "avx2") return std::min(supported, Isa::kAvx2);
-  if (name != "avx512") {
-    warn_once("ETUDE_ISA", fmt::format("ETUDE_ISA is '{}', which names no instruction set, and is "
-                                       "ignored. Set portable, avx2 or avx512",
-                                       name));
-  }
-  return supported;
+  const int chosen = environment_choice("ETUDE_ISA", kNames);
+  return chosen < 0 ? supported : std::min(supported, static_cast<Isa>(chosen));
 }
 
 }  // namespace
