@@ -30,7 +30,7 @@ int main(int argc, char** argv) try {
   const auto predict = function([&](const Tensor& images) { return model(images); },
                                 {.name = "lenet", .arg_names = {"images"}});
   predict(zeros({batch, 28, 28, 1}));
-  const auto& trace = predict.traces()[0];
+  const auto trace = predict.traces()[0];
   std::ofstream(output, std::ios::binary)
       << to_binary(*closed_graph(trace.graph(), trace.captures()));
   std::printf("%s: compile it with etude compile %s -o lenet\n", output.c_str(), output.c_str());

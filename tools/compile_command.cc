@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CompileOptions {
-  std::string file, output, name, isa = "best";
+  std::string file, output, name, isa = "best", target = "host";
 };
 
 void write(const fs::path& file, const std::string& text) {
@@ -33,7 +33,8 @@ void compile(const CompileOptions& options) {
   const GraphRef graph = load_graph(options.file);
   const fs::path stem = options.output;
   const std::string name = options.name.empty() ? stem.filename().string() : options.name;
-  const aot::KernelArchives archives;
+  const bool is_arm64 = options.target == "arm64";
+  const aot::KernelArchives archives(is_arm64 ? aot::Machine::kArm64 : aot::Machine::kThis);
   aot::ModelCompiler compiler(archives);
   const aot::ModelFacts facts = compiler.add(name, *graph);
   const std::string object = compiler.finish();
@@ -62,7 +63,11 @@ void add_compile_command(CLI::App& app) {
                    "this machine")
       ->check(CLI::IsMember({"best", "portable", "avx2", "avx512"}))
       ->capture_default_str();
+  command->add_option("--target", options->target, "this kind of machine, or a 64-bit Arm with Linux")
+      ->check(CLI::IsMember({"host", "arm64"}))
+      ->capture_default_str();
   command->callback([options] {
+    if (options->target == "arm64") options->isa = "portable";
     // Before a kernel is chosen: the setting is read once.
     if (options->isa != "best") ::setenv("ETUDE_ISA", options->isa.c_str(), 1);
     compile(*options);

@@ -19,6 +19,7 @@
 #include "etude/aot/model.h"
 #include "etude/base/check.h"
 #include "etude/codegen/backend.h"
+#include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/request.h"
 #include "etude/core/located.h"
@@ -36,9 +37,12 @@ namespace fs = std::filesystem;
 using internal::PlanLayout;
 
 // Of our kernels, and of those parts of libstdc++ that they use.
-constexpr const char* kArchives[] = {"libetude_aot.a", "libetude_aot_cxx.a"};
+std::vector<std::string> archive_files(Machine machine) {
+  if (machine == Machine::kArm64) return {"libetude_aot_arm64.a", "libetude_aot_cxx_arm64.a"};
+  return {"libetude_aot.a", "libetude_aot_cxx.a"};
+}
 
-fs::path find_archive(const char* file) {
+fs::path find_archive(const std::string& file) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& module) {
     std::error_code failed;
@@ -61,7 +65,8 @@ fs::path find_archive(const char* file) {
   }
   ETUDE_THROW(kNotFound,
               "the archive of kernels {} was not found beside the program or in its folder lib. "
-              "Build the target etude_aot, or install Etude",
+              "Build the target etude_aot_archive (for 64-bit Arm: etude_aot_arm64, which needs "
+              "g++-aarch64-linux-gnu), or install Etude",
               file);
 }
 
@@ -90,6 +95,19 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
+// Whether its kernel runs plans.
+bool runs_graphs(const Attrs& attrs) {
+  const auto is_graph = [](const auto& object) {
+    return dynamic_cast<const Graph*>(object.get()) != nullptr;
+  };
+  using Object = internal::RefPtr<const AttrObject>;
+  return std::ranges::any_of(attrs.values(), [&](const AttrValue& value) {
+    if (const auto* one = std::get_if<Object>(&value)) return is_graph(*one);
+    const auto* all = std::get_if<std::vector<Object>>(&value);
+    return all != nullptr && std::ranges::any_of(*all, is_graph);
+  });
+}
+
 Home home_of(PlanLayout::Home home) {
   switch (home) {
     case PlanLayout::Home::kInput:
@@ -109,13 +127,15 @@ Home home_of(PlanLayout::Home home) {
 }  // namespace
 
 struct KernelArchives::Content {
+  Machine machine = Machine::kThis;
   std::list<internal::MappedFile> files;
   std::list<std::vector<ObjectFile>> archives;
 };
 
-KernelArchives::KernelArchives() {
+KernelArchives::KernelArchives(Machine machine) {
   auto content = std::make_unique<Content>();
-  for (const char* file : kArchives) {
+  content->machine = machine;
+  for (const std::string& file : archive_files(machine)) {
     const fs::path path = find_archive(file);
     const auto bytes = content->files.emplace_back(path.string()).bytes();
     content->archives.push_back(read_archive(
@@ -127,7 +147,8 @@ KernelArchives::~KernelArchives() = default;
 
 struct ModelCompiler::State {
   explicit State(const KernelArchives::Content& content)
-      : linker(pointers(content), isas_above(internal::best_isa())),
+      : machine(content.machine),
+        linker(pointers(content), isas_above(internal::best_isa())),
         image(
             linker,
             [this](uintptr_t address, const ProgramSymbol& symbol) {
@@ -145,8 +166,8 @@ struct ModelCompiler::State {
   LinkTarget function(uintptr_t address, const ProgramSymbol& symbol) {
     if (const auto known = functions.find(address); known != functions.end()) return known->second;
     LinkTarget out;
-    if (const auto object = codegen::kept_object(reinterpret_cast<const void*>(address))) {
-      out = generated(*object);
+    if (const auto code = codegen::kept_code(reinterpret_cast<const void*>(address))) {
+      out = generated(*code);
     } else if (symbol.is_function && symbol.begin == address) {
       out = linker.find(symbol.name, symbol.source);
     }
@@ -154,9 +175,14 @@ struct ModelCompiler::State {
     return out;
   }
 
-  LinkTarget generated(const std::string& bytes) {
-    const std::string& kept = texts.emplace_back(bytes);
-    const ObjectFile& object = objects.emplace_back("generated code", kept);
+  LinkTarget generated(const codegen::KeptCode& code) {
+    std::string& bytes = texts.emplace_back(code.object);
+    if (machine == Machine::kArm64) {
+      codegen::Request request = code.request;
+      request.product = codegen::Product::kArm64Object;
+      bytes = codegen::backend::make(request);
+    }
+    const ObjectFile& object = objects.emplace_back("generated code", bytes);
     std::map<std::string, LinkTarget, std::less<>> imports;
     for (const ObjectFile::Symbol& each : object.symbols()) {
       if (each.is_defined() || each.name.empty() || !each.name.starts_with("etude_")) continue;
@@ -173,6 +199,7 @@ struct ModelCompiler::State {
   // All of it or nothing.
   LinkTarget add(const PlanLayout& plan, const PlanLayout& twin, ModelFacts& facts);
 
+  Machine machine;
   ModelLinker linker;
   Image image;
   std::map<uintptr_t, LinkTarget> functions;
@@ -255,6 +282,9 @@ class ModelWriter {
         ETUDE_REQUIRE_CODE(kUnimplemented, !internal::has_effects(node.op, node.attrs),
                            "has an effect outside of its graph, which a model that is compiled "
                            "ahead of time has not. Leave the call out of the graph");
+        ETUDE_REQUIRE_CODE(kUnimplemented, !runs_graphs(node.attrs),
+                           "runs graphs of its own, which a model that is compiled ahead of time "
+                           "does not. Leave the call out of the graph, or unroll it");
         if (!is_nothing(node)) add_step(step, twin_.steps[i].params, node);
       });
     }
@@ -310,13 +340,13 @@ class ModelWriter {
   void point_to(std::size_t field, const std::vector<T>& values, LinkTarget model) {
     if (values.empty()) return;
     const LinkTarget data = linker_.add_data(".rodata", bytes_of(values), alignof(T), false);
-    linker_.point({model.section, field}, data);
+    linker_.point({model.section, model.offset + field}, data);
   }
 
   LinkTarget write_steps() {
     const LinkTarget out = linker_.add_data(".data.rel.ro", bytes_of(steps_), 16, true);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const uint64_t at = i * sizeof(ModelStep);
+      const uint64_t at = out.offset + i * sizeof(ModelStep);
       linker_.point({out.section, at + offsetof(ModelStep, run)}, links_[i].run);
       if (links_[i].params.is_known()) {
         linker_.point({out.section, at + offsetof(ModelStep, params)}, links_[i].params);
@@ -329,7 +359,7 @@ class ModelWriter {
     const LinkTarget out = linker_.add_data(
         ".data.rel.ro", std::string(targets.size() * sizeof(void*), '\0'), 16, true);
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      linker_.point({out.section, i * sizeof(void*)}, targets[i]);
+      linker_.point({out.section, out.offset + i * sizeof(void*)}, targets[i]);
     }
     return out;
   }
@@ -339,7 +369,7 @@ class ModelWriter {
     for (const Tensor& constant : plan_.graph->constants()) {
       const auto count = static_cast<std::size_t>(constant.type()->bytes());
       std::string bytes(static_cast<const char*>(TensorAccess::data(constant)), count);
-      targets.push_back(linker_.add_data(".rodata", std::move(bytes), 64, false));
+      targets.push_back(linker_.add_data(".rodata", bytes, 64, false));
     }
     return write_pointers(targets);
   }
@@ -351,8 +381,8 @@ class ModelWriter {
       targets.push_back({0, all.size()});
       all.append(name).push_back('\0');
     }
-    const LinkTarget texts = linker_.add_data(".rodata", std::move(all), 1, false);
-    for (LinkTarget& each : targets) each.section = texts.section;
+    const LinkTarget texts = linker_.add_data(".rodata", all, 1, false);
+    for (LinkTarget& each : targets) each = {texts.section, texts.offset + each.offset};
     return write_pointers(targets);
   }
 
@@ -360,7 +390,7 @@ class ModelWriter {
     const LinkTarget out =
         linker_.add_data(".data.rel.ro", bytes_of(std::vector<Model>{model_}), 16, true);
     const auto point = [&](std::size_t field, LinkTarget to) {
-      linker_.point({out.section, field}, to);
+      linker_.point({out.section, out.offset + field}, to);
     };
     point(offsetof(Model, steps), write_steps());
     point(offsetof(Model, constants), write_constants());
@@ -395,13 +425,12 @@ class ModelWriter {
 LinkTarget ModelCompiler::State::add(const PlanLayout& plan, const PlanLayout& twin,
                                      ModelFacts& facts) {
   const ModelLinker::Mark mark = linker.mark();
+  image.forget();
   try {
     return ModelWriter(linker, image, plan, twin).write(facts);
   } catch (const Error&) {
     linker.return_to(mark);
-    image.return_to(mark);
-    std::erase_if(functions,
-                  [&](const auto& each) { return each.second.section >= mark.sections; });
+    std::erase_if(functions, [&](const auto& each) { return mark.is_behind(each.second); });
     throw;
   }
 }
@@ -413,7 +442,13 @@ ModelCompiler::ModelCompiler(const KernelArchives& archives)
                      "program etude");
   const std::string why = codegen::backend::why_absent();
   ETUDE_REQUIRE_CODE(kUnimplemented, why.empty(), "nothing is compiled ahead of time: {}", why);
-  codegen::keep_objects();
+  ETUDE_REQUIRE_CODE(kFailedPrecondition,
+                     state_->machine == Machine::kThis ||
+                         internal::best_isa() == internal::Isa::kPortable,
+                     "models for 64-bit Arm are made of portable kernels, but this process uses "
+                     "{}. Set ETUDE_ISA=portable",
+                     internal::name(internal::best_isa()));
+  codegen::keep_code();
 }
 ModelCompiler::~ModelCompiler() = default;
 
@@ -430,6 +465,7 @@ ModelFacts ModelCompiler::add(const std::string& name, const Graph& graph) {
   }
   ModelFacts facts;
   facts.name = name;
+  facts.machine = state_->machine;
   facts.graph = graph.name();
   const LinkTarget model = state_->add(layouts[0], layouts[1], facts);
   state_->linker.show(fmt::format("{}_run", name), state_->linker.copy(kRunName, {{kModelName, model}}), true);

@@ -17,6 +17,8 @@
 
 namespace etude::aot {
 
+enum class Machine { kThis, kArm64 };
+
 // What a caller of the function has to know (header_text.h writes it down).
 struct ModelFacts {
   std::string name;  // of its function, an identifier of C
@@ -28,6 +30,7 @@ struct ModelFacts {
   std::vector<Array> inputs, outputs;  // without absent outputs
   uint64_t scratch_bytes = 0;
   internal::Isa isa = internal::Isa::kPortable;
+  Machine machine = Machine::kThis;
 };
 
 // The archives that kernels are taken from. In memory for as long as this is.
@@ -36,7 +39,7 @@ class KernelArchives {
   // Those beside this program or its library.
   //
   // throws: kNotFound, saying what was looked for; kDataLoss.
-  KernelArchives();
+  explicit KernelArchives(Machine machine = Machine::kThis);
   KernelArchives(const KernelArchives&) = delete;
   KernelArchives& operator=(const KernelArchives&) = delete;
   ~KernelArchives();

@@ -114,7 +114,9 @@ std::string describe(std::string_view what, const std::vector<Argument>& list) {
   return out;
 }
 
-std::string isa_text(internal::Isa isa) {
+std::string machine_text(const ModelFacts& facts) {
+  const internal::Isa isa = facts.isa;
+  if (facts.machine == Machine::kArm64) return "a 64-bit Arm";
   if (isa == internal::Isa::kAvx512) return "a processor with AVX-512";
   if (isa == internal::Isa::kAvx2) return "a processor with AVX2 and FMA";
   return "any processor of its kind";
@@ -197,7 +199,7 @@ static inline int {name}({params}) {{
 
 #endif
 )",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", isa_text(facts.isa)),
+      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
       fmt::arg("inputs", describe("input ", args.inputs)),
       fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
       fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
@@ -247,7 +249,7 @@ class Model {{
 
 #endif
 )",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", isa_text(facts.isa)),
+      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
       fmt::arg("name", facts.name), fmt::arg("big", upper(facts.name)),
       fmt::arg("params", join(params)), fmt::arg("pointers", join(pointers)));
 }

@@ -41,7 +41,7 @@ LinkTarget Image::copy(const Pair& part) {
   for (std::size_t i = 0; i < part.bytes; ++i) {
     if (bytes[i] != twin[i]) bytes[i] = 0;
   }
-  at->second = linker_.add_data(".data", std::move(bytes), 64, true);
+  at->second = linker_.add_data(".data", bytes, 64, true);
   waiting_.emplace_back(part, at->second);
   return at->second;
 }
@@ -52,7 +52,7 @@ void Image::copy_pointers() {
     waiting_.pop_back();
     for (std::size_t i = 0; i + sizeof(uintptr_t) <= part.bytes; i += sizeof(uintptr_t)) {
       const uintptr_t own = word_at(part.own + i), twin = word_at(part.twin + i);
-      if (may_be_address(own)) copy_word({target.section, i}, own, twin);
+      if (may_be_address(own)) copy_word({target.section, target.offset + i}, own, twin);
     }
   }
 }
@@ -94,11 +94,6 @@ LinkTarget Image::function_at(uintptr_t address) {
                      "it calls '{}'{}, which is not in the archive of kernels", symbol.name,
                      symbol.source.empty() ? "" : " of " + symbol.source);
   return out;
-}
-
-void Image::return_to(const ModelLinker::Mark& mark) {
-  waiting_.clear();
-  std::erase_if(copied_, [&](const auto& each) { return each.second.section >= mark.sections; });
 }
 
 }  // namespace etude::aot

@@ -37,8 +37,9 @@ class Image {
   LinkTarget add(const void* object, const void* twin);
   // throws: kUnimplemented for a function that the file has not.
   LinkTarget function_at(uintptr_t address);
-  // What was added since the linker was at this mark was taken back.
-  void return_to(const ModelLinker::Mark& mark);
+  // What was copied is copied again where it is met again: it may have ended, and others may lie at
+  // its address.
+  void forget() { copied_.clear(); }
 
  private:
   struct Pair {

@@ -219,17 +219,21 @@ uint32_t ModelLinker::resolve(const std::string& name, const ObjectFile& from, b
   return out;
 }
 
-LinkTarget ModelLinker::add_data(std::string name, std::string bytes, uint64_t alignment,
-                                 bool is_writable) {
-  Section to;
-  to.name = std::move(name);
-  to.head.sh_type = SHT_PROGBITS;
-  to.head.sh_flags = SHF_ALLOC | (is_writable ? uint64_t{SHF_WRITE} : 0);
-  to.head.sh_addralign = alignment;
-  to.head.sh_size = bytes.size();
-  to.bytes = std::move(bytes);
-  sections_.push_back(std::move(to));
-  return {sections_.size() - 1, 0};
+LinkTarget ModelLinker::add_data(const std::string& name, std::string_view bytes,
+                                 uint64_t alignment, bool is_writable) {
+  const auto [known, is_new] = data_.try_emplace(name, sections_.size());
+  if (is_new) {
+    Section& made = sections_.emplace_back();
+    made.name = name;
+    made.head.sh_type = SHT_PROGBITS;
+    made.head.sh_flags = SHF_ALLOC | (is_writable ? uint64_t{SHF_WRITE} : 0);
+  }
+  Section& to = sections_[known->second];
+  to.head.sh_addralign = std::max(to.head.sh_addralign, alignment);
+  const uint64_t at = (to.bytes.size() + alignment - 1) / alignment * alignment;
+  to.bytes.resize(at);
+  to.bytes += bytes;
+  return {known->second, at};
 }
 
 void ModelLinker::point(LinkTarget from, LinkTarget to, int64_t addend) {
@@ -295,14 +299,31 @@ void ModelLinker::take_all() {
   }
 }
 
-ModelLinker::Mark ModelLinker::mark() const { return {sections_.size(), symbols_.size()}; }
+bool ModelLinker::Mark::is_behind(LinkTarget target) const {
+  const auto at = grown.find(target.section);
+  return target.section >= sections || (at != grown.end() && target.offset >= at->second.first);
+}
+
+ModelLinker::Mark ModelLinker::mark() const {
+  Mark out{sections_.size(), symbols_.size(), {}};
+  for (const auto& [name, section] : data_) {
+    out.grown[section] = {sections_[section].bytes.size(), sections_[section].relocations.size()};
+  }
+  return out;
+}
 
 void ModelLinker::return_to(const Mark& mark) {
   waiting_.clear();
+  for (const auto& [section, sizes] : mark.grown) {
+    sections_[section].bytes.resize(sizes.first);
+    sections_[section].relocations.resize(sizes.second);
+  }
   sections_.resize(mark.sections);
   symbols_.resize(mark.symbols);
   const auto is_gone = [&](const auto& entry) { return entry.second >= mark.symbols; };
-  std::erase_if(taken_, [&](const auto& entry) { return entry.second >= mark.sections; });
+  const auto is_section_gone = [&](const auto& entry) { return entry.second >= mark.sections; };
+  std::erase_if(data_, is_section_gone);
+  std::erase_if(taken_, is_section_gone);
   std::erase_if(symbol_numbers_, is_gone);
   std::erase_if(by_resolved_name_, is_gone);
 }

@@ -45,8 +45,10 @@ class ModelLinker {
   // A copy of a function of the archives of its own, for which some of what it refers to is another.
   LinkTarget copy(std::string_view function, const std::map<std::string, LinkTarget, std::less<>>& imports);
 
-  // Data that may be written to, or may not, filled by set(); what it points to by point().
-  LinkTarget add_data(std::string name, std::string bytes, uint64_t alignment, bool is_writable);
+  // Data that may be written to, or may not, in the section of this name; what it points to by
+  // point(). Its place there is aligned.
+  LinkTarget add_data(const std::string& name, std::string_view bytes, uint64_t alignment,
+                      bool is_writable);
   void point(LinkTarget from, LinkTarget to, int64_t addend = 0);
   void clear(LinkTarget at);  // a null pointer
 
@@ -56,7 +58,10 @@ class ModelLinker {
   void take_all();
   // All is as it was at the mark, before which take_all() was called.
   struct Mark {
-    std::size_t sections, symbols;
+    std::size_t sections = 0, symbols = 0;
+    // Of what lies in sections that grow: bytes and relocations.
+    std::map<std::size_t, std::pair<std::size_t, std::size_t>> grown;
+    bool is_behind(LinkTarget target) const;  // added after it
   };
   Mark mark() const;
   void return_to(const Mark& mark);
@@ -119,6 +124,7 @@ class ModelLinker {
   std::map<std::string, uint32_t> by_resolved_name_;
   std::vector<Imports> imports_;
   std::map<const ObjectFile*, std::size_t> imports_of_;
+  std::map<std::string, std::size_t> data_;  // sections, by name
   std::vector<std::size_t> waiting_;  // sections whose references are not taken yet
   uint16_t machine_ = EM_X86_64;
   uint32_t flags_ = 0;

@@ -35,12 +35,23 @@ struct Run {
   std::jmp_buf end;
   const Model* model = nullptr;
 };
+// Memory for threads is scarce in libraries that are loaded while a program runs: pointers alone.
+constexpr std::size_t kMessageBytes = 512;
 thread_local Run* running = nullptr;
-thread_local char message[512] = "";
+thread_local char* message = nullptr;  // from the first failure of the thread until its end
+
+// Of glibc.
+extern "C" int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
+extern "C" void* __dso_handle;
 
 void say(const char* text, std::size_t size) {
-  const std::size_t count = std::min(size, sizeof message - 1);
-  std::memcpy(message, text, count);
+  if (message == nullptr) {
+    message = static_cast<char*>(std::malloc(kMessageBytes));
+    if (message == nullptr) return;
+    __cxa_thread_atexit_impl(std::free, message, &__dso_handle);
+  }
+  const std::size_t count = std::min(size, kMessageBytes - 1);
+  std::memmove(message, text, count);
   message[count] = '\0';
 }
 void say(const char* text) { say(text, std::strlen(text)); }
@@ -73,9 +84,14 @@ bool has_isa(internal::Isa isa) {
 class Mode {
  public:
   explicit Mode(bool flushes) {
-#if defined(__SSE2__)
+#if defined(__aarch64__)
+    constexpr uint64_t kFlush = uint64_t{1} << 24;  // FZ of FPCR: as operands and as results
+    before_ = __builtin_aarch64_get_fpcr64();
+    __builtin_aarch64_set_fpcr64((before_ & ~kFlush) | (flushes ? kFlush : 0));
+#elif defined(__SSE2__)
     before_ = _mm_getcsr();
-    _mm_setcsr((before_ & ~internal::kFlushBits) | (flushes ? internal::kFlushBits : 0));
+    const auto now = static_cast<unsigned>(before_);
+    _mm_setcsr((now & ~internal::kFlushBits) | (flushes ? internal::kFlushBits : 0));
     ++internal::float_scope_depth;
 #else
     static_cast<void>(flushes);
@@ -84,20 +100,22 @@ class Mode {
   Mode(const Mode&) = delete;
   Mode& operator=(const Mode&) = delete;
   ~Mode() {
-#if defined(__SSE2__)
+#if defined(__aarch64__)
+    __builtin_aarch64_set_fpcr64(before_);
+#elif defined(__SSE2__)
     internal::float_scope_depth = 0;
-    _mm_setcsr(before_);
+    _mm_setcsr(static_cast<unsigned>(before_));
 #endif
   }
 
  private:
-  unsigned before_ = 0;
+  uint64_t before_ = 0;
 };
 
 // Prefixes the message of a kernel with the op and the line of its call.
 void name_step(const char* name) {
-  char text[sizeof message];
-  std::snprintf(text, sizeof text, "%s: %s", name, message);
+  char text[kMessageBytes];
+  std::snprintf(text, sizeof text, "%s: %s", name, message == nullptr ? "" : message);
   say(text);
 }
 
@@ -173,7 +191,7 @@ Status check_arguments(const Model& m, const void* const* in, void* const* out,
 }
 
 Status run_model(const Model& m, const void* const* in, void* const* out, void* scratch) {
-  message[0] = '\0';
+  if (message != nullptr) message[0] = '\0';
   if (const Status status = check_arguments(m, in, out, scratch); status != Status::kOk) {
     return status;
   }
@@ -213,7 +231,9 @@ int etude_aot_run(const void* const* in, void* const* out, void* scratch) {
   return etude_aot_run_model(&etude_aot_model, in, out, scratch);
 }
 
-const char* etude_aot_error() { return etude::aot::message; }
+const char* etude_aot_error() {
+  return etude::aot::message == nullptr ? "" : etude::aot::message;
+}
 
 // Kernels of other instruction sets, which best_isa() does not choose.
 void etude_aot_left_out() { std::abort(); }
@@ -246,8 +266,9 @@ void throw_error(ErrorCode /*code*/, std::string text) {
   aot::end_run(aot::Status::kRefused);
 }
 void throw_check(const char* file, int line, const char* condition, const std::string& text) {
-  std::snprintf(aot::message, sizeof aot::message, "%s:%d: %s: %s", file, line, condition,
-                text.c_str());
+  char all[aot::kMessageBytes];
+  std::snprintf(all, sizeof all, "%s:%d: %s: %s", file, line, condition, text.c_str());
+  aot::say(all);
   aot::end_run(aot::Status::kInternal);
 }
 
@@ -402,10 +423,9 @@ void __cxa_rethrow() { std::abort(); }
 void __cxa_pure_virtual() { std::abort(); }
 void __gxx_personality_v0() { std::abort(); }
 void _Unwind_Resume(void*) { std::abort(); }
-// Of glibc; what a thread leaves is freed when it ends.
-int __cxa_thread_atexit_impl(void (*)(void*), void*, void*);
+// What a thread leaves is freed when it ends.
 int __cxa_thread_atexit(void (*end)(void*), void* object, void* program) {
-  return __cxa_thread_atexit_impl(end, object, program);
+  return etude::aot::__cxa_thread_atexit_impl(end, object, program);
 }
 
 // Constants of functions. Kernels compute them from nothing but the processor, so that two threads

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -330,36 +328,8 @@ class LoadedCode : public Code {
 
 }  // namespace
 
-namespace {
-
-struct Kept {
-  std::mutex mutex;
-  std::map<const void*, std::shared_ptr<const std::string>> by_entry;
-  bool is_on = false;
-};
-Kept& kept() {
-  static auto* const out = new Kept;  // code may be loaded while statics are destroyed
-  return *out;
-}
-
-}  // namespace
-
 std::shared_ptr<const Code> load_object(std::string_view object) {
-  auto out = std::make_shared<LoadedCode>(object);
-  const std::lock_guard lock(kept().mutex);
-  if (kept().is_on) kept().by_entry[out->entry()] = std::make_shared<const std::string>(object);
-  return out;
-}
-
-void keep_objects() noexcept {
-  const std::lock_guard lock(kept().mutex);
-  kept().is_on = true;
-}
-
-std::shared_ptr<const std::string> kept_object(const void* entry) {
-  const std::lock_guard lock(kept().mutex);
-  const auto found = kept().by_entry.find(entry);
-  return found == kept().by_entry.end() ? nullptr : found->second;
+  return std::make_shared<LoadedCode>(object);
 }
 
 const void* imported_function(std::string_view name) {

@@ -20,11 +20,6 @@ namespace etude::codegen {
 // threads: thread-safe.
 std::shared_ptr<const Code> load_object(std::string_view object);
 
-// From now on the object file of what is loaded is kept, for as long as the process runs, for who
-// links it elsewhere (etude/aot). thread-safe.
-void keep_objects() noexcept;
-// The one whose function begins here; null: none that was kept. thread-safe.
-std::shared_ptr<const std::string> kept_object(const void* entry);
 // By the name in object files, a function that they may call; null: none. thread-safe.
 const void* imported_function(std::string_view name);
 

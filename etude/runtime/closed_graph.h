@@ -14,7 +14,7 @@ namespace ETUDE_API etude {
 //
 //   const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
 //   predict(example);
-//   const auto& trace = predict.traces()[0];
+//   const auto trace = predict.traces()[0];
 //   const GraphRef whole = closed_graph(trace.graph(), trace.captures());
 //
 // throws: kInvalidArgument for another number of captures, or for one of another type.
