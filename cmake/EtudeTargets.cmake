@@ -37,11 +37,13 @@ endmacro()
 #   TESTS tensor_test          tensor_test.cc, part of the one executable core_test
 #   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
+#   SECTIONS                   each function in a section of its own, so that ahead-of-time compiling
+#                              takes those that a model needs (etude/aot)
 #   TEST_ISAS                  core_test also runs on the lower instruction sets (see etude_test)
 #   BENCHES tensor_bench)      tensor_bench.cc, part of the one executable core_bench
 function(etude_library)
   etude_parse(
-    "TEST_ISAS" "NAME;TEST_SHARDS"
+    "SECTIONS;TEST_ISAS" "NAME;TEST_SHARDS"
     "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
@@ -51,6 +53,10 @@ function(etude_library)
     target_compile_definitions(${target} PRIVATE ETUDE_BUILDING=1)
     # Calls inside the library are direct, and thread-local state is one instruction away.
     target_compile_options(${target} PRIVATE -fno-semantic-interposition -ftls-model=initial-exec)
+    if(arg_SECTIONS)
+      target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+      set_property(GLOBAL APPEND PROPERTY ETUDE_SECTIONED ${target})
+    endif()
     etude_precompile_library(${target})
     if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
       set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)

@@ -86,6 +86,7 @@
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/call_time.h"
 #include "etude/runtime/cancel.h"
+#include "etude/runtime/closed_graph.h"
 #include "etude/runtime/control_flow.h"
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/effects.h"

@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains LeNet on Fashion-MNIST: 60,000 images, ten classes. Ctrl-C saves a checkpoint from which
 // --resume goes on bit for bit. Run it with ./dev train [--epochs N] [--mode staged|lazy].
+#include "examples/lenet.h"
+
 #include <csignal>
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
 
-#include "etude/etude.h"
-
 using namespace etude;
-
-struct LeNet {
-  nn::Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = nn::relu}};
-  nn::MaxPool2D pool1{2};
-  nn::Conv2D conv2{{5, 5}, 6, 16, {.activation = nn::relu}};
-  nn::MaxPool2D pool2{2};
-  nn::Flatten flatten;
-  nn::Dense fc1{400, 120, {.activation = nn::relu}};
-  nn::Dense fc2{120, 84, {.activation = nn::relu}};
-  nn::Dense fc3{84, 10};
-  Tensor operator()(const Tensor& images) const {
-    return nn::sequenced(images, conv1, pool1, conv2, pool2, flatten, fc1, fc2, fc3);
-  }
-};
 
 volatile std::sig_atomic_t interrupted = 0;
 

@@ -6,8 +6,8 @@ import sys
 
 import check_common as common
 
-ORDER = ("base diff core device graph passes runtime kernels codegen ops nn optim data io dist "
-         "xla").split()
+ORDER = ("base diff core device graph passes runtime kernels codegen ops nn optim data io aot "
+         "dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.

@@ -13,6 +13,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/registry.h"
+#include "tools/compile_command.h"
 #include "tools/graph_command.h"
 #include "tools/record_text.h"
 #include "tools/run_op.h"
@@ -216,6 +217,7 @@ int run_program(int argc, char** argv) {
   std::vector<std::string> shown;
   ProfileOptions profiled;
   add_ops_commands(app, options, names_only, shown);
+  add_compile_command(app);
   add_graph_commands(app);
   add_profile_command(app, profiled);
   try {

@@ -34,27 +34,15 @@ struct GraphOptions {
   bool why = false, ir = false, assembly = false;
 };
 
-// The form is told by how the file begins.
-GraphRef load(const std::string& file) {
-  const internal::MappedFile content(file);
-  const std::string_view bytes(reinterpret_cast<const char*>(content.bytes().data()),
-                               content.bytes().size());
-  try {
-    return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
-  }
-}
-
 void convert(const GraphOptions& options) {
-  const GraphRef graph = load(options.file);
+  const GraphRef graph = load_graph(options.file);
   internal::AtomicFile out(options.output);
   out.write(options.form == "text" ? to_text(*graph) : to_binary(*graph));
   out.commit();
 }
 
 void show(const GraphOptions& options) {
-  GraphRef graph = load(options.file);
+  GraphRef graph = load_graph(options.file);
   if (options.passes) graph = run_passes(*graph);
   if (options.json) {
     fmt::print("{}", to_json(*graph));
@@ -69,7 +57,7 @@ void show(const GraphOptions& options) {
 
 // As of the program diff: 1 for graphs that differ.
 void compare(const GraphOptions& options) {
-  const std::string text = diff(*load(options.file), *load(options.other));
+  const std::string text = diff(*load_graph(options.file), *load_graph(options.other));
   fmt::print("{}", text);
   if (!text.empty()) throw CLI::RuntimeError(1);
 }
@@ -110,7 +98,7 @@ std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
 }
 
 void run(const GraphOptions& options) {
-  const GraphRef graph = load(options.file);
+  const GraphRef graph = load_graph(options.file);
   const std::vector<Tensor> inputs = load_inputs(*graph, options.inputs);
   const std::vector<Tensor> results = interpret(*graph, inputs);
   io::NamedTensors out;
@@ -139,7 +127,7 @@ void print_code(const internal::Plan& plan, bool assembly) {
 }
 
 void plan(const GraphOptions& options) {
-  const GraphRef graph = load(options.file);
+  const GraphRef graph = load_graph(options.file);
   if (options.passes) {
     std::vector<PassReport> reports;
     run_passes(*graph, &reports);
@@ -160,6 +148,17 @@ void plan(const GraphOptions& options) {
 }
 
 }  // namespace
+
+GraphRef load_graph(const std::string& file) {
+  const internal::MappedFile content(file);
+  const std::string_view bytes(reinterpret_cast<const char*>(content.bytes().data()),
+                               content.bytes().size());
+  try {
+    return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
+  }
+}
 
 void add_graph_commands(CLI::App& app) {
   const auto options = std::make_shared<GraphOptions>();

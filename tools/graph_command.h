@@ -2,9 +2,17 @@
 // `etude graph`: shows, compares and runs graphs from files of text (etude/graph/print.h).
 #pragma once
 
+#include <string>
+
 #include <CLI/CLI.hpp>
 
+#include "etude/graph/graph.h"
+
 namespace etude::tools {
+
+// A graph from a file, whose form is told by how it begins.
+// throws: what reading the file and the graph throw, naming the file.
+GraphRef load_graph(const std::string& file);
 
 // Adds the command with all that it does. Its options live as long as the program.
 void add_graph_commands(CLI::App& app);

@@ -14,6 +14,7 @@
 #include "etude/base/check.h"
 #include "etude/codegen/backend.h"
 #include "etude/codegen/check_program.h"
+#include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/object_cache.h"
 #include "etude/codegen/region_request.h"
@@ -125,20 +126,26 @@ std::string name_of(const Request& request) {
   return has_text ? request.source.substr(line + 1) : request.kind;
 }
 
+CodePtr link(const Request& request, const std::string& object) {
+  CodePtr out = load_object(object, name_of(request));
+  note_code(out->entry(), request, object);
+  return out;
+}
+
 // From the disk, or made and stored there.
 CodePtr make_or_load(const Request& request, const std::string& key) {
   const ObjectCache& disk = ObjectCache::of_process();
   const std::string whole = backend::maker() + "\n" + key;
   if (const std::optional<std::string> stored = disk.find(whole)) {
     try {
-      return load_object(*stored, name_of(request));
+      return link(request, *stored);
     } catch (const Error&) {
       // No object file, although its sum is right: it is made and stored again.
     }
   }
   const std::string object = backend::make(request);
   disk.store(whole, object);
-  return load_object(object, name_of(request));
+  return link(request, object);
 }
 
 void check(const scalar::Program& program, const CompileOptions& options) {

@@ -20,6 +20,7 @@
 #include "etude/base/check.h"
 #include "etude/codegen/channel.h"
 #include "etude/codegen/emit.h"
+#include "etude/codegen/ir_math.h"
 #include "etude/codegen/region_request.h"
 #include "etude/codegen/request.h"
 #include "etude/codegen/target.h"
@@ -61,6 +62,8 @@ std::string ir_of(const llvm::Module& module) {
 }
 
 std::string make(const Request& request) {
+  const bool is_arm64 = request.product == Product::kArm64Object;
+  emitted_kind = is_arm64 ? MachineKind::kArm64 : MachineKind::kThis;
   llvm::LLVMContext context;
   const ModulePtr module = emit(context, request);
   if (request.product == Product::kIr) return ir_of(*module);
@@ -70,6 +73,7 @@ std::string make(const Request& request) {
     case Product::kAssembly:
       return target.assembly(*module);
     case Product::kObject:
+    case Product::kArm64Object:
       return target.object(*module)->getBuffer().str();
     default:
       return ir_of(*module);

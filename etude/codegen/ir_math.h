@@ -13,11 +13,18 @@
 
 namespace etude::codegen {
 
+enum class MachineKind { kThis, kArm64 };
+
+// The machine that modules of this thread are for, from emitting them on: instructions of one
+// machine are nothing to another.
+inline thread_local constinit MachineKind emitted_kind = MachineKind::kThis;
+inline bool is_for_x86() {
 #if defined(__x86_64__)
-constexpr bool kIsX86 = true;
+  return emitted_kind == MachineKind::kThis;
 #else
-constexpr bool kIsX86 = false;
+  return false;
 #endif
+}
 
 // Where a function goes: at the place of the builder, which is behind it afterwards. A function
 // may add blocks.

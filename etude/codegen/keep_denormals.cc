@@ -83,7 +83,7 @@ Value* opaque(llvm::IRBuilder<>& builder, FCmpInst& comparison) {
 }  // namespace
 
 void keep_denormals(llvm::Module& module) {
-  if (!kIsX86) return;
+  if (!is_for_x86()) return;
   std::vector<llvm::SelectInst*> choices;
   for (llvm::Function& function : module) {
     for (llvm::Instruction& instruction : llvm::instructions(function)) {

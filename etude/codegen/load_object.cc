@@ -352,4 +352,9 @@ std::shared_ptr<const Code> load_object(std::string_view object, std::string_vie
   return std::make_shared<LoadedCode>(object, fmt::format("{} {}", kKernelName, name));
 }
 
+const void* imported_function(std::string_view name) {
+  const auto known = std::ranges::find(imports(), name, &Import::name);
+  return known == imports().end() ? nullptr : std::bit_cast<const void*>(known->address);
+}
+
 }  // namespace etude::codegen

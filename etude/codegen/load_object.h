@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "etude/codegen/compile.h"
@@ -19,5 +20,8 @@ namespace etude::codegen {
 //          anything else; kResourceExhausted when there is no memory for code.
 // threads: thread-safe.
 std::shared_ptr<const Code> load_object(std::string_view object, std::string_view name = "");
+
+// By the name in object files, a function that they may call; null: none. thread-safe.
+const void* imported_function(std::string_view name);
 
 }  // namespace etude::codegen

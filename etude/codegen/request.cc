@@ -13,7 +13,8 @@
 namespace etude::codegen {
 namespace {
 
-constexpr std::array<std::string_view, 4> kProducts = {"object", "ir", "optimized_ir", "assembly"};
+constexpr std::array<std::string_view, 5> kProducts = {"object", "ir", "optimized_ir", "assembly",
+                                                       "arm64_object"};
 
 // Words of one line, behind which the rest of a text begins.
 class Line {

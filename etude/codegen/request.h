@@ -15,7 +15,8 @@
 
 namespace etude::codegen {
 
-enum class Product { kObject, kIr, kOptimizedIr, kAssembly };
+// kArm64Object: for 64-bit Arm, of 4 lanes; the others are for this machine.
+enum class Product { kObject, kIr, kOptimizedIr, kAssembly, kArm64Object };
 
 struct Request {
   Product product = Product::kObject;

@@ -21,6 +21,7 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include "etude/base/check.h"
+#include "etude/codegen/ir_math.h"
 #include "etude/codegen/keep_denormals.h"
 
 namespace etude::codegen {
@@ -33,6 +34,22 @@ void initialize_once() {
     return true;
   }();
   static_cast<void>(done);
+}
+
+void initialize_arm64() {
+#ifdef ETUDE_HAS_LLVM_ARM64
+  static const bool done = [] {
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    return true;
+  }();
+  static_cast<void>(done);
+#else
+  ETUDE_THROW(kUnimplemented,
+              "this compiler makes no code for 64-bit Arm: it was built with an LLVM without it");
+#endif
 }
 
 // The processor by its LLVM name, and what it has beyond that. The best instruction set is made for
@@ -59,27 +76,33 @@ Processor processor_for(internal::Isa isa) {
 
 struct Target::Machine {
   CompileOptions options;
+  MachineKind kind;
   std::unique_ptr<llvm::TargetMachine> target;
   llvm::PassBuilder builder;
   llvm::FunctionPassManager passes;
 
-  explicit Machine(const CompileOptions& o)
-      : options(o), target(make_target(o)), builder(target.get()) {
+  Machine(const CompileOptions& o, MachineKind k)
+      : options(o), kind(k), target(make_target(o, k)), builder(target.get()) {
     passes.addPass(llvm::EarlyCSEPass());
     if (o.tier == Tier::kFast) return;
     passes.addPass(llvm::InstCombinePass());
     passes.addPass(llvm::SimplifyCFGPass());
   }
 
-  static std::unique_ptr<llvm::TargetMachine> make_target(const CompileOptions& options) {
-    initialize_once();
-    const llvm::Triple triple(llvm::sys::getProcessTriple());
+  static std::unique_ptr<llvm::TargetMachine> make_target(const CompileOptions& options,
+                                                          MachineKind kind) {
+    const bool is_arm64 = kind == MachineKind::kArm64;
+    is_arm64 ? initialize_arm64() : initialize_once();
+    ETUDE_REQUIRE_CODE(kUnimplemented, !is_arm64 || options.isa == internal::Isa::kPortable,
+                       "code for 64-bit Arm has 4 lanes. Set ETUDE_ISA=portable");
+    const llvm::Triple triple(is_arm64 ? "aarch64-unknown-linux-gnu"
+                                       : llvm::sys::getProcessTriple());
     std::string why;
     const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, why);
     ETUDE_CHECK(target != nullptr, "LLVM knows no target '{}': {}", triple.str(), why);
     llvm::TargetOptions target_options;
     target_options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // a fused product is written as one
-    const Processor processor = processor_for(options.isa);
+    const Processor processor = is_arm64 ? Processor{"generic", ""} : processor_for(options.isa);
     const auto level =
         options.tier == Tier::kFast ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
     return std::unique_ptr<llvm::TargetMachine>(
@@ -112,18 +135,21 @@ std::string Target::machine_text() {
 }
 
 Target::Target(const CompileOptions& options) {
+  const MachineKind kind = emitted_kind;
   auto& machines = pool<Machine>();
   {
     const std::lock_guard lock(machines.mutex);
     for (auto& machine : machines.free) {
-      if (machine->options.tier != options.tier || machine->options.isa != options.isa) continue;
+      const bool fits = machine->options.tier == options.tier &&
+                        machine->options.isa == options.isa && machine->kind == kind;
+      if (!fits) continue;
       machine_ = std::move(machine);
       std::swap(machine, machines.free.back());
       machines.free.pop_back();
       return;
     }
   }
-  machine_ = std::make_unique<Machine>(options);
+  machine_ = std::make_unique<Machine>(options, kind);
 }
 
 Target::~Target() {

@@ -15,7 +15,9 @@ namespace etude::codegen {
 // A compiler of its own: one thread at a time uses it. Taken from a pool, which it goes back to.
 class Target {
  public:
-  // throws: kInternal when LLVM has no such target.
+  // throws: kInternal when LLVM has no such target; kUnimplemented for one that was not built in,
+  //         and for code of other than 4 lanes for a 64-bit Arm.
+  // For the machine that this thread emits for (ir_math.h).
   explicit Target(const CompileOptions& options);
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;

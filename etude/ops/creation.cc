@@ -3,34 +3,14 @@
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/core/convert.h"
 #include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/copy.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
 
 namespace etude::ops {
 namespace {
-
-struct ConvertParams : KernelParams {
-  int64_t count = 0;
-  DType from, to;
-};
-
-void prepare_astype(const PrepareCall& call) {
-  if (call.dtype(0) == call.out.results[0]->dtype()) return call.view(0);
-  auto p = internal::make_ref<ConvertParams>();
-  p->count = call.out.results[0]->count();
-  p->from = call.dtype(0);
-  p->to = call.out.results[0]->dtype();
-  call.set(
-      [](const KernelCall& k) {
-        const auto& q = *static_cast<const ConvertParams*>(k.params);
-        internal::convert_elements(k.out[0], q.to, k.in[0], q.from, q.count);
-        return true;
-      },
-      p);
-}
 
 // A record without operands, or with one of which only the type matters: tensors of one value.
 template <int kValue>
@@ -157,7 +137,7 @@ void define_creation(Registry& r) {
                           "complex values do not convert to {}. Use real(x) or abs(x)", name(to));
             return Types{call.make(to, call.shape(0))};
           },
-      .kernels = {.cpu = prepare_astype},
+      .kernels = {.cpu = kernels::cpu::prepare_convert},
       .vjp =
           [](const VjpCall& call) {
             Values out(1);

@@ -35,6 +35,7 @@
 #include "etude/core/rules.h"
 #include "etude/core/values.h"
 #include "etude/graph/graph.h"
+#include "etude/runtime/plan_layout.h"
 #include "etude/runtime/region.h"
 #include "etude/version.h"
 
@@ -92,6 +93,8 @@ class Plan final : public RefCounted {
   // The plan as the steps of a loop: none where that cannot be, or no code is to be made. It is
   // good while the plan is.
   std::optional<LoopCode> loop_code(const LoopShape& loop) const;
+  // Its steps and places. It is good while the plan is.
+  PlanLayout layout() const;
   // One step per line: "@64 float32[2,3] = matmul(x, @0 float32[4,3])  # train.cc:41", below it the
   // calls that it took the place of; then the regions.
   std::string to_string() const;

@@ -120,6 +120,17 @@ bool run_copy_into(const KernelCall& call) {
   return true;
 }
 
+struct ConvertParams : KernelParams {
+  int64_t count = 0;
+  DType from, to;
+};
+
+bool run_convert(const KernelCall& call) {
+  const auto& p = *static_cast<const ConvertParams*>(call.params);
+  etude::internal::convert_elements(call.out[0], p.to, call.in[0], p.from, p.count);
+  return true;
+}
+
 etude::internal::RefPtr<CopyParams> params_of(const CopyPlan& plan, int64_t offset) {
   auto p = etude::internal::make_ref<CopyParams>();
   p->plan = plan;
@@ -219,6 +230,16 @@ void prepare_copy_into(const PrepareCall& call, const CopyPlan& plan, int64_t of
   p->item = itemsize(result.dtype());
   etude::internal::convert_elements(p->value, result.dtype(), &value, kFloat64, 1);
   call.set(run_copy_into, p);
+}
+
+void prepare_convert(const PrepareCall& call) {
+  const DType to = call.out.results[0]->dtype();
+  if (call.dtype(0) == to) return call.view(0);
+  auto p = etude::internal::make_ref<ConvertParams>();
+  p->count = call.out.results[0]->count();
+  p->from = call.dtype(0);
+  p->to = to;
+  call.set(run_convert, p);
 }
 
 }  // namespace etude::kernels::cpu

@@ -103,5 +103,7 @@ void copy(const CopyPlan& plan, void* out, const void* in);
 void prepare_copy(const PrepareCall& call, const CopyPlan& plan, int64_t offset);
 // The result is operand 0, which the plan copies to `offset` bytes into it, and `value` around it.
 void prepare_copy_into(const PrepareCall& call, const CopyPlan& plan, int64_t offset, double value);
+// The result is operand 0 in its own dtype.
+void prepare_convert(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu

@@ -20,7 +20,7 @@ constexpr int64_t kTile = 1024;      // elements expanded at a time; 4 KiB of fl
 constexpr int64_t kChunk = 1 << 15;  // elements per parallel chunk
 
 struct ElementwiseParams : KernelParams {
-  ScalarDef def;
+  const scalar::Program* program = nullptr;
   ProgramKernel kernel = nullptr;       // for float32
   const FusedProgram* fused = nullptr;  // for float32 if there is no kernel; null: the interpreter
   bool runs_tiles = false;              // of `fused`, whatever code it has
@@ -50,7 +50,7 @@ bool run_dense(const ElementwiseParams& p, void* out, const void* const* in, int
     }
     return true;
   }
-  return run_program(*p.def.program, p.dtype, p.round_nodes, out, in, p.params.data(), n);
+  return run_program(*p.program, p.dtype, p.round_nodes, out, in, p.params.data(), n);
 }
 
 const char* offset(const void* p, int64_t bytes) { return static_cast<const char*>(p) + bytes; }
@@ -116,8 +116,7 @@ bool run_elementwise(const KernelCall& call) {
     if (!run_dense(p, out + begin * p.out_bytes, at.data(), end - begin)) fine = false;
   };
   // The interpreter may report a fault, which belongs to the calling thread: it runs there.
-  const double us =
-      p.may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.def.program->size * 0.5;
+  const double us = p.may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.program->size * 0.5;
   parallel_for(chunks, us, run);
   return fine;
 }
@@ -146,10 +145,15 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
 }
 
 // What runs a program on float32: its own kernel, or what it has become meanwhile.
-void choose_kernel(ElementwiseParams& p) {
-  p.kernel = kernel_for_this_machine(p.def);
+void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
+  if (CodeScope::is_open()) {
+    const FusedProgram* const program = FusedProgram::of(def);
+    if (program != nullptr) p.kernel = program->code(Tier::kBest);
+    if (p.kernel != nullptr) return;
+  }
+  p.kernel = kernel_for_this_machine(def);
   if (p.kernel != nullptr) return;
-  p.fused = FusedProgram::of(p.def);
+  p.fused = FusedProgram::of(def);
   const int tier = fixed_tier();
   if (p.fused == nullptr || tier < 0) return;
   p.runs_tiles = tier == 0;
@@ -162,7 +166,7 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
               call.types.size(), kMaxOperands);
   auto p = internal::make_ref<ElementwiseParams>();
   const Type* result = call.out.results[0];
-  p->def = def;
+  p->program = def.program;
   p->params = std::move(params);
   p->round_nodes = round_nodes;
   p->count = result->count();
@@ -183,7 +187,7 @@ void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> 
     if (call.types[i] == result) call.out.in_place |= uint64_t{1} << i;
   }
   const bool vector = p->dtype == kFloat32 || (p->dtype == kBool && !def.program->is_truth);
-  if (vector && p->dtype == kFloat32) choose_kernel(*p);
+  if (vector && p->dtype == kFloat32) choose_kernel(*p, def);
   p->tile = tile_for(p->plans);
   const bool small = !p->broadcasts && p->count <= kChunk;
   const bool runs_code = p->fused != nullptr && p->kernel == nullptr && !p->runs_tiles;
@@ -201,7 +205,7 @@ bool tell_elementwise(const Prepared& call, SmallCall& out) {
     return false;
   }
   const auto& p = *static_cast<const ElementwiseParams*>(call.state.params);
-  const scalar::Program& program = *p.def.program;
+  const scalar::Program& program = *p.program;
   if (p.dtype != kFloat32 || (p.kernel == nullptr && p.fused == nullptr)) return false;
   const auto bytes = [](bool is_truth) { return is_truth ? 1 : int64_t{sizeof(float)}; };
   if (p.out_bytes != bytes(program.is_truth)) return false;

@@ -26,6 +26,20 @@ enum class Tier : uint8_t { kTiles = 0, kFast = 1, kBest = 2 };
 
 class FusedProgram;
 
+// While one lives, kernels that its thread makes ready run machine code that is made then, also
+// where a record has a kernel of its own: what is compiled ahead of time takes that code along.
+class CodeScope {
+ public:
+  CodeScope() noexcept { ++open_; }
+  CodeScope(const CodeScope&) = delete;
+  CodeScope& operator=(const CodeScope&) = delete;
+  ~CodeScope() { --open_; }
+  static bool is_open() noexcept { return open_ > 0; }
+
+ private:
+  static inline thread_local constinit int open_ = 0;
+};
+
 // Who makes machine code (codegen/serve.h). Kernels know it by these functions alone.
 struct FusedCompiler {
   // Code of this tier by FusedProgram::set_code(), soon or before it returns; neither throws.

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What operator new has given and operator delete has not taken back, by address: how the compiler
+// of models finds where an object begins and ends that a pointer leads to (image.h). A program that
+// compiles models is linked with record_blocks.cc, whose operators fill this table; it costs them a
+// lock and a lookup.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace etude::aot {
+
+struct Block {
+  uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  bool is_known() const { return begin != 0; }
+};
+
+// thread-safe. A block of 0 bytes counts as one byte.
+void note_block(void* begin, std::size_t bytes) noexcept;
+void forget_block(void* begin) noexcept;
+// The block in which the address lies, or at whose end; unknown: there is none.
+Block find_block(uintptr_t address) noexcept;
+// Whether the operators of this program fill the table.
+bool are_blocks_recorded() noexcept;
+
+}  // namespace etude::aot

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operators new and delete of a program that compiles models: blocks are noted (blocks.h), and
+// begin as zeros, so that no pointer of a block before them is left in their gaps.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "etude/aot/blocks.h"
+
+namespace {
+
+void* take(std::size_t bytes, std::size_t alignment) noexcept {
+  void* out = nullptr;
+  const std::size_t count = std::max<std::size_t>(bytes, 1);
+  if (posix_memalign(&out, std::max(alignment, sizeof(void*)), count) != 0) return nullptr;
+  std::memset(out, 0, count);
+  etude::aot::note_block(out, bytes);
+  return out;
+}
+void* take_or_throw(std::size_t bytes, std::size_t alignment) {
+  void* const out = take(bytes, alignment);
+  if (out == nullptr) throw std::bad_alloc();
+  return out;
+}
+void give(void* p) noexcept {
+  etude::aot::forget_block(p);
+  std::free(p);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return take_or_throw(bytes, 16); }
+void* operator new[](std::size_t bytes) { return take_or_throw(bytes, 16); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return take_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return take_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes, 16); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes, 16); }
+void operator delete(void* p) noexcept { give(p); }
+void operator delete[](void* p) noexcept { give(p); }
+void operator delete(void* p, std::size_t) noexcept { give(p); }
+void operator delete[](void* p, std::size_t) noexcept { give(p); }
+void operator delete(void* p, std::align_val_t) noexcept { give(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { give(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { give(p); }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that hold the values of what their functions captured, so that a file has all of it: for
+// `etude graph run` and `etude compile`.
+#pragma once
+
+#include <span>
+
+#include "etude/graph/graph.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// The graph with `captures` as constants in the place of its inputs of that role.
+//
+//   const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
+//   predict(example);
+//   const auto trace = predict.traces()[0];
+//   const GraphRef whole = closed_graph(trace.graph(), trace.captures());
+//
+// throws: kInvalidArgument for another number of captures, or for one of another type.
+GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures);
+
+}  // namespace etude

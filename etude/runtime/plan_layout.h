@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan does, told apart from doing it: its steps and where their values lie. For who runs a
+// plan elsewhere (etude/aot). Pointers are good while the plan is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "etude/core/rules.h"
+#include "etude/graph/graph.h"
+
+namespace etude::internal {
+
+struct PlanLayout {
+  // kMade: a tensor that each run makes, number `index` of `made`.
+  enum class Home : uint8_t { kNone, kInput, kConstant, kArena, kMade };
+  struct Place {
+    Home home = Home::kNone;
+    uint32_t index = 0;
+    int64_t offset = 0;  // bytes
+  };
+  struct Step {
+    KernelFn run = nullptr;
+    const void* params = nullptr;
+    std::vector<Place> results, operands;
+    std::size_t node = 0;  // of `graph`
+  };
+  struct Output {
+    const Type* type = nullptr;  // null: absent
+    Place place;
+    bool is_whole = false;  // the made tensor itself is the output
+  };
+
+  const Graph* graph = nullptr;  // as the passes left it
+  std::vector<Step> steps;
+  std::vector<const Type*> made;
+  std::vector<Output> outputs;
+  int64_t arena_bytes = 0;
+};
+
+}  // namespace etude::internal

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of this process becomes data of a file, and what is refused; the files that models are
+// linked from.
+#include "etude/aot/image.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/aot/blocks.h"
+#include "etude/aot/object_file.h"
+#include "etude/core/rules.h"
+#include "tests/expect_error.h"
+
+namespace etude::aot {
+namespace {
+
+bool some_function(const KernelCall& /*call*/) { return true; }
+
+struct Params : KernelParams {
+  int64_t size = 5;
+  std::vector<float> numbers = {1, 2, 3};
+  bool (*run)(const KernelCall&) = some_function;
+  uint64_t left = 0;
+};
+
+class ImageTest : public ::testing::Test {
+ protected:
+  // Two that were made in the same way, as plans do it.
+  LinkTarget add() { return image.add(own.get(), twin.get()); }
+
+  std::unique_ptr<Params> own = std::make_unique<Params>(), twin = std::make_unique<Params>();
+
+  std::vector<std::string> asked;  // for these functions
+  ModelLinker linker{{}};
+  Image image{linker, [this](uintptr_t /*address*/, const ProgramSymbol& symbol) {
+                asked.push_back(symbol.name);
+                return function;
+              }};
+  LinkTarget function = linker.add_data(".text", "code", 16, false);
+};
+
+// The sections of a file and its relocations: what an independent reader of the file sees.
+struct Read {
+  explicit Read(std::string all) : bytes(std::move(all)), object("made", bytes) {}
+  std::string bytes;
+  ObjectFile object;
+};
+
+TEST_F(ImageTest, CopiesAnObjectWithAllThatItPointsTo) {
+  own->numbers.reserve(8);
+  twin->numbers.reserve(8);
+  const LinkTarget at = add();
+  const Read file(linker.finish());
+  const ObjectFile::Section& data = file.object.sections()[at.section];
+  const auto field = [&](const void* member) {
+    return at.offset + static_cast<std::size_t>(static_cast<const char*>(member) -
+                                                reinterpret_cast<const char*>(own.get()));
+  };
+  int64_t size = 0;
+  std::memcpy(&size, data.bytes.data() + field(&own->size), sizeof size);
+  EXPECT_EQ(size, 5);
+  // Begin, end and capacity of the vector, and the function; not the table of virtual functions.
+  for (const Elf64_Rela& each : data.relocations) {
+    SCOPED_TRACE(each.r_offset);
+    EXPECT_LT(each.r_offset, at.offset + sizeof(Params));
+  }
+  ASSERT_EQ(data.relocations.size(), 4U);
+  EXPECT_EQ(data.relocations[0].r_offset, field(&own->numbers));
+  EXPECT_EQ(data.relocations[1].r_addend - data.relocations[0].r_addend, 12);
+  EXPECT_EQ(data.relocations[2].r_addend - data.relocations[0].r_addend, 32);
+  EXPECT_EQ(data.relocations[3].r_offset, field(&own->run));
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_NE(asked[0].find("some_function"), std::string::npos) << asked[0];
+  float third = 0;
+  std::memcpy(&third, data.bytes.data() + data.relocations[0].r_addend + 8, sizeof third);
+  EXPECT_EQ(third, 3);
+}
+
+TEST_F(ImageTest, LeavesOutWhatDiffersWithoutBeingAPointer) {
+  own->left = 0x1111222233334444;
+  twin->left = 0x1111222233334445;
+  const LinkTarget at = add();
+  const Read file(linker.finish());
+  uint64_t left = 1;
+  const auto place = static_cast<std::size_t>(reinterpret_cast<const char*>(&own->left) -
+                                              reinterpret_cast<const char*>(own.get()));
+  std::memcpy(&left, file.object.sections()[at.section].bytes.data() + at.offset + place, 8);
+  EXPECT_EQ(left, 0x1111222233334400U);
+}
+
+// A number that is an address of a block in one of the two is none in the other.
+TEST_F(ImageTest, ANumberThatLooksLikeAnAddressStaysANumber) {
+  own->left = twin->left = reinterpret_cast<uintptr_t>(own->numbers.data()) + 4;
+  add();
+  const Read file(linker.finish());
+  std::size_t pointers = 0;
+  for (const auto& section : file.object.sections()) pointers += section.relocations.size();
+  EXPECT_EQ(pointers, 4U);
+}
+
+TEST_F(ImageTest, RefusesAFunctionThatTheFileLacks) {
+  function = {};
+  etude::testing::expect_error(
+      [&] { add(); }, ErrorCode::kUnimplemented,
+      {"some_function", "of image_test.cc", "which is not in the archive of kernels"});
+}
+
+TEST_F(ImageTest, RefusesWhatNobodyAllocated) {
+  const int local = 1;
+  etude::testing::expect_error(
+      [&] { image.add(&local, &local); }, ErrorCode::kUnimplemented,
+      {"what it was made ready with lies where nobody says how large it is"});
+}
+
+TEST_F(ImageTest, WhatIsTakenBackLeavesNothing) {
+  const ModelLinker::Mark mark = linker.mark();
+  add();
+  linker.return_to(mark);
+  image.forget();
+  const LinkTarget again = add();
+  EXPECT_FALSE(mark.is_behind(function));
+  EXPECT_TRUE(mark.is_behind(again));
+  const Read file(linker.finish());
+  EXPECT_EQ(file.object.sections()[again.section].relocations.size(), 4U);
+}
+
+TEST(Blocks, AreThoseOfOperatorNew) {
+  ASSERT_TRUE(are_blocks_recorded());
+  auto numbers = std::make_unique<std::vector<double>>(5);
+  const auto address = reinterpret_cast<uintptr_t>(numbers->data());
+  EXPECT_EQ(find_block(address + 17).begin, address);
+  EXPECT_EQ(find_block(address + 40).bytes, 40U);  // at its end
+  numbers.reset();
+  EXPECT_NE(find_block(address + 17).bytes, 40U);
+}
+
+TEST(Archives, DamagedOnesAreRefused) {
+  etude::testing::expect_error([&] { read_archive("x.a", "no archive"); }, ErrorCode::kDataLoss,
+                               {"x.a: it is no archive"});
+  std::string head(60, ' ');
+  head.replace(0, 5, "a.o/ ");
+  head.replace(48, 3, "100");
+  etude::testing::expect_error([&] { read_archive("x.a", "!<arch>\n" + head + "abc"); },
+                               ErrorCode::kDataLoss,
+                               {"x.a: it has 71 bytes, of which 100 from byte 68 on are needed"});
+  etude::testing::expect_error([&] { ObjectFile("x.o", std::string(64, 'x')); },
+                               ErrorCode::kDataLoss,
+                               {"x.o: it is no relocatable ELF file of 64 bits"});
+  etude::testing::expect_error([&] { ObjectFile("x.o", "abc"); }, ErrorCode::kDataLoss,
+                               {"x.o: it ends at byte 3, before byte 64"});
+}
+
+}  // namespace
+}  // namespace etude::aot
