@@ -26,9 +26,7 @@ struct EpochsOptions {
   bool shuffle = true;
   bool keep_remainder = false;  // a last, smaller batch where the size does not divide
   int prefetch = 2;             // batches made ahead; 0: made when asked for, in the same thread
-  // Of `ranks` workers with the same seed each has its own batches of an epoch, as many as every
-  // other one; those that do not go round are left out.
-  std::int64_t rank = 0, ranks = 1;
+  std::int64_t rank = 0, ranks = 1;  // of workers with one seed: each has its own batches, as many
 
   static constexpr void ranges(const auto& row) {
     row("batch", &EpochsOptions::batch, at_least(1));
@@ -56,8 +54,7 @@ namespace internal {
 class EpochOrder {
  public:
   EpochOrder() = default;
-  // throws: kInvalidArgument for too few samples to fill a batch of each rank, and for a rank
-  // outside.
+  // throws: kInvalidArgument for too few samples for a batch of each rank, or a rank outside.
   EpochOrder(std::int64_t samples, const EpochsOptions& options);
   // Batches of samples of like size: those of `batches_per_sort` batches are sorted. The batch with
   // the largest sample comes first, the smaller one last, the others in random order.

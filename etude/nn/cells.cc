@@ -26,15 +26,6 @@ void require_state(const Tensor& state, const Tensor& inputs, std::int64_t hidde
                 state.shape().to_string(), inputs.rank(), hidden, weight.shape().to_string());
 }
 
-// Block i of `columns` numbers of the last axis.
-Tensor block(const Tensor& x, std::int64_t i, std::int64_t columns) {
-  std::vector<std::int64_t> start(static_cast<std::size_t>(x.rank()), 0), stop;
-  for (int axis = 0; axis < x.rank(); ++axis) stop.push_back(x.shape()[axis]);
-  start.back() = i * columns;
-  stop.back() = (i + 1) * columns;
-  return slice(x, start, stop);
-}
-
 Tensor rows(const Tensor& weight, std::int64_t begin, std::int64_t end) {
   return slice(weight, {begin}, {end});
 }
@@ -47,21 +38,20 @@ Tensor joint_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return matmul(x, rows(weight, 0, input)) + bias;
 }
 
-Tensor joint_state(const Tensor& state, const Tensor& weight, std::int64_t hidden) {
-  return matmul(state, rows(weight, weight.shape()[0] - hidden, weight.shape()[0]));
+Tensor last_rows(const Tensor& weight, std::int64_t hidden) {
+  return rows(weight, weight.shape()[0] - hidden, weight.shape()[0]);
 }
 
 Tensor zero_rows(std::int64_t n, std::int64_t hidden, DType dtype) {
   return etude::internal::full(intern_type(dtype, {n, hidden}), 0);
 }
 
-// The state behind the sums of all gates, block by block, of `hidden` numbers each.
-LSTMState gated(const Tensor& all, const Tensor& was, std::int64_t hidden, double forget_bias) {
-  Tensor forget = block(all, 2, hidden);
-  if (forget_bias != 0) forget = forget + forget_bias;
-  const Tensor c =
-      sigmoid(forget) * was + sigmoid(block(all, 0, hidden)) * etude::tanh(block(all, 1, hidden));
-  return {sigmoid(block(all, 3, hidden)) * etude::tanh(c), c};
+// The state behind the sums of all gates, block by block.
+LSTMState gated(const Tensor& all, const Tensor& was, double forget_bias) {
+  const std::vector<Tensor> gates = split(all, 4, {.axis = -1});
+  const Tensor forget = forget_bias != 0 ? gates[2] + forget_bias : gates[2];
+  const Tensor c = sigmoid(forget) * was + sigmoid(gates[0]) * etude::tanh(gates[1]);
+  return {sigmoid(gates[3]) * etude::tanh(c), c};
 }
 
 }  // namespace
@@ -79,9 +69,11 @@ Tensor SimpleRNNCell::zero_state(std::int64_t n, DType dtype) const {
 Tensor SimpleRNNCell::inputs(const Tensor& x) const {
   return joint_inputs(x, weight, bias, weight.shape()[1]);
 }
-Tensor SimpleRNNCell::step(const Tensor& inputs, const Tensor& state) const {
+Tensor SimpleRNNCell::state_weight() const { return last_rows(weight, weight.shape()[1]); }
+Tensor SimpleRNNCell::step(const Tensor& inputs, const Tensor& state,
+                           const Tensor& state_weight) const {
   require_state(state, inputs, weight.shape()[1], weight);
-  return etude::tanh(inputs + joint_state(state, weight, weight.shape()[1]));
+  return etude::tanh(inputs + matmul(state, state_weight));
 }
 Tensor SimpleRNNCell::operator()(const Tensor& x, const Tensor& state, CallSite where) const {
   return detail::run_layer(this, "SimpleRNNCell", where, 2 * weight.shape()[0],
@@ -103,12 +95,13 @@ LSTMState LSTMCell::zero_state(std::int64_t n, DType dtype) const {
 Tensor LSTMCell::inputs(const Tensor& x) const {
   return joint_inputs(x, weight, bias, weight.shape()[1] / 4);
 }
-LSTMState LSTMCell::step(const Tensor& inputs, const LSTMState& state) const {
+Tensor LSTMCell::state_weight() const { return last_rows(weight, weight.shape()[1] / 4); }
+LSTMState LSTMCell::step(const Tensor& inputs, const LSTMState& state,
+                         const Tensor& state_weight) const {
   const std::int64_t hidden = weight.shape()[1] / 4;
   require_state(state.h, inputs, hidden, weight);
   require_state(state.c, inputs, hidden, weight);
-  const Tensor all = inputs + joint_state(state.h, weight, hidden);
-  return gated(all, state.c, hidden, forget_bias_);
+  return gated(inputs + matmul(state.h, state_weight), state.c, forget_bias_);
 }
 LSTMState LSTMCell::operator()(const Tensor& x, const LSTMState& state, CallSite where) const {
   return detail::run_layer(this, "LSTMCell", where, 8 * weight.shape()[0],
@@ -136,10 +129,10 @@ Tensor GRUCell::inputs(const Tensor& x) const {
 Tensor GRUCell::step(const Tensor& inputs, const Tensor& state) const {
   const std::int64_t hidden = recurrent.shape()[0];
   require_state(state, inputs, hidden, recurrent);
-  const Tensor own = matmul(state, recurrent) + recurrent_bias;
-  const Tensor z = sigmoid(block(inputs, 0, hidden) + block(own, 0, hidden));
-  const Tensor r = sigmoid(block(inputs, 1, hidden) + block(own, 1, hidden));
-  const Tensor next = etude::tanh(block(inputs, 2, hidden) + r * block(own, 2, hidden));
+  const std::vector<Tensor> own = split(matmul(state, recurrent) + recurrent_bias, 3, {.axis = -1});
+  const std::vector<Tensor> given = split(inputs, 3, {.axis = -1});
+  const Tensor z = sigmoid(given[0] + own[0]), r = sigmoid(given[1] + own[1]);
+  const Tensor next = etude::tanh(given[2] + r * own[2]);
   return z * state + (1.0 - z) * next;
 }
 Tensor GRUCell::operator()(const Tensor& x, const Tensor& state, CallSite where) const {
@@ -178,8 +171,7 @@ LSTMState ConvLSTM2DCell::step(const Tensor& inputs, const LSTMState& state) con
   const std::int64_t out = recurrent.shape()[2];
   require_state(state.h, inputs, out, recurrent);
   require_state(state.c, inputs, out, recurrent);
-  return gated(inputs + conv2d(state.h, recurrent, {.padding = "same"}), state.c, out,
-               forget_bias_);
+  return gated(inputs + conv2d(state.h, recurrent, {.padding = "same"}), state.c, forget_bias_);
 }
 LSTMState ConvLSTM2DCell::operator()(const Tensor& x, const LSTMState& state,
                                      CallSite where) const {

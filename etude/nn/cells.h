@@ -36,7 +36,12 @@ class SimpleRNNCell {
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
   State zero_state(std::int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
-  State step(const Tensor& inputs, const State& state) const;
+  // The rows of the weight that are for the state. Many steps take them once.
+  Tensor state_weight() const;
+  State step(const Tensor& inputs, const State& state, const Tensor& state_weight) const;
+  State step(const Tensor& inputs, const State& state) const {
+    return step(inputs, state, state_weight());
+  }
   static const Tensor& output(const State& state) { return state; }
 
   Tensor weight, bias;
@@ -65,7 +70,11 @@ class LSTMCell {
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
   State zero_state(std::int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
-  State step(const Tensor& inputs, const State& state) const;
+  Tensor state_weight() const;
+  State step(const Tensor& inputs, const State& state, const Tensor& state_weight) const;
+  State step(const Tensor& inputs, const State& state) const {
+    return step(inputs, state, state_weight());
+  }
   static const Tensor& output(const State& state) { return state.h; }
 
   Tensor weight, bias;

@@ -57,6 +57,21 @@ struct MaskedInputs {
   Tensor inputs, mask;
 };
 
+// cell.step for many steps: what all of them read of the parameters is taken once.
+template <class Cell>
+auto steps_of(const Cell& cell) {
+  if constexpr (requires { cell.state_weight(); }) {
+    return [&cell, weight = cell.state_weight()](const Tensor& inputs,
+                                                 const typename Cell::State& state) {
+      return cell.step(inputs, state, weight);
+    };
+  } else {
+    return [&cell](const Tensor& inputs, const typename Cell::State& state) {
+      return cell.step(inputs, state);
+    };
+  }
+}
+
 }  // namespace detail
 
 struct RecurrentOptions {
@@ -140,13 +155,14 @@ auto Recurrent<Cell>::run(const Tensor& x, const RunOptions<State>& options, Cal
     const std::int64_t n = x.shape()[0], time = x.shape()[1];
     State state = options.initial ? *options.initial : first_state(x);
     const Tensor inputs = cell.inputs(detail::time_first(x));
+    const auto step_of = detail::steps_of(cell);
     const auto finish = [&](std::pair<State, Tensor> all) {
       return SequenceResult<State>{detail::time_first(all.second), std::move(all.first)};
     };
     if (!options.lengths.has_value()) {
       return finish(scan(
           [&](const State& s, const Tensor& step) {
-            State next = cell.step(step, s);
+            State next = step_of(step, s);
             Tensor output = Cell::output(next);
             return std::pair(std::move(next), std::move(output));
           },
@@ -155,7 +171,7 @@ auto Recurrent<Cell>::run(const Tensor& x, const RunOptions<State>& options, Cal
     const detail::MaskedInputs masked{inputs, detail::steps_within(options.lengths, n, time)};
     return finish(scan(
         [&](const State& s, const detail::MaskedInputs& step) {
-          State next = cell.step(step.inputs, s);
+          State next = step_of(step.inputs, s);
           Tensor output = Cell::output(next);
           detail::keep_where(output, step.mask, Tensor());
           const std::vector<Tensor> was = etude::internal::tensors_of(s);

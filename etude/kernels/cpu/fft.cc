@@ -72,10 +72,12 @@ struct Columns {
   }
 };
 
+// Gives where the result is: in x or in `more`.
 template <class T>
-void run_plan(const Plan<T>& plan, Parts<T> x, Parts<T> more, int64_t width, bool inverse) {
+Parts<T> run_plan(const Plan<T>& plan, Parts<T> x, Parts<T> more, int64_t width, bool inverse) {
   if (inverse) std::swap(x.re, x.im), std::swap(more.re, more.im);
-  plan.run(x, more, width);
+  const Parts<T> y = plan.run_to_either(x, more, width);
+  return inverse ? Parts<T>{y.im, y.re} : y;
 }
 
 // Calls body(first) for each block of kWidth transforms.
@@ -138,11 +140,11 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
       T *re = b.x.re + r * kWidth, *im = b.x.im + r * kWidth;
       for (int64_t c = 0; c < kWidth; ++c) re[c] = from[c].real(), im[c] = from[c].imag();
     }
-    run_plan(*p.by_columns, b.x, b.more, kWidth, inverse);
+    const Parts<T> done = run_plan(*p.by_columns, b.x, b.more, kWidth, inverse);
     const T *w_re = p.re.data() + block * rows * kWidth,
             *w_im = p.im.data() + block * rows * kWidth;
     for (int64_t r = 0; r < rows; ++r) {
-      const T *re = b.x.re + r * kWidth, *im = b.x.im + r * kWidth;
+      const T *re = done.re + r * kWidth, *im = done.im + r * kWidth;
       Complex<T>* to = middle + r * columns + first;
       if (r + kAhead < rows) fetch<1>(to + kAhead * columns);
       for (int64_t c = 0; c < kWidth; ++c) {
@@ -159,12 +161,12 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
       const Complex<T> z = middle[(first + c) * columns + i];
       b.x.re[i * kWidth + c] = z.real(), b.x.im[i * kWidth + c] = z.imag();
     });
-    run_plan(*p.plan, b.x, b.more, kWidth, inverse);
+    const Parts<T> done = run_plan(*p.plan, b.x, b.more, kWidth, inverse);
     for (int64_t i = 0; i < columns; ++i) {
       Complex<T>* to = out + i * rows + first;
       if (i + kAhead < columns) fetch<1>(to + kAhead * rows);
       for (int64_t c = 0; c < kWidth; ++c) {
-        to[c] = {b.x.re[i * kWidth + c] * p.scale, b.x.im[i * kWidth + c] * p.scale};
+        to[c] = {done.re[i * kWidth + c] * p.scale, done.im[i * kWidth + c] * p.scale};
       }
     }
   });
@@ -227,8 +229,8 @@ bool run_complex(const KernelCall& call) {
     const Columns at(p.view, p.n, first);
     const Buffers<T> b(*p.plan, p.n);
     load(at, p.n, in, b.x);
-    run_plan(*p.plan, b.x, b.more, at.width, p.options.inverse);
-    store(at, p.n, b.x, p.scale, out);
+    const Parts<T> done = run_plan(*p.plan, b.x, b.more, at.width, p.options.inverse);
+    store(at, p.n, done, p.scale, out);
   });
   return true;
 }
@@ -308,14 +310,14 @@ bool run_of_real(const KernelCall& call) {
         b.x.im[k * w + c] = even ? x[from.step] : T(0);
       }
     }
-    run_plan(*p.plan, b.x, b.more, w, false);
+    const Parts<T> done = run_plan(*p.plan, b.x, b.more, w, false);
     for (int64_t k = 0; k < p.half; ++k) {
       const T scale = p.options.doubles && is_double(k, p.n) ? 2 * p.scale : p.scale;
       const int64_t a = (k < length ? k : 0) * w, mirror = (k == 0 ? 0 : length - k) * w;
       const T wr = p.re[static_cast<std::size_t>(k)], wi = p.im[static_cast<std::size_t>(k)];
       for (int64_t c = 0; c < w; ++c) {
-        Complex<T> y(b.x.re[a + c], b.x.im[a + c]);
-        if (even) y = joined(y, {b.x.re[mirror + c], b.x.im[mirror + c]}, wr, wi);
+        Complex<T> y(done.re[a + c], done.im[a + c]);
+        if (even) y = joined(y, {done.re[mirror + c], done.im[mirror + c]}, wr, wi);
         out[to.start[c] + k * to.step] = {y.real() * scale, y.imag() * scale};
       }
     }
@@ -353,12 +355,12 @@ bool run_to_real(const KernelCall& call) {
         b.x.im[k * w + c] = y.imag();
       }
     }
-    run_plan(*p.plan, b.x, b.more, w, true);
+    const Parts<T> done = run_plan(*p.plan, b.x, b.more, w, true);
     for (int64_t k = 0; k < length; ++k) {
       for (int64_t c = 0; c < w; ++c) {
         T* y = out + to.start[c] + (even ? 2 * k : k) * to.step;
-        y[0] = b.x.re[k * w + c] * p.scale;
-        if (even) y[to.step] = b.x.im[k * w + c] * p.scale;
+        y[0] = done.re[k * w + c] * p.scale;
+        if (even) y[to.step] = done.im[k * w + c] * p.scale;
       }
     }
   });

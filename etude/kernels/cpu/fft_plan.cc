@@ -64,7 +64,13 @@ void fill_roots(int64_t count, int64_t n, const auto& exponent, std::vector<T>& 
 // Radices in the order of the passes; those without code of their own first, where s is small.
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> out;
-  while (n % 4 == 0) out.push_back(4), n /= 4;
+  int64_t twos = 0;
+  while (n % 2 == 0) ++twos, n /= 2;
+  // Two passes of 4 rather than one of 8 and one of 2.
+  const int64_t eights = twos % 3 == 1 && twos > 1 ? twos / 3 - 1 : twos / 3;
+  out.assign(static_cast<std::size_t>(eights), 8);
+  for (twos -= 3 * eights; twos >= 2; twos -= 2) out.push_back(4);
+  if (twos == 1) out.push_back(2);
   for (int64_t r = 2; n > 1; ++r) {
     while (n % r == 0) out.push_back(r), n /= r;
   }
@@ -142,7 +148,18 @@ int64_t Plan<T>::work(int64_t width) const {
 
 template <class T>
 void Plan<T>::run(Parts<T> x, Parts<T> work, int64_t width) const {
-  if (inner_ != nullptr) return run_convolution(x, work, width);
+  const Parts<T> y = run_to_either(x, work, width);
+  if (y.re == x.re) return;
+  std::copy(y.re, y.re + n_ * width, x.re);
+  std::copy(y.im, y.im + n_ * width, x.im);
+}
+
+template <class T>
+Parts<T> Plan<T>::run_to_either(Parts<T> x, Parts<T> work, int64_t width) const {
+  if (inner_ != nullptr) {
+    run_convolution(x, work, width);
+    return x;
+  }
   int64_t s = width;
   Parts<T> from = x, to = work;
   for (const Pass<T>& p : passes_) {
@@ -151,9 +168,7 @@ void Plan<T>::run(Parts<T> x, Parts<T> work, int64_t width) const {
     s *= p.radix;
     std::swap(from, to);
   }
-  if (from.re == x.re) return;
-  std::copy(from.re, from.re + n_ * width, x.re);
-  std::copy(from.im, from.im + n_ * width, x.im);
+  return from;
 }
 
 // x_k c_k, convolved with the conjugate of c, times c: c_k = exp(-pi i k^2 / n).

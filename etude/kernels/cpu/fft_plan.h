@@ -38,6 +38,8 @@ class Plan {
   int64_t work(int64_t width) const;
   // x [n, width], transformed with exponent -2 pi i; with + if re and im are exchanged.
   void run(Parts<T> x, Parts<T> work, int64_t width) const;
+  // The same, but the result is where the last pass leaves it, in x or in work.
+  Parts<T> run_to_either(Parts<T> x, Parts<T> work, int64_t width) const;
 
  private:
   void run_convolution(Parts<T> x, Parts<T> work, int64_t width) const;
