@@ -2,8 +2,8 @@
 // Lazy execution: calls are recorded instead of run, and run together when something needs their
 // elements. What is run is compiled once and found again the next time.
 //
-//   LazyScope lazy;                         // this thread records from here to the end of the scope
-//   for (auto& batch : batches) {
+//   LazyScope lazy;                         // this thread records from here to the end of the
+//   scope for (auto& batch : batches) {
 //     const StepScope step;                 // a barrier at its end
 //     auto [loss, grads] = value_with_gradient(loss_of(batch), model);
 //     optimizer.update(model, grads);
