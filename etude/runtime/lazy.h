@@ -2,8 +2,8 @@
 // Lazy execution: calls are recorded instead of run, and run together when something needs their
 // elements. What is run is compiled once and found again the next time.
 //
-//   LazyScope lazy;                         // this thread records from here to the end of the scope
-//   for (auto& batch : batches) {
+//   LazyScope lazy;                         // this thread records from here to the end of the
+//   scope for (auto& batch : batches) {
 //     const StepScope step;                 // a barrier at its end
 //     auto [loss, grads] = value_with_gradient(loss_of(batch), model);
 //     optimizer.update(model, grads);
@@ -35,6 +35,7 @@ struct LazyOptions {
   std::size_t max_nodes = 4096;     // a longer trace is cut by itself
   int64_t live_bytes = 0;           // and one that holds more bytes; 0: a quarter of the memory
   std::size_t max_programs = 1024;  // the least lately used one goes first
+  std::size_t max_compiles = 64;    // by one line; beyond it segments run call by call; 0: no limit
   std::size_t cut_every = 0;        // for tests: a barrier after every so many calls; 0: never
   bool force_collisions = false;    // for tests: all programs have one hash
 };

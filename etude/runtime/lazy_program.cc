@@ -9,6 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
+#include "etude/base/warning.h"
 #include "etude/core/convert.h"
 #include "etude/graph/builder.h"
 
@@ -186,6 +187,7 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
     }
   }
   LazyProgramRef made = make(segment, std::move(words), std::move(numbers), before);
+  if (!made) return made;
   const std::lock_guard lock(mutex_);
   if (before) {  // its constants change: it will not be found again
     std::erase_if(by_hash_, [&](const auto& entry) {
@@ -236,7 +238,22 @@ bool LazyPrograms::plan_with_input(LazyProgramPlan& made, const LazySegment& seg
   return false;
 }
 
-bool LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
+bool LazyPrograms::may_compile(CallSite where) {
+  const std::size_t most = lazy_options().max_compiles;
+  const std::string at = line_text(where);
+  if (most == 0 || at.empty()) return true;
+  const std::lock_guard lock(mutex_);
+  std::size_t& count = compiles_by_line_[at];
+  if (count > most) return false;
+  if (++count <= most) return true;
+  warn(fmt::format(
+      "lazy calls that end at {} were compiled {} times; from now on those that are new run one by "
+      "one. The last one was {}. Keep what changes in tensors, or raise LazyOptions::max_compiles",
+      at, most, latest_reason_));
+  return false;
+}
+
+std::optional<bool> LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
   bool runs_passes = true;
   if (lazy_options().families) {
     const std::lock_guard lock(families_mutex_);
@@ -244,6 +261,7 @@ bool LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
     LazyFamily* family = find_family(words);
     if (family != nullptr) made.planned = family->serve(made.graph);
     runs_passes = !made.planned && !plan_with_input(made, segment);
+    if (runs_passes && !may_compile(segment.where)) return std::nullopt;
     if (runs_passes) {
       if (family == nullptr) {
         family = &families_.emplace_front(std::move(words));
@@ -251,6 +269,8 @@ bool LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
       }
       made.planned = family->extend(made.graph);
     }
+  } else if (!may_compile(segment.where)) {
+    return std::nullopt;
   }
   made.plan = made.planned ? Plan::of_passed(*made.planned, segment.given)
                            : Plan::of(*made.graph, segment.given);
@@ -266,7 +286,11 @@ LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64
   made->numbers = std::move(numbers);
   for (const LazyNode* node : segment.nodes) made->attrs.push_back(node->attrs);
   made->graph = graph_of(segment, made->numbers);
-  const bool is_compiled = plan(*made, segment);
+  const std::optional<bool> is_compiled = plan(*made, segment);
+  if (!is_compiled) {
+    log.count(LazyCount::kOverLimit);
+    return {};
+  }
   made->where = segment.where;
   made->compile_seconds = seconds_since(start);
   {
@@ -277,7 +301,7 @@ LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64
   made->reason = !like ? "it is the first"
                        : fmt::format("like program {} but {}", like->number,
                                      difference(*made->graph, *like->graph));
-  if (!is_compiled) {
+  if (!*is_compiled) {
     log.count(LazyCount::kHits);
     log.count(LazyCount::kFamilyHits);
     made->reason = "of a family: " + made->reason;
@@ -286,6 +310,10 @@ LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64
   if (made->planned) made->reason += "; its family serves further sizes";
   log.count(LazyCount::kMisses);
   log.count(LazyCount::kCompiles);
+  {
+    const std::lock_guard lock(mutex_);
+    latest_reason_ = made->reason;
+  }
   const std::string at = line_text(segment.where);
   log.note_compile(made->compile_seconds, fmt::format("compile {}{}{}: {}", made->number,
                                                       at.empty() ? "" : " at ", at, made->reason));
@@ -301,6 +329,7 @@ void LazyPrograms::clear() {
   }
   const std::lock_guard lock(mutex_);
   by_hash_.clear();
+  compiles_by_line_.clear();
   old.swap(programs_);
 }
 

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,7 +50,8 @@ class LazyPrograms {
  public:
   static LazyPrograms& instance();
 
-  // The program of a segment, compiled if it is not there. throws: what passes and planning throw.
+  // The program of a segment, compiled if it is not there; null if the line that cut the segment
+  // has compiled too often. throws: what passes and planning throw.
   LazyProgramRef find_or_make(const LazySegment& segment);
   void clear();
   std::vector<LazyProgramRef> all();  // in the order in which they were made
@@ -68,9 +71,12 @@ class LazyPrograms {
                       const LazySegment& segment);
   LazyProgramRef make(const LazySegment& segment, std::vector<uint64_t> words,
                       std::vector<LazyNumber> numbers, LazyProgramRef like);
-  // Gives `made` its plan, by a family if one serves it. Whether passes ran for it.
-  bool plan(LazyProgramPlan& made, const LazySegment& segment);
+  // Gives `made` its plan, by a family if one serves it. Whether passes ran for it; nothing if they
+  // would have to and may not.
+  std::optional<bool> plan(LazyProgramPlan& made, const LazySegment& segment);
   bool plan_with_input(LazyProgramPlan& made, const LazySegment& segment);
+  // Whether this line may compile once more; tells the user once where it may not.
+  bool may_compile(CallSite where);
   LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: there is none
   void insert(const Key& key, const LazyProgramRef& program);
 
@@ -78,6 +84,8 @@ class LazyPrograms {
   List programs_;
   std::unordered_multimap<Key, List::iterator, KeyHash> by_hash_;
   uint64_t made_ = 0;
+  std::map<std::string, std::size_t> compiles_by_line_;
+  std::string latest_reason_;
 
   std::mutex families_mutex_;       // of all that follows; held while passes run for a family
   std::list<LazyFamily> families_;  // the one that was asked last comes first

@@ -16,8 +16,10 @@
 namespace etude::internal {
 namespace {
 
-void run_program(LazySegment& s) {
+// False if there is to be no program.
+bool run_program(LazySegment& s) {
   const LazyProgramRef program = LazyPrograms::instance().find_or_make(s);
+  if (!program) return false;
   program->uses.fetch_add(1, std::memory_order_relaxed);
   OperandList list{std::span<const Tensor>(s.inputs)};
   std::vector<uint8_t> given = s.given;
@@ -42,6 +44,7 @@ void run_program(LazySegment& s) {
     s.values.push_back(y);
   }
   LazyLog::instance().count(LazyCount::kDonations, donated);
+  return true;
 }
 
 // The values of a segment while it runs call by call: each goes behind its last reader.
@@ -128,8 +131,7 @@ bool try_program(LazySegment& s) {
   const auto has_failed = [](const auto& error) { return error != nullptr; };
   if (lazy_options().op_by_op || std::ranges::any_of(s.errors, has_failed)) return false;
   try {
-    run_program(s);
-    return true;
+    return run_program(s);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInternal) {
       warn_once(

@@ -29,7 +29,7 @@ Tensor worth_of_fields(int& rounds) {
     goal.push_back(kWorld[k] == 'G' ? 1 : 0);
   }
   const Tensor walls(wall, {kRows, kColumns}), goals(goal, {kRows, kColumns});
-  Tensor worth = full(-1e3F, {kRows, kColumns});
+  Tensor worth = full({kRows, kColumns}, -1e3F);
   for (rounds = 0;; ++rounds) {
     const Tensor seen = pad(worth, {1}, {.value = -1e3});
     const auto part = [&](int y, int x) { return slice(seen, {y, x}, {y + kRows, x + kColumns}); };

@@ -27,7 +27,7 @@ inline Model model_of(int64_t hidden) {
 inline Tensor word_scores(const Model& m, const Tensor& text) {
   const int64_t n = text.shape()[0], time = text.shape()[1];
   const Tensor more = pad(text, {0, 0, 0, kLongest}, {.value = double{kEnd}});
-  Tensor input = full(int32_t{kEnd}, {n * time}), sum = zeros({n * time});
+  Tensor input = full({n * time}, int32_t{kEnd}), sum = zeros({n * time});
   nn::LSTMState state = m.cell.zero_state(n * time);
   std::vector<Tensor> scores;
   for (int64_t k = 0; k <= kLongest; ++k) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts, the programs that they make, and how these are found again.
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -228,6 +231,32 @@ TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
   EXPECT_EQ(run(true), std::pair(3.0F, 4.0F));
   EXPECT_EQ(run(false), std::pair(3.0F, 4.0F));
   EXPECT_EQ(metrics.counts().compiles, 3) << metrics.to_string();
+}
+
+// spec: Z54
+TEST(LazyCuts, ALineThatCompilesTooOftenCompilesNoMore) {
+  const Options options([](LazyOptions& o) { o.max_compiles = 5; });
+  std::vector<std::string> warnings;
+  const WarningHandler saved =
+      set_warning_handler([&](std::string_view text) { warnings.emplace_back(text); });
+  const LazyMetrics metrics;
+  {
+    const LazyScope lazy;
+    for (int i = 1; i <= 20; ++i) {
+      Tensor x = Tensor({0.5});
+      for (int k = 0; k < i; ++k) x = x * 0.5F;  // each time another number of calls
+      EXPECT_EQ(x.item<float>(), std::ldexp(0.5F, -i));
+    }
+  }
+  set_warning_handler(saved);
+  EXPECT_EQ(metrics.counts().compiles, 5);
+  EXPECT_EQ(metrics.counts().over_limit, 15);
+  EXPECT_EQ(metrics.counts().fallbacks, 0);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("cuts_test.cc:"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("were compiled 5 times"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("but it has 5 nodes, was 4"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("LazyOptions::max_compiles"), std::string::npos) << warnings[0];
 }
 
 // spec: Z40

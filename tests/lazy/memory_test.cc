@@ -84,5 +84,32 @@ TEST(LazyMemory, TheLoopEndsWhereItBegan) {
   EXPECT_LE(memory_stats().live_bytes, floor + (64 << 10));
 }
 
+// spec: V24
+TEST(LazyMemory, UpdatesInPlaceAreOneBuffer) {
+  set_lazy_options(lazy_options());
+  const LazyScope lazy;
+  Tensor x = zeros({64, 64});
+  lazy_barrier();
+  const float* const at = x.data<float>().data();
+  const MemoryScope memory;
+  for (int i = 0; i < 10; ++i) x += 1.0F;
+  EXPECT_TRUE(is_pending(x));
+  EXPECT_EQ(x.data<float>()[5], 10.0F);
+  EXPECT_EQ(x.data<float>().data(), at);
+  EXPECT_LT(memory.stats().live_bytes, 64 * 64 * 4);  // headers, and the plan
+  for (int i = 0; i < 3; ++i) {
+    x += 1.0F;
+    lazy_barrier();
+    EXPECT_EQ(x.data<float>().data(), at);
+  }
+  const Tensor clone = x;
+  x += 1.0F;
+  lazy_barrier();
+  EXPECT_EQ(clone.data<float>()[5], 13.0F);
+  EXPECT_EQ(x.data<float>()[5], 14.0F);
+  EXPECT_EQ(clone.data<float>().data(), at);
+  EXPECT_NE(x.data<float>().data(), at);
+}
+
 }  // namespace
 }  // namespace etude
