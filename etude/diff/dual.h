@@ -240,6 +240,7 @@ class Dual {
   [[gnu::always_inline]] static constexpr T product(const T& d, const T& slope) {
     using internal::scalar_math::strong_product;
     if constexpr (std::is_floating_point_v<T>) {
+      if (is_known_zero(d)) return T(0);
       const T y = d * slope;
       if (is_known(d) || is_known(slope) || !is_nan(y)) return y;
     }
@@ -249,6 +250,8 @@ class Dual {
                                                             const T& db) {
     using internal::scalar_math::strong_product;
     if constexpr (std::is_floating_point_v<T>) {
+      if (is_known_zero(a)) return product(b, db);
+      if (is_known_zero(b)) return product(a, da);
       const T y = a * da + b * db;
       const bool plain = (is_known(a) || is_known(da)) && (is_known(b) || is_known(db));
       if (plain || !is_nan(y)) return y;
@@ -257,6 +260,11 @@ class Dual {
   }
   [[gnu::always_inline]] static constexpr bool is_nan(const T& x) {
     return __builtin_expect_with_probability(x != x, 0, 1.0) != 0;
+  }
+  // Whether x is known, when this is compiled, to be 0, by which any product is 0.
+  [[gnu::always_inline]] static constexpr bool is_known_zero(const T& x) {
+    if constexpr (n == 1) return false;
+    return __builtin_constant_p(x) && x == T(0);
   }
   // Whether x is known, when this is compiled, to make no NaN of a number.
   [[gnu::always_inline]] static constexpr bool is_known(const T& x) {

@@ -26,7 +26,7 @@ PAIR(polynomial, ((2.0 * x + 3.0) * x - 1.0) * x + 7.0, (6 * x + 6) * x - 1)
 PAIR(mixed, sin(x) * exp(x) + x / (1.0 + x * x),
      std::exp(x) * (std::sin(x) + std::cos(x)) + (1 - x * x) / ((1 + x * x) * (1 + x * x)))
 
-// Of two numbers: products with the derivatives 0 and 1 stay, as IEEE arithmetic has it.
+// Of two numbers: each begins with a derivative of 1 and one of 0, which are known.
 struct Slopes {
   double by_x, by_y;
 };
