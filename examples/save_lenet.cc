@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the network that ./dev train has trained as a graph, for `etude compile` (docs/ahead_of_time.md):
+// Writes the network that ./dev train has trained as a graph, for `etude compile`
+// (docs/ahead_of_time.md):
 //   ./dev train && ./dev run save_lenet --checkpoint lenet.safetensors --output lenet.graph
 #include <cstdio>
 #include <fstream>
@@ -14,7 +15,8 @@ int main(int argc, char** argv) try {
   std::string checkpoint, output = "lenet.graph";
   std::int64_t batch = 1;
   CLI::App app("Writes LeNet as a graph");
-  app.add_option("--checkpoint", checkpoint, "of ./dev train; without, weights are as at its start");
+  app.add_option("--checkpoint", checkpoint,
+                 "of ./dev train; without, weights are as at its start");
   app.add_option("--batch", batch, "images in one call")->check(CLI::PositiveNumber);
   app.add_option("--output", output, "file for the graph");
   CLI11_PARSE(app, argc, argv);

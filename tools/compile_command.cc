@@ -42,9 +42,8 @@ void compile(const CompileOptions& options) {
   write(stem.string() + ".h", aot::c_header(facts));
   write(stem.string() + ".hpp", aot::cpp_header(facts));
   fmt::print("{0}.o {0}.h {0}.hpp: {1} bytes, {2} inputs, {3} outputs, {4} bytes of scratch, {5}\n",
-             stem.string(), object.size(), facts.inputs.size(),
-             facts.outputs.size(), facts.scratch_bytes,
-             internal::name(facts.isa));
+             stem.string(), object.size(), facts.inputs.size(), facts.outputs.size(),
+             facts.scratch_bytes, internal::name(facts.isa));
 }
 
 }  // namespace
@@ -63,7 +62,8 @@ void add_compile_command(CLI::App& app) {
                    "this machine")
       ->check(CLI::IsMember({"best", "portable", "avx2", "avx512"}))
       ->capture_default_str();
-  command->add_option("--target", options->target, "this kind of machine, or a 64-bit Arm with Linux")
+  command
+      ->add_option("--target", options->target, "this kind of machine, or a 64-bit Arm with Linux")
       ->check(CLI::IsMember({"host", "arm64"}))
       ->capture_default_str();
   command->callback([options] {

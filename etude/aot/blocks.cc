@@ -29,8 +29,7 @@ struct Allocator {
 
 struct Table {
   std::mutex mutex;
-  std::map<uintptr_t, std::size_t, std::less<>,
-           Allocator<std::pair<const uintptr_t, std::size_t>>>
+  std::map<uintptr_t, std::size_t, std::less<>, Allocator<std::pair<const uintptr_t, std::size_t>>>
       blocks;
   bool is_filled = false;
 };

@@ -138,8 +138,8 @@ KernelArchives::KernelArchives(Machine machine) {
   for (const std::string& file : archive_files(machine)) {
     const fs::path path = find_archive(file);
     const auto bytes = content->files.emplace_back(path.string()).bytes();
-    content->archives.push_back(read_archive(
-        path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    content->archives.push_back(
+        read_archive(path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   }
   content_ = std::move(content);
 }
@@ -149,11 +149,9 @@ struct ModelCompiler::State {
   explicit State(const KernelArchives::Content& content)
       : machine(content.machine),
         linker(pointers(content), isas_above(internal::best_isa())),
-        image(
-            linker,
-            [this](uintptr_t address, const ProgramSymbol& symbol) {
-              return function(address, symbol);
-            }) {}
+        image(linker, [this](uintptr_t address, const ProgramSymbol& symbol) {
+          return function(address, symbol);
+        }) {}
 
   static std::vector<const std::vector<ObjectFile>*> pointers(
       const KernelArchives::Content& content) {
@@ -186,11 +184,9 @@ struct ModelCompiler::State {
     std::map<std::string, LinkTarget, std::less<>> imports;
     for (const ObjectFile::Symbol& each : object.symbols()) {
       if (each.is_defined() || each.name.empty() || !each.name.starts_with("etude_")) continue;
-      const auto address =
-          reinterpret_cast<uintptr_t>(codegen::imported_function(each.name));
+      const auto address = reinterpret_cast<uintptr_t>(codegen::imported_function(each.name));
       const LinkTarget to = function(address, symbol_at(address));
-      ETUDE_CHECK(to.is_known(), "generated code calls {}, which is not in the archive",
-                  each.name);
+      ETUDE_CHECK(to.is_known(), "generated code calls {}, which is not in the archive", each.name);
       imports.emplace(each.name, to);
     }
     return linker.add_object(object, codegen::kKernelName, imports);
@@ -316,10 +312,9 @@ class ModelWriter {
   }
 
   uint32_t name_of(const Graph::Node& node) {
-    names_.push_back(node.where.known()
-                         ? fmt::format("{} at {}:{}", node.op.name(), node.where.file,
-                                       node.where.line)
-                         : std::string(node.op.name()));
+    names_.push_back(node.where.known() ? fmt::format("{} at {}:{}", node.op.name(),
+                                                      node.where.file, node.where.line)
+                                        : std::string(node.op.name()));
     return static_cast<uint32_t>(names_.size() - 1);
   }
 
@@ -442,12 +437,12 @@ ModelCompiler::ModelCompiler(const KernelArchives& archives)
                      "program etude");
   const std::string why = codegen::backend::why_absent();
   ETUDE_REQUIRE_CODE(kUnimplemented, why.empty(), "nothing is compiled ahead of time: {}", why);
-  ETUDE_REQUIRE_CODE(kFailedPrecondition,
-                     state_->machine == Machine::kThis ||
-                         internal::best_isa() == internal::Isa::kPortable,
-                     "models for 64-bit Arm are made of portable kernels, but this process uses "
-                     "{}. Set ETUDE_ISA=portable",
-                     internal::name(internal::best_isa()));
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition,
+      state_->machine == Machine::kThis || internal::best_isa() == internal::Isa::kPortable,
+      "models for 64-bit Arm are made of portable kernels, but this process uses "
+      "{}. Set ETUDE_ISA=portable",
+      internal::name(internal::best_isa()));
   codegen::keep_code();
 }
 ModelCompiler::~ModelCompiler() = default;
@@ -468,7 +463,8 @@ ModelFacts ModelCompiler::add(const std::string& name, const Graph& graph) {
   facts.machine = state_->machine;
   facts.graph = graph.name();
   const LinkTarget model = state_->add(layouts[0], layouts[1], facts);
-  state_->linker.show(fmt::format("{}_run", name), state_->linker.copy(kRunName, {{kModelName, model}}), true);
+  state_->linker.show(fmt::format("{}_run", name),
+                      state_->linker.copy(kRunName, {{kModelName, model}}), true);
   const LinkTarget error = state_->linker.find(kErrorName, "");
   ETUDE_CHECK(error.is_known(), "the archive of kernels has no {}", kErrorName);
   state_->linker.show(fmt::format("{}_error", name), error, true);

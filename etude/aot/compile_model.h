@@ -64,7 +64,8 @@ class ModelCompiler {
 
   // A function NAME_run for the graph.
   //
-  // throws: kInvalidArgument for a name that C would not take; kUnimplemented, naming the op and its
+  // throws: kInvalidArgument for a name that C would not take; kUnimplemented, naming the op and
+  // its
   //         line, for a call that cannot be compiled: one with an effect outside, or whose kernel
   //         needs the library.
   // cost:   that of a plan, and milliseconds for each scalar program.

@@ -15,14 +15,14 @@ namespace etude::aot {
 namespace {
 
 constexpr std::string_view kKeywords[] = {
-    "alignas",  "and",      "asm",     "auto",     "bool",     "break",   "case",      "catch",
-    "char",     "class",    "const",   "continue", "default",  "delete",  "do",        "double",
-    "else",     "enum",     "explicit", "export",  "extern",   "false",   "float",     "for",
-    "friend",   "goto",     "if",      "inline",   "int",      "long",    "mutable",   "namespace",
-    "new",      "not",      "operator", "or",      "private",  "public",  "register",  "return",
-    "short",    "signed",   "sizeof",  "static",   "struct",   "switch",  "template",  "this",
-    "throw",    "true",     "try",     "typedef",  "typename", "union",   "unsigned",  "using",
-    "virtual",  "void",     "volatile", "while",   "xor",      "scratch", "inputs",    "outputs"};
+    "alignas", "and",    "asm",      "auto",     "bool",     "break",   "case",     "catch",
+    "char",    "class",  "const",    "continue", "default",  "delete",  "do",       "double",
+    "else",    "enum",   "explicit", "export",   "extern",   "false",   "float",    "for",
+    "friend",  "goto",   "if",       "inline",   "int",      "long",    "mutable",  "namespace",
+    "new",     "not",    "operator", "or",       "private",  "public",  "register", "return",
+    "short",   "signed", "sizeof",   "static",   "struct",   "switch",  "template", "this",
+    "throw",   "true",   "try",      "typedef",  "typename", "union",   "unsigned", "using",
+    "virtual", "void",   "volatile", "while",    "xor",      "scratch", "inputs",   "outputs"};
 
 // What an element is in C. Half types are their bits; a complex number is two numbers.
 struct CType {
@@ -74,9 +74,8 @@ class Names {
 };
 
 std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::toupper(c));
-  });
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 
@@ -95,7 +94,8 @@ Arguments arguments(const ModelFacts& facts) {
     std::vector<Argument> out;
     for (const ModelFacts::Array& array : arrays) {
       const CType type = c_type(array.type->dtype());
-      out.push_back({names.add(array.name), std::string(type.name), std::string(type.note), &array});
+      out.push_back(
+          {names.add(array.name), std::string(type.name), std::string(type.note), &array});
     }
     return out;
   };
@@ -126,31 +126,8 @@ std::string join(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-}  // namespace
-
-std::string c_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
-  const std::string& name = facts.name;
-  const std::string big = upper(name);
-  std::string counts;
-  std::vector<std::string> params, inputs, outputs;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    const bool is_input = list == &args.inputs;
-    for (const Argument& each : *list) {
-      counts += fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name),
-                            count_in_c(*each.array));
-      params.push_back(
-          fmt::format("{}{}* {}", is_input ? "const " : "", each.type, each.name));
-      (is_input ? inputs : outputs).push_back(each.name);
-    }
-  }
-  params.emplace_back("void* scratch");
-  // C has no arrays without elements.
-  const auto array = [](const std::vector<std::string>& list) {
-    return list.empty() ? std::string("0") : join(list);
-  };
-  return fmt::format(
-      R"(/* Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated.
+constexpr char kCHeader[] =
+    R"(/* Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated.
  *
 {inputs}{outputs} *
  * Arrays are dense, in the order of C, and of {big}_..._COUNT elements; what is written overlaps
@@ -198,29 +175,10 @@ static inline int {name}({params}) {{
 #endif
 
 #endif
-)",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
-      fmt::arg("inputs", describe("input ", args.inputs)),
-      fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
-      fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
-      fmt::arg("params", join(params)), fmt::arg("input_list", array(inputs)),
-      fmt::arg("output_list", array(outputs)));
-}
+)";
 
-std::string cpp_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
-  std::vector<std::string> params, pointers;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    for (const Argument& each : *list) {
-      params.push_back(fmt::format("std::span<{}{}, {}> {}",
-                                   list == &args.inputs ? "const " : "", each.type,
-                                   count_in_c(*each.array), each.name));
-      pointers.push_back(each.name + ".data()");
-    }
-  }
-  pointers.emplace_back("scratch_.data()");
-  return fmt::format(
-      R"(// Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated; see {name}.h.
+constexpr char kCppHeader[] =
+    R"(// Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated; see {name}.h.
 #ifndef ETUDE_MODEL_{big}_HPP
 #define ETUDE_MODEL_{big}_HPP
 
@@ -248,10 +206,54 @@ class Model {{
 }}  // namespace {name}_model
 
 #endif
-)",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
-      fmt::arg("name", facts.name), fmt::arg("big", upper(facts.name)),
-      fmt::arg("params", join(params)), fmt::arg("pointers", join(pointers)));
+)";
+
+}  // namespace
+
+std::string c_header(const ModelFacts& facts) {
+  const Arguments args = arguments(facts);
+  const std::string& name = facts.name;
+  const std::string big = upper(name);
+  std::string counts;
+  std::vector<std::string> params, inputs, outputs;
+  for (const auto* list : {&args.inputs, &args.outputs}) {
+    const bool is_input = list == &args.inputs;
+    for (const Argument& each : *list) {
+      counts +=
+          fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name), count_in_c(*each.array));
+      params.push_back(fmt::format("{}{}* {}", is_input ? "const " : "", each.type, each.name));
+      (is_input ? inputs : outputs).push_back(each.name);
+    }
+  }
+  params.emplace_back("void* scratch");
+  // C has no arrays without elements.
+  const auto array = [](const std::vector<std::string>& list) {
+    return list.empty() ? std::string("0") : join(list);
+  };
+  return fmt::format(
+      fmt::runtime(kCHeader), fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
+      fmt::arg("inputs", describe("input ", args.inputs)),
+      fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
+      fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
+      fmt::arg("params", join(params)), fmt::arg("input_list", array(inputs)),
+      fmt::arg("output_list", array(outputs)));
+}
+
+std::string cpp_header(const ModelFacts& facts) {
+  const Arguments args = arguments(facts);
+  std::vector<std::string> params, pointers;
+  for (const auto* list : {&args.inputs, &args.outputs}) {
+    for (const Argument& each : *list) {
+      params.push_back(fmt::format("std::span<{}{}, {}> {}", list == &args.inputs ? "const " : "",
+                                   each.type, count_in_c(*each.array), each.name));
+      pointers.push_back(each.name + ".data()");
+    }
+  }
+  pointers.emplace_back("scratch_.data()");
+  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", facts.graph),
+                     fmt::arg("isa", machine_text(facts)), fmt::arg("name", facts.name),
+                     fmt::arg("big", upper(facts.name)), fmt::arg("params", join(params)),
+                     fmt::arg("pointers", join(pointers)));
 }
 
 }  // namespace etude::aot

@@ -91,8 +91,8 @@ LinkTarget Image::function_at(uintptr_t address) {
   const ProgramSymbol symbol = symbol_at(address);
   const LinkTarget out = function_(address, symbol);
   ETUDE_REQUIRE_CODE(kUnimplemented, out.is_known(),
-                     "it calls '{}'{}, which is not in the archive of kernels", symbol.name,
-                     symbol.source.empty() ? "" : " of " + symbol.source);
+                     "it calls '{}'{}, which is not in the archive of kernels",
+                     readable(symbol.name), symbol.source.empty() ? "" : " of " + symbol.source);
   return out;
 }
 

@@ -26,6 +26,9 @@ struct LinkTarget {
   bool is_known() const { return section != 0; }
 };
 
+// A name of the linker as it is written in C++.
+std::string readable(const std::string& name);
+
 // confined to one thread. Archives and objects that are given outlive it.
 class ModelLinker {
  public:
@@ -42,8 +45,10 @@ class ModelLinker {
   LinkTarget add_object(const ObjectFile& object, std::string_view name,
                         const std::map<std::string, LinkTarget, std::less<>>& imports);
 
-  // A copy of a function of the archives of its own, for which some of what it refers to is another.
-  LinkTarget copy(std::string_view function, const std::map<std::string, LinkTarget, std::less<>>& imports);
+  // A copy of a function of the archives of its own, for which some of what it refers to is
+  // another.
+  LinkTarget copy(std::string_view function,
+                  const std::map<std::string, LinkTarget, std::less<>>& imports);
 
   // Data that may be written to, or may not, in the section of this name; what it points to by
   // point(). Its place there is aligned.
@@ -85,7 +90,7 @@ class ModelLinker {
     std::string bytes;
     std::vector<Reloc> relocations;
     const ObjectFile* object = nullptr;
-    std::size_t index = 0;  // in it
+    std::size_t index = 0;    // in it
     std::size_t imports = 0;  // of imports_; 0: none
   };
   struct Symbol {
@@ -112,6 +117,12 @@ class ModelLinker {
   uint32_t add_symbol(Symbol symbol);
   bool is_left_out(std::string_view name) const;
   bool is_code_left_out(const ObjectFile& object, const ObjectFile::Symbol& symbol) const;
+  struct SymbolTable {
+    std::string bytes, names;
+    std::vector<uint32_t> numbers;  // by symbol
+    uint32_t locals = 1;            // the first one is none
+  };
+  SymbolTable write_symbols() const;
   std::string write() const;
 
   std::vector<const std::vector<ObjectFile>*> archives_;
@@ -125,7 +136,7 @@ class ModelLinker {
   std::vector<Imports> imports_;
   std::map<const ObjectFile*, std::size_t> imports_of_;
   std::map<std::string, std::size_t> data_;  // sections, by name
-  std::vector<std::size_t> waiting_;  // sections whose references are not taken yet
+  std::vector<std::size_t> waiting_;         // sections whose references are not taken yet
   uint16_t machine_ = EM_X86_64;
   uint32_t flags_ = 0;
 };

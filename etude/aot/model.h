@@ -14,11 +14,11 @@ namespace etude::aot {
 // What the function of a model gives, in C as etude_status (header_text.cc).
 enum class Status : int {
   kOk = 0,
-  kNullPointer = 1,   // of an input or output that has elements, or of scratch memory
-  kProcessor = 2,     // this machine lacks the instruction set that the model is for
-  kRefused = 3,       // a kernel reported a fault of the data: an index outside, say
-  kOutOfMemory = 4,   // a kernel found no work memory
-  kInternal = 5,      // a bug in Etude
+  kNullPointer = 1,  // of an input or output that has elements, or of scratch memory
+  kProcessor = 2,    // this machine lacks the instruction set that the model is for
+  kRefused = 3,      // a kernel reported a fault of the data: an index outside, say
+  kOutOfMemory = 4,  // a kernel found no work memory
+  kInternal = 5,     // a bug in Etude
 };
 
 enum class Home : uint32_t { kNone, kInput, kConstant, kScratch, kOutput };
@@ -26,7 +26,7 @@ enum class Home : uint32_t { kNone, kInput, kConstant, kScratch, kOutput };
 // Where the bytes of a value begin.
 struct ModelPlace {
   Home home = Home::kNone;
-  uint32_t index = 0;   // of the input, constant or output
+  uint32_t index = 0;  // of the input, constant or output
   int64_t offset = 0;  // bytes from there
 };
 
@@ -56,8 +56,8 @@ struct Model {
   const uint64_t* output_bytes = nullptr;
   uint64_t step_count = 0;
   uint64_t copy_count = 0;
-  uint64_t most_places = 0;     // of one step
-  uint64_t scratch_bytes = 0;   // the arena, without what aligns it and pointers
+  uint64_t most_places = 0;    // of one step
+  uint64_t scratch_bytes = 0;  // the arena, without what aligns it and pointers
   uint64_t inputs = 0, outputs = 0;
   internal::Isa isa = internal::Isa::kPortable;
   bool flushes_denormals = true;
@@ -71,7 +71,7 @@ constexpr uint64_t whole_scratch_bytes(const Model& model) {
 }
 
 // The names of what support.cc has and the compiler of models binds or shows.
-inline constexpr char kRunName[] = "etude_aot_run";            // of the model below
+inline constexpr char kRunName[] = "etude_aot_run";             // of the model below
 inline constexpr char kRunModelName[] = "etude_aot_run_model";  // of the one that it is given
 inline constexpr char kErrorName[] = "etude_aot_error";
 inline constexpr char kLeftOutName[] = "etude_aot_left_out";  // in the place of what is not taken

@@ -16,7 +16,7 @@ struct ProgramSymbol {
   bool is_function = false;
 };
 
-// What lies at this address.
+// What lies at this address; in another library than this code, what begins there and is shown.
 //
 // throws: kFailedPrecondition, saying what to do, if the file in which it lies was stripped.
 // threads: thread-safe. cost: the first time, that of reading the table of a file.

@@ -231,9 +231,7 @@ int etude_aot_run(const void* const* in, void* const* out, void* scratch) {
   return etude_aot_run_model(&etude_aot_model, in, out, scratch);
 }
 
-const char* etude_aot_error() {
-  return etude::aot::message == nullptr ? "" : etude::aot::message;
-}
+const char* etude_aot_error() { return etude::aot::message == nullptr ? "" : etude::aot::message; }
 
 // Kernels of other instruction sets, which best_isa() does not choose.
 void etude_aot_left_out() { std::abort(); }
@@ -257,9 +255,7 @@ bool report_fault(ErrorCode /*code*/, std::string text) {
 
 namespace internal {
 
-Isa best_isa() {
-  return aot::running == nullptr ? Isa::kPortable : aot::running->model->isa;
-}
+Isa best_isa() { return aot::running == nullptr ? Isa::kPortable : aot::running->model->isa; }
 
 void throw_error(ErrorCode /*code*/, std::string text) {
   aot::say(text.data(), text.size());
@@ -276,19 +272,7 @@ void throw_check(const char* file, int line, const char* condition, const std::s
 
 namespace kernels::cpu::onednn {
 
-// A product adds the terms of an element from the first to the last.
-void gemm(const Gemm& g, float* out, const float* a, const float* b) {
-  PackedProduct p;
-  p.m = g.m;
-  p.n = g.n;
-  p.k = g.k;
-  p.a_row = g.transpose_a ? 1 : g.a_row;
-  p.a_depth = g.transpose_a ? g.a_row : 1;
-  p.b_depth = g.transpose_b ? 1 : g.b_row;
-  p.b_column = g.transpose_b ? g.b_row : 1;
-  p.out_row = g.out_row;
-  packed_product(p, out, a, b);
-}
+void gemm(const Gemm& g, float* out, const float* a, const float* b) { own_gemm(g, out, a, b); }
 
 }  // namespace kernels::cpu::onednn
 }  // namespace etude
@@ -403,7 +387,8 @@ void __throw_bad_alloc() {
   etude::aot::end_run(etude::aot::Status::kOutOfMemory);
 }
 void __throw_bad_array_new_length() { __throw_bad_alloc(); }
-void __glibcxx_assert_fail(const char* file, int line, const char*, const char* condition) noexcept {
+void __glibcxx_assert_fail(const char* file, int line, const char*,
+                           const char* condition) noexcept {
   std::fprintf(stderr, "%s:%d: %s\n", file == nullptr ? "" : file, line,
                condition == nullptr ? "" : condition);
   std::abort();

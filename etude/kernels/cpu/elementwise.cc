@@ -116,8 +116,7 @@ bool run_elementwise(const KernelCall& call) {
     if (!run_dense(p, out + begin * p.out_bytes, at.data(), end - begin)) fine = false;
   };
   // The interpreter may report a fault, which belongs to the calling thread: it runs there.
-  const double us =
-      p.may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.program->size * 0.5;
+  const double us = p.may_fault ? 0 : static_cast<double>(p.count) * 1e-3 * p.program->size * 0.5;
   parallel_for(chunks, us, run);
   return fine;
 }
@@ -148,8 +147,7 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
 // What runs a program on float32: its own kernel, or what it has become meanwhile.
 void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
   if (CodeScope::is_open()) {
-    const FusedProgram* const program = FusedProgram::of(def);
-    if (program != nullptr) p.kernel = program->code(Tier::kBest);
+    p.kernel = FusedProgram::for_code(def)->code(Tier::kBest);
     if (p.kernel != nullptr) return;
   }
   p.kernel = kernel_for_this_machine(def);
