@@ -109,7 +109,8 @@ ProgramSymbol other_symbol(uintptr_t address) {
   const bool is_known = ::dladdr(reinterpret_cast<const void*>(address), &info) != 0 &&
                         reinterpret_cast<uintptr_t>(info.dli_saddr) == address;
   if (!is_known || info.dli_sname == nullptr) return {};
-  return {info.dli_sname, "", address, 1, true};
+  const std::string file = info.dli_fname == nullptr ? "" : info.dli_fname;
+  return {info.dli_sname, file.substr(file.rfind('/') + 1), address, 1, true};
 }
 
 const Table& table_of(const std::string& file) {

@@ -9,8 +9,9 @@
 namespace etude::aot {
 
 struct ProgramSymbol {
-  std::string name;    // as the linker knows it; "": none is known
-  std::string source;  // of a local one, the name of its source file: "conv.cc"
+  std::string name;  // as the linker knows it; "": none is known
+  // Of a local one, the name of its source file: "conv.cc"; of another library, its name.
+  std::string source;
   uintptr_t begin = 0;
   uint64_t bytes = 0;
   bool is_function = false;

@@ -75,6 +75,10 @@ std::string reason(const Op& op, const Error& error) {
   text.resize(std::min(text.size(), text.find("\n  at ")));
   const std::string prefix = fmt::format("{}: ", op.name());
   if (text.starts_with(prefix)) text = text.substr(prefix.size());
+  if (text.find("' of lib") != std::string::npos) {
+    const std::size_t name = text.find("it calls '"), end = text.find(", which", name);
+    text.replace(name, end - name, "it calls another library");
+  }
   // Arguments of templates, which tell of dtypes and instruction sets.
   for (std::size_t open = text.find('<'); open != std::string::npos; open = text.find('<')) {
     const std::size_t end = text.find("' ", open);
