@@ -16,6 +16,22 @@ struct Block {
   bool is_known() const { return begin != 0; }
 };
 
+// While one lives, blocks of this thread begin 16 bytes behind a multiple of 32, others at one: so
+// addresses in twins (image.h) differ in their lowest byte, as a field of a byte with an old
+// address behind it does not.
+class TwinScope {
+ public:
+  TwinScope() noexcept { ++open_; }
+  TwinScope(const TwinScope&) = delete;
+  TwinScope& operator=(const TwinScope&) = delete;
+  ~TwinScope() { --open_; }
+  static bool is_open() noexcept { return open_ > 0; }
+
+ private:
+  static inline thread_local constinit int open_ = 0;
+};
+inline constexpr std::size_t kTwinShift = 16;
+
 // thread-safe. A block of 0 bytes counts as one byte.
 void note_block(void* begin, std::size_t bytes) noexcept;
 void forget_block(void* begin) noexcept;

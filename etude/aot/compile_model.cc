@@ -454,6 +454,8 @@ ModelFacts ModelCompiler::add(const std::string& name, const Graph& graph) {
   std::vector<PlanLayout> layouts;
   for (int i = 0; i < 2; ++i) {
     const kernels::cpu::CodeScope code;
+    std::optional<TwinScope> twin;
+    if (i == 1) twin.emplace();
     state_->graphs.push_back(read_binary(bytes));
     state_->plans.push_back(internal::Plan::of(*state_->graphs.back()));
     layouts.push_back(state_->plans.back()->layout());

@@ -126,30 +126,8 @@ std::string join(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-}  // namespace
-
-std::string c_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
-  const std::string& name = facts.name;
-  const std::string big = upper(name);
-  std::string counts;
-  std::vector<std::string> params, inputs, outputs;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    const bool is_input = list == &args.inputs;
-    for (const Argument& each : *list) {
-      counts +=
-          fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name), count_in_c(*each.array));
-      params.push_back(fmt::format("{}{}* {}", is_input ? "const " : "", each.type, each.name));
-      (is_input ? inputs : outputs).push_back(each.name);
-    }
-  }
-  params.emplace_back("void* scratch");
-  // C has no arrays without elements.
-  const auto array = [](const std::vector<std::string>& list) {
-    return list.empty() ? std::string("0") : join(list);
-  };
-  return fmt::format(
-      R"(/* Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated.
+constexpr char kCHeader[] =
+    R"(/* Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated.
  *
 {inputs}{outputs} *
  * Arrays are dense, in the order of C, and of {big}_..._COUNT elements; what is written overlaps
@@ -197,28 +175,10 @@ static inline int {name}({params}) {{
 #endif
 
 #endif
-)",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
-      fmt::arg("inputs", describe("input ", args.inputs)),
-      fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
-      fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
-      fmt::arg("params", join(params)), fmt::arg("input_list", array(inputs)),
-      fmt::arg("output_list", array(outputs)));
-}
+)";
 
-std::string cpp_header(const ModelFacts& facts) {
-  const Arguments args = arguments(facts);
-  std::vector<std::string> params, pointers;
-  for (const auto* list : {&args.inputs, &args.outputs}) {
-    for (const Argument& each : *list) {
-      params.push_back(fmt::format("std::span<{}{}, {}> {}", list == &args.inputs ? "const " : "",
-                                   each.type, count_in_c(*each.array), each.name));
-      pointers.push_back(each.name + ".data()");
-    }
-  }
-  pointers.emplace_back("scratch_.data()");
-  return fmt::format(
-      R"(// Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated; see {name}.h.
+constexpr char kCppHeader[] =
+    R"(// Graph '{graph}', compiled ahead of time by Etude for {isa}. Generated; see {name}.h.
 #ifndef ETUDE_MODEL_{big}_HPP
 #define ETUDE_MODEL_{big}_HPP
 
@@ -246,10 +206,54 @@ class Model {{
 }}  // namespace {name}_model
 
 #endif
-)",
-      fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
-      fmt::arg("name", facts.name), fmt::arg("big", upper(facts.name)),
-      fmt::arg("params", join(params)), fmt::arg("pointers", join(pointers)));
+)";
+
+}  // namespace
+
+std::string c_header(const ModelFacts& facts) {
+  const Arguments args = arguments(facts);
+  const std::string& name = facts.name;
+  const std::string big = upper(name);
+  std::string counts;
+  std::vector<std::string> params, inputs, outputs;
+  for (const auto* list : {&args.inputs, &args.outputs}) {
+    const bool is_input = list == &args.inputs;
+    for (const Argument& each : *list) {
+      counts +=
+          fmt::format("#define {}_{}_COUNT {}\n", big, upper(each.name), count_in_c(*each.array));
+      params.push_back(fmt::format("{}{}* {}", is_input ? "const " : "", each.type, each.name));
+      (is_input ? inputs : outputs).push_back(each.name);
+    }
+  }
+  params.emplace_back("void* scratch");
+  // C has no arrays without elements.
+  const auto array = [](const std::vector<std::string>& list) {
+    return list.empty() ? std::string("0") : join(list);
+  };
+  return fmt::format(
+      fmt::runtime(kCHeader), fmt::arg("graph", facts.graph), fmt::arg("isa", machine_text(facts)),
+      fmt::arg("inputs", describe("input ", args.inputs)),
+      fmt::arg("outputs", describe("output", args.outputs)), fmt::arg("big", big),
+      fmt::arg("name", name), fmt::arg("counts", counts), fmt::arg("scratch", facts.scratch_bytes),
+      fmt::arg("params", join(params)), fmt::arg("input_list", array(inputs)),
+      fmt::arg("output_list", array(outputs)));
+}
+
+std::string cpp_header(const ModelFacts& facts) {
+  const Arguments args = arguments(facts);
+  std::vector<std::string> params, pointers;
+  for (const auto* list : {&args.inputs, &args.outputs}) {
+    for (const Argument& each : *list) {
+      params.push_back(fmt::format("std::span<{}{}, {}> {}", list == &args.inputs ? "const " : "",
+                                   each.type, count_in_c(*each.array), each.name));
+      pointers.push_back(each.name + ".data()");
+    }
+  }
+  pointers.emplace_back("scratch_.data()");
+  return fmt::format(fmt::runtime(kCppHeader), fmt::arg("graph", facts.graph),
+                     fmt::arg("isa", machine_text(facts)), fmt::arg("name", facts.name),
+                     fmt::arg("big", upper(facts.name)), fmt::arg("params", join(params)),
+                     fmt::arg("pointers", join(pointers)));
 }
 
 }  // namespace etude::aot

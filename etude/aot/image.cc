@@ -19,6 +19,24 @@ uintptr_t word_at(uintptr_t address) {
   return out;
 }
 
+// Whether two blocks of one size may have been made in the same way: all words are equal, but for
+// addresses and, of eight, one that was never written. A block is met by chance where an old
+// address was left in a word that nobody wrote, and its neighbour of the other plan is another
+// then.
+bool are_alike(uintptr_t own, uintptr_t twin, std::size_t bytes) {
+  if (own == twin) return true;
+  std::size_t others = 0;
+  for (std::size_t i = 0; i + sizeof(uintptr_t) <= bytes; i += sizeof(uintptr_t)) {
+    const uintptr_t a = word_at(own + i), b = word_at(twin + i);
+    if (a != b && !(may_be_address(a) && may_be_address(b))) ++others;
+  }
+  const std::size_t tail = bytes % sizeof(uintptr_t);
+  const auto* const end = reinterpret_cast<const char*>(own + bytes);
+  const auto* const twin_end = reinterpret_cast<const char*>(twin + bytes);
+  return others <= bytes / sizeof(uintptr_t) / 8 &&
+         std::memcmp(end - tail, twin_end - tail, tail) == 0;
+}
+
 }  // namespace
 
 LinkTarget Image::add(const void* object, const void* twin) {
@@ -37,6 +55,7 @@ LinkTarget Image::copy(const Pair& part) {
   const auto [at, is_new] = copied_.try_emplace(part.own);
   if (!is_new) return at->second;
   std::string bytes(reinterpret_cast<const char*>(part.own), part.bytes);
+  // What differs and is no pointer was left by others.
   const char* const twin = reinterpret_cast<const char*>(part.twin);
   for (std::size_t i = 0; i < part.bytes; ++i) {
     if (bytes[i] != twin[i]) bytes[i] = 0;
@@ -61,7 +80,9 @@ void Image::copy_word(LinkTarget at, uintptr_t own, uintptr_t twin) {
   if (own == twin) return copy_shared_word(at, own);
   const Block block = find_block(own), other = find_block(twin);
   const bool is_pointer = block.is_known() && other.is_known() && block.bytes == other.bytes &&
-                          own - block.begin == twin - other.begin;
+                          own - block.begin == twin - other.begin &&
+                          (own ^ twin) % (2 * kTwinShift) == kTwinShift &&
+                          are_alike(block.begin, other.begin, block.bytes);
   if (!is_pointer) return;
   const LinkTarget to = copy({block.begin, other.begin, block.bytes});
   linker_.point(at, to, static_cast<int64_t>(own - block.begin));
@@ -91,8 +112,8 @@ LinkTarget Image::function_at(uintptr_t address) {
   const ProgramSymbol symbol = symbol_at(address);
   const LinkTarget out = function_(address, symbol);
   ETUDE_REQUIRE_CODE(kUnimplemented, out.is_known(),
-                     "it calls '{}'{}, which is not in the archive of kernels", symbol.name,
-                     symbol.source.empty() ? "" : " of " + symbol.source);
+                     "it calls '{}'{}, which is not in the archive of kernels",
+                     readable(symbol.name), symbol.source.empty() ? "" : " of " + symbol.source);
   return out;
 }
 

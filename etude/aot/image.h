@@ -4,9 +4,9 @@
 // a pointer to a copy of what lies there.
 //
 // Which words are addresses is found by looking at two objects that were made in the same way. What
-// operator new gave (blocks.h) lies elsewhere in the second one, at the same place in its block; a
-// function or a constant is told by a symbol that begins there. Bytes that differ otherwise were
-// never written, such as those between fields, and become zeros.
+// operator new gave (blocks.h) lies elsewhere in the second one, at the same place in a block that
+// is like its own, and made in a TwinScope; a function or a constant is told by a symbol that
+// begins there. Other words stay as they are: numbers, and what was left where nobody wrote.
 //
 // What a file cannot have is left out: the table of virtual functions of an object is null in it. A
 // kernel that calls one would end the program; the op matrix runs each of them.
@@ -31,7 +31,7 @@ class Image {
   Image(ModelLinker& linker, FunctionFinder function)
       : linker_(linker), function_(std::move(function)) {}
 
-  // The object, of which `twin` was made in the same way.
+  // The object, of which `twin` was made in the same way in a TwinScope.
   //
   // throws: kUnimplemented, saying what it points to, for one that a file cannot hold.
   LinkTarget add(const void* object, const void* twin);

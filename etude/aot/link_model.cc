@@ -31,7 +31,8 @@ bool is_in_c(const std::string& name) {
   });
 }
 
-// As it is written in C++.
+}  // namespace
+
 std::string readable(const std::string& name) {
   int failed = 0;
   char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &failed);
@@ -39,8 +40,6 @@ std::string readable(const std::string& name) {
   std::free(text);
   return out;
 }
-
-}  // namespace
 
 ModelLinker::ModelLinker(std::vector<const std::vector<ObjectFile>*> archives,
                          std::vector<std::string> left_out)
@@ -409,6 +408,34 @@ class ElfWriter {
 
 }  // namespace
 
+ModelLinker::SymbolTable ModelLinker::write_symbols() const {
+  // Local ones stand in front.
+  std::vector<uint32_t> order;
+  for (const bool globals : {false, true}) {
+    for (uint32_t i = 1; i < symbols_.size(); ++i) {
+      if (symbols_[i].is_global == globals) order.push_back(i);
+    }
+  }
+  Texts texts;
+  SymbolTable out{std::string(sizeof(Elf64_Sym), '\0'), "",
+                  std::vector<uint32_t>(symbols_.size(), 0)};
+  for (const uint32_t i : order) {
+    const Symbol& symbol = symbols_[i];
+    out.numbers[i] = static_cast<uint32_t>(out.bytes.size() / sizeof(Elf64_Sym));
+    const unsigned binding = !symbol.is_global ? STB_LOCAL : symbol.is_weak ? STB_WEAK : STB_GLOBAL;
+    out.locals += symbol.is_global ? 0 : 1;
+    append(out.bytes,
+           Elf64_Sym{.st_name = texts.add(symbol.name),
+                     .st_info = static_cast<unsigned char>(ELF64_ST_INFO(binding, symbol.type)),
+                     .st_other = 0,
+                     .st_shndx = static_cast<uint16_t>(symbol.target.section),
+                     .st_value = symbol.target.offset,
+                     .st_size = 0});
+  }
+  out.names = texts.bytes();
+  return out;
+}
+
 std::string ModelLinker::write() const {
   ElfWriter out;
   // Section numbers stay as they are, as none is left out; relocations and symbols come behind.
@@ -421,35 +448,14 @@ std::string ModelLinker::write() const {
                      "the model needs {} sections, but a file holds 65,279: compile fewer graphs "
                      "at once",
                      2 * sections_.size() + 5);
-  // Local symbols stand in front.
-  std::vector<uint32_t> order, number(symbols_.size(), 0);
-  for (const bool globals : {false, true}) {
-    for (uint32_t i = 1; i < symbols_.size(); ++i) {
-      if (symbols_[i].is_global == globals) order.push_back(i);
-    }
-  }
-  Texts texts;
-  std::string table(sizeof(Elf64_Sym), '\0');
-  uint32_t locals = 1;
-  for (const uint32_t i : order) {
-    const Symbol& symbol = symbols_[i];
-    number[i] = static_cast<uint32_t>(table.size() / sizeof(Elf64_Sym));
-    const unsigned binding = !symbol.is_global ? STB_LOCAL : symbol.is_weak ? STB_WEAK : STB_GLOBAL;
-    locals += symbol.is_global ? 0 : 1;
-    append(table, Elf64_Sym{.st_name = texts.add(symbol.name),
-                            .st_info = static_cast<unsigned char>(ELF64_ST_INFO(
-                                binding, symbol.type == STT_GNU_IFUNC ? STT_FUNC : symbol.type)),
-                            .st_other = 0,
-                            .st_shndx = static_cast<uint16_t>(symbol.target.section),
-                            .st_value = symbol.target.offset,
-                            .st_size = 0});
-  }
+  const SymbolTable symbols = write_symbols();
   std::vector<std::size_t> relocations;
   for (std::size_t i = 1; i < sections_.size(); ++i) {
     if (sections_[i].relocations.empty()) continue;
     std::string bytes;
     for (const Reloc& each : sections_[i].relocations) {
-      append(bytes, Elf64_Rela{each.offset, ELF64_R_INFO(uint64_t{number[each.symbol]}, each.type),
+      append(bytes, Elf64_Rela{each.offset,
+                               ELF64_R_INFO(uint64_t{symbols.numbers[each.symbol]}, each.type),
                                each.addend});
     }
     relocations.push_back(out.add(".rela" + sections_[i].name,
@@ -462,16 +468,16 @@ std::string ModelLinker::write() const {
   }
   out.add(".note.GNU-stack", {.sh_type = SHT_PROGBITS, .sh_addralign = 1}, "");
   const std::size_t strings =
-      out.add(".strtab", {.sh_type = SHT_STRTAB, .sh_addralign = 1}, texts.bytes());
-  const std::size_t symbols = out.add(".symtab",
-                                      {.sh_type = SHT_SYMTAB,
-                                       .sh_link = static_cast<uint32_t>(strings),
-                                       .sh_info = locals,
-                                       .sh_addralign = 8,
-                                       .sh_entsize = sizeof(Elf64_Sym)},
-                                      table);
+      out.add(".strtab", {.sh_type = SHT_STRTAB, .sh_addralign = 1}, symbols.names);
+  const std::size_t table = out.add(".symtab",
+                                    {.sh_type = SHT_SYMTAB,
+                                     .sh_link = static_cast<uint32_t>(strings),
+                                     .sh_info = symbols.locals,
+                                     .sh_addralign = 8,
+                                     .sh_entsize = sizeof(Elf64_Sym)},
+                                    symbols.bytes);
   for (const std::size_t each : relocations) {
-    out.head(each).sh_link = static_cast<uint32_t>(symbols);
+    out.head(each).sh_link = static_cast<uint32_t>(table);
   }
   return out.finish(machine_, flags_);
 }

@@ -26,6 +26,9 @@ struct LinkTarget {
   bool is_known() const { return section != 0; }
 };
 
+// A name of the linker as it is written in C++.
+std::string readable(const std::string& name);
+
 // confined to one thread. Archives and objects that are given outlive it.
 class ModelLinker {
  public:
@@ -114,6 +117,12 @@ class ModelLinker {
   uint32_t add_symbol(Symbol symbol);
   bool is_left_out(std::string_view name) const;
   bool is_code_left_out(const ObjectFile& object, const ObjectFile::Symbol& symbol) const;
+  struct SymbolTable {
+    std::string bytes, names;
+    std::vector<uint32_t> numbers;  // by symbol
+    uint32_t locals = 1;            // the first one is none
+  };
+  SymbolTable write_symbols() const;
   std::string write() const;
 
   std::vector<const std::vector<ObjectFile>*> archives_;

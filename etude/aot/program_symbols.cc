@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 
@@ -102,7 +103,15 @@ class Table {
   std::map<uint64_t, ProgramSymbol> symbols_;
 };
 
-std::string file_name(const std::string& file) { return file.substr(file.rfind('/') + 1); }
+// Of another library: what it shows.
+ProgramSymbol other_symbol(uintptr_t address) {
+  Dl_info info{};
+  const bool is_known = ::dladdr(reinterpret_cast<const void*>(address), &info) != 0 &&
+                        reinterpret_cast<uintptr_t>(info.dli_saddr) == address;
+  if (!is_known || info.dli_sname == nullptr) return {};
+  const std::string file = info.dli_fname == nullptr ? "" : info.dli_fname;
+  return {info.dli_sname, file.substr(file.rfind('/') + 1), address, 1, true};
+}
 
 const Table& table_of(const std::string& file) {
   static std::mutex mutex;
@@ -120,7 +129,7 @@ ProgramSymbol symbol_at(uintptr_t address) {
     if (address < module.begin || address >= module.end) continue;
     if (const auto own = reinterpret_cast<uintptr_t>(&symbol_at);
         own < module.begin || own >= module.end) {
-      return {file_name(module.file), "", address, 1, true};  // of another library
+      return other_symbol(address);
     }
     const Table& table = table_of(module.file);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !table.is_empty(),

@@ -9,14 +9,15 @@
 namespace etude::aot {
 
 struct ProgramSymbol {
-  std::string name;    // as the linker knows it; "": none is known
-  std::string source;  // of a local one, the name of its source file: "conv.cc"
+  std::string name;  // as the linker knows it; "": none is known
+  // Of a local one, the name of its source file: "conv.cc"; of another library, its name.
+  std::string source;
   uintptr_t begin = 0;
   uint64_t bytes = 0;
   bool is_function = false;
 };
 
-// What lies at this address.
+// What lies at this address; in another library than this code, what begins there and is shown.
 //
 // throws: kFailedPrecondition, saying what to do, if the file in which it lies was stripped.
 // threads: thread-safe. cost: the first time, that of reading the table of a file.

@@ -2,6 +2,7 @@
 // The operators new and delete of a program that compiles models: blocks are noted (blocks.h), and
 // begin as zeros, so that no pointer of a block before them is left in their gaps.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,11 +11,16 @@
 
 namespace {
 
+using etude::aot::kTwinShift;
+
 void* take(std::size_t bytes, std::size_t alignment) noexcept {
-  void* out = nullptr;
+  constexpr std::size_t kApart = 2 * kTwinShift;
   const std::size_t count = std::max<std::size_t>(bytes, 1);
-  if (posix_memalign(&out, std::max(alignment, sizeof(void*)), count) != 0) return nullptr;
-  std::memset(out, 0, count);
+  const std::size_t shift = alignment < kApart && etude::aot::TwinScope::is_open() ? kTwinShift : 0;
+  void* whole = nullptr;
+  if (posix_memalign(&whole, std::max(alignment, kApart), count + shift) != 0) return nullptr;
+  char* const out = static_cast<char*>(whole) + shift;
+  std::memset(whole, 0, count + shift);
   etude::aot::note_block(out, bytes);
   return out;
 }
@@ -24,8 +30,10 @@ void* take_or_throw(std::size_t bytes, std::size_t alignment) {
   return out;
 }
 void give(void* p) noexcept {
+  if (p == nullptr) return;
   etude::aot::forget_block(p);
-  std::free(p);
+  const bool is_twin = reinterpret_cast<uintptr_t>(p) % (2 * kTwinShift) == kTwinShift;
+  std::free(static_cast<char*>(p) - (is_twin ? kTwinShift : 0));
 }
 
 }  // namespace

@@ -272,19 +272,7 @@ void throw_check(const char* file, int line, const char* condition, const std::s
 
 namespace kernels::cpu::onednn {
 
-// A product adds the terms of an element from the first to the last.
-void gemm(const Gemm& g, float* out, const float* a, const float* b) {
-  PackedProduct p;
-  p.m = g.m;
-  p.n = g.n;
-  p.k = g.k;
-  p.a_row = g.transpose_a ? 1 : g.a_row;
-  p.a_depth = g.transpose_a ? g.a_row : 1;
-  p.b_depth = g.transpose_b ? 1 : g.b_row;
-  p.b_column = g.transpose_b ? g.b_row : 1;
-  p.out_row = g.out_row;
-  packed_product(p, out, a, b);
-}
+void gemm(const Gemm& g, float* out, const float* a, const float* b) { own_gemm(g, out, a, b); }
 
 }  // namespace kernels::cpu::onednn
 }  // namespace etude

@@ -5,6 +5,7 @@
 What a case needs beyond that follows: see CASES. A tool that is not installed skips its part, and says so.
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -119,9 +120,9 @@ def numbers(count, seed):
     return [((i * 37 + seed) % 101 - 50) / 20 for i in range(count)]
 
 
-def make_mixed(etude, folder, isa):
+def make_mixed(etude, folder, isa, *more):
     (folder / "mixed.graph").write_text(MIXED)
-    print(run(etude, "compile", "mixed.graph", "-o", "mixed", "--isa", isa, cwd=folder), end="")
+    print(run(etude, "compile", "mixed.graph", "-o", "mixed", "--isa", isa, *more, cwd=folder), end="")
     given = write_tensors(folder / "in.safetensors", {"x": ("F32", [5, 7], numbers(35, 1)),
                                                       "w": ("F32", [7, 9], numbers(63, 2)),
                                                       "rows": ("I32", [4], [4, 0, 2, 2])})
@@ -159,6 +160,21 @@ def case_c(etude, cc, cxx):
             print("skipped: valgrind is not installed")
             return
         run("valgrind", "--error-exitcode=9", "--leak-check=full", "./main", "in.bytes", "out.bytes", cwd=folder)
+        check_bits(folder)
+
+
+def case_arm64(etude, cc, cxx, arm64_cxx):
+    """The same on a 64-bit Arm, which qemu plays."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        make_mixed(etude, folder, "best", "--target", "arm64")
+        arm64_cc = arm64_cxx.replace("g++", "gcc")
+        run(arm64_cc, "-std=c99", "-Wall", "-Wextra", "-Werror", "main.c", "mixed.o", "-static", "-lm", "-lpthread", "-o",
+            "main", cwd=folder)
+        if shutil.which("qemu-aarch64") is None:
+            print("skipped: qemu-aarch64 is not installed")
+            return
+        run("qemu-aarch64", "./main", "in.bytes", "out.bytes", cwd=folder)
         check_bits(folder)
 
 
@@ -207,20 +223,22 @@ def case_page(etude, cc, cxx, page, *flags):
         (folder / "main.c").write_text(blocks["c"])
         run(cxx, "write.cc", "-o", "write", *flags, cwd=folder)
         run("./write", cwd=folder)
-        script = f"set -e\netude() {{ {etude} \"$@\" > made.txt; }}\ncc() {{ {cc} \"$@\"; }}\n" + blocks["sh"]
+        script = f"set -e\netude() {{ command {etude} \"$@\" > made.txt; }}\ncc() {{ command {cc} \"$@\"; }}\n" + blocks["sh"]
         said = run("sh", "-c", script, cwd=folder)
         if said != blocks["text"]:
             sys.exit(f"the program prints\n{said}")
 
 
 def case_lenet(etude, cc, cxx, lenet):
-    """The network of ./dev train: its size, and its bits on a batch."""
+    """The network of ./dev train: its size, and its bits on a batch, with our products in both."""
+    count = 128
+    os.environ["ETUDE_ONEDNN"] = "off"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        run(lenet, "--batch", "3", "--output", "lenet.graph", cwd=folder)
+        run(lenet, "--batch", count, "--output", "lenet.graph", cwd=folder)
         print(run(etude, "compile", "lenet.graph", "-o", "lenet", cwd=folder), end="")
-        images = [(i * 31 % 97) / 97 for i in range(3 * 28 * 28)]
-        write_tensors(folder / "in.safetensors", {"images": ("F32", [3, 28, 28, 1], images)})
+        images = [(i * 31 % 97) / 97 for i in range(count * 28 * 28)]
+        write_tensors(folder / "in.safetensors", {"images": ("F32", [count, 28, 28, 1], images)})
         run(etude, "graph", "run", "lenet.graph", "--inputs", "in.safetensors", "--output", "out.safetensors", cwd=folder)
         (folder / "in.bytes").write_bytes(struct.pack(f"<{len(images)}f", *images))
         (folder / "main.c").write_text(r'''
@@ -244,6 +262,6 @@ int main(void) {
             sys.exit("more than 2 MB")
 
 
-CASES = {"c": case_c, "cpp": case_cpp, "errors": case_errors, "page": case_page, "lenet": case_lenet}
+CASES = {"arm64": case_arm64, "c": case_c, "cpp": case_cpp, "errors": case_errors, "page": case_page, "lenet": case_lenet}
 if __name__ == "__main__":
     CASES[sys.argv[1]](*sys.argv[2:])

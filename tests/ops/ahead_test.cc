@@ -75,9 +75,17 @@ std::string reason(const Op& op, const Error& error) {
   text.resize(std::min(text.size(), text.find("\n  at ")));
   const std::string prefix = fmt::format("{}: ", op.name());
   if (text.starts_with(prefix)) text = text.substr(prefix.size());
-  if (const std::size_t name = text.find("it calls '"); name != std::string::npos) {
-    const std::size_t end = text.find('\'', name + 10);
-    text.replace(name, end + 1 - name, "it calls a function");
+  if (text.find("' of lib") != std::string::npos) {
+    const std::size_t name = text.find("it calls '"), end = text.find(", which", name);
+    text.replace(name, end - name, "it calls another library");
+  }
+  // Arguments of templates, which tell of dtypes and instruction sets.
+  for (std::size_t open = text.find('<'); open != std::string::npos; open = text.find('<')) {
+    const std::size_t end = text.find("' ", open);
+    text.erase(open, end == std::string::npos ? end : end - open);
+  }
+  for (const std::string_view isa : {"avx512::", "avx2::", "portable::"}) {
+    if (const std::size_t at = text.find(isa); at != std::string::npos) text.erase(at, isa.size());
   }
   return text;
 }

@@ -147,8 +147,7 @@ int64_t tile_for(const std::vector<BroadcastPlan>& plans) {
 // What runs a program on float32: its own kernel, or what it has become meanwhile.
 void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
   if (CodeScope::is_open()) {
-    const FusedProgram* const program = FusedProgram::of(def);
-    if (program != nullptr) p.kernel = program->code(Tier::kBest);
+    p.kernel = FusedProgram::for_code(def)->code(Tier::kBest);
     if (p.kernel != nullptr) return;
   }
   p.kernel = kernel_for_this_machine(def);

@@ -89,6 +89,16 @@ const FusedProgram* FusedProgram::of(const ScalarDef& def) {
   return at->second;
 }
 
+const FusedProgram* FusedProgram::for_code(const ScalarDef& def) {
+  if (const FusedProgram* const known = of(def)) return known;
+  static std::mutex mutex;
+  static auto* const all = new std::unordered_map<std::string, const FusedProgram*>;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = all->try_emplace(scalar::to_string(*def.program), nullptr);
+  if (is_new) at->second = new FusedProgram(*def.program);
+  return at->second;
+}
+
 FusedProgram::FusedProgram(const scalar::Program& program) : program_(program) {
   place_nodes();
   constexpr std::size_t kMost = 1024;

@@ -60,6 +60,8 @@ class FusedProgram {
  public:
   // Null for a program with a function that has no kernel on float32.
   static const FusedProgram* of(const ScalarDef& def);
+  // The same for any program, of which code() alone is asked: tiles may lack a function of it.
+  static const FusedProgram* for_code(const ScalarDef& def);
 
   explicit FusedProgram(const scalar::Program& program);
   FusedProgram(const FusedProgram&) = delete;

@@ -187,4 +187,17 @@ void packed_product(const PackedProduct& p, float* out, const float* a, const fl
   }
 }
 
+void own_gemm(const onednn::Gemm& g, float* out, const float* a, const float* b) {
+  PackedProduct p;
+  p.m = g.m;
+  p.n = g.n;
+  p.k = g.k;
+  p.a_row = g.transpose_a ? 1 : g.a_row;
+  p.a_depth = g.transpose_a ? g.a_row : 1;
+  p.b_depth = g.transpose_b ? 1 : g.b_row;
+  p.b_column = g.transpose_b ? g.b_row : 1;
+  p.out_row = g.out_row;
+  packed_product(p, out, a, b);
+}
+
 }  // namespace etude::kernels::cpu

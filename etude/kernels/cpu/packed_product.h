@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "etude/kernels/cpu/onednn/onednn.h"
 #include "etude/kernels/cpu/tile_product.h"
 
 namespace etude::kernels::cpu {
@@ -21,6 +22,9 @@ struct PackedProduct {
 
 // Split over threads, but for calls from a chunk of parallel_for. throws: std::bad_alloc.
 void packed_product(const PackedProduct& p, float* out, const float* a, const float* b);
+
+// A product of oneDNN's form by packed_product(). throws: std::bad_alloc.
+void own_gemm(const onednn::Gemm& g, float* out, const float* a, const float* b);
 
 // Columns [0, columns) of b, [depth, columns] with the given steps, as panels [depth, 32] one after
 // the other; elements beyond the last column are left undefined.

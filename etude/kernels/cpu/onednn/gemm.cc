@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
+#include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "etude/base/warning.h"
 #include "etude/kernels/cpu/onednn/one_thread.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
+#include "etude/kernels/cpu/packed_product.h"
 
 namespace etude::kernels::cpu::onednn {
 namespace {
@@ -31,9 +36,28 @@ class SignalsWait {
   sigset_t before_;
 };
 
+// ETUDE_ONEDNN=off: our own kernels take its products. They are slower, and add the terms of an
+// element from the first to the last, as what is compiled ahead of time does (etude/aot).
+bool is_off() {
+  static const bool out = [] {
+    const char* const setting = std::getenv("ETUDE_ONEDNN");
+    if (setting == nullptr || *setting == '\0') return false;
+    const std::string_view text = setting;
+    if (text != "off") {
+      etude::internal::warn_once("ETUDE_ONEDNN",
+                                 fmt::format("ETUDE_ONEDNN is '{}', which is ignored. Set off, or "
+                                             "nothing",
+                                             text));
+    }
+    return text == "off";
+  }();
+  return out;
+}
+
 }  // namespace
 
 void gemm(const Gemm& g, float* out, const float* a, const float* b) {
+  if (is_off()) return own_gemm(g, out, a, b);
   const OneThread one_thread;
   const SignalsWait signals_wait;
   // It fails for wrong sizes only, and those come from a type rule.
