@@ -29,6 +29,7 @@
 #include "etude/graph/verify.h"
 #include "etude/io/checkpoint.h"
 #include "etude/io/checkpoints.h"
+#include "etude/io/confusion_svg.h"
 #include "etude/io/csv.h"
 #include "etude/io/dlpack.h"
 #include "etude/io/json.h"

@@ -10,21 +10,24 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/create.h"
+#include "etude/io/confusion_svg.h"
 #include "etude/io/temp_folder.h"
 #include "etude/ops.h"
+#include "tests/expect_error.h"
 
 namespace etude::io {
 namespace {
 
 using etude::internal::failure;
 using etude::internal::TempFolder;
+using etude::testing::expect_error;
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-class PictureTest : public testing::Test {
+class PictureTest : public ::testing::Test {
  protected:
   TempFolder folder_;
   std::string path_ = (folder_.path() / "picture.svg").string();
@@ -62,6 +65,29 @@ TEST_F(PictureTest, SvgShowsCurves) {
   EXPECT_NE(svg.find(">a&lt;b<"), std::string::npos);
   EXPECT_NE(svg.find(">3</text>"), std::string::npos) << "round ticks";
   EXPECT_EQ(svg.find(">0.6</text>"), std::string::npos);
+}
+
+// spec: M5
+TEST_F(PictureTest, SvgShowsAConfusionMatrix) {
+  nn::Confusion confusion;
+  expect_error([&] { write_confusion_svg(path_, confusion); }, ErrorCode::kInvalidArgument,
+               {"write_confusion_svg: the matrix has no samples", "picture_test.cc"});
+  // Of three of class 0 one is taken for class 1; class 1 is found.
+  const Tensor scores({{1.0, 0.0}, {1.0, 0.0}, {0.0, 1.0}, {0.0, 1.0}});
+  confusion.update(scores, Tensor({0, 0, 0, 1}));
+  const std::string_view names[] = {"a<b", "c"};
+  write_confusion_svg(path_, confusion, names);
+  const std::string svg = read(path_);
+  for (
+      const char* part :
+      {R"(<rect x="96" y="48" width="43" height="43" fill="#55a1cb"/><text x="118" y="74" fill="#fff">2<)",
+       R"(<rect x="140" y="48" width="43" height="43" fill="#aad0e5"/><text x="162" y="74" fill="#000">1<)",
+       R"(<rect x="96" y="92" width="43" height="43" fill="#ffffff"/><rect x="140")",
+       R"(fill="#0072b2"/><text x="162" y="118" fill="#fff">1<)", ">a&lt;b<"}) {
+    EXPECT_NE(svg.find(part), std::string::npos) << part << " is not in " << svg;
+  }
+  expect_error([&] { write_confusion_svg(path_, confusion, std::span(names, 1)); },
+               ErrorCode::kInvalidArgument, {"there are 1 names, but 2 classes"});
 }
 
 TEST_F(PictureTest, SvgOfManyPointsKeepsExtremes) {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/io/confusion_svg.h"
+
+#include <algorithm>
+
+#include "etude/base/check.h"
+#include "etude/core/call_scope.h"
+#include "etude/io/atomic_file.h"
+
+namespace etude::io {
+namespace {
+
+constexpr std::int64_t kCell = 44, kLeft = 96, kTop = 48;
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// From white for nothing to blue for the whole row.
+std::string shade_of(double part) {
+  const auto channel = [part](double full) { return static_cast<int>(255 + (full - 255) * part); };
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(0x00), channel(0x72), channel(0xb2));
+}
+
+class Drawing {
+ public:
+  Drawing(const nn::Confusion& confusion, std::span<const std::string_view> names)
+      : confusion_(confusion), names_(names) {}
+
+  std::string draw() {
+    const std::int64_t n = confusion_.classes(), width = kLeft + n * kCell + 16,
+                       height = kTop + n * kCell + 16;
+    text_ = fmt::format(
+        R"(<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" font-family="sans-serif" )"
+        R"(font-size="11" text-anchor="middle"><rect width="{}" height="{}" fill="#fff"/>)",
+        width, height, width, height);
+    put(kLeft + n * kCell / 2, 14, "#000", "predicted");
+    for (std::int64_t label = 0; label < n; ++label) draw_row(label);
+    return text_ + "</svg>\n";
+  }
+
+ private:
+  void put(std::int64_t x, std::int64_t y, const char* fill, std::string_view text) {
+    text_ += fmt::format(R"(<text x="{}" y="{}" fill="{}">{}</text>)", x, y, fill, escaped(text));
+  }
+  std::string name_of(std::int64_t i) const {
+    return names_.empty() ? std::to_string(i) : std::string(names_[static_cast<std::size_t>(i)]);
+  }
+  void draw_row(std::int64_t label) {
+    const std::int64_t y = kTop + label * kCell;
+    put(kLeft + label * kCell + kCell / 2, kTop - 8, "#000", name_of(label));
+    put(kLeft / 2, y + kCell / 2 + 4, "#000", name_of(label));
+    std::int64_t all = 0;
+    for (std::int64_t i = 0; i < confusion_.classes(); ++i) all += confusion_.count(label, i);
+    for (std::int64_t i = 0; i < confusion_.classes(); ++i) {
+      const std::int64_t count = confusion_.count(label, i), x = kLeft + i * kCell;
+      const double part =
+          static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(all, 1));
+      text_ += fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>)", x, y,
+                           kCell - 1, kCell - 1, shade_of(part));
+      if (count > 0) {
+        put(x + kCell / 2, y + kCell / 2 + 4, part > 0.5 ? "#fff" : "#000", std::to_string(count));
+      }
+    }
+  }
+
+  const nn::Confusion& confusion_;
+  std::span<const std::string_view> names_;
+  std::string text_;
+};
+
+}  // namespace
+
+void write_confusion_svg(const std::string& path, const nn::Confusion& confusion,
+                         std::span<const std::string_view> names, CallSite where) {
+  etude::internal::located("write_confusion_svg", where, [&] {
+    ETUDE_REQUIRE(confusion.classes() > 0, "the matrix has no samples");
+    ETUDE_REQUIRE(names.empty() || static_cast<std::int64_t>(names.size()) == confusion.classes(),
+                  "there are {} names, but {} classes; give as many, or none", names.size(),
+                  confusion.classes());
+    etude::internal::AtomicFile file(path);
+    file.write(Drawing(confusion, names).draw());
+    file.commit();
+  });
+}
+
+}  // namespace etude::io
