@@ -2,15 +2,10 @@
 """Short runs of the programs in examples/TOPIC/: python3 topics_test.py FOLDER_OF_PROGRAMS."""
 import os
 import re
-import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
-from short_images import shorten
-
-PROGRAMS = os.path.abspath(sys.argv.pop())
+from short_runs import ShortRuns
 
 
 def escape_steps(size, most, start):
@@ -41,29 +36,8 @@ def mandelbrot(size):
     return ((0j, c) for c in pixels(size, -2.0, 0.6))
 
 
-class TopicsTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def run_program(self, name, *args, **environment):
-        done = subprocess.run([os.path.join(PROGRAMS, name), *map(str, args)], cwd=self.folder, text=True,
-                              capture_output=True, check=False, env=dict(os.environ, **environment))
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stderr, "")
-        return done.stdout
-
-    def number(self, pattern, text):
-        found = re.search(pattern, text)
-        self.assertIsNotNone(found, text)
-        return float(found[1])
-
-    def assert_picture(self, name, width, height):
-        with open(os.path.join(self.folder, name), "rb") as file:
-            head = file.read(24)
-        self.assertEqual(head[:8], b"\x89PNG\r\n\x1a\n")
-        self.assertEqual(struct.unpack(">II", head[16:]), (width, height))
+class TopicsTest(ShortRuns):
+    programs = os.path.abspath(sys.argv.pop())
 
     def test_julia(self):  # spec: EX25
         out = self.run_program("julia", 48)
@@ -79,14 +53,6 @@ class TopicsTest(unittest.TestCase):
         out = self.run_program("shallow_water", 24, 32, 40)
         self.assertLess(self.number(r"([\d.]+) of what it was", out), 0.2)
         self.assert_picture("water.png", 4 * 25 + 1, 26)
-
-    def run_on_images(self, name, *args):
-        images = os.path.join(self.folder, "fashion-mnist")
-        os.mkdir(images)
-        for part, count in (("train", 2560), ("t10k", 64)):
-            shorten(part + "-images-idx3-ubyte", count, images)
-            shorten(part + "-labels-idx1-ubyte", count, images)
-        return self.run_program(name, *args, ETUDE_DATA=self.folder)
 
     def test_vae(self):  # spec: EX14
         out = self.run_on_images("vae", 2)
@@ -120,8 +86,7 @@ class TopicsTest(unittest.TestCase):
         out = self.run_program("regression", 40)
         self.assertIn("3,009", out)
         self.assertGreater(self.number(r"R2 ([\d.]+)", out), 0.85)  # .957 would be all but the noise
-        with open(os.path.join(self.folder, "regression.svg"), encoding="utf-8") as file:
-            self.assertEqual(file.read().count("<polyline"), 2)
+        self.assert_curves("regression.svg", 2)
 
     def test_spline(self):  # spec: EX32
         out = self.run_program("spline")
