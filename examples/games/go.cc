@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 
 #include "examples/games/go_search.h"
 
@@ -16,6 +17,7 @@ std::mt19937 generator(1);  // NOLINT(cert-msc51-cpp): the same games each time
 
 struct Moments {
   Tensor boards, moves, won;  // [n, 9, 9, 3]; [n, 82] chances; [n] in [-1, 1], by who moved
+  std::string record;         // the moves, and the score
 };
 
 // Plays a game; `choose` gives the chances of the moves of a board.
@@ -24,16 +26,19 @@ Moments play(const Choose& choose) {
   Board board;
   std::vector<Tensor> boards, moves;
   std::vector<float> turns;
+  std::string record;
   while (!board.is_over()) {
     const std::vector<float> chances = choose(board);
     boards.push_back(planes(board));
     moves.push_back(Tensor(chances));
     turns.push_back(static_cast<float>(board.turn()));
     std::discrete_distribution<int> any(chances.begin(), chances.end());
-    board.play(any(generator));
+    const int field = any(generator);
+    if (board.play(field)) record += std::to_string(field) + " ";
   }
   const auto lead = static_cast<float>(std::tanh(board.score() / 15));
-  return {concat(boards, {.axis = 0}), stack(moves), lead * Tensor(turns)};
+  return {concat(boards, {.axis = 0}), stack(moves), lead * Tensor(turns),
+          record + "score " + std::to_string(board.score())};
 }
 
 Tensor loss(const Net& net, const Moments& m) {
@@ -57,8 +62,7 @@ int main(int argc, char** argv) try {
       std::printf("game %3d  loss %.3f\n", k, cost.item<float>());
   }
   int won = 0;
-  for (int k = 0; k < rounds; ++k) {
-    const int own = k % 2 == 0 ? 1 : -1;
+  for (int k = 0, own = 1; k < rounds; ++k, own = -own) {
     const Moments m = play([&](const Board& board) {
       if (board.turn() != own) return by_chance(board);
       std::vector<float> chances = search(board);
@@ -66,6 +70,7 @@ int main(int argc, char** argv) try {
       for (float& x : chances) x = x < best ? 0 : x;
       return chances;
     });
+    if (k == 0) std::printf("a game: %s\n", m.record.c_str());
     won += m.won.at(k % 2).item<float>() > 0;
   }
   std::printf("the search wins %d of %d games against chance\n", won, rounds);

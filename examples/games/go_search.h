@@ -63,11 +63,16 @@ struct Node {
   }
 };
 
-// The share of the looks that each move gets.
+// The share of the looks that each move gets; among moves of as many looks more for the better one.
 inline std::vector<float> by_search(const Board& board, const Net& net, int looks) {
   Node root(board, net);
   for (int k = 0; k < looks; ++k) root.look(net);
-  for (float& n : root.visits) n /= static_cast<float>(looks);
+  float all = 0;
+  for (size_t k = 0; k <= kFields; ++k) {
+    if (root.visits[k] > 0) root.visits[k] += 0.5F * root.sum[k] / root.visits[k];
+    all += root.visits[k];
+  }
+  for (float& n : root.visits) n /= all;
   return root.visits;
 }
 
