@@ -2,7 +2,7 @@
 // Finds words in text without spaces, from nothing but such text (after Kawakami, Dyer and Blunsom,
 // 2019). The loss sums over all ways to cut a text; its derivative by the score of a word is how
 // likely that word is. Prints texts with the spaces that it found.
-//   ./dev run words [STEPS [HIDDEN]]
+//   ./dev run words [STEPS [HIDDEN]]     the paper has 512
 #include "examples/text/words.h"
 
 #include <cstdio>
@@ -42,9 +42,9 @@ std::vector<Text> texts_of(size_t n, int64_t length) {
   return texts;
 }
 int main(int argc, char** argv) try {
-  const int steps = argc > 1 ? std::atoi(argv[1]) : 400;
+  const int steps = argc > 1 ? std::atoi(argv[1]) : 1000;
   set_seed(1);
-  Model model = model_of(argc > 2 ? std::atoll(argv[2]) : 512);
+  Model model = model_of(argc > 2 ? std::atoll(argv[2]) : 128);
   optim::Adam adam({.lr = optim::cosine(5e-3, steps)});
   const auto step = function([](Model& m, optim::Adam& optimizer, const Tensor& ids) {
     const auto [cost, slopes] = value_with_gradient(
