@@ -77,11 +77,17 @@ TEST(Requests, OthersAreRefused) {
 }
 
 // What becomes of a process, without being its parent: of one that is over, a name may be left.
+// Any of its threads: the first may have ended while another still holds the descriptors.
 bool is_running(pid_t pid) {
-  std::string state;
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  stat >> state >> state >> state;
-  return !state.empty() && state != "Z" && state != "X";
+  std::error_code gone;
+  for (fs::directory_iterator at("/proc/" + std::to_string(pid) + "/task", gone), end;
+       !gone && at != end; at.increment(gone)) {
+    std::string state;
+    std::ifstream stat(at->path() / "stat");
+    stat >> state >> state >> state;
+    if (!state.empty() && state != "Z" && state != "X") return true;
+  }
+  return false;
 }
 bool ends(pid_t pid) {
   for (int i = 0; i < 2000 && is_running(pid); ++i) std::this_thread::sleep_for(5ms);
