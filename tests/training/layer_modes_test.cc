@@ -104,7 +104,9 @@ TEST(LayerModes, ComputeIn16BitsOnRequest) {
         EXPECT_TRUE(c.name == "Precision" || narrow[i].dtype() == wide[i].dtype()) << i;
       }
       const Tensor off = max(abs(narrow[0] - wide[0])), largest = max(abs(wide[0]));
-      EXPECT_LE(off.item<double>(), 0.03 * (largest.item<double>() + 0.1));
+      // Twenty roundings of 2^-9 one behind the other: as many as a decoder with its embeddings
+      // has.
+      EXPECT_LE(off.item<double>(), 0.04 * (largest.item<double>() + 0.1));
     }
   }
 }
