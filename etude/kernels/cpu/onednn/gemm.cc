@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <csignal>
-#include <cstdlib>
 #include <initializer_list>
 #include <string_view>
 
-#include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include "etude/base/warning.h"
+#include "etude/base/environment.h"
 #include "etude/kernels/cpu/onednn/one_thread.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
 #include "etude/kernels/cpu/packed_product.h"
@@ -40,16 +39,8 @@ class SignalsWait {
 // element from the first to the last, as what is compiled ahead of time does (etude/aot).
 bool is_off() {
   static const bool out = [] {
-    const char* const setting = std::getenv("ETUDE_ONEDNN");
-    if (setting == nullptr || *setting == '\0') return false;
-    const std::string_view text = setting;
-    if (text != "off") {
-      etude::internal::warn_once("ETUDE_ONEDNN",
-                                 fmt::format("ETUDE_ONEDNN is '{}', which is ignored. Set off, or "
-                                             "nothing",
-                                             text));
-    }
-    return text == "off";
+    constexpr std::array<std::string_view, 1> kWords{"off"};
+    return etude::internal::environment_choice("ETUDE_ONEDNN", kWords) == 0;
   }();
   return out;
 }
