@@ -35,7 +35,7 @@ endmacro()
 #   O3_SRCS loops.cc           sources that gain from -O3
 #   PRIVATE_DEPS TBB::tbb      what SRCS and tests need beyond Etude itself
 #   TESTS tensor_test          tensor_test.cc, part of the one executable core_test
-#   TEST_LABELS threads        further CTest labels of core_test (threads: also run by tsan)
+#   THREAD_TESTS pool_test     the same for tests that use threads: tsan builds and runs these alone
 #   TEST_SHARDS 4              split core_test for a parallel run, when it gets slow
 #   SECTIONS                   each function in a section of its own, so that ahead-of-time compiling
 #                              takes those that a model needs (etude/aot)
@@ -44,7 +44,7 @@ endmacro()
 function(etude_library)
   etude_parse(
     "SECTIONS;TEST_ISAS" "NAME;TEST_SHARDS"
-    "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;TEST_LABELS;BENCHES" "NAME")
+    "HDRS;PRIVATE_HDRS;SRCS;O3_SRCS;PRIVATE_DEPS;TESTS;THREAD_TESTS;BENCHES" "NAME")
   set(target etude_${arg_NAME})
   if(arg_SRCS OR arg_O3_SRCS)
     add_library(${target} OBJECT ${arg_SRCS} ${arg_O3_SRCS} ${arg_HDRS} ${arg_PRIVATE_HDRS})
@@ -70,8 +70,9 @@ function(etude_library)
   list(TRANSFORM arg_HDRS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
   set_property(GLOBAL APPEND PROPERTY ETUDE_HEADERS ${arg_HDRS})
 
-  if(arg_TESTS)
+  if(arg_TESTS OR arg_THREAD_TESTS)
     list(TRANSFORM arg_TESTS APPEND .cc)
+    list(TRANSFORM arg_THREAD_TESTS APPEND .cc)
     set(flags "")
     if(arg_TEST_ISAS)
       list(APPEND flags ISAS)
@@ -79,8 +80,8 @@ function(etude_library)
     if(NOT arg_SRCS AND NOT arg_O3_SRCS OR arg_NAME STREQUAL "base")
       list(APPEND flags BASE)
     endif()
-    etude_test(NAME ${arg_NAME} SRCS ${arg_TESTS} DEPS ${arg_PRIVATE_DEPS} LABELS unit
-               ${arg_TEST_LABELS} SHARDS ${arg_TEST_SHARDS} ${flags})
+    etude_test(NAME ${arg_NAME} SRCS ${arg_TESTS} THREAD_SRCS ${arg_THREAD_TESTS}
+               DEPS ${arg_PRIVATE_DEPS} LABELS unit SHARDS ${arg_TEST_SHARDS} ${flags})
   endif()
   if(arg_BENCHES)
     list(TRANSFORM arg_BENCHES APPEND .cc)
@@ -128,17 +129,27 @@ function(etude_link_libraries)
            FILES "${PROJECT_BINARY_DIR}/generated/etude/version.h")
 endfunction()
 
-# etude_test(NAME matrix SRCS matrix_test.cc [DEPS ..] [LABELS ..] [SHARDS n] [TIMEOUT seconds] [ISAS])
+# etude_test(NAME matrix SRCS matrix_test.cc [THREAD_SRCS ..] [DEPS ..] [LABELS ..] [SHARDS n]
+#            [TIMEOUT seconds] [ISAS])
 #
-# One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS. With
+# One GoogleTest executable NAME_test, one CTest test (SHARDS of them) labelled NAME and LABELS. What
+# uses threads stands in THREAD_SRCS: then it is labelled threads as well, and the thread sanitizer,
+# which finds nothing in the rest, builds and runs it of these sources alone. With
 # ISAS two more, NAME.avx2 and NAME.portable, run it on the instruction sets below the machine's own.
 # With BASE it needs headers and etude/base alone, and is built without the library.
 function(etude_test)
   if(NOT ETUDE_BUILD_TESTS)
     return()
   endif()
-  etude_parse("ISAS;BASE" "NAME;SHARDS;TIMEOUT" "SRCS;DEPS;LABELS" "NAME;SRCS")
+  etude_parse("ISAS;BASE" "NAME;SHARDS;TIMEOUT" "SRCS;THREAD_SRCS;DEPS;LABELS" "NAME")
   set(target ${arg_NAME}_test)
+  if(arg_THREAD_SRCS)
+    list(APPEND arg_LABELS threads)
+    if(ETUDE_SANITIZE STREQUAL "thread")
+      set(arg_SRCS "")
+    endif()
+  endif()
+  list(APPEND arg_SRCS ${arg_THREAD_SRCS})
   if(arg_ISAS)
     list(APPEND arg_SRCS "${PROJECT_SOURCE_DIR}/tests/print_isa.cc")
   endif()
