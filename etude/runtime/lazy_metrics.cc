@@ -215,9 +215,9 @@ std::string LazyMetrics::to_string() const {
 std::vector<LazyProgram> LazyMetrics::programs() {
   std::vector<LazyProgram> out;
   for (const internal::LazyProgramRef& p : internal::LazyPrograms::instance().all()) {
-    out.push_back({p->number, p->graph->size(), p->uses.load(std::memory_order_relaxed),
-                   p->compile_seconds, p->plan->arena_bytes(), internal::line_text(p->where),
-                   p->reason});
+    out.push_back({p->number, p->graph->size(), p->planned_nodes,
+                   p->uses.load(std::memory_order_relaxed), p->compile_seconds,
+                   p->plan->arena_bytes(), internal::line_text(p->where), p->reason});
   }
   return out;
 }

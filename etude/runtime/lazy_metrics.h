@@ -47,6 +47,7 @@ struct LazyTimes {
 struct LazyProgram {
   std::size_t number = 0;  // 1, 2, 3, ... in the order in which they were made
   std::size_t nodes = 0;
+  std::size_t planned = 0;  // calls that it consists of, those of a loop counted once
   int64_t uses = 0;
   double compile_seconds = 0;
   int64_t bytes = 0;   // of its memory for intermediate values

@@ -12,6 +12,8 @@
 #include "etude/base/warning.h"
 #include "etude/core/convert.h"
 #include "etude/graph/builder.h"
+#include "etude/passes/pipeline.h"
+#include "etude/passes/roll.h"
 
 namespace etude::internal {
 namespace {
@@ -272,8 +274,12 @@ std::optional<bool> LazyPrograms::plan(LazyProgramPlan& made, const LazySegment&
   } else if (!may_compile(segment.where)) {
     return std::nullopt;
   }
-  made.plan = made.planned ? Plan::of_passed(*made.planned, segment.given)
-                           : Plan::of(*made.graph, segment.given);
+  made.has_family = static_cast<bool>(made.planned);
+  if (!made.has_family) {
+    made.planned = run_passes(lazy_options().roll ? *roll_repeats(*made.graph) : *made.graph);
+  }
+  made.planned_nodes = node_count(*made.planned);
+  made.plan = Plan::of_passed(*made.planned, segment.given);
   return runs_passes;
 }
 
@@ -307,7 +313,7 @@ LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64
     made->reason = "of a family: " + made->reason;
     return made;
   }
-  if (made->planned) made->reason += "; its family serves further sizes";
+  if (made->has_family) made->reason += "; its family serves further sizes";
   log.count(LazyCount::kMisses);
   log.count(LazyCount::kCompiles);
   {

@@ -35,7 +35,9 @@ struct LazyProgramPlan final : RefCounted {
   std::vector<Attrs> attrs;     // by node
   std::vector<LazyNumber> numbers;
   GraphRef graph;    // as recorded
-  GraphRef planned;  // what the plan is of, if a family gave it
+  GraphRef planned;  // what the plan is of: rolled (passes/roll.h) and passed, or of a family
+  std::size_t planned_nodes = 0;
+  bool has_family = false;
   RefPtr<const Plan> plan;
   uint64_t number = 0;
   std::atomic<int64_t> uses{0};

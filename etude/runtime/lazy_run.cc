@@ -27,9 +27,9 @@ bool run_program(LazySegment& s) {
     if (program->numbers[i].is_input) list.add(s.numbers[i]);
   }
   // Those of a family that stand for a size: no step reads them.
-  const Graph& planned = program->planned ? *program->planned : *program->graph;
-  for (std::size_t i = list.view().size(); i < planned.inputs().size(); ++i) {
-    list.add(planned.inputs()[i].type->ghost());
+  const auto planned = program->planned->inputs();
+  for (std::size_t i = list.view().size(); i < planned.size(); ++i) {
+    list.add(planned[i].type->ghost());
   }
   given.resize(list.view().size());
   std::vector<const TensorRep*> before;
