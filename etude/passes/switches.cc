@@ -70,6 +70,8 @@ bool is_switched_off(std::string_view name) {
   return (off_here != nullptr && contains(*off_here, name)) || contains(off_in_program(), name);
 }
 
+bool has_switches_here() noexcept { return off_here != nullptr; }
+
 void check_environment() { off_in_program(); }
 
 }  // namespace internal

@@ -30,6 +30,7 @@ struct LazyCounts {
   int64_t observed_elsewhere = 0;  // those by another thread than the one that recorded
   int64_t eager_calls = 0;         // calls that are not compiled: LazyMetrics::eager_ops()
   int64_t fallbacks = 0;           // segments that ran call by call after their program had failed
+  int64_t unready = 0;             // and while their program was made: nothing waits for it
   int64_t over_limit = 0;          // and since their line had compiled too often
   int64_t observation_cuts = 0;    // segments by what cut them
   int64_t barrier_cuts = 0;
