@@ -68,6 +68,7 @@ class Server {
     if (!made_.is_none()) out->queue_.push_front(made_);
     out->report_ = report_;
     out->is_over_ = is_over_;
+    out->is_work_over_ = is_work_over_;
     return out;
   }
 
@@ -81,7 +82,7 @@ class Server {
 
   bool ask(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
-    if (is_over_) return false;
+    if (is_over_ || is_work_over_) return false;
     work_.push_back(std::move(work));
     start();
     changed_.notify_all();
@@ -121,6 +122,15 @@ class Server {
     CompilerReport out = report_;
     out.waiting = queue_.size() + (made_.is_none() ? 0 : 1);
     return out;
+  }
+
+  // No piece of work is done from here on.
+  void stop_work() {
+    std::unique_lock lock(mutex_);
+    is_work_over_ = true;
+    work_.clear();
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !is_working_; });
   }
 
   // At the end of the process, which does not wait for what is being compiled.
@@ -194,6 +204,7 @@ class Server {
   Request made_;  // just now
   std::deque<std::function<void()>> work_;
   bool is_working_ = false;
+  bool is_work_over_ = false;
   bool is_over_ = false;
 };
 
@@ -226,8 +237,18 @@ void ask_soon(const Server::Request& request) noexcept {
   }
 }
 
+// At the end of the main thread, which comes before that of all static objects: work may use some
+// that were made after the server, here or in a library, and so go before the server is stopped.
+struct EndOfMain {
+  ~EndOfMain() {
+    if (gettid() == getpid()) server().stop_work();
+  }
+};
+
 bool work_soon(std::function<void()> work) noexcept {
   try {
+    thread_local const EndOfMain end;
+    static_cast<void>(end);
     return server().ask(std::move(work));
   } catch (const std::exception&) {
     return false;  // no memory or no thread for it

@@ -57,11 +57,11 @@ Names parse(std::string_view list, std::string_view origin) {
 
 // Read once; again if that failed.
 const Names& off_in_program() {
-  static const Names names = [] {
+  static const auto* const names = [] {  // threads may outlive static objects
     const char* list = std::getenv("ETUDE_PASSES_OFF");
-    return list == nullptr ? Names() : parse(list, "ETUDE_PASSES_OFF");
+    return new Names(list == nullptr ? Names() : parse(list, "ETUDE_PASSES_OFF"));
   }();
-  return names;
+  return *names;
 }
 
 }  // namespace
