@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that makes code. Invariant: `mutex` guards all of Server; code is made without it.
+// The thread that makes code, and does other work that nothing waits for (runtime/soon.h).
+// Invariant: `mutex` guards all of Server; code is made, and work is done, without it.
 #include "etude/codegen/serve.h"
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -24,6 +26,7 @@
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/kernels/cpu/small_calls.h"
 #include "etude/runtime/region.h"
+#include "etude/runtime/soon.h"
 
 namespace etude::codegen {
 namespace {
@@ -61,9 +64,11 @@ class Server {
   Server* copy_for_child() const {
     auto* const out = new Server;
     out->queue_ = queue_;
+    out->work_ = work_;
     if (!made_.is_none()) out->queue_.push_front(made_);
     out->report_ = report_;
     out->is_over_ = is_over_;
+    out->is_work_over_ = is_work_over_;
     return out;
   }
 
@@ -73,6 +78,15 @@ class Server {
     queue_.push_back(request);
     start();
     changed_.notify_all();
+  }
+
+  bool ask(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    if (is_over_ || is_work_over_) return false;
+    work_.push_back(std::move(work));
+    start();
+    changed_.notify_all();
+    return true;
   }
 
   void make(const Request& request) {
@@ -98,8 +112,9 @@ class Server {
 
   void wait() {
     std::unique_lock lock(mutex_);
-    if (!is_over_ && !queue_.empty()) start();  // in a child of fork()
-    changed_.wait(lock, [this] { return is_over_ || (queue_.empty() && made_.is_none()); });
+    if (!is_over_ && has_more()) start();  // in a child of fork()
+    changed_.wait(lock,
+                  [this] { return is_over_ || (!has_more() && made_.is_none() && !is_working_); });
   }
 
   CompilerReport report() {
@@ -109,22 +124,40 @@ class Server {
     return out;
   }
 
+  // No piece of work is done from here on.
+  void stop_work() {
+    std::unique_lock lock(mutex_);
+    is_work_over_ = true;
+    work_.clear();
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !is_working_; });
+  }
+
   // At the end of the process, which does not wait for what is being compiled.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
       is_over_ = true;
       queue_.clear();
+      work_.clear();
       changed_.notify_all();
     }
     Worker::of_process().end();
     if (thread_.joinable()) thread_.join();
   }
 
-  void lock_for_fork() { mutex_.lock(); }
+  // Work holds locks of all kinds, which nobody would open in the child: it is waited for.
+  void lock_for_fork() {
+    std::unique_lock lock(mutex_);
+    if (std::this_thread::get_id() != thread_.get_id()) {
+      changed_.wait(lock, [this] { return !is_working_; });
+    }
+    lock.release();
+  }
   void unlock_after_fork() { mutex_.unlock(); }
 
  private:
+  bool has_more() const { return !queue_.empty() || !work_.empty(); }
   void start() {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
@@ -135,8 +168,12 @@ class Server {
     static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10));
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return is_over_ || !queue_.empty(); });
+      changed_.wait(lock, [this] { return is_over_ || has_more(); });
       if (is_over_) return;
+      if (!work_.empty()) {  // takes less time than what a compiler is asked for
+        work_once(lock);
+        continue;
+      }
       made_ = queue_.front();
       queue_.pop_front();
       lock.unlock();
@@ -147,12 +184,27 @@ class Server {
     }
   }
 
+  void work_once(std::unique_lock<std::mutex>& lock) {
+    std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    is_working_ = true;
+    lock.unlock();
+    work();
+    work = nullptr;
+    lock.lock();
+    is_working_ = false;
+    changed_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Request> queue_;
   std::thread thread_;
   CompilerReport report_;
   Request made_;  // just now
+  std::deque<std::function<void()>> work_;
+  bool is_working_ = false;
+  bool is_work_over_ = false;
   bool is_over_ = false;
 };
 
@@ -185,6 +237,24 @@ void ask_soon(const Server::Request& request) noexcept {
   }
 }
 
+// At the end of the main thread, which comes before that of all static objects: work may use some
+// that were made after the server, here or in a library, and so go before the server is stopped.
+struct EndOfMain {
+  ~EndOfMain() {
+    if (gettid() == getpid()) server().stop_work();
+  }
+};
+
+bool work_soon(std::function<void()> work) noexcept {
+  try {
+    thread_local const EndOfMain end;
+    static_cast<void>(end);
+    return server().ask(std::move(work));
+  } catch (const std::exception&) {
+    return false;  // no memory or no thread for it
+  }
+}
+
 void make_now(const Server::Request& request) noexcept {
   try {
     server().make(request);
@@ -214,6 +284,7 @@ constexpr internal::RegionCompiler kRegionCompiler = {
 void serve_kernels() noexcept {
   kernels::cpu::set_fused_compiler(kCompiler);
   internal::set_region_compiler(kRegionCompiler);
+  internal::set_soon(work_soon);
 }
 
 }  // namespace etude::codegen

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "etude/core/attrs.h"
+#include "etude/core/op.h"
 #include "etude/core/values.h"
 #include "etude/version.h"
 
@@ -23,6 +24,18 @@ Values switch_graphs(const AttrObjects& branches, Operands operands, CallSite wh
 // the `rows` that follow have `length` rows each.
 Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, int64_t rows,
                   int64_t length, CallSite where);
+// The same as a node of a graph, for passes; `is_reverse`: from the last row to the first one. And
+// nodes that make rows of tensors, tensors of rows, and take rows [first, end) (ops stack, unstack,
+// slice).
+struct OpCall {
+  const Op& op;
+  Attrs attrs;
+};
+OpCall scan_call(const AttrObject& body, int64_t carried, int64_t rows, int64_t length,
+                 bool is_reverse);
+OpCall stack_call();
+OpCall unstack_call();
+OpCall rows_call(int64_t first, int64_t end);
 // `body` as long as `condition` says (op while_loop), at most `max_steps` times if that is not
 // negative.
 Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,

@@ -174,13 +174,26 @@ Values switch_graphs(const AttrObjects& branches, Operands operands, CallSite wh
                  op<"switch_case">().attrs_by_name({{"branches", branches}}), where);
 }
 
+OpCall scan_call(const AttrObject& body, int64_t carried, int64_t rows, int64_t length,
+                 bool is_reverse) {
+  return {op<"scan">(), op<"scan">().attrs_by_name({{"body", RefPtr<const AttrObject>(&body)},
+                                                    {"carried", carried},
+                                                    {"rows", rows},
+                                                    {"length", length},
+                                                    {"reverse", is_reverse}})};
+}
+
 Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, int64_t rows,
                   int64_t length, CallSite where) {
-  const Attrs attrs = op<"scan">().attrs_by_name({{"body", RefPtr<const AttrObject>(&body)},
-                                                  {"carried", carried},
-                                                  {"rows", rows},
-                                                  {"length", length}});
-  return run_all(op<"scan">(), operands, attrs, where);
+  const OpCall call = scan_call(body, carried, rows, length, false);
+  return run_all(call.op, operands, call.attrs, where);
+}
+
+OpCall stack_call() { return {op<"stack">(), op<"stack">().default_attrs()}; }
+OpCall unstack_call() { return {op<"unstack">(), op<"unstack">().default_attrs()}; }
+OpCall rows_call(int64_t first, int64_t end) {
+  return {op<"slice">(), op<"slice">().attrs_by_name({{"start", std::vector<int64_t>{first}},
+                                                      {"stop", std::vector<int64_t>{end}}})};
 }
 
 Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,

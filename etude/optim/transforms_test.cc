@@ -338,6 +338,9 @@ void expect_same_steps(const Optimizer& fresh, const std::string& what) {
   EXPECT_LE(step.trace_count(), 2U) << what;
   EXPECT_EQ(b.updates(), a.updates()) << what;
   set_seed(8);
+  LazyOptions options = lazy_options();
+  options.background = false;  // so that a program runs, and not call by call
+  set_lazy_options(options);
   for (int i = 0; i < 9; ++i) {
     const LazyScope scope;
     train(lazy, c, inputs);

@@ -57,11 +57,11 @@ Names parse(std::string_view list, std::string_view origin) {
 
 // Read once; again if that failed.
 const Names& off_in_program() {
-  static const Names names = [] {
+  static const auto* const names = [] {  // threads may outlive static objects
     const char* list = std::getenv("ETUDE_PASSES_OFF");
-    return list == nullptr ? Names() : parse(list, "ETUDE_PASSES_OFF");
+    return new Names(list == nullptr ? Names() : parse(list, "ETUDE_PASSES_OFF"));
   }();
-  return names;
+  return *names;
 }
 
 }  // namespace
@@ -69,6 +69,8 @@ const Names& off_in_program() {
 bool is_switched_off(std::string_view name) {
   return (off_here != nullptr && contains(*off_here, name)) || contains(off_in_program(), name);
 }
+
+bool has_switches_here() noexcept { return off_here != nullptr; }
 
 void check_environment() { off_in_program(); }
 

@@ -32,6 +32,8 @@ struct LazyOptions {
   bool op_by_op = false;            // runs what is cut call by call, for finding faults
   bool donate = true;               // memory of inputs that nobody else holds may become results
   bool families = true;             // segments that differ in sizes only share a program
+  bool roll = true;                 // calls that repeat themselves many times become a loop
+  bool background = true;           // programs are made behind the program; false: where it waits
   std::size_t max_nodes = 4096;     // a longer trace is cut by itself
   int64_t live_bytes = 0;           // and one that holds more bytes; 0: a quarter of the memory
   std::size_t max_programs = 1024;  // the least lately used one goes first

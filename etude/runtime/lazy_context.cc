@@ -234,8 +234,7 @@ using internal::has_context;
 LazyOptions lazy_options() { return internal::options(); }
 
 void set_lazy_options(const LazyOptions& options) {
-  internal::options() = options;
-  internal::forget_programs();
+  internal::LazyPrograms::instance().clear([&] { internal::options() = options; });
 }
 
 LazyScope::LazyScope() : is_outermost_(internal::begin_scope()) {}

@@ -8,6 +8,8 @@
 #include "etude/core/tensor.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/pipeline.h"
+#include "etude/passes/roll.h"
+#include "etude/runtime/lazy.h"
 
 namespace etude::internal {
 namespace {
@@ -62,13 +64,15 @@ GraphRef LazyFamily::serve(const GraphRef& graph) const {
   return passed_->at(sizes).graph;
 }
 
-bool LazyFamily::find(const std::vector<GraphRef>& graphs, const char* without) {
+bool LazyFamily::find(const std::vector<GraphRef>& graphs, const char* without, bool rolls) {
   FamilyFound recorded = Family::of(graphs);
   if (!recorded.family) return false;
   std::vector<GraphRef> made;
   {
     const PassScope off(without);
-    for (const GraphRef& graph : graphs) made.push_back(run_passes(*graph));
+    for (const GraphRef& graph : graphs) {
+      made.push_back(run_passes(rolls ? *roll_repeats(*graph) : *graph));
+    }
   }
   FamilyFound passed = Family::of(made);
   if (!passed.family || !passed.family->takes_numbers_from(*recorded.family)) return false;
@@ -80,12 +84,19 @@ bool LazyFamily::find(const std::vector<GraphRef>& graphs, const char* without) 
 bool LazyFamily::find(const std::vector<GraphRef>& graphs) {
   std::vector<GraphRef> sized;
   for (const GraphRef& graph : graphs) sized.push_back(with_size_inputs(graph));
-  // What is computed again where memory is short may hang on sizes: without it graphs may agree.
-  for (const char* without : {"fold_constants", "fold_constants,recompute_cheap"}) {
-    for (const auto* list : {&graphs, &std::as_const(sized)}) {
-      if (!find(*list, without)) continue;
-      has_size_inputs_ = list == &sized;
-      return true;
+  const auto is_rolled = [](const GraphRef& graph) {
+    return roll_repeats(*graph).get() != graph.get();
+  };
+  const bool may_roll = lazy_options().roll && std::ranges::any_of(graphs, is_rolled);
+  for (const bool rolls : {true, false}) {
+    if (rolls && !may_roll) continue;
+    // What is computed again where memory is short may hang on sizes: without it graphs may agree.
+    for (const char* without : {"fold_constants", "fold_constants,recompute_cheap"}) {
+      for (const auto* list : {&graphs, &std::as_const(sized)}) {
+        if (!find(*list, without, rolls)) continue;
+        has_size_inputs_ = list == &sized;
+        return true;
+      }
     }
   }
   return false;

@@ -14,6 +14,8 @@
 // A pass that takes two numbers for equal does so in all graphs of the family; then they have the
 // same formulas, and are equal in the segment as well.
 //
+// Repeated calls become loops before the passes (passes/roll.h), unless the loops of graphs differ.
+//
 // A size may come from no input: ones({n}) has it as an attribute. Where graphs agree in the sizes
 // of their inputs, such attributes become inputs, of which only the type matters.
 #pragma once
@@ -47,7 +49,7 @@ class LazyFamily {
   static constexpr std::size_t kMostGraphs = 4;  // compared with each other
   static constexpr int kMostFailures = 2;        // after which nothing is sought any more
   bool find(const std::vector<GraphRef>& graphs);
-  bool find(const std::vector<GraphRef>& graphs, const char* without);
+  bool find(const std::vector<GraphRef>& graphs, const char* without, bool rolls);
 
   std::vector<uint64_t> words_;
   std::vector<GraphRef> graphs_;

@@ -35,6 +35,7 @@ enum class LazyCount : std::size_t {
   kObservedElsewhere,
   kEagerCalls,
   kFallbacks,
+  kUnready,
   kOverLimit,
   kObservationCuts,
   kBarrierCuts,

@@ -198,12 +198,12 @@ std::string LazyMetrics::to_string() const {
       "  programs: {} compiled, {} hits ({} of further sizes), {} misses, {} collisions, {} "
       "promotions\n"
       "  cuts: {} by a look, {} by a barrier, {} automatic, {} by the end of a scope\n"
-      "  observations: {}, {} of them from another thread; donations: {}; fallbacks: {}; beyond "
-      "the "
-      "limit of compiles: {}\n",
+      "  observations: {}, {} of them from another thread; donations: {}; fallbacks: {}; before "
+      "their program was ready: {}; beyond the limit of compiles: {}\n",
       c.recorded, c.followed, c.dropped, c.nodes, c.executes, c.compiles, c.hits, c.family_hits,
       c.misses, c.collisions, c.promotions, c.observation_cuts, c.barrier_cuts, c.automatic_cuts,
-      c.scope_cuts, c.observations, c.observed_elsewhere, c.donations, c.fallbacks, c.over_limit);
+      c.scope_cuts, c.observations, c.observed_elsewhere, c.donations, c.fallbacks, c.unready,
+      c.over_limit);
   out += internal::times_text("compiles", compile_times());
   out += internal::times_text("runs", execute_times());
   out += internal::table_of("run at once:", eager_ops());
@@ -215,9 +215,9 @@ std::string LazyMetrics::to_string() const {
 std::vector<LazyProgram> LazyMetrics::programs() {
   std::vector<LazyProgram> out;
   for (const internal::LazyProgramRef& p : internal::LazyPrograms::instance().all()) {
-    out.push_back({p->number, p->graph->size(), p->uses.load(std::memory_order_relaxed),
-                   p->compile_seconds, p->plan->arena_bytes(), internal::line_text(p->where),
-                   p->reason});
+    out.push_back({p->number, p->graph->size(), p->planned_nodes,
+                   p->uses.load(std::memory_order_relaxed), p->compile_seconds,
+                   p->plan->arena_bytes(), internal::line_text(p->where), p->reason});
   }
   return out;
 }

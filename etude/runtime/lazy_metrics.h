@@ -30,6 +30,7 @@ struct LazyCounts {
   int64_t observed_elsewhere = 0;  // those by another thread than the one that recorded
   int64_t eager_calls = 0;         // calls that are not compiled: LazyMetrics::eager_ops()
   int64_t fallbacks = 0;           // segments that ran call by call after their program had failed
+  int64_t unready = 0;             // and while their program was made: nothing waits for it
   int64_t over_limit = 0;          // and since their line had compiled too often
   int64_t observation_cuts = 0;    // segments by what cut them
   int64_t barrier_cuts = 0;
@@ -47,6 +48,7 @@ struct LazyTimes {
 struct LazyProgram {
   std::size_t number = 0;  // 1, 2, 3, ... in the order in which they were made
   std::size_t nodes = 0;
+  std::size_t planned = 0;  // calls that it consists of, those of a loop counted once
   int64_t uses = 0;
   double compile_seconds = 0;
   int64_t bytes = 0;   // of its memory for intermediate values

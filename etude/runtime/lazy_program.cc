@@ -3,126 +3,39 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <iterator>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/base/warning.h"
-#include "etude/core/convert.h"
-#include "etude/graph/builder.h"
+#include "etude/passes/decisions.h"
+#include "etude/passes/pipeline.h"
+#include "etude/passes/roll.h"
+#include "etude/passes/switches.h"
+#include "etude/runtime/region.h"
+#include "etude/runtime/soon.h"
+#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 namespace {
 
 constexpr std::size_t kMostFamilies = 256;
+constexpr int kMostWaiting = 64;  // programs that are asked for
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::array<uint64_t, 2> bits_of(const Tensor& x) {
-  std::array<uint64_t, 2> bits{};
-  std::memcpy(bits.data(), TensorAccess::data(x), static_cast<std::size_t>(x.type()->bytes()));
-  return bits;
-}
-
-// Whether programs are made for this number: those that rules are made of, and that passes know.
-bool is_structure(const Tensor& x) {
-  if (is_complex(x.dtype())) return false;
-  double value = 0;
-  convert_elements(&value, kFloat64, TensorAccess::data(x), x.dtype(), 1);
-  return value == 0 || value == 1 || value == -1 || value == 2;
-}
-
-std::vector<LazyNumber> numbers_of(const LazySegment& segment) {
-  std::vector<LazyNumber> out;
-  for (const Tensor& x : segment.numbers) out.push_back({!is_structure(x), bits_of(x)});
-  return out;
-}
-
-// The whole structure. Attributes are compared beside it: their hashes stand here.
-std::vector<uint64_t> words_of(const LazySegment& s) {
-  std::vector<uint64_t> words(3 + 2 * s.nodes.size() + s.operands.size() + s.inputs.size() +
-                              s.numbers.size() + s.outputs.size());
-  uint64_t* to = words.data();
-  for (const std::size_t size : {s.nodes.size(), s.inputs.size(), s.numbers.size()}) *to++ = size;
-  const uint32_t* operand = s.operands.data();
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const uint64_t count = s.first_operand[i + 1] - s.first_operand[i];
-    *to++ = s.nodes[i]->op->index() | count << 32;
-    *to++ = s.nodes[i]->attrs.hash();
-    for (uint64_t k = 0; k < count; ++k) *to++ = *operand++;
-  }
-  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    *to++ = s.inputs[i].type()->id() | uint64_t{s.given[i]} << 32;
-  }
-  for (const Tensor& x : s.numbers) *to++ = x.type()->id();
-  for (const LazySegment::Output& y : s.outputs) *to++ = s.first_value[y.node] + y.result;
-  ETUDE_CHECK(to == words.data() + words.size(), "the structure of a segment has other words");
-  return words;
-}
-
-// The structure but for sizes and attributes: what the segments of a family have in common.
-std::vector<uint64_t> common_words(const LazySegment& s, const std::vector<LazyNumber>& numbers) {
-  const auto word_of = [](const Type* type) {
-    const Device device = type->device();
-    return static_cast<uint64_t>(type->dtype()) | static_cast<uint64_t>(type->rank()) << 8 |
-           static_cast<uint64_t>(device.kind) << 16 | uint64_t{device.index} << 24;
-  };
-  std::vector<uint64_t> words = {s.nodes.size(), s.inputs.size(), s.numbers.size()};
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    words.push_back(s.nodes[i]->op->index());
-    words.push_back(s.first_operand[i + 1] - s.first_operand[i]);
-  }
-  words.insert(words.end(), s.operands.begin(), s.operands.end());
-  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    words.push_back(word_of(s.inputs[i].type()) | uint64_t{s.given[i]} << 32);
-  }
-  for (std::size_t i = 0; i < s.numbers.size(); ++i) {
-    words.push_back(word_of(s.numbers[i].type()) | uint64_t{numbers[i].is_input} << 32);
-    if (!numbers[i].is_input) {
-      words.insert(words.end(), numbers[i].bits.begin(), numbers[i].bits.end());
-    }
-  }
-  for (const LazySegment::Output& y : s.outputs) words.push_back(s.first_value[y.node] + y.result);
-  return words;
-}
-
-GraphRef graph_of(const LazySegment& s, const std::vector<LazyNumber>& numbers) {
-  using Draft = GraphBuilder::Draft;
-  GraphBuilder builder("lazy");
-  std::vector<Draft> inputs, constants, values, operands;
-  for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    inputs.push_back(builder.add_input("x" + std::to_string(i), s.inputs[i].type()));
-  }
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    constants.push_back(numbers[i].is_input
-                            ? builder.add_input("n" + std::to_string(i), s.numbers[i].type())
-                            : builder.add_constant(s.numbers[i]));
-  }
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const LazyNode& node = *s.nodes[i];
-    operands.clear();
-    for (uint32_t k = s.first_operand[i]; k < s.first_operand[i + 1]; ++k) {
-      const uint32_t code = s.operands[k], index = code & LazySegment::kIndex;
-      const uint32_t kind = code & ~LazySegment::kIndex;
-      operands.push_back(kind == LazySegment::kInput    ? inputs[index]
-                         : kind == LazySegment::kNumber ? constants[index]
-                         : kind == LazySegment::kResult ? values[index]
-                                                        : GraphBuilder::kNoDraft);
-    }
-    Types types;
-    for (const LazyResult& r : node.results) types.push_back(r.type);
-    const Draft first = builder.add_node(*node.op, node.attrs, operands, types, node.where);
-    for (Draft r = 0; r < types.size(); ++r) values.push_back(first + r);
-  }
-  std::vector<Draft> outputs;
-  for (const LazySegment::Output& y : s.outputs) {
-    outputs.push_back(values[s.first_value[y.node] + y.result]);
-  }
-  return builder.finish(outputs);
+// Whether programs are made behind this thread. A tier that is fixed (codegen/compiler.h), passes
+// that are switched off here and decisions that are listened to ask for them at once.
+bool makes_behind() {
+  const RegionCompiler* const compiler = region_compiler();
+  const bool is_fixed = compiler != nullptr && compiler->fixed_tier() >= 0;
+  return lazy_options().background && !is_fixed && !hears_decisions() && !has_switches_here();
 }
 
 }  // namespace
@@ -131,8 +44,6 @@ LazyPrograms& LazyPrograms::instance() {
   static LazyPrograms* made = new LazyPrograms;  // threads may outlive static objects
   return *made;
 }
-
-void forget_programs() { LazyPrograms::instance().clear(); }
 
 LazyPrograms::Key LazyPrograms::hash(const std::vector<uint64_t>& words) {
   if (lazy_options().force_collisions) return {0, 0};
@@ -162,22 +73,25 @@ LazyPrograms::List::iterator LazyPrograms::find(const Key& key, const std::vecto
 
 LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   LazyLog& log = LazyLog::instance();
-  std::vector<uint64_t> words = words_of(segment);
-  std::vector<LazyNumber> numbers = numbers_of(segment);
-  const Key key = hash(words);
-  LazyProgramRef before;
+  auto program = make_ref<LazyProgramPlan>();
+  program->words = words_of(segment);
+  program->numbers = numbers_of(segment);
+  const Key key = hash(program->words);
+  LazyProgramRef before, like;
+  uint64_t generation = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = find(key, words, segment);
+    const auto found = find(key, program->words, segment);
     if (found != programs_.end()) {
       before = *found;
       bool fits = true;
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
+      for (std::size_t i = 0; i < program->numbers.size(); ++i) {
+        LazyNumber& number = program->numbers[i];
         const LazyNumber& known = before->numbers[i];
-        const bool differs = !known.is_input && known.bits != numbers[i].bits;
+        const bool differs = !known.is_input && known.bits != number.bits;
         if (differs) log.count(LazyCount::kPromotions);
         fits = fits && !differs;
-        numbers[i].is_input = known.is_input || differs;
+        number.is_input = known.is_input || differs;
       }
       if (fits) {
         programs_.splice(programs_.begin(), programs_, found);
@@ -185,19 +99,35 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
         return before;
       }
     }
+    like = before || programs_.empty() ? before : programs_.front();
+    generation = generation_;
   }
-  LazyProgramRef made = make(segment, std::move(words), std::move(numbers), before);
-  if (!made) return made;
+  for (const LazyNode* node : segment.nodes) program->attrs.push_back(node->attrs);
+  program->where = segment.where;
+  auto order =
+      std::make_shared<const Order>(Order{LazyStructure(segment), program, like, generation});
+  const bool is_behind = makes_behind();
+  // As many wait, one more would come too late: the calls run one by one this time.
+  if (is_behind && waiting_.load() >= kMostWaiting) return program;
+  if (!is_behind && !make(*order)) return {};
+  if (before) remove(before);  // its constants change: it will not be found again
+  {
+    const std::lock_guard lock(mutex_);
+    insert(key, program);
+  }
+  if (!is_behind) return program;
+  waiting_.fetch_add(1);
+  if (!do_soon([order] { instance().make_behind(*order); })) make_behind(*order);
+  return program;
+}
+
+void LazyPrograms::remove(const LazyProgramRef& program) {
   const std::lock_guard lock(mutex_);
-  if (before) {  // its constants change: it will not be found again
-    std::erase_if(by_hash_, [&](const auto& entry) {
-      if (entry.second->get() != before.get()) return false;
-      programs_.erase(entry.second);
-      return true;
-    });
-  }
-  insert(key, made);
-  return made;
+  std::erase_if(by_hash_, [&](const auto& entry) {
+    if (entry.second->get() != program.get()) return false;
+    programs_.erase(entry.second);
+    return true;
+  });
 }
 
 void LazyPrograms::insert(const Key& key, const LazyProgramRef& program) {
@@ -218,7 +148,7 @@ LazyFamily* LazyPrograms::find_family(const std::vector<uint64_t>& words) {
 }
 
 // A number that happens to be 2 at these sizes, and so a constant, may be an input of the family.
-bool LazyPrograms::plan_with_input(LazyProgramPlan& made, const LazySegment& segment) {
+bool LazyPrograms::plan_with_input(Made& made, const LazyStructure& structure) {
   constexpr std::size_t kMostTried = 8;
   std::size_t tried = 0;
   for (std::size_t i = 0; i < made.numbers.size() && tried < kMostTried; ++i) {
@@ -226,9 +156,9 @@ bool LazyPrograms::plan_with_input(LazyProgramPlan& made, const LazySegment& seg
     ++tried;
     std::vector<LazyNumber> numbers = made.numbers;
     numbers[i].is_input = true;
-    LazyFamily* const family = find_family(common_words(segment, numbers));
+    LazyFamily* const family = find_family(structure.common_words(numbers));
     if (family == nullptr) continue;
-    GraphRef graph = graph_of(segment, numbers);
+    GraphRef graph = structure.graph(numbers);
     made.planned = family->serve(graph);
     if (!made.planned) continue;
     made.numbers = std::move(numbers);
@@ -253,74 +183,108 @@ bool LazyPrograms::may_compile(CallSite where) {
   return false;
 }
 
-std::optional<bool> LazyPrograms::plan(LazyProgramPlan& made, const LazySegment& segment) {
-  bool runs_passes = true;
+bool LazyPrograms::plan(Made& made, const LazyStructure& structure) {
   if (lazy_options().families) {
     const std::lock_guard lock(families_mutex_);
-    std::vector<uint64_t> words = common_words(segment, made.numbers);
+    std::vector<uint64_t> words = structure.common_words(made.numbers);
     LazyFamily* family = find_family(words);
     if (family != nullptr) made.planned = family->serve(made.graph);
-    runs_passes = !made.planned && !plan_with_input(made, segment);
-    if (runs_passes && !may_compile(segment.where)) return std::nullopt;
-    if (runs_passes) {
+    made.is_compiled = !made.planned && !plan_with_input(made, structure);
+    if (made.is_compiled && !may_compile(structure.where)) return false;
+    if (made.is_compiled) {
       if (family == nullptr) {
         family = &families_.emplace_front(std::move(words));
         if (families_.size() > kMostFamilies) families_.pop_back();
       }
       made.planned = family->extend(made.graph);
     }
-  } else if (!may_compile(segment.where)) {
-    return std::nullopt;
+  } else if (!may_compile(structure.where)) {
+    return false;
   }
-  made.plan = made.planned ? Plan::of_passed(*made.planned, segment.given)
-                           : Plan::of(*made.graph, segment.given);
-  return runs_passes;
+  made.has_family = static_cast<bool>(made.planned);
+  if (!made.has_family) {
+    made.planned = run_passes(lazy_options().roll ? *roll_repeats(*made.graph) : *made.graph);
+  }
+  made.plan = Plan::of_passed(*made.planned, structure.given);
+  return true;
 }
 
-LazyProgramRef LazyPrograms::make(const LazySegment& segment, std::vector<uint64_t> words,
-                                  std::vector<LazyNumber> numbers, LazyProgramRef like) {
+bool LazyPrograms::make(const Order& order) {
   const auto start = std::chrono::steady_clock::now();
-  LazyLog& log = LazyLog::instance();
-  auto made = make_ref<LazyProgramPlan>();
-  made->words = std::move(words);
-  made->numbers = std::move(numbers);
-  for (const LazyNode* node : segment.nodes) made->attrs.push_back(node->attrs);
-  made->graph = graph_of(segment, made->numbers);
-  const std::optional<bool> is_compiled = plan(*made, segment);
-  if (!is_compiled) {
-    log.count(LazyCount::kOverLimit);
-    return {};
+  Made made;
+  made.numbers = order.program->numbers;
+  made.graph = order.structure.graph(made.numbers);
+  if (!plan(made, order.structure)) {
+    LazyLog::instance().count(LazyCount::kOverLimit);
+    return false;
   }
-  made->where = segment.where;
-  made->compile_seconds = seconds_since(start);
-  {
-    const std::lock_guard lock(mutex_);
-    made->number = ++made_;
-    if (!like && !programs_.empty()) like = programs_.front();
-  }
-  made->reason = !like ? "it is the first"
-                       : fmt::format("like program {} but {}", like->number,
-                                     difference(*made->graph, *like->graph));
-  if (!*is_compiled) {
-    log.count(LazyCount::kHits);
-    log.count(LazyCount::kFamilyHits);
-    made->reason = "of a family: " + made->reason;
-    return made;
-  }
-  if (made->planned) made->reason += "; its family serves further sizes";
-  log.count(LazyCount::kMisses);
-  log.count(LazyCount::kCompiles);
-  {
-    const std::lock_guard lock(mutex_);
-    latest_reason_ = made->reason;
-  }
-  const std::string at = line_text(segment.where);
-  log.note_compile(made->compile_seconds, fmt::format("compile {}{}{}: {}", made->number,
-                                                      at.empty() ? "" : " at ", at, made->reason));
-  return made;
+  note_made(order, made, seconds_since(start));
+  return true;
 }
 
-void LazyPrograms::clear() {
+void LazyPrograms::note_made(const Order& order, const Made& made, double seconds) {
+  LazyProgramPlan& program = *order.program;
+  const std::size_t nodes = node_count(*made.planned);
+  GraphRef like;
+  uint64_t like_number = 0;
+  if (order.like) {
+    const std::lock_guard lock(mutex_);
+    like = order.like->graph;
+    like_number = order.like->number;
+  }
+  std::string reason =
+      !like ? "it is the first"
+            : fmt::format("like program {} but {}", like_number, difference(*made.graph, *like));
+  if (!made.is_compiled) {
+    reason = "of a family: " + reason;
+  } else if (made.has_family) {
+    reason += "; its family serves further sizes";
+  }
+  uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = program.number = ++made_;
+    program.numbers = made.numbers;
+    program.graph = made.graph;
+    program.planned = made.planned;
+    program.planned_nodes = nodes;
+    program.plan = made.plan;
+    program.compile_seconds = seconds;
+    program.reason = reason;
+    program.state.store(LazyProgramPlan::State::kReady, std::memory_order_release);
+    if (made.is_compiled) latest_reason_ = reason;
+  }
+  LazyLog& log = LazyLog::instance();
+  log.count(made.is_compiled ? LazyCount::kMisses : LazyCount::kHits);
+  log.count(made.is_compiled ? LazyCount::kCompiles : LazyCount::kFamilyHits);
+  if (!made.is_compiled) return;
+  const std::string at = line_text(program.where);
+  log.note_compile(seconds,
+                   fmt::format("compile {}{}{}: {}", number, at.empty() ? "" : " at ", at, reason));
+}
+
+void LazyPrograms::make_behind(const Order& order) noexcept {
+  waiting_.fetch_sub(1);
+  const std::lock_guard one_at_a_time(behind_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (order.generation != generation_) return;
+  }
+  bool is_to_stay = false;
+  try {
+    const OutsideScope outside;
+    if (make(order)) return;
+  } catch (const Error& error) {
+    is_to_stay = error.code() != ErrorCode::kResourceExhausted;  // it would fail again
+    tell_failed_program(error);
+  } catch (const std::exception&) {
+  }
+  order.program->state.store(LazyProgramPlan::State::kFailed, std::memory_order_release);
+  if (!is_to_stay) remove(order.program);
+}
+
+void LazyPrograms::clear(FunctionRef<void()> change) {
+  const std::lock_guard none_is_made(behind_mutex_);
   List old;
   std::list<LazyFamily> families;
   {
@@ -328,14 +292,18 @@ void LazyPrograms::clear() {
     families.swap(families_);
   }
   const std::lock_guard lock(mutex_);
+  ++generation_;
   by_hash_.clear();
   compiles_by_line_.clear();
   old.swap(programs_);
+  change();
 }
 
 std::vector<LazyProgramRef> LazyPrograms::all() {
   const std::lock_guard lock(mutex_);
-  std::vector<LazyProgramRef> out(programs_.begin(), programs_.end());
+  std::vector<LazyProgramRef> out;
+  std::ranges::copy_if(programs_, std::back_inserter(out), &LazyProgramPlan::is_ready,
+                       [](const LazyProgramRef& p) -> const LazyProgramPlan& { return *p; });
   std::ranges::sort(out, {}, [](const LazyProgramRef& p) { return p->number; });
   return out;
 }

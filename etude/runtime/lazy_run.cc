@@ -16,10 +16,16 @@
 namespace etude::internal {
 namespace {
 
-// False if there is to be no program.
+// False if there is no program to run: none is wanted, it is not ready yet, or it could not be
+// made.
 bool run_program(LazySegment& s) {
   const LazyProgramRef program = LazyPrograms::instance().find_or_make(s);
   if (!program) return false;
+  if (!program->is_ready()) {
+    const bool has_failed = program->state.load() == LazyProgramPlan::State::kFailed;
+    LazyLog::instance().count(has_failed ? LazyCount::kFallbacks : LazyCount::kUnready);
+    return false;
+  }
   program->uses.fetch_add(1, std::memory_order_relaxed);
   OperandList list{std::span<const Tensor>(s.inputs)};
   std::vector<uint8_t> given = s.given;
@@ -27,9 +33,9 @@ bool run_program(LazySegment& s) {
     if (program->numbers[i].is_input) list.add(s.numbers[i]);
   }
   // Those of a family that stand for a size: no step reads them.
-  const Graph& planned = program->planned ? *program->planned : *program->graph;
-  for (std::size_t i = list.view().size(); i < planned.inputs().size(); ++i) {
-    list.add(planned.inputs()[i].type->ghost());
+  const auto planned = program->planned->inputs();
+  for (std::size_t i = list.view().size(); i < planned.size(); ++i) {
+    list.add(planned[i].type->ghost());
   }
   given.resize(list.view().size());
   std::vector<const TensorRep*> before;
@@ -47,12 +53,14 @@ bool run_program(LazySegment& s) {
   return true;
 }
 
-// The values of a segment while it runs call by call: each goes behind its last reader.
+// The values of a segment while it runs call by call: each goes behind its last reader, which may
+// write its result there, as eagerly; so do inputs that are given away.
 class Stepwise {
  public:
-  explicit Stepwise(LazySegment& s) : s_(s), values_(s.first_value.back()), uses_(values_.size()) {
+  explicit Stepwise(LazySegment& s)
+      : s_(s), values_(s.first_value.back()), uses_(values_.size()), input_uses_(s.inputs.size()) {
     for (const uint32_t code : s.operands) {
-      if (is_result(code)) ++uses_[code & LazySegment::kIndex];
+      if (uint32_t* const uses = uses_of(code)) ++*uses;
     }
     for (const LazySegment::Output& y : s.outputs) ++uses_[s.first_value[y.node] + y.result];
     for (uint32_t i = 0; i < s.nodes.size(); ++i) {
@@ -65,10 +73,8 @@ class Stepwise {
       if (s_.errors[i] == nullptr) s_.errors[i] = failed_operand(i);
       if (s_.errors[i] == nullptr) s_.errors[i] = run_node(i);
       for (uint32_t k = s_.first_operand[i]; k < s_.first_operand[i + 1]; ++k) {
-        const uint32_t code = s_.operands[k];
-        if (is_result(code) && --uses_[code & LazySegment::kIndex] == 0) {
-          values_[code & LazySegment::kIndex].reset();
-        }
+        uint32_t* const uses = uses_of(s_.operands[k]);
+        if (uses != nullptr && --*uses == 0) value_of(s_.operands[k]).reset();
       }
     }
     s_.values.clear();
@@ -82,6 +88,17 @@ class Stepwise {
 
   static bool is_result(uint32_t code) {
     return (code & ~LazySegment::kIndex) == LazySegment::kResult;
+  }
+  // How often calls read this operand from here on; null: it is no value that goes.
+  uint32_t* uses_of(uint32_t code) {
+    const uint32_t index = code & LazySegment::kIndex;
+    if (is_result(code)) return &uses_[index];
+    const bool is_input = (code & ~LazySegment::kIndex) == LazySegment::kInput;
+    return is_input && s_.given[index] != 0 ? &input_uses_[index] : nullptr;
+  }
+  Tensor& value_of(uint32_t code) {
+    const uint32_t index = code & LazySegment::kIndex;
+    return is_result(code) ? values_[index] : s_.inputs[index];
   }
 
   Failure failed_operand(uint32_t i) const {
@@ -98,7 +115,11 @@ class Stepwise {
     const LazyNode& node = *s_.nodes[i];
     const Tensor absent;
     OperandList list;
+    uint64_t expiring = 0;
     for (uint32_t k = s_.first_operand[i]; k < s_.first_operand[i + 1]; ++k) {
+      const uint32_t* const uses = uses_of(s_.operands[k]);
+      const uint32_t at = k - s_.first_operand[i];
+      if (uses != nullptr && *uses == 1 && at < 32) expiring |= uint64_t{1} << at;
       const uint32_t index = s_.operands[k] & LazySegment::kIndex;
       const uint32_t kind = s_.operands[k] & ~LazySegment::kIndex;
       list.add(kind == LazySegment::kInput    ? s_.inputs[index]
@@ -107,7 +128,7 @@ class Stepwise {
                                               : absent);
     }
     try {
-      Values out = execute(*node.op, list.view(), node.attrs, node.where);
+      Values out = execute(*node.op, list.view(expiring), node.attrs, node.where);
       for (uint32_t r = 0; r < out.size(); ++r) {
         const uint32_t v = s_.first_value[i] + r;
         if (uses_[v] > 0) values_[v] = std::move(out[r]);
@@ -123,6 +144,7 @@ class Stepwise {
   LazySegment& s_;
   std::vector<Tensor> values_;
   std::vector<uint32_t> uses_;
+  std::vector<uint32_t> input_uses_;
   std::vector<uint32_t> maker_;
 };
 
@@ -133,11 +155,7 @@ bool try_program(LazySegment& s) {
   try {
     return run_program(s);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInternal) {
-      warn_once(
-          "a lazy program that failed",
-          std::string("a lazy program failed, and its calls run one by one: ") + error.what());
-    }
+    tell_failed_program(error);
   } catch (const std::bad_alloc&) {
   }
   // Inputs are as they were. Call by call the one that fails is known by its own line, and less
@@ -148,6 +166,12 @@ bool try_program(LazySegment& s) {
 }
 
 }  // namespace
+
+void tell_failed_program(const Error& error) {
+  if (error.code() != ErrorCode::kInternal) return;
+  warn_once("a lazy program that failed",
+            std::string("a lazy program failed, and its calls run one by one: ") + error.what());
+}
 
 void run_segment(LazySegment& s) {
   const auto start = std::chrono::steady_clock::now();

@@ -18,9 +18,10 @@
 // whose carried values are its own, may go over them without that about failures (may_go_over()).
 //
 // Where it is known which inputs die (`dying`), large ones are room for large intermediate values
-// behind their last reader, under the same condition, and large results are until they are written:
-// so that what a run needs beside its inputs falls as they are used up, and what it needs beside
-// its results grows as they are made, as where calls run one by one.
+// behind their last reader, under the same condition, or the tensor of a large result of their type
+// that is written later; and large results are room until they are written: so that what a run
+// needs beside its inputs falls as they are used up, and what it needs beside its results grows as
+// they are made, as where calls run one by one.
 #pragma once
 
 #include <atomic>

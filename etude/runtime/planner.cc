@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes plans: kernels of the nodes, and places of the values.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -110,6 +111,8 @@ class Planner {
     add_outputs();
     find_overs();
     find_donations();
+    find_safe();
+    find_heirs();
     find_rooms();
     place_roots();
     add_steps();
@@ -314,15 +317,43 @@ class Planner {
     std::size_t from, until;  // the steps that may write and read there
     int64_t made = -1;        // the new tensor; of an input once it is used
   };
-  // See plan.h. Inputs that become results are none.
-  void find_rooms() {
-    if (dying_.empty()) return;
+  void find_safe() {
     while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
       --safe_;
     }
+  }
+  // Large results in the tensor of an input of their type that died before they are written. Which
+  // of these does not matter to them; an earlier one is room for more values.
+  void find_heirs() {
+    free_from_.resize(plan_->made_.size(), 0);
+    if (dying_.empty() || !may_donate_) return;
+    std::vector<bool> is_taken(graph_.first_constant()), has_one(plan_->made_.size());
+    for (const Plan::Donation& d : plan_->donations_) is_taken[d.input] = has_one[d.made] = true;
+    std::vector<GraphValue> dead;
+    for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size(); ++v) {
+      const bool dies = dying_[v] != 0 && !is_taken[v] && values_[v].last != kForEver;
+      if (dies && values_[v].bytes >= kLeastRoom) dead.push_back(v);
+    }
+    std::ranges::stable_sort(dead, std::greater(), [&](GraphValue v) { return values_[v].last; });
+    for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
+      const Value& result = values_[v];
+      if (result.root != v || result.home != Home::kOutput || result.first < safe_) continue;
+      const auto found = std::ranges::find_if(dead, [&](GraphValue d) {
+        return graph_.type(d) == plan_->made_[result.index] && values_[d].last < result.first;
+      });
+      if (found == dead.end() || has_one[result.index]) continue;
+      plan_->donations_.push_back({*found, result.index, true});
+      free_from_[result.index] = std::max(safe_, values_[*found].last + 1);
+      dead.erase(found);
+    }
+    std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
+  }
+  // See plan.h. Inputs that become results are none.
+  void find_rooms() {
+    if (dying_.empty()) return;
     std::vector<bool> is_taken(graph_.first_constant()), is_over(plan_->made_.size());
     for (const auto* list : {&plan_->donations_, &plan_->overs_}) {
-      for (const Plan::Donation& d : *list) is_over[d.made] = true;
+      for (const Plan::Donation& d : *list) is_over[d.made] = !d.is_room;
     }
     for (const Plan::Donation& d : plan_->donations_) is_taken[d.input] = true;
     for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size() && may_donate_; ++v) {
@@ -333,7 +364,7 @@ class Planner {
     for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
       const Value& value = values_[v];
       if (value.root != v || value.home != Home::kOutput || is_over[value.index]) continue;
-      rooms_.push_back({kNoValue, value.bytes, 0, value.first, value.index});
+      rooms_.push_back({kNoValue, value.bytes, free_from_[value.index], value.first, value.index});
     }
     std::erase_if(rooms_, [](const Room& room) { return room.bytes < kLeastRoom; });
     std::ranges::stable_sort(rooms_, {}, &Room::bytes);
@@ -494,6 +525,7 @@ class Planner {
         const GraphValue result = node.first_result + r;
         for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
           if (!may_go_over(i, o, r) || is_taken[node.operands[o]]) continue;
+          if (!may_die(node.operands[o])) continue;
           is_taken[node.operands[o]] = true;
           plan_->donations_.push_back({node.operands[o], values_[result].index});
           break;
@@ -502,8 +534,13 @@ class Planner {
     }
     std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
   }
-  // Results that may go over inputs, if nobody minds what a failure leaves.
+  // Where it is not known which inputs die, each may.
+  bool may_die(GraphValue input) const {
+    return dying_.empty() || (input < dying_.size() && dying_[input] != 0);
+  }
+  // Results that may go over inputs, if nobody minds what a failure leaves: in loops.
   void find_overs() {
+    if (!dying_.empty()) return;
     for (std::size_t i = 0; i < graph_.size(); ++i) {
       const Graph::Node node = graph_.node(i);
       if (is_view(*prepared_[i])) continue;
@@ -535,8 +572,9 @@ class Planner {
   const Graph& graph_;
   std::span<const uint8_t> dying_;
   bool may_donate_ = true;
-  std::vector<Room> rooms_;  // smallest first
-  std::size_t safe_ = 0;     // no step from here on can fail
+  std::vector<Room> rooms_;             // smallest first
+  std::size_t safe_ = 0;                // no step from here on can fail
+  std::vector<std::size_t> free_from_;  // by new tensor: the step from which on it is one
   Plan* plan_;
   RefPtr<const Plan> held_;
   std::vector<RefPtr<Prepared>> prepared_;

@@ -413,6 +413,7 @@ LazyOptions lazy_options_of(uint64_t seed) {
   options.donate = seed % 5 != 0;
   options.op_by_op = seed % 11 == 10;
   options.max_compiles = 0;  // all of them are cut at the same lines
+  options.background = seed % 4 == 1;
   return options;
 }
 

@@ -12,6 +12,19 @@
 namespace etude {
 namespace {
 
+// The tests of this program count what is compiled: a segment waits for its program here. Those in
+// threads_test.cc do not wait.
+class ProgramsAtOnce : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    LazyOptions options = lazy_options();
+    options.background = false;
+    set_lazy_options(options);
+  }
+};
+const ::testing::Environment* const kProgramsAtOnce =
+    ::testing::AddGlobalTestEnvironment(new ProgramsAtOnce);
+
 // Options of one test.
 class Options {
  public:

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lazy programs on several threads, and pending values that move between them.
+// Lazy programs on several threads, pending values that move between them, and programs that are
+// made behind the program.
+#include <cmath>
+#include <cstdlib>
+#include <latch>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "etude/etude.h"
+#include "etude/runtime/soon.h"
 
 namespace etude {
 namespace {
@@ -90,6 +97,189 @@ TEST(LazyThreads, ManyLookAtOneTrace) {
     }
     for (std::thread& t : threads) t.join();
   }
+}
+
+// A compiler that is busy until it is told to go on.
+class SlowCompiler {
+ public:
+  SlowCompiler() {
+    is_there_ = internal::do_soon([this] {
+      begun_.count_down();
+      gate_.wait();
+      over_.count_down();
+    });
+    if (is_there_) begun_.wait();
+  }
+  ~SlowCompiler() { go_on(); }
+  void go_on() {
+    if (!is_there_) return;
+    is_there_ = false;
+    gate_.count_down();
+    over_.wait();
+  }
+
+ private:
+  bool is_there_;
+  std::latch begun_{1}, gate_{1}, over_{1};
+};
+
+// A fixed tier asks for code, and so for programs, at once.
+bool has_fixed_tier() { return std::getenv("ETUDE_TIER") != nullptr; }
+
+struct Fresh {
+  Fresh() { set_lazy_options(lazy_options()); }
+};
+
+Tensor train_step(Tensor& w, const Tensor& x, float rate) {
+  const auto [loss, grad] =
+      value_with_gradient([&](const Tensor& v) { return mean(square(tanh(matmul(x, v)))); }, w);
+  w -= grad * rate;
+  return loss;
+}
+
+// spec: Z53
+TEST(LazyBehind, NothingWaitsForTheCompiler) {
+  if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is set";
+  const Fresh fresh;
+  const Tensor x = full({8, 8}, 0.25F);
+  Tensor eager = full({8, 8}, 0.5F), w = eager;
+  lazy_barrier();
+  SlowCompiler compiler;
+  const LazyMetrics metrics;
+  const LazyScope lazy;
+  const auto run = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const Tensor loss = train_step(w, x, 0.125F);
+      lazy_barrier();
+      Tensor want;
+      std::thread([&] { want = train_step(eager, x, 0.125F); }).join();  // a thread is eager
+      EXPECT_TRUE(same_value(loss, want));
+      EXPECT_TRUE(same_value(w, eager));
+    }
+  };
+  run(5);
+  // The first step gives nothing away, since `eager` has the same elements: two programs.
+  LazyCounts c = metrics.counts();
+  EXPECT_EQ(c.executes, 5);
+  EXPECT_EQ(c.unready, 5);
+  EXPECT_EQ(c.compiles, 0);
+  EXPECT_EQ(c.fallbacks, 0);
+  EXPECT_TRUE(LazyMetrics::programs().empty());
+  compiler.go_on();
+  wait_for_compile();
+  EXPECT_EQ(metrics.counts().compiles, 2) << metrics.to_string();
+  run(5);
+  c = metrics.counts();
+  EXPECT_EQ(c.executes, 10);
+  EXPECT_EQ(c.unready, 5);
+  EXPECT_EQ(c.hits + c.misses, c.executes);
+  EXPECT_EQ(c.compiles, 2);
+  EXPECT_EQ(LazyMetrics::programs().back().uses, 5);
+  EXPECT_NE(metrics.to_string().find("before their program was ready: 5"), std::string::npos);
+}
+
+// spec: Z53, Z11
+TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
+  if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is set";
+  const Fresh fresh;
+  const LazyScope lazy;
+  const auto run = [](int64_t n, float factor) {
+    return sum(tanh(ones({n, 3}) * 0.0F) + factor).item<float>() ==
+           static_cast<float>(3 * n) * factor;
+  };
+  const LazyMetrics metrics;
+  {
+    SlowCompiler compiler;
+    for (const int64_t n : {5, 7, 5, 9}) EXPECT_TRUE(run(n, 2.0F)) << n;
+    EXPECT_TRUE(run(5, 3.0F));  // in the place of the one that is asked for
+  }
+  wait_for_compile();
+  EXPECT_EQ(metrics.counts().promotions, 1);
+  EXPECT_EQ(metrics.counts().unready, 5);
+  EXPECT_EQ(metrics.counts().family_hits, 1) << metrics.to_string();
+  for (const int64_t n : {5, 7, 9}) EXPECT_TRUE(run(n, 2.0F)) << n;
+  EXPECT_EQ(metrics.counts().unready, 5);
+}
+
+// spec: Z53
+TEST(LazyBehind, MoreThanCanWaitIsNotAskedFor) {
+  if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is set";
+  LazyOptions options = lazy_options();
+  const LazyOptions saved = options;
+  options.max_compiles = 0;
+  set_lazy_options(options);
+  const auto run = [](int n) {
+    const LazyScope lazy;
+    Tensor x = ones({4}, {.dtype = kFloat64});
+    for (int i = 0; i < n; ++i) x = x + x;
+    return x.to_vector<double>()[3] == std::ldexp(1.0, n);
+  };
+  const LazyMetrics metrics;
+  {
+    SlowCompiler compiler;
+    for (int n = 1; n <= 100; ++n) EXPECT_TRUE(run(n)) << n;
+  }
+  wait_for_compile();
+  EXPECT_EQ(metrics.counts().unready, 100);
+  EXPECT_EQ(metrics.counts().compiles, 64);
+  set_lazy_options(saved);
+}
+
+// spec: Z53, Z54
+TEST(LazyBehind, ALineThatCompilesTooOften) {
+  if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is set";
+  LazyOptions options = lazy_options();
+  const LazyOptions saved = options;
+  options.max_compiles = 2;
+  set_lazy_options(options);
+  const WarningHandler handler = set_warning_handler([](std::string_view) {});
+  const LazyMetrics metrics;
+  {
+    const LazyScope lazy;
+    for (int i = 1; i <= 6; ++i) {
+      Tensor x = Tensor({0.5});
+      for (int k = 0; k < i; ++k) x = x + x;
+      EXPECT_EQ(x.item<float>(), static_cast<float>(1 << i) * 0.5F);
+      wait_for_compile();
+    }
+  }
+  EXPECT_EQ(metrics.counts().compiles, 2);
+  EXPECT_EQ(metrics.counts().over_limit, 4);
+  set_warning_handler(handler);
+  set_lazy_options(saved);
+}
+
+// The thread that makes programs is not there in the child, which has one of its own.
+TEST(LazyBehind, AChildOfForkMakesItsOwn) {
+#ifdef ETUDE_TSAN
+  GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
+#endif
+  const Fresh fresh;
+  const auto run = [](int n) {
+    const LazyScope lazy;
+    Tensor x = ones({4});
+    for (int i = 0; i < n; ++i) x = x + x;
+    return x.to_vector<float>()[3] == static_cast<float>(1 << n);
+  };
+  for (int n = 1; n < 12; ++n) EXPECT_TRUE(run(n));  // some are waiting
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const LazyMetrics metrics;
+    for (int n = 1; n < 20; ++n) {
+      if (!run(n)) _exit(1);
+    }
+    wait_for_compile();
+    for (int n = 1; n < 20; ++n) {
+      if (!run(n)) _exit(2);
+    }
+    _exit(LazyMetrics::programs().size() == 19 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  wait_for_compile();
+  EXPECT_TRUE(run(5));
 }
 
 }  // namespace

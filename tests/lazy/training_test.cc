@@ -98,7 +98,7 @@ TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
     return *total;
   };
   const Tensor want = sum_of_gradients();
-  LazyOptions options, saved = lazy_options();
+  LazyOptions options = lazy_options(), saved = options;
   options.max_nodes = 200;
   set_lazy_options(options);
   {

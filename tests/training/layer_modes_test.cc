@@ -61,6 +61,9 @@ Tensors expect_same_in_all_modes(const CallOn& call, const Case& c) {
   expect_same(eager, staged(c.parameters, c.x), "staged, result ");
   set_seed(3);
   Tensors lazy;
+  LazyOptions options = lazy_options();
+  options.background = false;  // so that a program runs, and not call by call
+  set_lazy_options(options);
   {
     const LazyScope recorded;
     lazy = outcome(call, c.parameters, c.x);

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/passes/rolled_loops.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "etude/base/hash.h"
+#include "etude/passes/graph_copy.h"
+#include "etude/passes/repeats.h"
+
+namespace etude::internal {
+namespace {
+
+using From = RolledLoop::From;
+
+// Less is planned as it is, so that what is computed of neighbours becomes one pass over memory.
+constexpr std::size_t kLeastRepeats = 16;
+constexpr std::size_t kLeastSaved = 256;  // nodes
+// A step of a loop consists of so many repetitions that it has so many nodes: what a pass would
+// make of all of them it makes of most.
+constexpr std::size_t kStepNodes = 64;
+constexpr std::size_t kLeastSteps = 4;
+// Stretches that look like loops and are none, after which no more are looked at.
+constexpr int kMostFailures = 64;
+
+class LoopFinder {
+ public:
+  LoopFinder(const Graph& graph, const std::vector<bool>& stays)
+      : graph_(graph), repeats_(hashes(graph, stays), kLeastRepeats, kLeastSaved) {
+    number_constants();
+    find_last_readers();
+  }
+
+  std::vector<RolledLoop> find() {
+    int failures = 0;
+    for (std::size_t from = 0; failures < kMostFailures;) {
+      const Repeat repeat = repeats_.next(from);
+      if (repeat.count == 0) break;
+      if (std::optional<RolledLoop> loop = loop_of(repeat)) {
+        from = loop->end();
+        add(*std::move(loop));
+      } else {
+        ++failures;
+        from = repeat.first + 1;
+      }
+    }
+    return std::move(loops_);
+  }
+
+ private:
+  struct RowPlace {
+    int32_t loop;
+    uint32_t kept;
+    std::size_t row;
+  };
+
+  static std::vector<uint64_t> hashes(const Graph& graph, const std::vector<bool>& stays) {
+    std::vector<uint64_t> out;
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+      const Graph::Node node = graph.node(i);
+      uint64_t h = mix(node.op.index(), node.attrs.hash());
+      for (const GraphValue v : node.operands) {
+        h = mix(h, v == kNoValue ? 0 : graph.type(v)->id());
+      }
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const Type* const type = graph.type(node.first_result + r);
+        h = mix(h, type == nullptr ? 0 : type->id());
+      }
+      // What stays where it is, is equal to no other node.
+      const bool is_alone = stays[i] || node.results == 0 || has_effects(node.op, node.attrs) ||
+                            std::ranges::count(result_types(graph, node), nullptr) > 0;
+      out.push_back(is_alone ? mix(h, i + 1) : h);
+    }
+    return out;
+  }
+
+  // Equal numbers are one value.
+  void number_constants() {
+    constexpr int64_t kMostBytes = 16;
+    std::map<std::pair<const Type*, std::string>, GraphValue> known;
+    for (std::size_t c = 0; c < graph_.constants().size(); ++c) {
+      const Tensor& x = graph_.constants()[c];
+      const auto v = graph_.first_constant() + static_cast<GraphValue>(c);
+      one_of_.push_back(v);
+      const auto bytes = static_cast<std::size_t>(x.type()->bytes());
+      if (x.type()->bytes() > kMostBytes) continue;
+      std::string bits(static_cast<const char*>(TensorAccess::data(x)), bytes);
+      one_of_.back() = known.try_emplace({x.type(), std::move(bits)}, v).first->second;
+    }
+  }
+  GraphValue one(GraphValue v) const {
+    return v != kNoValue && graph_.is_constant(v) ? one_of_[v - graph_.first_constant()] : v;
+  }
+  bool are_one(GraphValue a, GraphValue b) const { return one(a) == one(b); }
+
+  void find_last_readers() {
+    last_reader_.resize(graph_.value_count(), 0);
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      for (const GraphValue v : graph_.node(i).operands) {
+        if (v != kNoValue) last_reader_[v] = i;
+      }
+    }
+    for (const GraphValue v : graph_.outputs()) {
+      if (v != kNoValue) last_reader_[v] = graph_.size();
+    }
+  }
+  bool is_read_behind(const RolledLoop& l, GraphValue v) const {
+    return last_reader_[v] >= l.end();
+  }
+
+  static bool is_worth_it(const RolledLoop& l) {
+    return l.count >= kLeastSteps && (l.count - 1) * l.period >= kLeastSaved;
+  }
+
+  // A loop out of a stretch, with some repetitions at its ends left out where these read otherwise.
+  std::optional<RolledLoop> loop_of(const Repeat& repeat) {
+    const std::size_t own = (kStepNodes + repeat.period - 1) / repeat.period;
+    // Steps of one loop are rows of another if both have as many repetitions.
+    std::vector<std::size_t> units(units_.rbegin(), units_.rend());
+    for (const std::size_t unit : {own, 2 * own}) {
+      if (std::ranges::find(units, unit) == units.end()) units.push_back(unit);
+    }
+    constexpr std::array<std::array<std::size_t, 2>, 4> kTrims = {{{0, 0}, {0, 1}, {1, 0}, {1, 1}}};
+    for (const std::size_t unit : units) {
+      const std::size_t steps = repeat.count / unit, period = unit * repeat.period;
+      for (const auto& [front, back] : kTrims) {
+        if (steps < kLeastSteps + front + back) continue;
+        std::optional<RolledLoop> loop =
+            longest(repeat.first + front * period, period, steps - front - back);
+        if (!loop || !settle(*loop)) continue;
+        unit_ = unit;
+        return loop;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // The first steps of the stretch that read alike and are enough.
+  std::optional<RolledLoop> longest(std::size_t first, std::size_t period,
+                                    std::size_t count) const {
+    while (count >= kLeastSteps) {
+      RolledLoop loop = begin(first, period);
+      while (loop.count < count && reads_alike(loop, loop.count)) ++loop.count;
+      if (is_worth_it(loop)) return loop;
+      const std::size_t done = std::max<std::size_t>(loop.count, 2) - 1;
+      first += done * period;
+      count -= done;
+    }
+    return std::nullopt;
+  }
+
+  RolledLoop begin(std::size_t first, std::size_t period) const {
+    RolledLoop loop;
+    loop.first = first;
+    loop.period = period;
+    loop.count = 1;
+    loop.first_value = graph_.node(first).first_result;
+    std::size_t operands = 0;
+    for (std::size_t j = 0; j < period; ++j) {
+      const Graph::Node node = graph_.node(first + j);
+      loop.values += node.results;
+      operands += node.operands.size();
+    }
+    loop.reads.resize(operands);
+    return loop;
+  }
+
+  bool are_alike(const Graph::Node& a, const Graph::Node& b) const {
+    if (&a.op != &b.op || a.operands.size() != b.operands.size() || a.results != b.results ||
+        !(a.attrs == b.attrs)) {
+      return false;
+    }
+    for (uint32_t r = 0; r < a.results; ++r) {
+      if (graph_.type(a.first_result + r) != graph_.type(b.first_result + r)) return false;
+    }
+    for (std::size_t o = 0; o < a.operands.size(); ++o) {
+      const GraphValue v = a.operands[o], w = b.operands[o];
+      if ((v == kNoValue) != (w == kNoValue)) return false;
+      if (v != kNoValue && graph_.type(v) != graph_.type(w)) return false;
+    }
+    return true;
+  }
+
+  // Whether step k reads as those before it do; how, is noted in `reads`.
+  bool reads_alike(RolledLoop& l, std::size_t k) const {
+    std::size_t at = 0;
+    for (std::size_t j = 0; j < l.period; ++j) {
+      const Graph::Node first = graph_.node(l.first + j);
+      const Graph::Node before = graph_.node(l.first + (k - 1) * l.period + j);
+      const Graph::Node now = graph_.node(l.first + k * l.period + j);
+      if (!are_alike(first, now)) return false;
+      for (std::size_t o = 0; o < now.operands.size(); ++o) {
+        const GraphValue was = k > 1 ? before.operands[o] : kNoValue;
+        if (!reads_alike(l, k, l.reads[at++].from, first.operands[o], was, now.operands[o])) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+  // One operand: in the first step, in the one before (from the third step on), and now.
+  bool reads_alike(const RolledLoop& l, std::size_t k, From& from, GraphValue first, GraphValue was,
+                   GraphValue is) const {
+    const auto is_outside = [&](GraphValue v) { return v == kNoValue || v < l.first_value; };
+    const bool is_second = k == 1;
+    From now = From::kSame;
+    if (is_outside(is)) {
+      if (!is_outside(first)) return false;
+      // Once a row it is one, though a step may have the value of the first.
+      const bool is_row = (!is_second && from == From::kRow) || !are_one(first, is);
+      now = is_row ? From::kRow : From::kSame;
+      if (!is_second && from == From::kSame) from = now;
+    } else {
+      const std::size_t step = (is - l.first_value) / l.values;
+      if (step == k) {
+        now = From::kStep;
+        if (is_outside(first) || is != l.value(first, k)) return false;
+      } else if (step + 1 == k) {
+        now = From::kCarried;
+        if (!is_outside(first) || first == kNoValue) return false;
+        if (!is_second && is != l.value(was, 1)) return false;
+      } else {
+        return false;
+      }
+    }
+    if (is_second) from = now;
+    return from == now;
+  }
+
+  // All that a loop needs to know beside how it reads. False if it cannot be one.
+  bool settle(RolledLoop& l) {
+    find_carried(l);
+    leave_last_step(l);
+    return is_worth_it(l) && find_kept(l) && find_outside(l);
+  }
+
+  // f(operand of the first step, that of step k, Read) for each operand.
+  template <class F>
+  void each_read(RolledLoop& l, std::size_t k, F&& f) const {
+    std::size_t at = 0;
+    for (std::size_t j = 0; j < l.period; ++j) {
+      const auto first = graph_.node(l.first + j).operands;
+      const auto other = graph_.node(l.first + k * l.period + j).operands;
+      for (std::size_t o = 0; o < first.size(); ++o) f(first[o], other[o], l.reads[at++]);
+    }
+  }
+
+  template <class T>
+  static uint32_t place_in(std::vector<T>& list, const T& item) {
+    const auto at = std::ranges::find(list, item) - list.begin();
+    if (static_cast<std::size_t>(at) == list.size()) list.push_back(item);
+    return static_cast<uint32_t>(at);
+  }
+
+  void find_carried(RolledLoop& l) const {
+    each_read(l, 1, [&](GraphValue first, GraphValue second, RolledLoop::Read& read) {
+      if (read.from == From::kStep) read.index = first;
+      if (read.from == From::kCarried) {
+        read.index = place_in(l.carried, RolledLoop::Carried{second, one(first)});
+      }
+    });
+  }
+  static bool is_carried(const RolledLoop& l, GraphValue result) {
+    return std::ranges::find(l.carried, result, &RolledLoop::Carried::result) != l.carried.end();
+  }
+
+  // How many steps have this result read by what comes behind the loop.
+  std::size_t reads_behind(const RolledLoop& l, GraphValue result) const {
+    std::size_t out = 0;
+    for (std::size_t k = 0; k < l.count; ++k) out += is_read_behind(l, l.value(result, k)) ? 1 : 0;
+    return out;
+  }
+
+  // A result of which the last one alone is wanted, and which is not carried, would need a place
+  // for those of all steps: the last step stays as it is then.
+  void leave_last_step(RolledLoop& l) const {
+    for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
+      if (is_carried(l, v) || !is_read_behind(l, l.value(v, l.count - 1))) continue;
+      if (reads_behind(l, v) > 1) continue;
+      --l.count;
+      return;
+    }
+  }
+
+  bool find_kept(RolledLoop& l) const {
+    for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
+      const std::size_t reads = reads_behind(l, v);
+      const bool is_last = is_read_behind(l, l.value(v, l.count - 1));
+      if (reads == 0 || (reads == 1 && is_last && is_carried(l, v))) continue;
+      const int64_t bytes = graph_.type(v)->bytes() * static_cast<int64_t>(l.count);
+      if (bytes > kMostCopiedRows && 2 * reads < l.count) return false;
+      l.kept.push_back(v);
+    }
+    return true;
+  }
+
+  // Values from outside: invariants and rows.
+  bool find_outside(RolledLoop& l) {
+    std::vector<RolledLoop::Row> found;
+    std::size_t at = 0;
+    for (std::size_t j = 0; j < l.period; ++j) {
+      for (std::size_t o = 0; o < graph_.node(l.first + j).operands.size(); ++o, ++at) {
+        RolledLoop::Read& read = l.reads[at];
+        if (read.from != From::kSame && read.from != From::kRow) continue;
+        RolledLoop::Row row;
+        for (std::size_t k = 0; k < (read.from == From::kRow ? l.count : 1); ++k) {
+          row.values.push_back(one(graph_.node(l.first + k * l.period + j).operands[o]));
+        }
+        const GraphValue first = row.values.front();
+        const bool is_same =
+            std::ranges::all_of(row.values, [&](GraphValue v) { return v == first; });
+        read.from = is_same ? From::kSame : From::kRow;
+        read.index = is_same ? place_in(l.same, first) : place_of(found, std::move(row));
+      }
+    }
+    l.rows = std::move(found);
+    return find_sources(l);
+  }
+  static uint32_t place_of(std::vector<RolledLoop::Row>& list, RolledLoop::Row row) {
+    const auto at = std::ranges::find(list, row.values, &RolledLoop::Row::values) - list.begin();
+    if (static_cast<std::size_t>(at) == list.size()) list.push_back(std::move(row));
+    return static_cast<uint32_t>(at);
+  }
+
+  // Rows of an earlier loop in their order (1), in the opposite one (-1), or neither.
+  int direction_of(const RolledLoop::Row& row) const {
+    const auto first = rows_.find(row.values.front()), second = rows_.find(row.values[1]);
+    if (first == rows_.end() || second == rows_.end()) return 0;
+    const auto step =
+        static_cast<int64_t>(second->second.row) - static_cast<int64_t>(first->second.row);
+    if (step != 1 && step != -1) return 0;
+    for (std::size_t k = 0; k < row.values.size(); ++k) {
+      const auto found = rows_.find(row.values[k]);
+      if (found == rows_.end() || found->second.loop != first->second.loop ||
+          found->second.kept != first->second.kept ||
+          static_cast<int64_t>(found->second.row) !=
+              static_cast<int64_t>(first->second.row) + step * static_cast<int64_t>(k)) {
+        return 0;
+      }
+    }
+    return static_cast<int>(step);
+  }
+
+  bool find_sources(RolledLoop& l) const {
+    std::vector<int> directions;
+    for (const RolledLoop::Row& row : l.rows) directions.push_back(direction_of(row));
+    l.is_reverse = std::ranges::count(directions, -1) > std::ranges::count(directions, 1);
+    for (std::size_t r = 0; r < l.rows.size(); ++r) {
+      RolledLoop::Row& row = l.rows[r];
+      if (directions[r] == (l.is_reverse ? -1 : 1)) {
+        const RowPlace place = rows_.at(l.is_reverse ? row.values.back() : row.values.front());
+        row.loop = place.loop;
+        row.kept = place.kept;
+        row.first = place.row;
+        continue;
+      }
+      const int64_t bytes = graph_.type(row.values.front())->bytes();
+      if (bytes * static_cast<int64_t>(l.count) > kMostCopiedRows) return false;
+    }
+    return true;
+  }
+
+  void add(RolledLoop loop) {
+    const auto number = static_cast<int32_t>(loops_.size());
+    for (uint32_t i = 0; i < loop.kept.size(); ++i) {
+      for (std::size_t k = 0; k < loop.count; ++k) {
+        rows_[loop.value(loop.kept[i], k)] = {number, i, loop.row_of(k)};
+      }
+    }
+    if (std::ranges::find(units_, unit_) == units_.end()) units_.push_back(unit_);
+    loops_.push_back(std::move(loop));
+  }
+
+  const Graph& graph_;
+  RepeatFinder repeats_;
+  std::vector<GraphValue> one_of_;        // by constant: the first one of its bits
+  std::vector<std::size_t> last_reader_;  // by value: a node; the number of nodes for an output
+  std::vector<RolledLoop> loops_;
+  std::unordered_map<GraphValue, RowPlace> rows_;  // kept values of loops
+  std::vector<std::size_t> units_;                 // of loops: repetitions in a step
+  std::size_t unit_ = 0;
+};
+
+}  // namespace
+
+std::vector<RolledLoop> find_loops(const Graph& graph, const std::vector<bool>& stays) {
+  return LoopFinder(graph, stays).find();
+}
+
+}  // namespace etude::internal
