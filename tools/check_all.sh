@@ -26,7 +26,7 @@ list_cpp() { git ls-files -z --cached --others --exclude-standard '*.h' '*.cc' '
 
 format() {
   local stale
-  stale=$(list_cpp | xargs -0 -r clang-format-14 --dry-run 2>&1 | grep -oP '^[^ :]+(?=:\d+:\d+: warning)' |
+  stale=$(list_cpp | xargs -0 -r -P "$jobs" -n 50 clang-format-14 --dry-run 2>&1 | grep -oP '^[^ :]+(?=:\d+:\d+: warning)' |
     sort -u)
   [[ -z $stale ]] || { printf '%s\n' "$stale" "run: ./dev format" && return 1; }
 }
