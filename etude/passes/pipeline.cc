@@ -69,10 +69,23 @@ class Runner {
     return false;
   }
 
+  // Whether the pass changes a graph that the node carries.
+  bool changes_graphs(const Graph::Node& node) {
+    bool changes = false;
+    if (!carries_graphs(node)) return false;
+    internal::with_graphs(node.op, node.attrs, [&](const Graph& carried) {
+      GraphRef made = run(carried);
+      changes = changes || made.get() != &carried;
+      return made;
+    });
+    return changes;
+  }
+
   // The graph with those that its nodes carry as the pass leaves them: of the same inputs and
   // outputs, so that each may take the place of the one before.
   GraphRef in_subgraphs(const Graph& graph) {
-    if (!internal::has_node(graph, carries_graphs)) return GraphRef(&graph);
+    const auto changes = [this](const Graph::Node& node) { return changes_graphs(node); };
+    if (!internal::has_node(graph, changes)) return GraphRef(&graph);
     internal::GraphCopy copy(graph);
     const auto pass = [this](const Graph& carried) { return run(carried); };
     for (std::size_t i = 0; i < graph.size(); ++i) {

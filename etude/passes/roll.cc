@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "etude/core/graph_calls.h"
+#include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/rolled_loops.h"
 
@@ -109,11 +110,9 @@ class Rolling {
     const Type* const row = graph_.type(loop.kept[i]);
     const auto count = static_cast<int64_t>(loop.count);
     if (row->bytes() * count > kMostCopiedRows) too_large_.insert(l);
-    const OpCall call = unstack_call();
-    const std::vector<Draft> operands = {kept_[l][i]};
     Types types;
     for (std::size_t k = 0; k < loop.count; ++k) types.push_back(row);
-    const Draft first = copy_.build().add_node(call.op, call.attrs, operands, types, line_of(loop));
+    const Draft first = add(loop, unstack_call(), {kept_[l][i]}, types);
     for (std::size_t k = 0; k < loop.count; ++k) {
       const GraphValue v = loop.value(loop.kept[i], k);
       const auto at = static_cast<Draft>(loop.row_of(k));
@@ -128,21 +127,17 @@ class Rolling {
       const Draft all = kept_[l][row.kept];
       if (loops_[l].count == loop.count) return all;
       const auto first = static_cast<int64_t>(row.first);
-      const OpCall call = rows_call(first, first + static_cast<int64_t>(loop.count));
-      const std::vector<Draft> operands = {all};
-      return copy_.build().add_node(call.op, call.attrs, operands, {type}, line_of(loop));
+      return add(loop, rows_call(first, first + static_cast<int64_t>(loop.count)), {all}, {type});
     }
     std::vector<Draft> operands;
     for (std::size_t k = 0; k < loop.count; ++k) {
       operands.push_back(draft(row.values[loop.row_of(k)]));
     }
-    const OpCall call = stack_call();
-    return copy_.build().add_node(call.op, call.attrs, operands, {type}, line_of(loop));
+    return add(loop, stack_call(), operands, {type});
   }
 
   void add_loop(std::size_t l) {
     const RolledLoop& loop = loops_[l];
-    copy_.build().set_frame(Graph::kNoFrame);
     std::vector<Draft> operands;
     Types types;
     for (const auto& c : loop.carried) {
@@ -161,12 +156,18 @@ class Rolling {
     const OpCall call = scan_call(*step, static_cast<int64_t>(loop.carried.size()),
                                   static_cast<int64_t>(loop.rows.size()),
                                   static_cast<int64_t>(loop.count), loop.is_reverse);
-    Draft at = copy_.build().add_node(call.op, call.attrs, operands, types, line_of(loop));
+    Draft at = add(loop, call, operands, types);
     for (const auto& c : loop.carried) copy_.set(loop.value(c.result, loop.count - 1), at++);
     for (std::size_t i = 0; i < loop.kept.size(); ++i) kept_[l].push_back(at++);
   }
 
-  CallSite line_of(const RolledLoop& loop) const { return graph_.node(loop.first).where; }
+  // A node of the line where the loop begins.
+  Draft add(const RolledLoop& loop, const OpCall& call, const std::vector<Draft>& operands,
+            const Types& types) {
+    copy_.build().set_frame(Graph::kNoFrame);
+    return copy_.build().add_node(call.op, call.attrs, operands, types,
+                                  graph_.node(loop.first).where);
+  }
 
   const Graph& graph_;
   const std::vector<RolledLoop>& loops_;
@@ -184,7 +185,13 @@ GraphRef roll_once(const Graph& graph) {
     if (loops.empty()) return GraphRef(&graph);
     Rolling rolling(graph, loops);
     GraphRef made = rolling.run();
-    if (rolling.too_large().empty()) return made;
+    if (rolling.too_large().empty()) {
+      for (const RolledLoop& loop : loops) {
+        tell_decision("roll", "{} times {} calls from {} on are a loop", loop.count, loop.period,
+                      call_text(graph.node(loop.first)));
+      }
+      return made;
+    }
     for (const std::size_t l : rolling.too_large()) {
       std::fill_n(stays.begin() + static_cast<std::ptrdiff_t>(loops[l].first),
                   loops[l].end() - loops[l].first, true);

@@ -26,7 +26,7 @@ constexpr std::size_t kLeastSaved = 256;  // nodes
 constexpr std::size_t kStepNodes = 64;
 constexpr std::size_t kLeastSteps = 4;
 // Stretches that look like loops and are none, after which no more are looked at.
-constexpr int kMostFailures = 64;
+constexpr int kMostFailures = 16;
 
 class LoopFinder {
  public:
@@ -46,7 +46,7 @@ class LoopFinder {
         add(*std::move(loop));
       } else {
         ++failures;
-        from = repeat.first + 1;
+        from = repeat.first + repeat.period;
       }
     }
     return std::move(loops_);
@@ -132,7 +132,8 @@ class LoopFinder {
         if (steps < kLeastSteps + front + back) continue;
         std::optional<RolledLoop> loop =
             longest(repeat.first + front * period, period, steps - front - back);
-        if (!loop || !settle(*loop)) continue;
+        if (!loop) break;  // with less at its ends there is none either
+        if (!settle(*loop)) continue;
         unit_ = unit;
         return loop;
       }
