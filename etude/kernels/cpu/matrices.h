@@ -21,7 +21,7 @@ struct MatrixParams : KernelParams {
   int64_t m = 0, n = 0, k = 0;  // rows and columns of operand 0; right sides, or min(m, n)
   int64_t work_bytes = 0;       // for one matrix
   double us = 0;                // for one matrix, roughly
-  const void* routines = nullptr;
+  const void* routines = nullptr;  // of LAPACK; null where none is called
   // What the kernels are told.
   bool lower = true, transpose = false, unit = false;
   double rtol = -1;
