@@ -339,7 +339,7 @@ TEST(Attention, DropoutIsAMaskOfTheWeights) {
     const Tensor step = 1e-5 * way, moved = fused(in[i] + step) - fused(in[i] - step);
     const double difference = sum(ct * moved).item<double>() / 2e-5;
     EXPECT_NEAR(sum(slope * way).item<double>(), difference, 1e-6 * std::fabs(difference)) << i;
-    // Second derivatives.
+    if (i == 2) continue;  // y is linear in v
     const auto squares = [&](const auto& f) {
       return [&](const Tensor& t) { return sum(square(gradient_of(f, t, ct))); };
     };
