@@ -2060,20 +2060,27 @@ inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
 struct ScaledDotProductAttentionOptions {
   bool causal = false;
   std::optional<double> scale = {};
+  double dropout = 0;
   OptionalArg mask = {};
   OptionalArg bias = {};
+  OptionalArg key = {};
 };
 // softmax(scale q k^T + bias) v for q [.., queries, dim], k [.., keys, dim] and v [.., keys, out];
 // leading axes broadcast. `scale` is 1 / sqrt(dim) by default. Query i sees keys where mask [..,
-// queries, keys] is true, and with `causal` those up to i; one that sees none gives zeros. The
-// matrix of scores is not stored: memory is linear in queries and keys, forward and backward, but
-// for the gradient of a bias and second derivatives. Half types compute in float32.
+// queries, keys] is true, and with `causal` those up to i; one that sees none gives zeros. Each
+// weight is 0 with the probability `dropout`, else divided by 1 - dropout: as random::bernoulli(1 -
+// dropout) of `key` has it, which without one comes from the generator of the thread; keys [.., 2]
+// are for the first leading axes. The matrix of scores is not stored: memory is linear in queries
+// and keys, forward and backward, but for the gradient of a bias and second derivatives. Half types
+// compute in float32.
 inline Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options = {}) {
   static const Op& op = internal::op("scaled_dot_product_attention");
   const Arg mask_arg(options.mask, q.where());
   const Arg bias_arg(options.bias, q.where());
-  const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg};
-  return internal::only(internal::call(op, args, {options.causal, options.scale}, q.where()));
+  const OptionalArg drawn = internal::key_for(options.key, options.dropout);
+  const Arg key_arg(drawn, q.where());
+  const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg, &key_arg};
+  return internal::only(internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));
 }
 
 struct Conv2dOptions {

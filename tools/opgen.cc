@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes etude/ops.h from the op records: `opgen --write`, `opgen --check` (exit 1 if stale).
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -35,6 +36,9 @@ constexpr std::string_view kHead = R"(// SPDX-License-Identifier: Apache-2.0
 
 namespace ETUDE_API etude {
 )";
+
+// The option with which a function draws the key that its record has as an optional operand.
+constexpr std::string_view kProbability = "dropout";
 
 std::string pascal(std::string_view name) {
   std::string out;
@@ -187,6 +191,13 @@ class Function {
     return before + finish(call);
   }
 
+  // Whether the operand is the key of the draws that a probability among the options asks for.
+  bool draws(const OperandDef& operand) const {
+    const auto is_probability = [](const AttrDef& a) { return a.name == kProbability; };
+    return operand.optional && operand.name == "key" &&
+           std::ranges::any_of(op_.def().attrs, is_probability);
+  }
+
   std::string fixed_arguments() const {
     std::string out, list;
     if (op_.is_variadic()) {  // leading operands, then the list
@@ -201,8 +212,14 @@ class Function {
       return out;
     }
     for (const OperandDef& d : op_.def().operands) {
-      if (d.optional)
+      if (draws(d)) {
+        out += fmt::format(
+            "  const OptionalArg drawn = internal::key_for(options.{0}, options.{1});\n"
+            "  const Arg {0}_arg(drawn, {2});\n",
+            d.name, kProbability, site());
+      } else if (d.optional) {
         out += fmt::format("  const Arg {0}_arg(options.{0}, {1});\n", d.name, site());
+      }
       list += fmt::format("{}&{}{}", list.empty() ? "" : ", ", d.name, d.optional ? "_arg" : "");
     }
     return out + fmt::format("  const Arg* const args[] = {{{}}};\n", list);

@@ -17,7 +17,7 @@ import sys
 import check_common as common
 import site_headers
 
-GUIDES = {"values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
+GUIDES = {"tours": "Tours", "values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
           "compiler": "What the compiler did",
           "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
           "tensors_and_numbers": "Tensors and numbers", "training": "Training", "data": "Data and files",

@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "etude/base/check.h"
+#include "etude/core/ambient.h"
 #include "etude/core/builtin.h"
+#include "etude/core/call.h"
 #include "etude/core/convert.h"
 
 namespace etude::internal {
@@ -71,6 +73,12 @@ Tensor materialize(const Arg& arg) {
       break;
   }
   return Tensor(arg.integer() != 0);
+}
+
+OptionalArg key_for(const OptionalArg& given, double probability) {
+  const Arg key(given, CallSite{});
+  const bool is_absent = key.kind() == Arg::Kind::kTensor && !key.tensor()->has_value();
+  return is_absent && probability > 0 ? OptionalArg(next_key()) : given;
 }
 
 }  // namespace etude::internal

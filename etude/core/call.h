@@ -34,6 +34,10 @@ Values call(const Op& op, std::span<const Arg* const> args, std::initializer_lis
 Values call_list(const Op& op, std::span<const Tensor> operands,
                  std::initializer_list<AttrView> attrs, CallSite where);
 
+// The key of a draw with this probability: the given one, else the next of the thread; absent where
+// nothing is drawn.
+OptionalArg key_for(const OptionalArg& given, double probability);
+
 inline Tensor only(Values values) { return std::move(values[0]); }
 inline std::vector<Tensor> list(Values values) {
   return {std::make_move_iterator(values.begin()), std::make_move_iterator(values.end())};

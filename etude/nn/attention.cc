@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/attention.h"
 
-#include <cmath>
-
 #include "etude/base/check.h"
 #include "etude/core/ambient.h"
 #include "etude/core/builtin.h"
 #include "etude/ops.h"
-#include "etude/ops/random.h"
 
 namespace etude::nn {
 namespace {
 
-// A number that softmax makes 0 beside any other, and whose differences are finite.
-Tensor far_below(DType dtype) {
-  return etude::internal::full(intern_type(dtype, {}), dtype == kFloat16 ? -3e4 : -1e30);
+// bool[queries, keys], true where a query may see a key if the last query sees all of them.
+Tensor up_to_query(std::int64_t queries, std::int64_t keys) {
+  return tril(etude::internal::full(intern_type(kBool, {queries, keys}), 1), {.k = keys - queries});
 }
 
 std::int64_t checked_heads(std::int64_t dim, std::int64_t heads, const AttentionOptions& options,
@@ -92,22 +89,9 @@ Tensor MultiHeadAttention::turned(const Tensor& heads, std::int64_t first) const
 
 Tensor MultiHeadAttention::joined(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& mask, bool causal, CallSite where) const {
-  const std::int64_t queries = q.shape()[2], keys = k.shape()[2];
-  const double scale = 1 / std::sqrt(static_cast<double>(q.shape()[3]));
-  Tensor scores = matmul(q * scale, k, {.transpose_y = true});
-  const Tensor hidden = far_below(q.dtype());
-  if (mask.has_value()) scores = etude::where(mask, scores, hidden);
-  if (causal) {  // the last query sees all keys
-    const Tensor seen =
-        tril(etude::internal::full(intern_type(kInt32, {queries, keys}), 1), {.k = keys - queries});
-    scores = etude::where(astype(seen, kBool), scores, hidden);
-  }
-  Tensor weights = softmax(scores);
-  if (dropout_ > 0 && is_training()) {
-    const Tensor kept = random::bernoulli(Tensor(1 - dropout_), weights.shape());
-    weights = etude::where(kept, weights * (1 / (1 - dropout_)), 0.0);
-  }
-  const Tensor rows = permute_dims(matmul(weights, v), {0, 2, 1, 3});
+  const Tensor heads = scaled_dot_product_attention(
+      {q, where}, k, v, {.causal = causal, .dropout = is_training() ? dropout_ : 0, .mask = mask});
+  const Tensor rows = permute_dims(heads, {0, 2, 1, 3});
   const Shape& s = rows.shape();
   return output(reshape(rows, {s[0], s[1], s[2] * s[3]}), where);
 }
@@ -117,8 +101,14 @@ Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& memory, const T
   return detail::run_layer(this, "MultiHeadAttention", where, 0, [&] {
     detail::require_input(x, 3, query.weight.shape()[0], query.weight, "query weight");
     detail::require_input(memory, 3, key.weight.shape()[0], key.weight, "key weight");
+    const bool is_self = &x == &memory;
+    Tensor seen = mask;
+    if (causal_ && !is_self) {
+      const Tensor order = up_to_query(x.shape()[1], memory.shape()[1]);
+      seen = seen.has_value() ? logical_and(seen, order) : order;
+    }
     return joined(turned(heads_of(query, x, where), 0), turned(heads_of(key, memory, where), 0),
-                  heads_of(value, memory, where), mask, causal_, where);
+                  heads_of(value, memory, where), seen, causal_ && is_self, where);
   });
 }
 
@@ -131,8 +121,9 @@ Tensor MultiHeadAttention::extend(const Tensor& x, AttentionCache& cache, CallSi
       now.keys = concat({cache.keys, now.keys}, {.axis = 2});
       now.values = concat({cache.values, now.values}, {.axis = 2});
     }
-    Tensor y =
-        joined(turned(heads_of(query, x, where), first), now.keys, now.values, {}, true, where);
+    const Tensor seen = first > 0 ? up_to_query(x.shape()[1], now.length()) : Tensor();
+    Tensor y = joined(turned(heads_of(query, x, where), first), now.keys, now.values, seen,
+                      first == 0, where);
     cache = std::move(now);
     return y;
   });

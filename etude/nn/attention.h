@@ -39,7 +39,8 @@ struct AttentionCache {
 };
 
 // For each head, softmax(q k^T / sqrt(size)) v of its part of the projections, and a projection of
-// all heads. shapes: x [n, time, dim] and the same result.
+// all heads. No matrix of weights is stored, with or without dropout: memory is linear in time and
+// keys. shapes: x [n, time, dim] and the same result.
 //
 // throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument
 // for an input of another size.
@@ -53,7 +54,8 @@ class MultiHeadAttention {
     return attend(x, x, {}, where);
   }
   // x [n, time, dim] attends to memory [n, keys, dim]. mask: bool, true where a query may see a
-  // key, with a shape that broadcasts to [n, heads, time, keys]; absent: everywhere.
+  // key, with a shape that broadcasts to [n, heads, time, keys]; absent: everywhere. A query that
+  // sees none gets zeros from its heads.
   Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& mask = {},
                 CallSite where = CallSite::here()) const;
   // The next positions of a sequence: x attends to itself and to those before, which `cache` holds,

@@ -292,6 +292,45 @@ TEST(Attention, IsItsFormula) {
       std::string::npos);
 }
 
+// spec: L28, T20
+TEST(Attention, DropoutIsOfTheWeightsInTraining) {
+  const Tensor x = [] {
+    const SeedScope seed(9);
+    return drawn({2, 5, 6});
+  }();
+  const MultiHeadAttention layer(6, 1, {.dropout = 0.4, .causal = true});
+  const auto without = [&] {
+    MultiHeadAttention other(6, 1, {.causal = true});
+    other.query = layer.query, other.key = layer.key;
+    other.value = layer.value, other.output = layer.output;
+    return other(x);
+  };
+  const PhaseScope training(Phase::kTraining);
+  const SeedScope seed(3);
+  Generator generator = ambient().generator;
+  const Tensor got = layer(x), q = layer.query(x), k = layer.key(x), v = layer.value(x);
+  const Tensor scores = matmul(q, k, {.transpose_y = true}) / std::sqrt(6.0);
+  const Tensor seen = tril(etude::ones({5, 5}, {.dtype = kBool}));
+  const Tensor kept = random::bernoulli(Tensor(static_cast<float>(1 - 0.4)), {2, 1, 5, 5},
+                                        {.key = generator.next_key()});
+  const Tensor weights = softmax(etude::where(seen, scores, -1e30)) / 0.6;
+  const Tensor some = etude::where(squeeze(kept, 1), weights, 0.0);
+  expect_close(got, layer.output(matmul(some, v)), 1e-4);
+  const PhaseScope inference(Phase::kInference);
+  EXPECT_TRUE(same_value(layer(x), without()));
+}
+
+// spec: L28
+TEST(Attention, AQueryThatSeesNothingGivesTheBias) {
+  const SeedScope seed(4);
+  MultiHeadAttention layer(6, 2);
+  layer.output.bias = drawn({6});
+  const Tensor x = drawn({1, 2, 6});
+  const Tensor y = layer.attend(x, x, Tensor({{false, false}, {true, true}}));
+  expect_close(y.at(0, 0), layer.output.bias);
+  expect_close(y.at(0, 1), layer(x).at(0, 1));
+}
+
 // spec: L28
 TEST(Attention, ACacheContinuesASequence) {
   const SeedScope seed(7);

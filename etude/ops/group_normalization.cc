@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalisation of groups of features, and by mean squares. Statistics belong to each example, so
-// training and inference are the same.
+// training and inference are the same. With the features last it is one fused op,
+// "standardize_groups"; else rows of "standardize".
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/call.h"
+#include "etude/kernels/cpu/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/standard.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A parameter with one number for each index of `axes`, in the shape in which it broadcasts to x.
-Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
-             const std::vector<int>& axes) {
+// The shape in which a parameter with one number for each index of `axes` broadcasts to x.
+Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
+                  const std::vector<int>& axes) {
   Shape own, wide(Ints(static_cast<std::size_t>(x.rank()), 1));
   for (const int axis : axes) {
     own.push_back(x.shape()[axis]);
@@ -26,7 +30,12 @@ Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
   ETUDE_REQUIRE(parameter.shape() == own,
                 "operand '{}' has shape {}, but x of shape {} needs {} of shape {}", name,
                 parameter.shape().to_string(), x.shape().to_string(), name, own.to_string());
-  return reshaped(parameter, wide);
+  return wide;
+}
+
+Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
+             const std::vector<int>& axes) {
+  return reshaped(parameter, shape_along(parameter, name, x, axes));
 }
 
 Tensor scaled(Tensor y, Operands in, const std::vector<int>& axes) {
@@ -37,7 +46,7 @@ Tensor scaled(Tensor y, Operands in, const std::vector<int>& axes) {
 
 // x about the means and over the deviations of `groups` groups of features of each example: the
 // numbers of a group are made adjacent, so that they are one row of a fused pass each way.
-Tensor by_groups(const Tensor& x, int axis, int64_t groups, double epsilon) {
+Tensor by_rows(const Tensor& x, int axis, int64_t groups, double epsilon) {
   const Shape& s = x.shape();
   int64_t before = 1, behind = 1;
   for (int i = 1; i < axis; ++i) before *= s[i];
@@ -50,6 +59,22 @@ Tensor by_groups(const Tensor& x, int axis, int64_t groups, double epsilon) {
   if (before == 1) return normalized(x);
   const Tensor parts = permute_dims(reshaped(x, {s[0], before, groups, size}), {0, 2, 1, 3});
   return reshaped(permute_dims(normalized(parts), {0, 2, 1, 3}), s);
+}
+
+Tensor by_groups(Operands in, int axis, int64_t groups, double epsilon) {
+  const Tensor& x = in[0];
+  const Shape& s = x.shape();
+  if (axis == 1 || axis + 1 < s.rank()) {
+    return scaled(by_rows(x, axis, groups, epsilon), in, {axis});
+  }
+  const Tensor scale = in.has(1) ? in[1] : Tensor(), offset = in.has(2) ? in[2] : Tensor();
+  if (scale.has_value()) shape_along(scale, "scale", x, {axis});
+  if (offset.has_value()) shape_along(offset, "offset", x, {axis});
+  int64_t between = 1;
+  for (int i = 1; i < axis; ++i) between *= s[i];
+  const Tensor rows = reshaped(x, {s[0], between, s[axis]});
+  const Tensor y = run(op<"standardize_groups">(), {&rows, &scale, &offset}, {groups, epsilon});
+  return reshaped(y, s);
 }
 
 int feature_axis(const Attrs& attrs, const Tensor& x) {
@@ -67,13 +92,13 @@ Values lower_group(Operands in, const Attrs& attrs) {
   ETUDE_REQUIRE(groups >= 1 && x.shape()[axis] % groups == 0,
                 "{} groups do not divide the {} features on axis {} of operand 'x' of shape {}",
                 groups, x.shape()[axis], axis, x.shape().to_string());
-  return {scaled(by_groups(x, axis, groups, attrs.real("epsilon")), in, {axis})};
+  return {by_groups(in, axis, groups, attrs.real("epsilon"))};
 }
 
 Values lower_instance(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
   const int axis = feature_axis(attrs, x);
-  return {scaled(by_groups(x, axis, x.shape()[axis], attrs.real("epsilon")), in, {axis})};
+  return {by_groups(in, axis, x.shape()[axis], attrs.real("epsilon"))};
 }
 
 Values lower_rms(Operands in, const Attrs& attrs) {
@@ -90,6 +115,108 @@ Values lower_l2(Operands in, const Attrs& attrs) {
   const int axis = normalize_axis(attrs.integer("axis"), x.rank());
   const Tensor squares = sum(x * x, {.axis = axis, .keepdims = true});
   return {x * rsqrt(maximum(squares, attrs.real("epsilon")))};
+}
+
+Types groups_type(const TypeCall& call, std::size_t vectors) {
+  const Shape& x = call.shape(0);
+  ETUDE_REQUIRE(x.rank() == 3, "operand 'x' has shape {}, but must be [examples, rows, features]",
+                x.to_string());
+  const int64_t groups = call.attrs.integer("groups");
+  ETUDE_REQUIRE(groups >= 1 && x[2] % groups == 0, "{} groups do not divide {} features", groups,
+                x[2]);
+  for (std::size_t i = 1; i <= vectors; ++i) {
+    ETUDE_REQUIRE(!call.has(i) || call.shape(i) == Shape({x[2]}),
+                  "operand '{}' has shape {}, but must be [{}]", call.op.operand(i).name,
+                  call.shape(i).to_string(), x[2]);
+  }
+  return {call.types[0]};
+}
+
+Types groups_gradient_type(const TypeCall& call) {
+  const Types forward = groups_type(call, 1);
+  ETUDE_REQUIRE(call.shape(2) == call.shape(0),
+                "operand 'ct' has shape {}, but operand 'x' has shape {}; they must be equal",
+                call.shape(2).to_string(), call.shape(0).to_string());
+  const Type* vector = call.make(call.dtype(0), {call.shape(0)[2]});
+  return {forward[0], vector, vector};
+}
+
+Values groups_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
+  Values out = run_all(op<"standardize_groups_gradient">(), {&x, &scale, &call.ct()},
+                       {call.attrs.value("groups"), call.attrs.value("epsilon")});
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!call.wants(i) || !call.in.has(i)) out[i] = {};
+  }
+  return out;
+}
+
+// On [examples, rows, groups, features of one].
+Values groups_gradient_vjp(const VjpCall& call) {
+  const Shape& x = call.in[0].shape();
+  const int64_t groups = call.attrs.integer("groups"), size = x[2] / groups;
+  const Shape wide = {x[0], x[1], groups, size}, narrow = {groups, size};
+  const auto view = [&](Operands list, std::size_t i) {
+    if (!list.has(i)) return Tensor();
+    return reshaped(list[i], list[i].rank() == 3 ? wide : narrow);
+  };
+  const Standard s(view(call.in, 0), {1, 3}, call.attrs.real("epsilon"));
+  const Tensor scale = view(call.in, 1), ct = view(call.in, 2);
+  const std::vector<Tensor> cotangents = {view(call.cotangents, 0), view(call.cotangents, 1),
+                                          view(call.cotangents, 2)};
+  Values out =
+      standard_gradient_vjp(s, {scale, ct, call.wants(1) && scale.has_value()}, cotangents);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (out[i].has_value()) out[i] = reshaped(out[i], call.in[i].shape());
+  }
+  return out;
+}
+
+void define_standardize_groups(Registry& r) {
+  const auto groups = [](int64_t n) {
+    return std::vector<std::pair<std::string_view, AttrValue>>{{"groups", n}};
+  };
+  r.define({
+      .name = "standardize_groups",
+      .space = "internal",
+      .doc = "x with mean 0 and variance 1 over the rows and each of `groups` groups of adjacent "
+             "features of each example, times scale, plus offset.",
+      .operands = {"x", "scale?", "offset?"},
+      .attrs = {{"groups", AttrKind::kInt}, {"epsilon", 0.001}},
+      .dtypes = kFloating,
+      .type = [](const TypeCall& call) { return groups_type(call, 2); },
+      .kernels = {.cpu = kernels::cpu::prepare_standardize_groups},
+      .vjp = groups_vjp,
+      .batch = batching::joined<1>,
+      .samples = {.calls = {{{"[2,5,6]", "[6]", "[6]"}, groups(3)},
+                            {{"[2,70,4]", "-", "[4]"}, groups(2)},
+                            {{"[1,3,19]", "[19]", "-"}, groups(19)}},
+                  .ulp = 64},
+      .errors = {{{"float32[2,6]", "-", "-"}, "must be [examples, rows, features]", groups(2)},
+                 {{"float32[2,3,6]", "-", "-"}, "4 groups do not divide 6 features", groups(4)},
+                 {{"float32[2,3,6]", "-", "float32[3]"},
+                  "operand 'offset' has shape [3], but must be [6]",
+                  groups(2)}},
+  });
+  r.define({
+      .name = "standardize_groups_gradient",
+      .space = "internal",
+      .doc = "The cotangents of x, scale and offset of standardize_groups, from that of its "
+             "result.",
+      .operands = {"x", "scale?", "ct"},
+      .attrs = {{"groups", AttrKind::kInt}, {"epsilon", 0.001}},
+      .results = {"dx", "to_scale", "to_offset"},
+      .dtypes = kFloating,
+      .type = groups_gradient_type,
+      .kernels = {.cpu = kernels::cpu::prepare_standardize_groups_gradient},
+      .vjp = groups_gradient_vjp,
+      .samples = {.calls = {{{"[2,5,6]", "[6]", "[2,5,6]"}, groups(3)},
+                            {{"[2,70,4]", "-", "[2,70,4]"}, groups(2)},
+                            {{"[1,3,19]", "[19]", "[1,3,19]"}, groups(19)}},
+                  .ulp = 64},
+      .errors = {{{"float32[2,3,6]", "-", "float32[2,3,5]"}, "they must be equal", groups(2)}},
+  });
 }
 
 void define_groups(Registry& r) {
@@ -142,6 +269,7 @@ void define_groups(Registry& r) {
 }  // namespace
 
 void define_group_normalization(Registry& r) {
+  define_standardize_groups(r);
   define_groups(r);
   r.define({
       .name = "rms_normalize",

@@ -4,6 +4,7 @@
 // held to NumPy and SciPy in family_values_test.cc.
 #include "etude/ops/linalg.h"
 
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/core/ambient.h"
 #include "etude/core/buffer.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
@@ -101,6 +103,45 @@ TEST(Linalg, BitsAreThoseOfOneThread) {
     }
   }
   set_thread_count(0);
+}
+
+// Matrices up to 64 rows have loops of their own; within a larger one, which is an identity
+// elsewhere, they go to LAPACK, with the same signs.
+TEST(Linalg, SmallMatricesAreAsPartsOfLargeOnes) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const double tolerance = dtype == kFloat32 ? 2e-4 : 1e-12;
+    for (const int64_t n : {1, 2, 16, 33, 64}) {
+      const auto drawn = [&](int64_t columns, uint64_t seed) {
+        return random::normal({n, columns}, {.dtype = dtype, .key = random::key(seed)});
+      };
+      const auto widened = [&](const Tensor& x) {  // [80, 80]
+        Tensor all = eye(80, {.cols = 80, .dtype = dtype});
+        all.at(slice(0, n), slice(0, n)) = x;
+        return all;
+      };
+      const auto part = [&](const Tensor& x) { return x.at(slice(0, n), slice(0, n)); };
+      const auto expect_alike = [&](const Tensor& small, const Tensor& large) {
+        EXPECT_LT(max(abs(small - large)).item<double>(), tolerance) << n << " " << name(dtype);
+      };
+      const Tensor x = drawn(n, 1), b = drawn(3, 2);
+      const Tensor square = matmul(x, matrix_transpose(x)) + eye(n, {.dtype = dtype});
+      expect_alike(linalg::cholesky(square), part(linalg::cholesky(widened(square))));
+      const Tensor right = concat({b, zeros({80 - n, 3}, {.dtype = dtype})});
+      expect_alike(linalg::solve(square, b), linalg::solve(widened(square), right).at(slice(0, n)));
+      const auto small = linalg::qr(x), large = linalg::qr(widened(x));
+      expect_alike(small.q, part(large.q));
+      expect_alike(small.r, part(large.r));
+    }
+  }
+  const Tensor tall = random::normal({20, 7}, {.dtype = kFloat64, .key = random::key(3)});
+  for (const char* mode : {"reduced", "complete"}) {
+    for (const Tensor& x : {tall, matrix_transpose(tall)}) {
+      const auto [q, r] = linalg::qr(x, {.mode = mode});
+      EXPECT_LT(max(abs(matmul(q, r) - x)).item<double>(), 1e-13);
+      const Tensor one = eye(q.shape()[1], {.dtype = kFloat64});
+      EXPECT_LT(max(abs(matmul(matrix_transpose(q), q) - one)).item<double>(), 1e-13);
+    }
+  }
 }
 
 // The derivative of a determinant is its matrix of cofactors, singular or not.
@@ -222,8 +263,9 @@ TEST(Fourier, LongTransformsAgreeWithTheirInverse) {
   }
 }
 
+// With and without dropout, whose mask is not stored either.
 TEST(Attention, MemoryIsLinearInTheLength) {
-  const auto peak = [](int64_t length) {
+  const auto peak = [](int64_t length, double dropout) {
     const auto data = [&](uint64_t seed) {
       return random::normal({2, length, 16}, {.key = random::key(seed)});
     };
@@ -231,14 +273,123 @@ TEST(Attention, MemoryIsLinearInTheLength) {
     const MemoryScope memory;
     gradient_of(
         [&](const Tensor& t) {
-          return sum(nn::scaled_dot_product_attention(t, k, v, {.causal = true}));
+          return sum(
+              nn::scaled_dot_product_attention(t, k, v, {.causal = true, .dropout = dropout}));
         },
         q);
     return static_cast<double>(memory.stats().peak_bytes);
   };
-  const double once = peak(512), four_times = peak(2048);
-  EXPECT_LT(four_times, 4.5 * once);
-  EXPECT_LT(four_times, 2.0 * 2048 * 2048);  // a quarter of one matrix of scores for each head
+  for (const double dropout : {0.0, 0.1}) {
+    const double once = peak(512, dropout), four_times = peak(2048, dropout);
+    EXPECT_LT(four_times, 4.5 * once);
+    EXPECT_LT(four_times, 2.0 * 2048 * 2048);  // a quarter of one matrix of scores for each head
+  }
+}
+
+// Attention with dropout of three tenths, over several blocks of queries and keys.
+struct Dropped {
+  static constexpr double kDropout = 0.3;
+  using Inputs = std::array<Tensor, 4>;  // q, k, v, bias
+
+  static Inputs inputs() {
+    const auto data = [](const IntList& shape, uint64_t seed) {
+      return random::normal(shape, {.dtype = kFloat64, .key = random::key(seed)});
+    };
+    return {data({2, 3, 70, 4}, 1), data({2, 3, 130, 4}, 2), data({2, 3, 130, 5}, 3),
+            data({130}, 4)};
+  }
+  static Tensor fused(const Inputs& in, const Tensor& key) {
+    return nn::scaled_dot_product_attention(
+        in[0], in[1], in[2], {.causal = true, .dropout = kDropout, .bias = in[3], .key = key});
+  }
+  // The same by whole matrices, and a mask that is written out.
+  static Tensor composed(const Inputs& in, const Tensor& key) {
+    const Tensor scores = matmul(in[0], in[1], {.transpose_y = true}) / 2.0 + in[3];
+    const Tensor seen = tril(ones({70, 130}, {.dtype = kBool}));
+    const Tensor weights = nn::softmax(where(seen, scores, -1e30));
+    const Tensor chance(static_cast<float>(1 - kDropout));
+    const Tensor kept = random::bernoulli(chance, scores.shape(), {.key = key});
+    return matmul(where(kept, weights / (1 - kDropout), 0.0), in[2]);
+  }
+};
+
+void expect_all_near(const Tensor& got, const Tensor& want, double tolerance) {
+  ASSERT_EQ(got.shape(), want.shape());
+  EXPECT_LT(max(abs(got - want)).item<double>(), tolerance);
+}
+
+// spec: T20
+TEST(Attention, DropoutIsAMaskOfTheWeights) {
+  const Tensor key = random::key(9);
+  const Dropped::Inputs in = Dropped::inputs();
+  expect_all_near(Dropped::fused(in, key), Dropped::composed(in, key), 1e-13);
+  const Tensor ct = random::normal({2, 3, 70, 5}, {.dtype = kFloat64, .key = random::key(5)});
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto with = [&](const Tensor& t) {
+      Dropped::Inputs other = in;
+      other[i] = t;
+      return other;
+    };
+    const auto fused = [&](const Tensor& t) { return Dropped::fused(with(t), key); };
+    const auto composed = [&](const Tensor& t) { return Dropped::composed(with(t), key); };
+    const Tensor slope = gradient_of(fused, in[i], ct);
+    expect_all_near(slope, gradient_of(composed, in[i], ct), 1e-12);
+    const Tensor way =
+        random::normal(in[i].shape(), {.dtype = kFloat64, .key = random::key(6 + i)});
+    const Tensor step = 1e-5 * way, moved = fused(in[i] + step) - fused(in[i] - step);
+    const double difference = sum(ct * moved).item<double>() / 2e-5;
+    EXPECT_NEAR(sum(slope * way).item<double>(), difference, 1e-6 * std::fabs(difference)) << i;
+    if (i == 2) continue;  // y is linear in v
+    const auto squares = [&](const auto& f) {
+      return [&](const Tensor& t) { return sum(square(gradient_of(f, t, ct))); };
+    };
+    expect_all_near(gradient_of(squares(fused), in[i]), gradient_of(squares(composed), in[i]),
+                    1e-10);
+  }
+}
+
+// spec: T20
+TEST(Attention, KeysOfDropout) {
+  const Dropped::Inputs in = Dropped::inputs();
+  const SeedScope seed(5);
+  Generator same = ambient().generator;
+  const Tensor y = Dropped::fused(in, {});
+  EXPECT_TRUE(same_value(y, Dropped::fused(in, same.next_key()))) << "the next key of the thread";
+  EXPECT_FALSE(same_value(y, Dropped::fused(in, {})));
+  same.next_key();
+  nn::scaled_dot_product_attention(in[0], in[1], in[2]);
+  EXPECT_EQ(ambient().generator, same) << "without dropout nothing is drawn";
+  // A key for each example: as if they were called one by one.
+  const Tensor keys = random::split(random::key(3), 2), both = Dropped::fused(in, keys);
+  for (int64_t n = 0; n < 2; ++n) {
+    const Dropped::Inputs one = {in[0].at(n), in[1].at(n), in[2].at(n), in[3]};
+    EXPECT_TRUE(same_value(Dropped::fused(one, keys.at(n)), both.at(n)));
+  }
+  const auto narrow = [&](DType dtype) {
+    const auto part = [&](std::size_t i) { return astype(astype(in[i], kBFloat16), dtype); };
+    return nn::scaled_dot_product_attention(part(0), part(1), part(2),
+                                            {.dropout = 0.5, .key = random::key(1)});
+  };
+  expect_all_near(astype(narrow(kBFloat16), kFloat64), narrow(kFloat64), 0.05);
+}
+
+// spec: T20
+TEST(Attention, DropoutHasTheSameBitsForAllThreads) {
+  const auto data = [](uint64_t seed) {
+    return random::normal({3, 600, 8}, {.key = random::key(seed)});
+  };
+  const Tensor q = data(1), k = data(2), v = data(3);
+  std::vector<Tensor> first;
+  for (const int threads : {1, 2, 7}) {
+    set_thread_count(threads);
+    const auto attend = [&](const Tensor& t) {
+      return nn::scaled_dot_product_attention(q, t, v, {.dropout = 0.2, .key = random::key(4)});
+    };
+    const std::vector<Tensor> found = {attend(k), gradient_of(attend, k, v)};
+    if (first.empty()) first = found;
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(same_value(found[i], first[i]));
+  }
+  set_thread_count(0);
 }
 
 TEST(Attention, QueriesThatSeeNothingGiveZeros) {

@@ -2,6 +2,7 @@
 // Normalisation by given or own statistics, with scale and offset. Own statistics of rows or
 // columns are one fused op, "standardize"; what is shaped otherwise is made of public ops.
 #include <algorithm>
+#include <utility>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
@@ -10,11 +11,55 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/standard.h"
 
 namespace etude::ops {
-namespace {
 
 using Ints = std::vector<int64_t>;
+
+Standard::Standard(const Tensor& x, Ints along, double epsilon) : axes(std::move(along)) {
+  const Tensor away = x - average(x);
+  deviations = rsqrt(average(away * away) + epsilon);
+  h = away * deviations;
+}
+
+Tensor Standard::average(const Tensor& u) const {
+  return mean(u, {.axis = axes, .keepdims = true});
+}
+
+Tensor Standard::project(const Tensor& u) const {
+  return deviations * (u - average(u) - h * average(u * h));
+}
+
+// With h and r of Standard, M for averages and g = ct scale, the op gives dx = project(g) = r (g -
+// M g - h M(g h)), sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own
+// transpose, and x moves dx by way of h and of r, whose derivative is -r^2 h / n.
+Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
+                             const std::vector<Tensor>& cotangents) {
+  Values out(3);
+  const Tensor &scale = call.scale, &ct = call.ct, &a = cotangents[0];
+  const auto add = [](Tensor& sum, const Tensor& t) { sum = sum.has_value() ? sum + t : t; };
+  const auto scaled = [&](const Tensor& t) { return scale.has_value() ? t * scale : t; };
+  Tensor to_h;
+  if (a.has_value()) {
+    const Tensor g = scaled(ct), back = s.project(a);
+    const Tensor along = s.average(g * s.h), a_along = s.average(a * s.h);
+    if (call.wants_scale) out[1] = internal::sum_to(ct * back, scale.shape());
+    add(out[2], scaled(back));
+    to_h = -(s.deviations * (a * along + g * a_along));
+    const Tensor by_r = s.average(a * g) - s.average(a) * s.average(g) - a_along * along;
+    add(out[0], -(s.deviations * s.deviations * s.h * by_r));
+  }
+  if (cotangents[1].has_value()) {
+    add(out[2], cotangents[1] * s.h);
+    add(to_h, cotangents[1] * ct);
+  }
+  if (cotangents[2].has_value()) add(out[2], broadcasted(cotangents[2], ct.shape()));
+  if (to_h.has_value()) add(out[0], s.project(to_h));
+  return out;
+}
+
+namespace {
 
 // The shape in which a parameter of the sizes that x has on `axes` broadcasts to x.
 Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
@@ -99,23 +144,6 @@ Values lower_batch_standardize(Operands in, const Attrs& attrs) {
   return {y, moments[0], moments[1]};
 }
 
-// x [rows, n] about the mean of its rows or columns and over its deviation.
-struct Standard {
-  Standard(const Tensor& x, const Attrs& attrs) : axis(attrs.flag("columns") ? 0 : 1) {
-    const Tensor away = x - average(x);
-    deviations = rsqrt(average(away * away) + attrs.real("epsilon"));
-    h = away * deviations;
-  }
-  Tensor average(const Tensor& u) const { return mean(u, {.axis = axis, .keepdims = true}); }
-  // The transposed derivative of x -> h.
-  Tensor project(const Tensor& u) const {
-    return deviations * (u - average(u) - h * average(u * h));
-  }
-
-  int64_t axis;
-  Tensor h, deviations;  // the inverse ones
-};
-
 Types standardize_type(const TypeCall& call, std::size_t vectors) {
   const Shape& x = call.shape(0);
   ETUDE_REQUIRE(x.rank() == 2, "operand 'x' has shape {}, but must be [rows, n]", x.to_string());
@@ -191,33 +219,15 @@ Types gradient_type(const TypeCall& call) {
   return {forward[0], vector, vector};
 }
 
-// With h and r of Standard and g = ct scale, the op gives dx = project(g) = r (g - M g - h M(g h)),
-// sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own transpose, and x moves
-// dx by way of h and of r, whose derivative is -r^2 h / n.
 Values gradient_vjp(const VjpCall& call) {
-  Values out(3);
-  const Standard s(call.in[0], call.attrs);
-  const Tensor scale = call.in.has(1) ? call.in[1] : Tensor(), &ct = call.in[2];
-  const auto scaled = [&](const Tensor& t) { return scale.has_value() ? t * scale : t; };
-  const auto add = [](Tensor& sum, const Tensor& t) { sum = sum.has_value() ? sum + t : t; };
-  Tensor to_h;
-  if (call.cotangents.has(0)) {
-    const Tensor& a = call.cotangents[0];
-    const Tensor g = scaled(ct), back = s.project(a);
-    const Tensor along = s.average(g * s.h), a_along = s.average(a * s.h);
-    if (call.wants(1) && scale.has_value()) out[1] = sum(ct * back, {.axis = 0});
-    add(out[2], scaled(back));
-    to_h = -(s.deviations * (a * along + g * a_along));
-    const Tensor by_r = s.average(a * g) - s.average(a) * s.average(g) - a_along * along;
-    add(out[0], -(s.deviations * s.deviations * s.h * by_r));
+  const Standard s(call.in[0], {call.attrs.flag("columns") ? 0 : 1}, call.attrs.real("epsilon"));
+  const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
+  std::vector<Tensor> cotangents;
+  for (std::size_t i = 0; i < 3; ++i) {
+    cotangents.push_back(call.cotangents.has(i) ? call.cotangents[i] : Tensor());
   }
-  if (call.cotangents.has(1)) {
-    add(out[2], call.cotangents[1] * s.h);
-    add(to_h, call.cotangents[1] * ct);
-  }
-  if (call.cotangents.has(2)) add(out[2], broadcasted(call.cotangents[2], ct.shape()));
-  if (to_h.has_value()) add(out[0], s.project(to_h));
-  return out;
+  return standard_gradient_vjp(s, {scale, call.in[2], call.wants(1) && scale.has_value()},
+                               cotangents);
 }
 
 void define_standardize(Registry& r) {

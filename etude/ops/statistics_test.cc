@@ -10,6 +10,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
+#include "etude/ops/random.h"
 
 namespace etude {
 namespace {
@@ -207,6 +208,48 @@ TEST(Normalization, LayerHasMeanZeroAndVarianceOne) {
       [](const Tensor& v) { return nn::layer_normalize(v, {1}, {.epsilon = 0}); }, x, x * x);
   expect_near(sum(g, {.axis = 1}), std::vector<double>(6, 0), 1e-3);
   expect_near(sum(g * x, {.axis = 1}), std::vector<double>(6, 0), 1e-2);
+}
+
+// With the features last one fused op has the statistics; by their definition, with gradients that
+// cross chunks of rows and examples. As many examples as are worked on side by side, and few.
+// spec: T15, L17
+TEST(Normalization, GroupsOfTheLastAxis) {
+  for (const int64_t examples : {2, 37}) {
+    for (const int64_t groups : {1, 3, 6}) {
+      const auto data = [](const IntList& shape, uint64_t seed) {
+        return random::normal(shape, {.dtype = kFloat64, .key = random::key(seed)});
+      };
+      const int64_t side = examples == 2 ? 50 : 3;
+      const Tensor x = data({examples, side, side, 6}, 1) + 3.0, scale = data({6}, 2),
+                   offset = data({6}, 3), ct = data({examples, side, side, 6}, 4);
+      const auto fused = [&](const Tensor& a, const Tensor& s) {
+        return nn::group_normalize(a, groups, {.scale = s, .offset = offset});
+      };
+      const auto written = [&](const Tensor& a, const Tensor& s) {
+        const Tensor parts = reshape(a, {examples, side * side, groups, 6 / groups});
+        const Ints over = {1, 3};
+        const Tensor away = parts - mean(parts, {.axis = over, .keepdims = true});
+        const Tensor variance = mean(square(away), {.axis = over, .keepdims = true});
+        return reshape(away / sqrt(variance + 0.001), a.shape()) * s + offset;
+      };
+      const auto near = [](const Tensor& a, const Tensor& b) {
+        EXPECT_LT(max(abs(a - b)).item<double>(), 1e-10);
+      };
+      near(fused(x, scale), written(x, scale));
+      const auto by_x = [&](const auto& f) { return [&](const Tensor& t) { return f(t, scale); }; };
+      const auto by_scale = [&](const auto& f) { return [&](const Tensor& t) { return f(x, t); }; };
+      near(gradient_of(by_x(fused), x, ct), gradient_of(by_x(written), x, ct));
+      near(gradient_of(by_scale(fused), scale, ct), gradient_of(by_scale(written), scale, ct));
+      const auto squares = [&](const auto& f) {
+        return [&](const Tensor& t) { return sum(square(gradient_of(by_x(f), t, ct))); };
+      };
+      near(gradient_of(squares(fused), x), gradient_of(squares(written), x));
+      const Tensor first = permute_dims(x, {0, 3, 1, 2});
+      const Tensor other =
+          nn::group_normalize(first, groups, {.axis = 1, .scale = scale, .offset = offset});
+      near(permute_dims(other, {0, 2, 3, 1}), fused(x, scale));
+    }
+  }
 }
 
 }  // namespace

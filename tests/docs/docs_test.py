@@ -5,8 +5,10 @@
 With --etude-h it is only compiled, and etude/etude.h takes the place of all headers of Etude.
 
 A block goes to file scope; one after `<!-- main -->` into a block of main(). A line `expression;  // == value` must
-give that value.
+give that value. Python after `<!-- before -->` runs before the program, that after `<!-- after -->` behind it, in the
+folder in which the program runs.
 """
+# spec: EX34
 import pathlib
 import re
 import subprocess
@@ -67,22 +69,35 @@ def compiles_with_etude_h(page, compiler):
                               text=True).stderr or None
 
 
+def python_fault(page, when, folder):
+    """What the Python of a page that runs `when` says on failing, or none."""
+    blocks = re.findall(rf"<!-- {when} -->\n```python\n(.*?)```", page, re.DOTALL)
+    if not blocks:
+        return None
+    run = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=folder, capture_output=True, text=True)
+    return f"the Python {when} the program: {run.stderr}" if run.returncode else None
+
+
 def main():
     if sys.argv[1] == "--etude-h":
         return compiles_with_etude_h(pathlib.Path(sys.argv[2]).read_text(), sys.argv[3:])
-    page, *compiler = sys.argv[1:]
-    text, checks = program(pathlib.Path(page).read_text())
+    name, *compiler = sys.argv[1:]
+    page = pathlib.Path(name).read_text()
+    text, checks = program(page)
     if checks == 0:
-        return f"{page} checks nothing"
+        return f"{name} checks nothing"
     with tempfile.TemporaryDirectory() as folder:
         source, binary = pathlib.Path(folder) / "page.cc", pathlib.Path(folder) / "page"
         source.write_text(text)
         built = subprocess.run([compiler[0], source, *compiler[1:], "-o", binary], capture_output=True, text=True)
         if built.returncode:
             return built.stderr
-        run = subprocess.run([binary], capture_output=True, text=True)
-    print(f"{page}: {checks} lines checked")
-    return run.stdout if run.returncode else None
+        if fault := python_fault(page, "before", folder):
+            return fault
+        run = subprocess.run([binary], cwd=folder, capture_output=True, text=True)
+        fault = run.stdout or run.stderr if run.returncode else python_fault(page, "after", folder)
+    print(f"{name}: {checks} lines checked")
+    return fault
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/attention_dropout.h"
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
@@ -31,6 +33,8 @@ struct AttentionParams : KernelParams {
   int64_t items = 1, tq = 0, tk = 0, d = 0, e = 0;
   AttentionOptions options;
   BroadcastView mask, bias;
+  DropKeys keys;
+  std::size_t key_operand = 0;  // 0: none
 
   int64_t offset(const BroadcastView& view, int64_t item) const {
     int64_t at = 0;
@@ -115,6 +119,9 @@ struct Item {
         v(static_cast<const T*>(call.in[2]) + i * p.tk * p.e) {
     if (call.in[3] != nullptr) mask = static_cast<const uint8_t*>(call.in[3]) + p.offset(p.mask, i);
     if (call.in[4] != nullptr) bias = static_cast<const T*>(call.in[4]) + p.offset(p.bias, i);
+    if (p.key_operand == 0) return;
+    drop.emplace(p.keys.at(call.in[p.key_operand], i), p.options.dropout);
+    first_place = p.keys.matrix(i) * p.tq * p.tk;
   }
 
   // Whether a block of keys from `key` on is beyond all of `rows` queries from `query` on.
@@ -142,13 +149,25 @@ struct Item {
     }
   }
 
+  // The factors of the weights of one query for `columns` keys from `key` on.
+  void write_factors(T* factors, int64_t query, int64_t key, int64_t columns) const {
+    drop->write(factors, first_place + query * p.tk + key, columns);
+  }
+
   const AttentionParams& p;
   const T* q;
   const T* k;
   const T* v;
   const uint8_t* mask = nullptr;
   const T* bias = nullptr;
+  std::optional<DropFactors> drop = {};
+  int64_t first_place = 0;  // of the weights of this item
 };
+
+template <class T>
+void multiply_into(T* to, const T* factors, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] *= factors[i];
+}
 
 template <class T>
 void scale_into(T* to, const T* from, int64_t count, T factor) {
@@ -163,6 +182,7 @@ void attend(const Item<T>& it, const T* keys, int64_t query, int64_t rows, T* wo
   const RowMath<T>& math = row_math<T>();
   T *q = work, *scores = q + kQueries * p.d;
   std::array<T, kQueries> largest, total;
+  std::array<T, kKeys> factors;
   largest.fill(-std::numeric_limits<T>::infinity());
   total.fill(0);
   scale_into(q, it.q + query * p.d, rows * p.d, static_cast<T>(p.options.scale));
@@ -185,6 +205,9 @@ void attend(const Item<T>& it, const T* keys, int64_t query, int64_t rows, T* wo
       }
       total[at] += sum;
       largest[at] = now;
+      if (!it.drop) continue;
+      it.write_factors(factors.data(), query + r, key, columns);
+      multiply_into(row, factors.data(), columns);
     }
     multiply<T>({rows, p.e, columns, scores, kKeys, 1, it.v + key * p.e, p.e}, y, p.e, true);
   }
@@ -232,6 +255,7 @@ void reverse_keys(const Item<T>& it, const Reverse<T>& g, int64_t key, const T* 
   const AttentionParams& p = it.p;
   const RowMath<T>& math = row_math<T>();
   const int64_t columns = std::min(kKeys, p.tk - key);
+  std::array<T, kKeys> factors;
   T *keys = work, *values = keys + p.d * kKeys, *shares = values + p.e * kKeys,
     *moves = shares + kQueries * kKeys;
   transpose_rows(keys, kKeys, it.k + key * p.d, columns, p.d);
@@ -254,7 +278,12 @@ void reverse_keys(const Item<T>& it, const Reverse<T>& g, int64_t key, const T* 
         std::fill(share, share + columns, T(0));
       else
         math.exp_sum(share, share, columns, log_sum);
+      if (it.drop) {
+        it.write_factors(factors.data(), query + r, key, columns);
+        multiply_into(move, factors.data(), columns);
+      }
       math.weigh_difference(move, share, move, columns, along[query + r]);
+      if (it.drop) multiply_into(share, factors.data(), columns);
       if (g.dbias != nullptr) std::copy(move, move + columns, g.dbias + (query + r) * p.tk + key);
     }
     multiply<T>({columns, p.e, rows, shares, 1, kKeys, ct, p.e}, dv, p.e, true);
@@ -299,7 +328,8 @@ bool run_gradient(const KernelCall& call) {
 }
 
 etude::internal::RefPtr<AttentionParams> params_of(const PrepareCall& call,
-                                                   const AttentionOptions& options) {
+                                                   const AttentionOptions& options,
+                                                   std::size_t key_operand) {
   auto p = etude::internal::make_ref<AttentionParams>();
   const Shape &q = call.shape(0), &k = call.shape(1), &v = call.shape(2);
   const int rank = q.rank();
@@ -310,6 +340,10 @@ etude::internal::RefPtr<AttentionParams> params_of(const PrepareCall& call,
   p->options = options;
   if (call.has(3)) p->mask = view_of(call.shape(3), rank);
   if (call.has(4)) p->bias = view_of(call.shape(4), rank);
+  if (options.dropout > 0) {
+    p->key_operand = key_operand;
+    p->keys = DropKeys(call.shape(key_operand), p->leading);
+  }
   return p;
 }
 
@@ -317,12 +351,12 @@ etude::internal::RefPtr<AttentionParams> params_of(const PrepareCall& call,
 
 void prepare_attention(const PrepareCall& call, const AttentionOptions& options) {
   const bool is_double = call.dtype(0) == kFloat64;
-  call.set(is_double ? run_attention<double> : run_attention<float>, params_of(call, options));
+  call.set(is_double ? run_attention<double> : run_attention<float>, params_of(call, options, 5));
 }
 
 void prepare_attention_gradient(const PrepareCall& call, const AttentionOptions& options) {
   const bool is_double = call.dtype(0) == kFloat64;
-  call.set(is_double ? run_gradient<double> : run_gradient<float>, params_of(call, options));
+  call.set(is_double ? run_gradient<double> : run_gradient<float>, params_of(call, options, 9));
 }
 
 }  // namespace etude::kernels::cpu

@@ -12,14 +12,16 @@ struct AttentionOptions {
   double scale = 1;
   bool causal = false;         // query i sees keys up to i
   bool bias_gradient = false;  // dbias is [.., queries, keys], else empty
+  double dropout = 0;          // of the weights, by the key; 0: there is no key
 };
 
 // q [.., tq, d], k [.., tk, d], v [.., tk, e], and where present mask (bool) and bias, which
-// broadcast to [.., tq, tk] -> y [.., tq, e], logsumexp of the scores [.., tq]. A query that sees
-// no key has zeros and -infinity. float32 and float64.
+// broadcast to [.., tq, tk], and a key of random numbers (attention_dropout.h) -> y [.., tq, e],
+// logsumexp of the scores [.., tq]. A query that sees no key has zeros and -infinity. float32 and
+// float64.
 void prepare_attention(const PrepareCall& call, const AttentionOptions& options);
-// q, k, v, mask, bias as above, y, logsumexp, and the cotangents of these two, of which the last
-// may be absent -> dq, dk, dv, dbias.
+// q, k, v, mask, bias as above, y, logsumexp, the cotangents of these two, of which the last may be
+// absent, and the key -> dq, dk, dv, dbias.
 void prepare_attention_gradient(const PrepareCall& call, const AttentionOptions& options);
 
 }  // namespace etude::kernels::cpu

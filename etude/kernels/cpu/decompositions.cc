@@ -8,6 +8,7 @@
 
 #include "etude/kernels/cpu/linalg.h"
 #include "etude/kernels/cpu/matrices.h"
+#include "etude/kernels/cpu/small_matrices.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -72,6 +73,19 @@ bool run_qr(const KernelCall& call) {
       std::copy(q + row * rows, q + row * rows + q_columns, out + row * q_columns);
     }
     return info;
+  });
+}
+
+template <class T>
+bool run_small_qr(const KernelCall& call) {
+  const auto& p = *static_cast<const MatrixParams*>(call.params);
+  const SmallQr size = {p.m, p.n, p.lower ? p.m : p.k};
+  return each_matrix(p, {}, [&](int64_t i, std::byte* bytes) {
+    small_math<T>().qr(static_cast<T*>(call.out[0]) + i * p.m * size.q_columns,
+                       static_cast<T*>(call.out[1]) + i * size.q_columns * p.n,
+                       static_cast<const T*>(call.in[0]) + i * p.m * p.n, size,
+                       reinterpret_cast<T*>(bytes));
+    return 0;
   });
 }
 
@@ -297,6 +311,14 @@ void prepare_qr(const PrepareCall& call, bool complete) {
   auto p = lapack_params(call);
   p->lower = complete;
   visit_matrix_dtype(call.dtype(0), [&]<class T>() {
+    if constexpr (!lapack::kIsComplex<T>) {
+      if (std::max(p->m, p->n) <= kSmallMatrix) {
+        const SmallQr size = {p->m, p->n, complete ? p->m : p->k};
+        p->work_bytes = static_cast<int64_t>(sizeof(T)) * small_qr_work(size);
+        p->us = 0.2 + flops_of(*p) * sizeof(T) / 4e4;
+        return call.set(run_small_qr<T>, p);
+      }
+    }
     p->routines = &lapack::routines<T>();
     const int m = static_cast<int>(p->m), n = static_cast<int>(p->n), k = static_cast<int>(p->k);
     const int q_columns = complete ? m : k, rows = std::max({n, q_columns, 1});

@@ -3,21 +3,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstring>
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/axis_view.h"
+#include "etude/kernels/cpu/fft_layout.h"
 #include "etude/kernels/cpu/fft_plan.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 
 namespace etude::kernels::cpu {
 namespace {
 
+using fourier::apart;
+using fourier::Complex;
+using fourier::kWidth;
 using fourier::Parts;
+using fourier::parts_to_rows;
 using fourier::Plan;
+using fourier::rows_to_parts;
+using fourier::together;
 
-constexpr int64_t kWidth = 16;          // transforms that run together
 constexpr int64_t kFewest = 1 << 10;    // length from which one transform is two passes
 constexpr double kElementsPerUs = 250;  // with a few passes each
 enum Purpose { kColumns = 64, kMatrix, kHalf };
@@ -38,9 +43,6 @@ struct FftParams : KernelParams {
   // A long transform to or from real numbers: that of half the length in two passes.
   std::unique_ptr<FftParams> by_half;
 };
-
-template <class T>
-using Complex = std::complex<T>;
 
 // Work memory for up to kWidth transforms of a plan, and the plan's own.
 template <class T>
@@ -70,6 +72,7 @@ struct Columns {
       side_by_side = side_by_side && start[c] == start[0] + c;
     }
   }
+  bool is_full() const { return side_by_side && width == kWidth; }
 };
 
 // Gives where the result is: in x or in `more`.
@@ -96,19 +99,6 @@ template <class T, class F>
 void each_row(const FftParams<T>& p, const F& body) {
   if (p.view.outer == 1) return body(0);
   parallel_for(p.view.outer, static_cast<double>(p.view.outer * p.n) / kElementsPerUs, body);
-}
-
-// Calls body(k, c) for elements [0, n) of w rows, a cache line of each row at a time: rows of a
-// power of two bytes lie in one place of the cache, which holds few lines.
-template <class T, class F>
-void by_lines(int64_t n, int64_t w, const F& body) {
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<T>));
-  for (int64_t begin = 0; begin < n; begin += kLine) {
-    const int64_t end = std::min(n, begin + kLine);
-    for (int64_t c = 0; c < w; ++c) {
-      for (int64_t k = begin; k < end; ++k) body(k, c);
-    }
-  }
 }
 
 // Asks for the two lines that kWidth elements have, a few rows before they are needed: rows lie too
@@ -157,10 +147,9 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
   parallel_for(rows / kWidth, us, [&](int64_t block) {
     const Buffers<T> b(*p.plan, columns);
     const int64_t first = block * kWidth;
-    by_lines<T>(columns, kWidth, [&](int64_t i, int64_t c) {
-      const Complex<T> z = middle[(first + c) * columns + i];
-      b.x.re[i * kWidth + c] = z.real(), b.x.im[i * kWidth + c] = z.imag();
-    });
+    int64_t start[kWidth];
+    for (int64_t c = 0; c < kWidth; ++c) start[c] = (first + c) * columns;
+    rows_to_parts(middle, start, kWidth, columns, b.x);
     const Parts<T> done = run_plan(*p.plan, b.x, b.more, kWidth, inverse);
     for (int64_t i = 0; i < columns; ++i) {
       Complex<T>* to = out + i * rows + first;
@@ -176,11 +165,12 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
 template <class T>
 void load(const Columns& at, int64_t n, const Complex<T>* in, Parts<T> x) {
   const int64_t w = at.width;
-  if (at.step == 1) {
-    return by_lines<T>(n, w, [&](int64_t k, int64_t c) {
-      const Complex<T> z = in[at.start[c] + k];
-      x.re[k * w + c] = z.real(), x.im[k * w + c] = z.imag();
-    });
+  if (at.step == 1) return rows_to_parts(in, at.start, w, n, x);
+  if (at.is_full()) {
+    for (int64_t k = 0; k < n; ++k) {
+      apart(in + at.start[0] + k * at.step, x.re + k * kWidth, x.im + k * kWidth);
+    }
+    return;
   }
   for (int64_t k = 0; k < n; ++k) {
     T *re = x.re + k * w, *im = x.im + k * w;
@@ -198,10 +188,12 @@ void load(const Columns& at, int64_t n, const Complex<T>* in, Parts<T> x) {
 template <class T>
 void store(const Columns& at, int64_t n, Parts<T> x, T scale, Complex<T>* out) {
   const int64_t w = at.width;
-  if (at.step == 1) {
-    return by_lines<T>(n, w, [&](int64_t k, int64_t c) {
-      out[at.start[c] + k] = {x.re[k * w + c] * scale, x.im[k * w + c] * scale};
-    });
+  if (at.step == 1) return parts_to_rows(x, scale, at.start, w, n, out);
+  if (at.is_full()) {
+    for (int64_t k = 0; k < n; ++k) {
+      together(x.re + k * kWidth, x.im + k * kWidth, scale, out + at.start[0] + k * at.step);
+    }
+    return;
   }
   for (int64_t k = 0; k < n; ++k) {
     const T *re = x.re + k * w, *im = x.im + k * w;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Triangles, systems and determinants. What lies row by row is the transposed matrix to LAPACK, and
-// each routine is asked for what of that one serves: no square matrix is transposed.
+// each routine is asked for what of that one serves: no square matrix is transposed. Small real
+// matrices have loops of their own (small_matrices.h).
 #include "etude/kernels/cpu/linalg.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/matrices.h"
+#include "etude/kernels/cpu/small_matrices.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -22,23 +24,47 @@ std::size_t bytes_of(int64_t count) {
   return static_cast<std::size_t>(count) * sizeof(T);
 }
 
+constexpr MatrixFault kNotPositive = {
+    "x", "is not positive definite. Add a small number to its diagonal"};
+constexpr MatrixFault kSingular = {"a", "is singular"};
+
+template <class T>
+bool run_small_cholesky(const KernelCall& call) {
+  const auto& p = *static_cast<const MatrixParams*>(call.params);
+  return each_matrix(p, kNotPositive, [&](int64_t i, std::byte* bytes) {
+    return small_math<T>().cholesky(static_cast<T*>(call.out[0]) + i * p.n * p.n,
+                                    static_cast<const T*>(call.in[0]) + i * p.n * p.n, p.n,
+                                    reinterpret_cast<T*>(bytes));
+  });
+}
+
+template <class T>
+bool run_small_solve(const KernelCall& call) {
+  const auto& p = *static_cast<const MatrixParams*>(call.params);
+  return each_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
+    return small_math<T>().solve(static_cast<T*>(call.out[0]) + i * p.n * p.k,
+                                 static_cast<const T*>(call.in[0]) + i * p.n * p.n,
+                                 static_cast<const T*>(call.in[1]) + i * p.n * p.k, p.n, p.k,
+                                 p.transpose, reinterpret_cast<T*>(bytes));
+  });
+}
+
 // x = l l^H: the lower half of x by rows is the upper half by columns, and so is l.
 template <class T>
 bool run_cholesky(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
   const int n = static_cast<int>(p.n);
-  return each_matrix(p, {"x", "is not positive definite. Add a small number to its diagonal"},
-                     [&](int64_t i, std::byte*) {
-                       const T* x = static_cast<const T*>(call.in[0]) + i * p.n * p.n;
-                       T* out = static_cast<T*>(call.out[0]) + i * p.n * p.n;
-                       for (int64_t row = 0; row < p.n; ++row) {
-                         std::copy(x + row * p.n, x + row * p.n + row + 1, out + row * p.n);
-                         std::fill(out + row * p.n + row + 1, out + (row + 1) * p.n, T(0));
-                       }
-                       int info = 0;
-                       if (n > 0) p.lapack<T>().potrf("U", &n, out, &n, &info, 1);
-                       return info;
-                     });
+  return each_matrix(p, kNotPositive, [&](int64_t i, std::byte*) {
+    const T* x = static_cast<const T*>(call.in[0]) + i * p.n * p.n;
+    T* out = static_cast<T*>(call.out[0]) + i * p.n * p.n;
+    for (int64_t row = 0; row < p.n; ++row) {
+      std::copy(x + row * p.n, x + row * p.n + row + 1, out + row * p.n);
+      std::fill(out + row * p.n + row + 1, out + (row + 1) * p.n, T(0));
+    }
+    int info = 0;
+    if (n > 0) p.lapack<T>().potrf("U", &n, out, &n, &info, 1);
+    return info;
+  });
 }
 
 // The right sides by columns, and back.
@@ -55,7 +81,7 @@ template <class T>
 bool run_solve(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
   const int n = static_cast<int>(p.n), k = static_cast<int>(p.k);
-  return each_matrix(p, {"a", "is singular"}, [&](int64_t i, std::byte* bytes) {
+  return each_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
     if (n == 0 || k == 0) return 0;
     WorkParts work(bytes);
     T* a = work.take<T>(p.n * p.n);
@@ -161,6 +187,15 @@ void set(const PrepareCall& call, KernelFn run, const etude::internal::RefPtr<Ma
   call.set(run, p);
 }
 
+// For loops of our own: as `set`, without a library. Vectors of float do twice as many.
+template <class T>
+void set_small(const PrepareCall& call, KernelFn run,
+               const etude::internal::RefPtr<MatrixParams>& p, double flops) {
+  p->us = 0.1 + flops * (sizeof(T) / 4.0) / (2 * kFlopsPerUs);
+  call.set(run, p);
+}
+bool is_small(const MatrixParams& p) { return std::max(p.m, p.n) <= kSmallMatrix; }
+
 // Work memory for a matrix, right sides and pivots.
 template <class T>
 int64_t square_work(const MatrixParams& p, int64_t right) {
@@ -179,17 +214,32 @@ double cube(int64_t n) {
 
 void prepare_cholesky(const PrepareCall& call) {
   auto p = lapack_params(call);
-  visit_matrix_dtype(call.dtype(0),
-                     [&]<class T>() { set<T>(call, run_cholesky<T>, p, cube(p->n) / 3); });
+  visit_matrix_dtype(call.dtype(0), [&]<class T>() {
+    if constexpr (!lapack::kIsComplex<T>) {
+      if (is_small(*p)) {
+        p->work_bytes = static_cast<int64_t>(sizeof(T)) * p->n * small_row(p->n);
+        return set_small<T>(call, run_small_cholesky<T>, p, cube(p->n) / 3);
+      }
+    }
+    set<T>(call, run_cholesky<T>, p, cube(p->n) / 3);
+  });
 }
 
 void prepare_solve(const PrepareCall& call, bool transpose) {
   auto p = lapack_params(call);
   p->k = call.shape(1)[call.shape(1).rank() - 1];
   p->transpose = transpose;
+  const double flops = cube(p->n) + 2.0 * static_cast<double>(p->n * p->n * p->k);
   visit_matrix_dtype(call.dtype(0), [&]<class T>() {
+    if constexpr (!lapack::kIsComplex<T>) {
+      if (is_small(*p) && p->k <= kSmallMatrix) {
+        p->work_bytes =
+            static_cast<int64_t>(sizeof(T)) * p->n * (small_row(p->n) + small_row(p->k));
+        return set_small<T>(call, run_small_solve<T>, p, flops);
+      }
+    }
     p->work_bytes = square_work<T>(*p, p->k);
-    set<T>(call, run_solve<T>, p, cube(p->n) + 2.0 * static_cast<double>(p->n * p->n * p->k));
+    set<T>(call, run_solve<T>, p, flops);
   });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/kernels/cpu/matrices.h"
 
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
@@ -69,7 +71,8 @@ bool each_matrix(const MatrixParams& p, const MatrixFault& fault,
                    fine = false;
                    return;
                  }
-                 const lapack::Turn turn;
+                 std::optional<lapack::Turn> turn;
+                 if (p.routines != nullptr) turn.emplace();
                  const int64_t end = std::min(p.count, (chunk + 1) * step);
                  for (int64_t i = chunk * step; i < end; ++i) {
                    if (body(i, aligned(scratch.data())) == 0) continue;

@@ -17,11 +17,11 @@ namespace etude::kernels::cpu {
 
 struct MatrixParams : KernelParams {
   Shape leading;
-  int64_t count = 1;            // of the matrices
-  int64_t m = 0, n = 0, k = 0;  // rows and columns of operand 0; right sides, or min(m, n)
-  int64_t work_bytes = 0;       // for one matrix
-  double us = 0;                // for one matrix, roughly
-  const void* routines = nullptr;
+  int64_t count = 1;               // of the matrices
+  int64_t m = 0, n = 0, k = 0;     // rows and columns of operand 0; right sides, or min(m, n)
+  int64_t work_bytes = 0;          // for one matrix
+  double us = 0;                   // for one matrix, roughly
+  const void* routines = nullptr;  // of LAPACK; null where none is called
   // What the kernels are told.
   bool lower = true, transpose = false, unit = false;
   double rtol = -1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows or columns of a matrix with mean 0 and variance 1, then scaled and shifted, and the gradient
-// of this; in one pass over memory for the statistics and one for the result. What layer and batch
-// normalisation are made of.
+// of this; in one pass over memory for the statistics and one for the result. What layer, batch and
+// group normalisation are made of.
 #pragma once
 
 #include "etude/core/op.h"
@@ -48,5 +48,11 @@ void prepare_standardize(const PrepareCall& call);
 void prepare_standardize_by(const PrepareCall& call);
 // Operands x, scale?, ct; results dx and the gradients of scale and offset.
 void prepare_standardize_gradient(const PrepareCall& call);
+
+// Operands x [examples, rows, n], scale? [n], offset? [n]; result y. Statistics are those of each
+// example and of each of `groups` groups of adjacent columns, an attribute, as is `epsilon`.
+void prepare_standardize_groups(const PrepareCall& call);
+// Operands x, scale?, ct; results dx and the gradients of scale and offset.
+void prepare_standardize_groups_gradient(const PrepareCall& call);
 
 }  // namespace etude::kernels::cpu
