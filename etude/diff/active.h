@@ -18,6 +18,7 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/active_calls.h"
+#include "etude/diff/inlining.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/diff/scalar_tape.h"
@@ -111,75 +112,73 @@ class Active {
 
   // The place of an operand that stays is read before another one gives up its own: both may be of
   // one number.
-#define ETUDE_OPERATOR(op, call)                                                       \
-  [[gnu::always_inline]] friend Active operator op(const Active& a, const Active& b) { \
-    return call(a.value_, lent(a), b.value_, lent(b));                                 \
-  }                                                                                    \
-  [[gnu::always_inline]] friend Active operator op(const Active& a, Active&& b) {      \
-    const SlotOperand at = lent(a);                                                    \
-    return call(a.value_, at, b.value_, given(b));                                     \
-  }                                                                                    \
-  [[gnu::always_inline]] friend Active operator op(Active&& a, const Active& b) {      \
-    const SlotOperand at = lent(b);                                                    \
-    return call(a.value_, given(a), b.value_, at);                                     \
-  }                                                                                    \
-  [[gnu::always_inline]] friend Active operator op(Active&& a, Active&& b) {           \
-    if (&a == &b) return std::as_const(a) op std::as_const(b);                         \
-    return call(a.value_, given(a), b.value_, given(b));                               \
-  }                                                                                    \
-  [[gnu::always_inline]] Active& operator op##=(const Active& b) {                     \
-    return take(call(value_, place_.replaced(), b.value_, lent(b)));                   \
-  }                                                                                    \
-  [[gnu::always_inline]] Active& operator op##=(Active&& b) {                          \
-    if (&b == this) return *this op## = std::as_const(b);                              \
-    return take(call(value_, place_.replaced(), b.value_, given(b)));                  \
+#define ETUDE_OPERATOR(op, call)                                              \
+  ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \
+    return call(a.value_, lent(a), b.value_, lent(b));                        \
+  }                                                                           \
+  ETUDE_INLINED friend Active operator op(const Active& a, Active&& b) {      \
+    const SlotOperand at = lent(a);                                           \
+    return call(a.value_, at, b.value_, given(b));                            \
+  }                                                                           \
+  ETUDE_INLINED friend Active operator op(Active&& a, const Active& b) {      \
+    const SlotOperand at = lent(b);                                           \
+    return call(a.value_, given(a), b.value_, at);                            \
+  }                                                                           \
+  ETUDE_INLINED friend Active operator op(Active&& a, Active&& b) {           \
+    if (&a == &b) return std::as_const(a) op std::as_const(b);                \
+    return call(a.value_, given(a), b.value_, given(b));                      \
+  }                                                                           \
+  ETUDE_INLINED Active& operator op##=(const Active& b) {                     \
+    return take(call(value_, place_.replaced(), b.value_, lent(b)));          \
+  }                                                                           \
+  ETUDE_INLINED Active& operator op##=(Active&& b) {                          \
+    if (&b == this) return *this op## = std::as_const(b);                     \
+    return take(call(value_, place_.replaced(), b.value_, given(b)));         \
   }
   ETUDE_OPERATOR(+, sum)
   ETUDE_OPERATOR(-, difference)
   ETUDE_OPERATOR(*, product)
   ETUDE_OPERATOR(/, quotient)
 #undef ETUDE_OPERATOR
-  [[gnu::always_inline]] friend Active operator-(const Active& a) {
+  ETUDE_INLINED friend Active operator-(const Active& a) {
     return record(-a.value_, lent(a), T(-1));
   }
-  [[gnu::always_inline]] friend Active operator-(Active&& a) {
-    return record(-a.value_, given(a), T(-1));
-  }
-  [[gnu::always_inline]] friend Active operator+(const Active& a) { return a; }
+  ETUDE_INLINED friend Active operator-(Active&& a) { return record(-a.value_, given(a), T(-1)); }
+  ETUDE_INLINED friend Active operator+(const Active& a) { return a; }
 
   // With plain numbers: which operand varies is known when this is compiled.
 #define ETUDE_WITH_PLAIN(A, give, keep)                                      \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator+(A a, const N& b) {          \
+  ETUDE_INLINED friend Active operator+(A a, const N& b) {                   \
     return moved(a.value_ + static_cast<T>(b), keep(a.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator+(const N& a, A b) {          \
+  ETUDE_INLINED friend Active operator+(const N& a, A b) {                   \
     return moved(static_cast<T>(a) + b.value_, keep(b.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator-(A a, const N& b) {          \
+  ETUDE_INLINED friend Active operator-(A a, const N& b) {                   \
     return moved(a.value_ - static_cast<T>(b), keep(a.place_));              \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator-(const N& a, A b) {          \
+  ETUDE_INLINED friend Active operator-(const N& a, A b) {                   \
     return record(static_cast<T>(a) - b.value_, give(b), T(-1));             \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator*(A a, const N& b) {          \
+  ETUDE_INLINED friend Active operator*(A a, const N& b) {                   \
     return record(a.value_ * static_cast<T>(b), give(a), static_cast<T>(b)); \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator*(const N& a, A b) {          \
+  ETUDE_INLINED friend Active operator*(const N& a, A b) {                   \
     return record(static_cast<T>(a) * b.value_, give(b), static_cast<T>(a)); \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator/(A a, const N& b) {          \
+  ETUDE_INLINED friend Active operator/(A a, const N& b) {                   \
     const T by = static_cast<T>(b);                                          \
     return record(a.value_ / by, give(a), T(1) / by);                        \
   }                                                                          \
   template <internal::PlainFor<T> N>                                         \
-  [[gnu::always_inline]] friend Active operator/(const N& a, A b) {          \
+  ETUDE_INLINED friend Active operator/(const N& a, A b) {                   \
     const T y = static_cast<T>(a) / b.value_, slope = -y / b.value_;         \
     return record(y, give(b), slope);                                        \
   }
@@ -287,17 +286,17 @@ class Active {
   void note_end(const char* by) const {
     if (varies()) Tape::current()->note_end(by);
   }
-  [[gnu::always_inline]] Active& take(Active&& computed) {
+  ETUDE_INLINED Active& take(Active&& computed) {
     value_ = std::move(computed.value_);
     place_ = std::move(computed.place_);
     return *this;
   }
 
-  [[gnu::always_inline]] static SlotOperand lent(const Active& a) { return a.place_.lent(); }
-  [[gnu::always_inline]] static SlotOperand given(Active& a) { return a.place_.given(); }
+  ETUDE_INLINED static SlotOperand lent(const Active& a) { return a.place_.lent(); }
+  ETUDE_INLINED static SlotOperand given(Active& a) { return a.place_.given(); }
 
   // A place of 0: the result does not vary.
-  [[gnu::always_inline]] static Active result(const T& value, std::uint64_t place) {
+  ETUDE_INLINED static Active result(const T& value, std::uint64_t place) {
     internal::SlotWrites writes;
     if constexpr (internal::kChecksSlots) {
       if (place != 0) writes = Tape::current()->writes(Calls::slot_of(place));
@@ -305,16 +304,16 @@ class Active {
     return Active(value, HeldSlot::of_result(place, writes));
   }
   // The results of calls, with the slopes by the operands that may vary.
-  [[gnu::always_inline]] static Active record(const T& value, SlotOperand a, const T& da) {
+  ETUDE_INLINED static Active record(const T& value, SlotOperand a, const T& da) {
     return result(value, Calls::place_of(Calls::checked(a), da));
   }
-  [[gnu::always_inline]] static Active record(const T& value, SlotOperand a, const T& da,
-                                              SlotOperand b, const T& db) {
+  ETUDE_INLINED static Active record(const T& value, SlotOperand a, const T& da, SlotOperand b,
+                                     const T& db) {
     const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of(first, da, second, db));
   }
   // value = a + a constant: a copy of a, or a itself, with another value.
-  [[gnu::always_inline]] static Active moved(const T& value, HeldSlot a) {
+  ETUDE_INLINED static Active moved(const T& value, HeldSlot a) {
     if (Calls::on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);
       return Active(value, std::move(a));
@@ -322,22 +321,19 @@ class Active {
     Calls::check_ended(Tape::current(), a.bits());
     return value;
   }
-  [[gnu::always_inline]] static Active product(const T& x, SlotOperand a, const T& y,
-                                               SlotOperand b) {
+  ETUDE_INLINED static Active product(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     return record(x * y, a, y, b, x);
   }
-  [[gnu::always_inline]] static Active quotient(const T& x, SlotOperand a, const T& y,
-                                                SlotOperand b) {
+  ETUDE_INLINED static Active quotient(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x / y;
     return record(value, a, T(1) / y, b, -value / y);
   }
-  [[gnu::always_inline]] static Active sum(const T& x, SlotOperand a, const T& y, SlotOperand b) {
+  ETUDE_INLINED static Active sum(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x + y;
     const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of_sum(first, second));
   }
-  [[gnu::always_inline]] static Active difference(const T& x, SlotOperand a, const T& y,
-                                                  SlotOperand b) {
+  ETUDE_INLINED static Active difference(const T& x, SlotOperand a, const T& y, SlotOperand b) {
     const T value = x - y;
     const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of_difference(first, second));

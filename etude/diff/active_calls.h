@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "etude/diff/inlining.h"
 #include "etude/diff/scalar_tape.h"
 #include "etude/diff/slots.h"
 #include "etude/version.h"
@@ -26,12 +27,12 @@ class ActiveCalls {
     const std::uint64_t key = Tape::current_key();
     return (((a ^ key) | (b ^ key)) >> kSlotBits) == 0;
   }
-  [[gnu::always_inline]] static std::uint32_t slot_of(std::uint64_t place) {
+  ETUDE_INLINED static std::uint32_t slot_of(std::uint64_t place) {
     return static_cast<std::uint32_t>(place);
   }
-  [[gnu::always_inline]] static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
+  ETUDE_INLINED static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
   // Operands and results are bits from here on; whether a call may write to a slot is one of them.
-  [[gnu::always_inline]] static std::uint64_t checked(SlotOperand a) {
+  ETUDE_INLINED static std::uint64_t checked(SlotOperand a) {
     if constexpr (kChecksSlots) {
       if (on(a.bits())) Tape::current()->check_read(a);
     }
@@ -42,7 +43,7 @@ class ActiveCalls {
   }
 
   // The place of the result of a call with one number that may vary.
-  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da) {
+  ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da) {
     if (!on(a)) [[unlikely]] {
       check_ended(Tape::current(), a);
       return 0;
@@ -57,8 +58,8 @@ class ActiveCalls {
     return place;
   }
   // Of one with two.
-  [[gnu::always_inline]] static std::uint64_t place_of(std::uint64_t a, const T& da,
-                                                       std::uint64_t b, const T& db) {
+  ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da, std::uint64_t b,
+                                              const T& db) {
     if (!both_on(a, b)) [[unlikely]]
       return place_of_one(a, da, b, db);
     Tape* tape = Tape::current();
@@ -66,7 +67,7 @@ class ActiveCalls {
     tape->set(slot_of(place), da, slot_of(a), db, slot_of(b));
     return place;
   }
-  [[gnu::always_inline]] static std::uint64_t place_of_sum(std::uint64_t a, std::uint64_t b) {
+  ETUDE_INLINED static std::uint64_t place_of_sum(std::uint64_t a, std::uint64_t b) {
     if (!both_on(a, b)) [[unlikely]]
       return place_of_moved(a, b);
     Tape* tape = Tape::current();
@@ -90,8 +91,7 @@ class ActiveCalls {
     tape->set(slot_of(place), T(1), slot_of(a), T(1), slot_of(b));
     return place;
   }
-  [[gnu::always_inline]] static std::uint64_t place_of_difference(std::uint64_t a,
-                                                                  std::uint64_t b) {
+  ETUDE_INLINED static std::uint64_t place_of_difference(std::uint64_t a, std::uint64_t b) {
     if (!both_on(a, b)) [[unlikely]]
       return on(b) ? place_of_one(a, T(1), b, T(-1)) : place_of_moved(a, b);
     Tape* tape = Tape::current();

@@ -298,22 +298,15 @@ TEST(Derivative, TransposesOfLinearFunctions) {
   EXPECT_EQ(transpose([](auto x, auto y) { return x + y; }, 1.0, 1.0)(2.0), std::tuple(2.0, 2.0));
   const auto rows = [](const auto& v) { return std::vector{v[0] - v[1] * 2.0, v[0] + 0.0}; };
   EXPECT_EQ(transpose(rows, Doubles{1, 2})(Doubles{1, 10}), (Doubles{11, -2}));
-  const auto text_of = [](const auto& f) {
-    try {
-      transpose(f, 1.0)(5.0);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_EQ(text_of([](auto x) { return sin(x); }),
-            "transpose: the function is not linear: 'sin' is not, of numbers that depend on the "
-            "argument. Use pullback for a derivative");
-  EXPECT_NE(text_of([](auto x) { return x * x; }).find("'operator*'"), std::string::npos);
-  EXPECT_NE(text_of([](auto x) { return x + 1.0; }).find("'operator+'"), std::string::npos);
-  EXPECT_NE(text_of([](auto x) { return 1.0 / x; }).find("'operator/'"), std::string::npos);
-  EXPECT_NE(text_of([](auto x) { return x > 0.0 ? x : -x; }).find("a comparison"),
-            std::string::npos);
+  try {  // the other calls: scalar_faults_test.cc
+    transpose([](auto x) { return sin(x); }, 1.0)(5.0);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "transpose: the function is not linear: 'sin' is not, of numbers that depend on the "
+        "argument. Use pullback for a derivative");
+  }
 }
 
 template <class T>

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/diff/inlining.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/version.h"
@@ -55,10 +56,10 @@ class Dual {
     return along(a.value_ - b.value_,
                  [&](std::size_t i) { return a.derivatives_[i] - b.derivatives_[i]; });
   }
-  [[gnu::always_inline]] friend constexpr Dual operator*(const Dual& a, const Dual& b) {
+  ETUDE_INLINED friend constexpr Dual operator*(const Dual& a, const Dual& b) {
     return of_two(a.value_ * b.value_, a, b.value_, b, a.value_);
   }
-  [[gnu::always_inline]] friend constexpr Dual operator/(const Dual& a, const Dual& b) {
+  ETUDE_INLINED friend constexpr Dual operator/(const Dual& a, const Dual& b) {
     const T y = a.value_ / b.value_;
     return of_two(y, a, T(1) / b.value_, b, -y / b.value_);
   }
@@ -85,21 +86,21 @@ class Dual {
     return along(static_cast<T>(a) - b.value_, [&](std::size_t i) { return -b.derivatives_[i]; });
   }
   template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend constexpr Dual operator*(const Dual& a, const N& b) {
+  ETUDE_INLINED friend constexpr Dual operator*(const Dual& a, const N& b) {
     const T by = static_cast<T>(b);
     return of_one(a.value_ * by, a, by);
   }
   template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend constexpr Dual operator*(const N& a, const Dual& b) {
+  ETUDE_INLINED friend constexpr Dual operator*(const N& a, const Dual& b) {
     return b * a;
   }
   template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend constexpr Dual operator/(const Dual& a, const N& b) {
+  ETUDE_INLINED friend constexpr Dual operator/(const Dual& a, const N& b) {
     const T by = static_cast<T>(b);
     return of_one(a.value_ / by, a, T(1) / by);
   }
   template <internal::PlainFor<T> N>
-  [[gnu::always_inline]] friend constexpr Dual operator/(const N& a, const Dual& b) {
+  ETUDE_INLINED friend constexpr Dual operator/(const N& a, const Dual& b) {
     const T y = static_cast<T>(a) / b.value_;
     return of_one(y, b, -y / b.value_);
   }
@@ -197,33 +198,50 @@ class Dual {
     (std::make_index_sequence<n>());
   }
   // The result of a call with one number, or two, that has these slopes.
-  [[gnu::always_inline]] static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
+  ETUDE_INLINED static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
     if constexpr (kChecksSlopes) {
       if (is_plain(da)) [[likely]]
         return along(value, [&](std::size_t i) { return a.derivatives_[i] * da; });
       return with_care(value, a, da);
-    } else {
+    } else if constexpr (std::is_floating_point_v<T>) {
       return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
+    } else {
+      return nested(value, a, da);
     }
   }
-  [[gnu::always_inline]] static constexpr Dual of_two(const T& value, const Dual& a, const T& da,
-                                                      const Dual& b, const T& db) {
+  ETUDE_INLINED static constexpr Dual of_two(const T& value, const Dual& a, const T& da,
+                                             const Dual& b, const T& db) {
     if constexpr (kChecksSlopes) {
       if (is_plain(da * db)) [[likely]] {
         return along(
             value, [&](std::size_t i) { return a.derivatives_[i] * da + b.derivatives_[i] * db; });
       }
       return with_care(value, a, da, b, db);
-    } else {
+    } else if constexpr (std::is_floating_point_v<T>) {
       return along(value, [&](std::size_t i) {
         return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
       });
+    } else {
+      return nested(value, a, da, b, db);
     }
+  }
+  // Where derivatives nest, each of these products is several, of which each is several again: a
+  // function that all calls share, or code would grow with the power of the depth.
+  static constexpr Dual nested(const T& value, const Dual& a, const T& da) {
+    using internal::scalar_math::strong_product;
+    return along(value, [&](std::size_t i) { return strong_product(a.derivatives_[i], da); });
+  }
+  static constexpr Dual nested(const T& value, const Dual& a, const T& da, const Dual& b,
+                               const T& db) {
+    using internal::scalar_math::strong_product;
+    return along(value, [&](std::size_t i) {
+      return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
+    });
   }
   // With more directions than slopes, slopes are what is looked at: by a finite one that is not 0
   // strong products are plain ones. A product of two that is finite and not 0 says so of both.
   static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
-  [[gnu::always_inline]] static constexpr bool is_plain(const T& slope) {
+  ETUDE_INLINED static constexpr bool is_plain(const T& slope) {
     return internal::scalar_math::is_plain_factor(slope);
   }
   // Out of line, and by value, so that what the usual way computes with stays in registers.
@@ -236,38 +254,34 @@ class Dual {
       return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
     });
   }
-  // Strong products. Of numbers, plain ones that are looked at: a NaN may be one that a 0 made.
-  [[gnu::always_inline]] static constexpr T product(const T& d, const T& slope) {
-    using internal::scalar_math::strong_product;
-    if constexpr (std::is_floating_point_v<T>) {
-      if (is_known_zero(d)) return T(0);
-      const T y = d * slope;
-      if (is_known(d) || is_known(slope) || !is_nan(y)) return y;
-    }
-    return strong_product(d, slope);
+  // Strong products of plain numbers: plain ones that are looked at, since a NaN may be one that a
+  // 0 made.
+  ETUDE_INLINED static constexpr T product(const T& d, const T& slope) {
+    if (is_known_zero(d)) return T(0);
+    const T y = d * slope;
+    if (is_known(d) || is_known(slope) || !is_nan(y)) return y;
+    return internal::scalar_math::strong_product(d, slope);
   }
-  [[gnu::always_inline]] static constexpr T sum_of_products(const T& a, const T& da, const T& b,
-                                                            const T& db) {
+  ETUDE_INLINED static constexpr T sum_of_products(const T& a, const T& da, const T& b,
+                                                   const T& db) {
     using internal::scalar_math::strong_product;
-    if constexpr (std::is_floating_point_v<T>) {
-      if (is_known_zero(a)) return product(b, db);
-      if (is_known_zero(b)) return product(a, da);
-      const T y = a * da + b * db;
-      const bool plain = (is_known(a) || is_known(da)) && (is_known(b) || is_known(db));
-      if (plain || !is_nan(y)) return y;
-    }
+    if (is_known_zero(a)) return product(b, db);
+    if (is_known_zero(b)) return product(a, da);
+    const T y = a * da + b * db;
+    const bool plain = (is_known(a) || is_known(da)) && (is_known(b) || is_known(db));
+    if (plain || !is_nan(y)) return y;
     return strong_product(a, da) + strong_product(b, db);
   }
-  [[gnu::always_inline]] static constexpr bool is_nan(const T& x) {
+  ETUDE_INLINED static constexpr bool is_nan(const T& x) {
     return __builtin_expect_with_probability(x != x, 0, 1.0) != 0;
   }
   // Whether x is known, when this is compiled, to be 0, by which any product is 0.
-  [[gnu::always_inline]] static constexpr bool is_known_zero(const T& x) {
+  ETUDE_INLINED static constexpr bool is_known_zero(const T& x) {
     if constexpr (n == 1) return false;
     return __builtin_constant_p(x) && x == T(0);
   }
   // Whether x is known, when this is compiled, to make no NaN of a number.
-  [[gnu::always_inline]] static constexpr bool is_known(const T& x) {
+  ETUDE_INLINED static constexpr bool is_known(const T& x) {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }
 
@@ -277,19 +291,19 @@ class Dual {
 
 // x without its derivatives, of this and of all around it.
 template <class T, std::size_t n, class Tag>
-Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
+constexpr Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
   return Dual<T, n, Tag>(stop_gradient(x.value()));
 }
 template <class T, std::size_t n, class Tag>
-auto value_of(const Dual<T, n, Tag>& x) {
+constexpr auto value_of(const Dual<T, n, Tag>& x) {
   return value_of(x.value());
 }
 
 template <class T, std::size_t n, class Tag>
 struct DifferentiableTraits<Dual<T, n, Tag>> {
   using Tangent = Dual<T, n, Tag>;
-  static Tangent zero(const Tangent&) { return {}; }
-  static void move(Tangent& x, const Tangent& by) { x += by; }
+  static constexpr Tangent zero(const Tangent&) { return {}; }
+  static constexpr void move(Tangent& x, const Tangent& by) { x += by; }
 };
 
 }  // namespace etude

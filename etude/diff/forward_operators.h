@@ -21,7 +21,7 @@ namespace internal {
 // f(x...) and its tangent along by..., in one run in forward mode; tuples of arguments and of their
 // tangents.
 template <class F, class... X, class... U>
-auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U...>& by) {
+constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U...>& by) {
   using T = CommonScalar<std::remove_cvref_t<X>..., std::remove_cvref_t<U>...>;
   using To = Dual<T, 1, F>;
   static_assert(sizeof...(X) == sizeof...(U), "etude: jvp needs a tangent for each argument");
@@ -47,7 +47,7 @@ auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U..
 }
 // fn(the first half of a..., the other half), as tuples of references.
 template <class Fn, class... A>
-auto with_halves(const Fn& fn, const A&... a) {
+constexpr auto with_halves(const Fn& fn, const A&... a) {
   const auto all = std::tie(a...);
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return fn(std::tie(std::get<I>(all)...), std::tie(std::get<sizeof...(I) + I>(all)...));
@@ -62,7 +62,7 @@ auto with_halves(const Fn& fn, const A&... a) {
 // throws: kInvalidArgument where the tangent does not fit x; what f throws.
 template <class F, class X>
 requires internal::ScalarArguments<X>
-auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
+constexpr auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
   return internal::forward_tangent(f, std::tie(x), std::tie(by));
 }
 
@@ -91,7 +91,8 @@ requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, co
 // throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
 template <class F, class X>
 requires internal::ScalarArguments<X>
-auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents, CallSite = CallSite::here()) {
+constexpr auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
+                   CallSite = CallSite::here()) {
   if constexpr (internal::IsTuple<X>::value) {
     return internal::forward_tangent(f, primals, tangents);
   } else {
@@ -100,7 +101,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents, CallSite = 
 }
 // The same with the arguments one by one, and then their tangents: jvp(f, x, y, dx, dy).
 template <class F, class... A>
-requires(internal::are_with_tangents<A...>()) auto jvp(const F& f, const A&... a) {
+requires(internal::are_with_tangents<A...>()) constexpr auto jvp(const F& f, const A&... a) {
   return internal::with_halves(
       [&](const auto& x, const auto& by) { return internal::forward_tangent(f, x, by); }, a...);
 }
@@ -109,9 +110,9 @@ requires(internal::are_with_tangents<A...>()) auto jvp(const F& f, const A&... a
 template <class F, class... X>
 class DifferentialOfScalars {
  public:
-  explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
+  constexpr explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
   // throws: kInvalidArgument where a tangent does not fit its argument.
-  auto operator()(const tangent_t<X>&... by) const {
+  constexpr auto operator()(const tangent_t<X>&... by) const {
     return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
   }
 
@@ -121,10 +122,12 @@ class DifferentialOfScalars {
 };
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
-auto differential(const F& f, const X&... x) { return DifferentialOfScalars<F, X...>(f, x...); }
+constexpr auto differential(const F& f, const X&... x) {
+  return DifferentialOfScalars<F, X...>(f, x...);
+}
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
-auto value_with_differential(const F& f, const X&... x) {
+constexpr auto value_with_differential(const F& f, const X&... x) {
   return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
 }
 

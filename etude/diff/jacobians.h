@@ -55,7 +55,7 @@ constexpr auto rows_of(const R& r, Next& next) {
 }
 
 template <class... X>
-std::size_t count_numbers(const X&... x) {
+constexpr std::size_t count_numbers(const X&... x) {
   std::size_t count = 0;
   CountNumbers numbers{count};
   (static_cast<void>(build_tangent(x, numbers)), ...);
@@ -64,7 +64,7 @@ std::size_t count_numbers(const X&... x) {
 
 // The derivatives of a result of f by as many arguments as a forward run takes along.
 template <class F, class... X>
-auto jacobian_by_runs(const F& f, const X&... x) {
+constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   using T = CommonScalar<X...>;
   constexpr std::size_t width = kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount;
   using To = Dual<T, width, F>;
@@ -82,7 +82,7 @@ auto jacobian_by_runs(const F& f, const X&... x) {
     std::vector<std::vector<T>> slopes;  // of each number of the result
     std::size_t first = 0, row = 0;
     const auto take = [&](const To& number) {
-      if (first == 0) slopes.emplace_back(count);
+      if (first == 0) slopes.emplace_back(count, T(0));
       for (std::size_t k = 0; k < width && first + k < count; ++k) {
         slopes.at(row)[first + k] = number.derivatives()[k];
       }
@@ -119,7 +119,7 @@ struct SlopeOf {
   }
 };
 template <class F, class... X>
-SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::tuple<X...>&) {
+constexpr SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::tuple<X...>&) {
   return {f};
 }
 
@@ -178,7 +178,7 @@ auto jacobian(const F& f, const X&... x) {
 // cost: one run of f for each four numbers of the arguments.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
-auto forward_jacobian(const F& f, const X&... x) {
+constexpr auto forward_jacobian(const F& f, const X&... x) {
   return internal::jacobian_by_runs(f, internal::raised<internal::CommonScalar<X...>>(x)...);
 }
 
@@ -187,7 +187,7 @@ auto forward_jacobian(const F& f, const X&... x) {
 // cost: a gradient with four tangents for each four numbers of the arguments.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
-auto hessian(const F& f, const X&... x) {
+constexpr auto hessian(const F& f, const X&... x) {
   constexpr internal::Fault fault = internal::second_order_fault<F, X...>();
   if constexpr (fault != internal::Fault::kNone) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
@@ -201,7 +201,7 @@ auto hessian(const F& f, const X&... x) {
 // several arguments; or they stand one by one, before their directions.
 template <class F, class X>
 requires internal::ScalarArguments<X>
-auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
+constexpr auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
   constexpr internal::Fault fault = internal::second_order_fault_of<F>(std::type_identity<X>());
   if constexpr (fault != internal::Fault::kNone) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X>));
@@ -213,7 +213,7 @@ auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::her
   }
 }
 template <class F, class... A>
-requires(internal::are_with_tangents<A...>()) auto hvp(const F& f, const A&... a) {
+requires(internal::are_with_tangents<A...>()) constexpr auto hvp(const F& f, const A&... a) {
   return internal::with_halves(
       [&](const auto& x, const auto& v) {
         return internal::forward_tangent(internal::slope_of(f, x), x, v).second;

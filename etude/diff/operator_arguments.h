@@ -60,7 +60,7 @@ struct IsTuple<std::tuple<T...>> : std::true_type {};
 
 // fn(), whose errors name the operator.
 template <class Fn>
-void named(const char* op, Fn&& fn) {
+constexpr void named(const char* op, Fn&& fn) {
   try {
     fn();
   } catch (Error& error) {

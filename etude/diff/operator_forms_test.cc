@@ -1,124 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of small programs: derivatives inside of derivatives in every mix of modes, with
-// functions that capture numbers of the derivatives around; the forms that operators have.
+// A table of small programs: the forms that operators have, the arguments that they take, and
+// methods that take derivatives. Each operator inside of each other: operator_nestings_test.cc.
 #include "etude/diff/scalar_expect.h"
 
 namespace etude {
 namespace {
 
-// Ways to compute f'(x) for a function of one number.
-struct ByDerivative {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return derivative(f, x);
-  }
-};
-struct ByGradient {  // forward, with the tag of a gradient
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return gradient(f, x);
-  }
-};
-struct ByTape {  // five numbers are recorded
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return gradient([&](const auto& v) { return f(v[0]); }, std::vector<T>(5, x))[0];
-  }
-};
-struct ByPullback {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return pullback(f, x)(T(1));
-  }
-};
-struct ByJvp {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return jvp(f, x, T(1)).second;
-  }
-};
-struct ByHvp {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return hvp([&](const auto& v) { return f(v[0]) * v[1]; }, std::array<T, 2>{x, T(7)},
-               {T(0), T(1)})[0];
-  }
-};
-struct ByHessian {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return hessian([&](const auto& v) { return f(v[0]) * v[1]; }, std::vector<T>{x, T(7)})[0][1];
-  }
-};
-struct ByJacobian {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return jacobian([&](const auto& v) { return std::vector{f(v[0])}; }, std::vector<T>{x})[0][0];
-  }
-};
-struct ByForwardJacobian {
-  template <class F, class T>
-  static T at(const F& f, const T& x) {
-    return forward_jacobian([&](const auto& y) { return std::array{y, f(y)}; }, x)[1];
-  }
-};
-template <class... Way>
-struct Ways {};
-using AllWays = Ways<ByDerivative, ByGradient, ByTape, ByPullback, ByJvp, ByHvp, ByHessian,
-                     ByJacobian, ByForwardJacobian>;
-using TwoWays = Ways<ByTape, ByHessian>;
-
-// By a, of a times the derivative of a y^3 at 2: 24 a.
-template <class Outer, class Inner>
-void expect_nested() {
-  const auto f = [](const auto& a) {
-    using T = std::remove_cvref_t<decltype(a)>;
-    return a * Inner::at([&](const auto& y) { return a * y * y * y; }, T(2));
-  };
-  EXPECT_EQ(Outer::at(f, 3.0), 72)
-      << internal::type_name<Outer>() << " of " << internal::type_name<Inner>();
-}
-template <class... Outer, class... Inner>
-void expect_all_nested(Ways<Outer...>, Ways<Inner...>) {
-  const auto with = []<class Way>(std::type_identity<Way>) { (expect_nested<Way, Inner>(), ...); };
-  (with(std::type_identity<Outer>()), ...);
-}
-
-// spec: D27
-TEST(OperatorNesting, AnInnerFunctionCapturesAnOuterNumberInEveryMixOfModes) {
-  expect_all_nested(AllWays(), TwoWays());
-  expect_all_nested(
-      Ways<ByTape, ByDerivative>(),
-      Ways<ByDerivative, ByGradient, ByPullback, ByJvp, ByHvp, ByJacobian, ByForwardJacobian>());
-}
-
-// Three levels, the innermost of which captures numbers of both others.
-template <class First, class Second, class Third>
-void expect_captures_of_two_levels() {
-  const auto f = [](const auto& a) {
-    using A = std::remove_cvref_t<decltype(a)>;
-    const auto g = [&](const auto& b) {
-      using B = std::remove_cvref_t<decltype(b)>;
-      return b * Third::at([&](const auto& c) { return a * b * c * c * c + pow(c, a); }, B(2));
-    };
-    return a * Second::at(g, A(3));
-  };
-  // f = a (b (12 a b + a 2^(a-1)))' at b = 3, so f = 72 a^2 + a^2 2^(a-1).
-  const double a = 2, power = std::pow(2.0, a - 1);
-  EXPECT_NEAR(First::at(f, a), 144 * a + 2 * a * power + a * a * power * std::log(2.0), 1e-10)
-      << internal::type_name<First>() << " of " << internal::type_name<Second>() << " of "
-      << internal::type_name<Third>();
-}
-
-// spec: D27
-TEST(OperatorNesting, CapturesOfTwoLevels) {
-  expect_captures_of_two_levels<ByDerivative, ByDerivative, ByDerivative>();
-  expect_captures_of_two_levels<ByDerivative, ByTape, ByGradient>();
-  expect_captures_of_two_levels<ByTape, ByDerivative, ByTape>();
-  expect_captures_of_two_levels<ByTape, ByTape, ByTape>();
-  expect_captures_of_two_levels<ByTape, ByGradient, ByHessian>();
-  expect_captures_of_two_levels<ByHessian, ByTape, ByDerivative>();
-  expect_captures_of_two_levels<ByGradient, ByHvp, ByPullback>();
+// The derivative of f by one number, where five are recorded.
+template <class F, class T>
+T slope_by_tape(const F& f, const T& x) {
+  return gradient([&](const auto& v) { return f(v[0]); }, std::vector<T>(5, x))[0];
 }
 
 // spec: D27
@@ -128,13 +19,13 @@ TEST(OperatorNesting, FunctionsOfTheStandardTakeNumbersOfSeveralLevels) {
     const auto inner = [&](const auto& x) {
       return std::pow(x, a) + std::max(a, x * x) - std::atan2(a, x);
     };
-    return derivative(inner, T(2)) + ByTape::at(inner, T(2));
+    return derivative(inner, T(2)) + slope_by_tape(inner, T(2));
   };
   // Twice a 2^(a-1) + 4 + a / (4 + a^2), at a = 3.
   EXPECT_NEAR(slope(3.0), 2 * (12 + 4 + 3.0 / 13), 1e-12);
   const double wanted = 2 * (4 + 12 * std::log(2.0) + (4 - 9) / 169.0);
-  EXPECT_NEAR(ByDerivative::at(slope, 3.0), wanted, 1e-12);
-  EXPECT_NEAR(ByTape::at(slope, 3.0), wanted, 1e-12);
+  EXPECT_NEAR(derivative(slope, 3.0), wanted, 1e-12);
+  EXPECT_NEAR(slope_by_tape(slope, 3.0), wanted, 1e-12);
 }
 
 // Newton's method for y^3 = a, whose steps take derivatives of a function that captures a.
@@ -163,13 +54,12 @@ const auto newton_minimum = [](const auto& a) {
 // spec: D27
 TEST(OperatorNesting, NewtonsMethodInsideOfADerivative) {
   EXPECT_NEAR(newton_root(8.0), 2, 1e-12);
-  EXPECT_NEAR(ByDerivative::at(newton_root, 8.0), 1.0 / 12, 1e-12);
-  EXPECT_NEAR(ByTape::at(newton_root, 8.0), 1.0 / 12, 1e-12);
-  EXPECT_NEAR(ByHessian::at(newton_root, 8.0), 1.0 / 12, 1e-12);
+  EXPECT_NEAR(derivative(newton_root, 8.0), 1.0 / 12, 1e-12);
+  EXPECT_NEAR(slope_by_tape(newton_root, 8.0), 1.0 / 12, 1e-12);
   // At the minimum exp(v0) - v0 / 2 = a, so that v0' = 1 / (exp(v0) - 1/2).
   const double wanted = 1 / (std::exp(newton_minimum(2.0)) - 0.5);
-  EXPECT_NEAR(ByDerivative::at(newton_minimum, 2.0), wanted, 1e-12);
-  EXPECT_NEAR(ByTape::at(newton_minimum, 2.0), wanted, 1e-12);
+  EXPECT_NEAR(derivative(newton_minimum, 2.0), wanted, 1e-12);
+  EXPECT_NEAR(slope_by_tape(newton_minimum, 2.0), wanted, 1e-12);
 }
 
 // spec: D20, D27
@@ -188,7 +78,7 @@ TEST(OperatorArguments, NumbersOfSeveralKinds) {
   // A plain argument beside one of an outer derivative: its tangent belongs to that, too.
   const auto by_plain = [&](auto a) { return std::get<1>(gradient(product, a, 3.0)); };
   EXPECT_EQ(derivative(by_plain, 2.0), 4);
-  EXPECT_EQ(ByTape::at(by_plain, 2.0), 4);
+  EXPECT_EQ(slope_by_tape(by_plain, 2.0), 4);
   const auto by_tape = [&](auto a) { return std::get<1>(gradient(lists, Vector{2, 3, 4}, a)); };
   EXPECT_EQ(derivative(by_tape, 2.0), 0);
   // What is kept out stays as it is, if of another type.
@@ -200,10 +90,10 @@ TEST(OperatorArguments, NumbersOfSeveralKinds) {
   // hand.
   const auto kept = [&](auto a) { return gradient(product, 2.0, no_derivative(a)); };
   EXPECT_EQ(derivative(kept, 3.0), 4);
-  EXPECT_EQ(ByTape::at(kept, 3.0), 4);
+  EXPECT_EQ(slope_by_tape(kept, 3.0), 4);
   const auto bent = [&](auto a) { return hessian(lists, Vector{2, 3}, no_derivative(a))[0][1]; };
   EXPECT_EQ(derivative([&](auto a) { return bent(a * a); }, 3.0), 6);
-  EXPECT_EQ(ByTape::at([&](auto a) { return bent(a * a); }, 3.0), 6);
+  EXPECT_EQ(slope_by_tape([&](auto a) { return bent(a * a); }, 3.0), 6);
   const auto pulled = [&](auto a) {
     return pullback(lists, five, no_derivative(a))(decltype(a)(1));
   };
@@ -312,7 +202,7 @@ TEST(OperatorForms, AnAuxiliaryResultBesideTheValue) {
     return slope * result.aux;  // 4 a * 2 a
   };
   EXPECT_EQ(derivative(nested, 3.0), 48);
-  EXPECT_EQ(ByTape::at(nested, 3.0), 48);
+  EXPECT_EQ(slope_by_tape(nested, 3.0), 48);
 }
 
 constexpr auto cube = [](auto x) { return x * x * x; };
@@ -326,6 +216,19 @@ static_assert(value_with_gradient(powers, 2.0) == std::pair(12.0, 12.0));
 static_assert(gradient([](auto x, auto y) { return x / y; }, 6.0, 2.0) == std::tuple(0.5, -1.5));
 static_assert(gradient([](const auto& p) { return p.x * p.y; }, Point<double>{2, 3}).x == 3);
 static_assert(gradient([](auto x) { return gradient(cube, x); }, 2.0) == 12);
+constexpr auto volume = [](auto x, auto y) { return x * x * y; };
+static_assert(jvp(cube, 2.0, 0.5) == std::pair(8.0, 6.0));
+static_assert(jvp(volume, 2.0, 3.0, 1.0, 0.5) == std::pair(12.0, 14.0));
+static_assert(differential(volume, 2.0, 3.0)(1.0, 0.5) == 14);
+static_assert(jvp([](const auto& p) { return p.x * p.y; }, Point<double>{2, 3}, {1, 0}).second ==
+              3);
+static_assert(forward_jacobian([](auto x) { return std::array{x, x * x}; }, 2.0)[1] == 4);
+static_assert(hessian(cube, 2.0) == 12 && hvp(cube, 2.0, 0.5) == 6);
+static_assert(hessian(volume, 2.0, 3.0) == std::tuple(std::tuple(6.0, 4.0), std::tuple(4.0, 0.0)));
+static_assert(hessian([](const auto& v) { return v[0] * v[0] * v[1]; }, std::array{2.0, 3.0}) ==
+              std::array{std::array{6.0, 4.0}, std::array{4.0, 0.0}});
+static_assert(hvp(volume, 2.0, 3.0, 0.0, 1.0) == std::tuple(4.0, 0.0));
+static_assert(derivative([](auto x) { return jvp(cube, x, x).second; }, 2.0) == 36);
 
 // spec: D30
 TEST(OperatorForms, ScansWithoutParameters) {

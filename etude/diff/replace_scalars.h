@@ -166,7 +166,7 @@ constexpr bool holds_manifold() {
 struct CountNumbers {
   std::size_t& count;
   template <class S>
-  tangent_t<S> operator()(const S& x) {
+  constexpr tangent_t<S> operator()(const S& x) {
     if constexpr (Scalar<S>) {
       ++count;
       return x;

@@ -247,7 +247,7 @@ template <class To>
 struct MakeDuals {
   const std::vector<typename To::Value>& directions;
   std::size_t next = 0;
-  To operator()(const typename To::Value& x) { return To(x, {directions[next++]}); }
+  constexpr To operator()(const typename To::Value& x) { return To(x, {directions[next++]}); }
 };
 
 template <class Dual, class R>

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "etude/base/error.h"
+#include "etude/diff/inlining.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -82,7 +83,7 @@ class HeldSlot {
     return {key | slot, writes};
   }
   // That of a result. `bits`: a key, kOwnsSlot and a slot, new or given by an operand.
-  [[gnu::always_inline]] static HeldSlot of_result(std::uint64_t bits, SlotWrites writes) {
+  ETUDE_INLINED static HeldSlot of_result(std::uint64_t bits, SlotWrites writes) {
     return {bits, writes};
   }
   HeldSlot(const HeldSlot& other) : bits_(other.bits_ & ~kOwnsSlot), writes_(other.writes_) {
@@ -99,14 +100,14 @@ class HeldSlot {
   ~HeldSlot() = default;
 
   // For a call while the number stays.
-  [[gnu::always_inline]] SlotOperand lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
+  ETUDE_INLINED SlotOperand lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
   // For a call with which the number expires.
-  [[gnu::always_inline]] SlotOperand given() {
+  ETUDE_INLINED SlotOperand given() {
     return {owns() ? std::exchange(bits_, kMovedFrom) : bits_, writes_};
   }
   // For a compound assignment to the number: it holds its slot until the result replaces it, so
   // that a call which throws changes nothing.
-  [[gnu::always_inline]] SlotOperand replaced() const { return {bits_, writes_}; }
+  ETUDE_INLINED SlotOperand replaced() const { return {bits_, writes_}; }
 
   bool owns() const { return (bits_ & kOwnsSlot) != 0; }
   std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_); }

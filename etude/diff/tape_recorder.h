@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
+#include "etude/diff/inlining.h"
 #include "etude/diff/kept_memory.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/diff/slots.h"
@@ -195,8 +196,8 @@ class TapeRecorder {
                 "a tape of scalars holds 2^31 numbers at most. Differentiate parts of the program "
                 "by themselves, or write a derivative for its inner loop");
   }
-  [[gnu::always_inline]] void put(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1,
-                                  std::uint32_t s1) {
+  ETUDE_INLINED void put(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1,
+                         std::uint32_t s1) {
     if (next_ == end_) [[unlikely]]
       grow();
     Call& call = *next_;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// ETUDE_INLINED: for the arithmetic of numbers of a derivative. Used by dual.h and active.h.
+#pragma once
+
+// Where a program is optimised, such a call is inlined however large it looks to the compiler: the
+// code around it says which derivatives are 0 or 1, and most of it goes away then. Where it is not
+// (-O0), nothing goes away. A copy at each call would be compiled, and instrumented where
+// sanitizers are on, as it stands, so there it is left a call.
+#ifdef __OPTIMIZE__
+#define ETUDE_INLINED [[gnu::always_inline]]
+#else
+#define ETUDE_INLINED
+#endif
