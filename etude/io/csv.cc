@@ -9,7 +9,10 @@
 #include <memory>
 #include <optional>
 
+#include <sys/mman.h>
+
 #include "etude/base/check.h"
+#include "etude/core/buffer.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/io/decimal.h"
@@ -27,6 +30,33 @@ constexpr std::size_t kMaxColumns = 100'000;
 
 enum class Kind : std::uint8_t { kNone, kInt, kFloat, kBool, kText };  // kNone: no value yet
 
+// Memory of tensors, of which what was freed is used again: new pages take as long as parsing does.
+template <class T>
+struct BlockAllocator {
+  using value_type = T;
+  BlockAllocator() = default;
+  template <class U>
+  BlockAllocator(const BlockAllocator<U>&) noexcept {}  // NOLINT(google-explicit-constructor)
+  T* allocate(std::size_t n) {
+    return static_cast<T*>(etude::internal::allocate_block(n * sizeof(T)));
+  }
+  void deallocate(T* block, std::size_t n) noexcept {
+    etude::internal::free_block(block, n * sizeof(T));
+  }
+  friend bool operator==(const BlockAllocator&, const BlockAllocator&) noexcept { return true; }
+};
+template <class T>
+using Values = std::vector<T, BlockAllocator<T>>;
+
+// Asks for few large pages in the place of many small ones, for memory that is about to be filled.
+// Only advice: a system without huge pages works as well.
+void prefer_large_pages(void* begin, std::size_t bytes) {
+  constexpr std::uintptr_t kPage = 4096;
+  const std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(begin) + kPage - 1) / kPage * kPage;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(begin) + bytes) / kPage * kPage;
+  if (at < end) ::madvise(reinterpret_cast<void*>(at), end - at, MADV_HUGEPAGE);
+}
+
 // A column while it is read. Whole numbers and truths are kept as int64, other numbers as float64.
 struct Column {
   std::string name;
@@ -36,8 +66,8 @@ struct Column {
   bool is_fixed = false;           // the kind was asked for, or is text
   bool turns_text = false;         // to be read once more
   std::int64_t low = 0, high = 0;  // of an integer dtype
-  std::vector<std::int64_t> ints;
-  std::vector<double> floats;
+  Values<std::int64_t> ints;
+  Values<double> floats;
   std::vector<std::string> texts;
   std::int64_t missing = 0;
 
@@ -254,7 +284,10 @@ class Reader {
     for (Column& column : columns_) {
       if (!column.ints.empty()) column.ints.reserve(expected);
       if (!column.floats.empty()) column.floats.reserve(expected);
-      if (!column.texts.empty()) column.texts.reserve(expected);
+      if (column.texts.empty()) continue;
+      column.texts.reserve(expected);
+      prefer_large_pages(column.texts.data() + column.texts.size(),
+                         (column.texts.capacity() - column.texts.size()) * sizeof(std::string));
     }
   }
 
@@ -461,8 +494,8 @@ class Reader {
 
   // The tensor that has the vector as its storage.
   template <class T>
-  static Tensor over(std::vector<T> values, const Type* type) {
-    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  static Tensor over(Values<T> values, const Type* type) {
+    const auto owner = std::make_shared<const Values<T>>(std::move(values));
     return etude::internal::make_tensor_over(type, owner->data(), owner);
   }
 

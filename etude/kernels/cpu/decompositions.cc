@@ -80,7 +80,7 @@ template <class T>
 bool run_small_qr(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
   const SmallQr size = {p.m, p.n, p.lower ? p.m : p.k};
-  return each_matrix(p, {}, [&](int64_t i, std::byte* bytes) {
+  return each_small_matrix(p, {}, [&](int64_t i, std::byte* bytes) {
     small_math<T>().qr(static_cast<T*>(call.out[0]) + i * p.m * size.q_columns,
                        static_cast<T*>(call.out[1]) + i * size.q_columns * p.n,
                        static_cast<const T*>(call.in[0]) + i * p.m * p.n, size,

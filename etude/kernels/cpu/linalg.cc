@@ -31,7 +31,7 @@ constexpr MatrixFault kSingular = {"a", "is singular"};
 template <class T>
 bool run_small_cholesky(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
-  return each_matrix(p, kNotPositive, [&](int64_t i, std::byte* bytes) {
+  return each_small_matrix(p, kNotPositive, [&](int64_t i, std::byte* bytes) {
     return small_math<T>().cholesky(static_cast<T*>(call.out[0]) + i * p.n * p.n,
                                     static_cast<const T*>(call.in[0]) + i * p.n * p.n, p.n,
                                     reinterpret_cast<T*>(bytes));
@@ -41,7 +41,7 @@ bool run_small_cholesky(const KernelCall& call) {
 template <class T>
 bool run_small_solve(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
-  return each_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
+  return each_small_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
     return small_math<T>().solve(static_cast<T*>(call.out[0]) + i * p.n * p.k,
                                  static_cast<const T*>(call.in[0]) + i * p.n * p.n,
                                  static_cast<const T*>(call.in[1]) + i * p.n * p.k, p.n, p.k,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/kernels/cpu/matrices.h"
 
-#include <optional>
-
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
@@ -58,29 +56,29 @@ etude::internal::RefPtr<MatrixParams> lapack_params(const PrepareCall& call) {
   return p;
 }
 
-bool each_matrix(const MatrixParams& p, const MatrixFault& fault,
-                 etude::internal::FunctionRef<int(int64_t, std::byte*)> body) {
+bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body,
+                 AroundMatrices around) {
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   const auto step = std::max<int64_t>(1, static_cast<int64_t>(kChunkUs / std::max(p.us, 0.01)));
   std::atomic<int64_t> first{kNone};
   std::atomic<bool> fine{true};
-  parallel_for((p.count + step - 1) / step, p.us * static_cast<double>(p.count),
-               [&](int64_t chunk) {
-                 Scratch scratch(p.work_bytes + kAlign);
-                 if (scratch.data() == nullptr) {
-                   fine = false;
-                   return;
-                 }
-                 std::optional<lapack::Turn> turn;
-                 if (p.routines != nullptr) turn.emplace();
-                 const int64_t end = std::min(p.count, (chunk + 1) * step);
-                 for (int64_t i = chunk * step; i < end; ++i) {
-                   if (body(i, aligned(scratch.data())) == 0) continue;
-                   int64_t seen = first;
-                   while (i < seen && !first.compare_exchange_weak(seen, i)) {
-                   }
-                 }
-               });
+  const auto run_chunk = [&](int64_t chunk) {
+    Scratch scratch(p.work_bytes + kAlign);
+    if (scratch.data() == nullptr) {
+      fine = false;
+      return;
+    }
+    around([&] {
+      const int64_t end = std::min(p.count, (chunk + 1) * step);
+      for (int64_t i = chunk * step; i < end; ++i) {
+        if (body(i, aligned(scratch.data())) == 0) continue;
+        int64_t seen = first;
+        while (i < seen && !first.compare_exchange_weak(seen, i)) {
+        }
+      }
+    });
+  };
+  parallel_for((p.count + step - 1) / step, p.us * static_cast<double>(p.count), run_chunk);
   if (!fine) return Scratch::report();
   if (first == kNone) return true;
   return report_fault(

@@ -47,8 +47,23 @@ struct MatrixFault {
   const char* operand = "x";
   const char* what = "";
 };
-bool each_matrix(const MatrixParams& p, const MatrixFault& fault,
-                 etude::internal::FunctionRef<int(int64_t, std::byte*)> body);
+using MatrixBody = etude::internal::FunctionRef<int(int64_t, std::byte*)>;
+// What matrices that one thread works on in turn run in.
+using AroundMatrices = void (*)(etude::internal::FunctionRef<void()>);
+bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body,
+                 AroundMatrices around);
+// For bodies that call LAPACK.
+inline bool each_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body) {
+  return each_matrix(p, fault, body, [](etude::internal::FunctionRef<void()> matrices) {
+    const lapack::Turn turn;
+    matrices();
+  });
+}
+// For others: kernels that can be compiled ahead of time, as they refer to no other library.
+inline bool each_small_matrix(const MatrixParams& p, const MatrixFault& fault, MatrixBody body) {
+  return each_matrix(p, fault, body,
+                     [](etude::internal::FunctionRef<void()> matrices) { matrices(); });
+}
 
 // Parts of work memory, each from a multiple of 64 bytes on.
 class WorkParts {
