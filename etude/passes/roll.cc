@@ -46,6 +46,11 @@ GraphRef step_of(const Graph& graph, const RolledLoop& loop,
   auto read = loop.reads.begin();
   for (std::size_t j = 0; j < loop.period; ++j) {
     const Graph::Node node = graph.node(loop.first + j);
+    if (loop.is_before[j]) {
+      results.resize(results.size() + node.results, GraphBuilder::kNoDraft);
+      read += static_cast<std::ptrdiff_t>(node.operands.size());
+      continue;
+    }
     operands.clear();
     for (std::size_t o = 0; o < node.operands.size(); ++o, ++read) {
       operands.push_back(read->from == From::kStep      ? result(read->index)
@@ -138,6 +143,9 @@ class Rolling {
 
   void add_loop(std::size_t l) {
     const RolledLoop& loop = loops_[l];
+    for (std::size_t i = loop.first; i < loop.end(); ++i) {
+      if (loop.is_before[(i - loop.first) % loop.period]) copy_.copy(graph_.node(i));
+    }
     std::vector<Draft> operands;
     Types types;
     for (const auto& c : loop.carried) {

@@ -26,12 +26,14 @@ constexpr std::size_t kLeastSaved = 256;  // nodes
 constexpr std::size_t kStepNodes = 64;
 constexpr std::size_t kLeastSteps = 4;
 // Stretches that look like loops and are none, after which no more are looked at.
-constexpr int kMostFailures = 16;
+constexpr int kMostFailures = 32;
 
 class LoopFinder {
  public:
   LoopFinder(const Graph& graph, const std::vector<bool>& stays)
-      : graph_(graph), repeats_(hashes(graph, stays), kLeastRepeats, kLeastSaved) {
+      : graph_(graph),
+        reads_inputs_(find_readers_of_inputs(graph)),
+        repeats_(hashes(graph, stays), kLeastRepeats, kLeastSaved) {
     number_constants();
     find_last_readers();
   }
@@ -46,7 +48,7 @@ class LoopFinder {
         add(*std::move(loop));
       } else {
         ++failures;
-        from = repeat.first + repeat.period;
+        from = repeat.first + std::max(repeat.period, repeat.count * repeat.period / 4);
       }
     }
     return std::move(loops_);
@@ -59,11 +61,21 @@ class LoopFinder {
     std::size_t row;
   };
 
-  static std::vector<uint64_t> hashes(const Graph& graph, const std::vector<bool>& stays) {
+  static std::vector<bool> find_readers_of_inputs(const Graph& graph) {
+    std::vector<bool> out;
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+      const auto is_given = [&](GraphValue v) { return v == kNoValue || v < graph.first_result(); };
+      out.push_back(std::ranges::all_of(graph.node(i).operands, is_given));
+    }
+    return out;
+  }
+
+  std::vector<uint64_t> hashes(const Graph& graph, const std::vector<bool>& stays) const {
     std::vector<uint64_t> out;
     for (std::size_t i = 0; i < graph.size(); ++i) {
       const Graph::Node node = graph.node(i);
-      uint64_t h = mix(node.op.index(), node.attrs.hash());
+      // Attributes of what reads inputs alone may differ.
+      uint64_t h = mix(node.op.index(), reads_inputs_[i] ? 0 : node.attrs.hash());
       for (const GraphValue v : node.operands) {
         h = mix(h, v == kNoValue ? 0 : graph.type(v)->id());
       }
@@ -101,7 +113,9 @@ class LoopFinder {
   void find_last_readers() {
     last_reader_.resize(graph_.value_count(), 0);
     for (std::size_t i = 0; i < graph_.size(); ++i) {
-      for (const GraphValue v : graph_.node(i).operands) {
+      const Graph::Node node = graph_.node(i);
+      node_of_.insert(node_of_.end(), node.results, i);
+      for (const GraphValue v : node.operands) {
         if (v != kNoValue) last_reader_[v] = i;
       }
     }
@@ -114,7 +128,8 @@ class LoopFinder {
   }
 
   static bool is_worth_it(const RolledLoop& l) {
-    return l.count >= kLeastSteps && (l.count - 1) * l.period >= kLeastSaved;
+    const auto before = static_cast<std::size_t>(std::ranges::count(l.is_before, true));
+    return l.count >= kLeastSteps && (l.count - 1) * (l.period - before) >= kLeastSaved;
   }
 
   // A loop out of a stretch, with some repetitions at its ends left out where these read otherwise.
@@ -168,12 +183,12 @@ class LoopFinder {
       operands += node.operands.size();
     }
     loop.reads.resize(operands);
+    loop.is_before.resize(period);
     return loop;
   }
 
   bool are_alike(const Graph::Node& a, const Graph::Node& b) const {
-    if (&a.op != &b.op || a.operands.size() != b.operands.size() || a.results != b.results ||
-        !(a.attrs == b.attrs)) {
+    if (&a.op != &b.op || a.operands.size() != b.operands.size() || a.results != b.results) {
       return false;
     }
     for (uint32_t r = 0; r < a.results; ++r) {
@@ -195,6 +210,14 @@ class LoopFinder {
       const Graph::Node before = graph_.node(l.first + (k - 1) * l.period + j);
       const Graph::Node now = graph_.node(l.first + k * l.period + j);
       if (!are_alike(first, now)) return false;
+      if (l.is_before[j] || !(first.attrs == now.attrs)) {
+        // Seen in the second step, or it is no other than in the first ones.
+        if (k > 1 && !l.is_before[j]) return false;
+        if (!reads_inputs_[l.first + j] || !reads_inputs_[l.first + k * l.period + j]) return false;
+        l.is_before[j] = true;
+        at += now.operands.size();
+        continue;
+      }
       for (std::size_t o = 0; o < now.operands.size(); ++o) {
         const GraphValue was = k > 1 ? before.operands[o] : kNoValue;
         if (!reads_alike(l, k, l.reads[at++].from, first.operands[o], was, now.operands[o])) {
@@ -204,10 +227,16 @@ class LoopFinder {
     }
     return true;
   }
+  // Steps read earlier nodes only: a value that is not from before the stretch is one of it.
+  bool is_from_outside(const RolledLoop& l, GraphValue v) const {
+    if (v == kNoValue || v < l.first_value) return true;
+    const std::size_t node = node_of_[v - graph_.first_result()];
+    return l.is_before[(node - l.first) % l.period];
+  }
   // One operand: in the first step, in the one before (from the third step on), and now.
   bool reads_alike(const RolledLoop& l, std::size_t k, From& from, GraphValue first, GraphValue was,
                    GraphValue is) const {
-    const auto is_outside = [&](GraphValue v) { return v == kNoValue || v < l.first_value; };
+    const auto is_outside = [&](GraphValue v) { return is_from_outside(l, v); };
     const bool is_second = k == 1;
     From now = From::kSame;
     if (is_outside(is)) {
@@ -281,7 +310,8 @@ class LoopFinder {
   // for those of all steps: the last step stays as it is then.
   void leave_last_step(RolledLoop& l) const {
     for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
-      if (is_carried(l, v) || !is_read_behind(l, l.value(v, l.count - 1))) continue;
+      if (is_from_outside(l, v) || is_carried(l, v) || !is_read_behind(l, l.value(v, l.count - 1)))
+        continue;
       if (reads_behind(l, v) > 1) continue;
       --l.count;
       return;
@@ -290,6 +320,7 @@ class LoopFinder {
 
   bool find_kept(RolledLoop& l) const {
     for (GraphValue v = l.first_value; v < l.first_value + l.values; ++v) {
+      if (is_from_outside(l, v)) continue;
       const std::size_t reads = reads_behind(l, v);
       const bool is_last = is_read_behind(l, l.value(v, l.count - 1));
       if (reads == 0 || (reads == 1 && is_last && is_carried(l, v))) continue;
@@ -378,7 +409,9 @@ class LoopFinder {
   }
 
   const Graph& graph_;
+  const std::vector<bool> reads_inputs_;  // by node: whether it reads inputs and constants alone
   RepeatFinder repeats_;
+  std::vector<std::size_t> node_of_;      // by result of a node
   std::vector<GraphValue> one_of_;        // by constant: the first one of its bits
   std::vector<std::size_t> last_reader_;  // by value: a node; the number of nodes for an output
   std::vector<RolledLoop> loops_;

@@ -9,6 +9,9 @@
 // * one and the same value from outside: an invariant;
 // * a value from outside that differs from step to step: a row.
 // A stretch where that does not hold, for one operand of one step, is cut there or is none.
+// One kind of node is no part of the steps among which it stands: one that reads inputs of the
+// graph alone, with attributes that differ from step to step, such as a row of a batch. It comes
+// before the loop, and what it gives is from outside.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +44,9 @@ struct RolledLoop {
 
   std::size_t first = 0, period = 0, count = 0;  // nodes of a step, and steps
   GraphValue first_value = 0;
-  uint32_t values = 0;      // of a step
-  std::vector<Read> reads;  // by operand of the first step, in the order of its nodes
+  uint32_t values = 0;          // of a step
+  std::vector<Read> reads;      // by operand of the first step, in the order of its nodes
+  std::vector<bool> is_before;  // by node of a step: whether it comes before the loop
   std::vector<Carried> carried;
   std::vector<GraphValue> same;
   std::vector<Row> rows;

@@ -187,6 +187,25 @@ TEST(LazyLoops, TheGradientOfALoopIsTwoLoops) {
 }
 
 // spec: Z10
+TEST(LazyLoops, RowsOfABatchAreTakenBeforeTheLoop) {
+  const Loop loop;
+  const SeedScope seed(2);
+  const Tensor rows = random::normal({400, 4, 8});
+  const auto run = [&](int n) {
+    Tensor y = loop.x, last;
+    for (int i = 0; i < n; ++i) {
+      last = rows.at(i);
+      y = tanh(matmul(y, loop.w) + last) + rows.at((7 * i) % 400) * 0.5F;
+    }
+    return std::vector<Tensor>{y, last};
+  };
+  for (const int n : {2, 40}) nodes_of([&] { return run(n); });
+  const Nodes nodes = nodes_of([&] { return run(400); });
+  EXPECT_GE(nodes.recorded, 400u * 6);
+  EXPECT_LT(nodes.planned, nodes.recorded / 2);  // a view for each row, and the loop
+}
+
+// spec: Z10
 TEST(LazyLoops, StepsOfTrainingWithoutABarrier) {
   const Loop loop;
   const Tensor labels = full({4, 8}, 0.25F);
@@ -221,12 +240,13 @@ std::vector<Tensor> random_loop(uint32_t seed) {
   const uint32_t values = 2 + pick(3), calls = 1 + pick(9);
   for (uint32_t i = 0; i < values; ++i) state.push_back(random::normal({3, 5}));
   const Tensor w = random::normal({5, 5}) * 0.4F, same = random::normal({3, 5});
+  const Tensor rows = random::normal({320, 3, 5});
   struct Call {
     uint32_t kind, a, b, to;
   };
   std::vector<Call> body;
   const auto any = [&] { return pick(static_cast<uint32_t>(state.size())); };
-  for (uint32_t i = 0; i < calls; ++i) body.push_back({pick(7), any(), any(), any()});
+  for (uint32_t i = 0; i < calls; ++i) body.push_back({pick(8), any(), any(), any()});
   const int n = static_cast<int>(20 + pick(300)), odd = static_cast<int>(pick(600));
   const bool holds = pick(3) == 0, is_swapped = pick(3) == 0;
   std::vector<Tensor> out;
@@ -234,7 +254,7 @@ std::vector<Tensor> random_loop(uint32_t seed) {
     for (const Call& call : body) {
       const Tensor a = state[call.a], b = state[call.b];
       Tensor& to = state[call.to];
-      switch (i == odd ? (call.kind + 1) % 7 : call.kind) {
+      switch (i == odd ? (call.kind + 1) % 8 : call.kind) {
         case 0:
           to = tanh(a + b);
           break;
@@ -252,6 +272,9 @@ std::vector<Tensor> random_loop(uint32_t seed) {
           break;
         case 5:
           to = where(a > b, a * 0.25F, same);
+          break;
+        case 6:
+          to = b * 0.25F + rows.at(i);
           break;
         default:
           to = maximum(a, b) * 0.5F;
@@ -271,7 +294,7 @@ TEST(LazyLoops, RandomLoopsHaveTheBitsOfEagerOnes) {
   options.max_compiles = 0;  // all of them are cut at one line
   set_lazy_options(options);
   std::size_t rolled = 0;
-  for (uint32_t seed = 0; seed < 150; ++seed) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Nodes nodes = nodes_of([&] { return random_loop(seed); });
     rolled += nodes.planned * 3 < nodes.recorded ? 1 : 0;

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <latch>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -199,6 +201,38 @@ TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   EXPECT_EQ(metrics.counts().family_hits, 1) << metrics.to_string();
   for (const int64_t n : {5, 7, 9}) EXPECT_TRUE(run(n, 2.0F)) << n;
   EXPECT_EQ(metrics.counts().unready, 5);
+}
+
+// spec: Z53, Z63
+TEST(LazyBehind, CallByCallAStepHoldsWhatItHoldsEagerly) {
+  if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is set";
+  const Fresh fresh;
+  const auto peak = [](bool lazily) {
+    std::vector<Tensor> w(6, full({128, 128}, 0.01F));
+    const Tensor x = full({1024, 128}, 0.5F);
+    const auto loss_of = [&](const std::vector<Tensor>& v) {
+      Tensor y = x;
+      for (const Tensor& each : v) y = tanh(matmul(y, each)) * 0.5F;
+      return mean(square(y));
+    };
+    std::optional<LazyScope> lazy;
+    if (lazily) lazy.emplace();
+    int64_t most = 0;
+    for (int i = 0; i < 3; ++i) {
+      const int64_t before = memory_stats().live_bytes;
+      reset_peak_memory();
+      const auto grads = gradient(loss_of, w);
+      for (std::size_t k = 0; k < w.size(); ++k) w[k] -= grads[k] * 0.1F;
+      lazy_barrier();
+      most = memory_stats().peak_bytes - before;
+    }
+    return most;
+  };
+  const int64_t eager = peak(false);
+  SlowCompiler compiler;
+  const LazyMetrics metrics;
+  EXPECT_LE(peak(true), eager + 4096);  // headers of the tensors that wait
+  EXPECT_EQ(metrics.counts().unready, metrics.counts().executes);
 }
 
 // spec: Z53
