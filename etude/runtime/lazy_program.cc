@@ -267,6 +267,7 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
 
 void LazyPrograms::make_behind(const Order& order) noexcept {
   waiting_.fetch_sub(1);
+  lazy_this_thread();  // now and not at its first call, which would be recorded then
   const std::lock_guard one_at_a_time(behind_mutex_);
   {
     const std::lock_guard lock(mutex_);
