@@ -73,20 +73,19 @@ LazyPrograms::List::iterator LazyPrograms::find(const Key& key, const std::vecto
 
 LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   LazyLog& log = LazyLog::instance();
-  auto program = make_ref<LazyProgramPlan>();
-  program->words = words_of(segment);
-  program->numbers = numbers_of(segment);
-  const Key key = hash(program->words);
+  std::vector<uint64_t> words = words_of(segment);
+  std::vector<LazyNumber> numbers = numbers_of(segment);
+  const Key key = hash(words);
   LazyProgramRef before, like;
   uint64_t generation = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = find(key, program->words, segment);
+    const auto found = find(key, words, segment);
     if (found != programs_.end()) {
       before = *found;
       bool fits = true;
-      for (std::size_t i = 0; i < program->numbers.size(); ++i) {
-        LazyNumber& number = program->numbers[i];
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        LazyNumber& number = numbers[i];
         const LazyNumber& known = before->numbers[i];
         const bool differs = !known.is_input && known.bits != number.bits;
         if (differs) log.count(LazyCount::kPromotions);
@@ -102,6 +101,9 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
     like = before || programs_.empty() ? before : programs_.front();
     generation = generation_;
   }
+  auto program = make_ref<LazyProgramPlan>();
+  program->words = std::move(words);
+  program->numbers = std::move(numbers);
   for (const LazyNode* node : segment.nodes) program->attrs.push_back(node->attrs);
   program->where = segment.where;
   auto order =
@@ -265,6 +267,7 @@ void LazyPrograms::note_made(const Order& order, const Made& made, double second
 
 void LazyPrograms::make_behind(const Order& order) noexcept {
   waiting_.fetch_sub(1);
+  lazy_this_thread();  // now and not at its first call, which would be recorded then
   const std::lock_guard one_at_a_time(behind_mutex_);
   {
     const std::lock_guard lock(mutex_);

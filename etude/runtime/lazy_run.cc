@@ -175,6 +175,7 @@ void tell_failed_program(const Error& error) {
 
 void run_segment(LazySegment& s) {
   const auto start = std::chrono::steady_clock::now();
+  lazy_this_thread();  // now and not at its first call, which would be recorded then
   const OutsideScope outside;
   if (!try_program(s)) {
     s.values.clear();
