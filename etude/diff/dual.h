@@ -30,6 +30,7 @@ template <class T, std::size_t n, class Tag>
 class Dual {
  public:
   using Value = T;
+  static constexpr std::size_t kDirections = n;
 
   Dual() = default;
   constexpr Dual(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor)

@@ -250,10 +250,5 @@ inline constexpr Fault kFaultOfResult =
     : std::is_void_v<Result>                            ? Fault::kReturnsNothing
                                                         : Fault::kReturnsOther;
 
-template <class To, class F, class... X>
-void explain_function() {
-  static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
-}
-
 }  // namespace internal
 }  // namespace etude

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/diff/first_calls.h"
 #include "etude/diff/forward_operators.h"
 #include "etude/diff/refusals.h"
 #include "etude/diff/scalar_operators.h"
@@ -66,8 +67,8 @@ constexpr std::size_t count_numbers(const X&... x) {
 template <class F, class... X>
 constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   using T = CommonScalar<X...>;
-  constexpr std::size_t width = kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount;
-  using To = Dual<T, width, F>;
+  using To = RunNumber<F, X...>;
+  constexpr std::size_t width = To::kDirections;
   if constexpr (!kTakes<To, F, X...>) {
     explain_forward<To, F, X...>();
     return Refused();
@@ -109,7 +110,6 @@ constexpr decltype(auto) kept_as(const Y& y) {
     return static_cast<const Y&>(y);
   }
 }
-// The gradient of f as a function of arguments in place of X....
 template <class F, class... X>
 struct SlopeOf {
   const F& f;
@@ -124,11 +124,11 @@ constexpr SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::
 }
 
 // What keeps f from having a gradient, of which derivatives are taken, as far as that is known
-// without compiling its body for numbers that it is not called with.
-template <class F, class... X>
+// without compiling its body for numbers that it is not called with; it is with To.
+template <class To, class F, class... X>
 constexpr Fault second_order_fault() {
-  if constexpr (kReaches<typename FirstTry<F, X...>::To, F, X...>) {
-    return Fault::kNone;
+  if constexpr (kReaches<FirstNumber<F, X...>, F, X...>) {
+    return kReaches<To, F, X...> && !takes_numbers<To, F, X...>() ? Fault::kBody : Fault::kNone;
   } else if constexpr (gradient_fault<F, X...>() == Fault::kNone) {
     return Fault::kSecondOrder;
   } else {
@@ -137,13 +137,13 @@ constexpr Fault second_order_fault() {
 }
 
 // The same of arguments that may stand in a tuple.
-template <class F, class X>
+template <class F, class By, class X>
 constexpr Fault second_order_fault_of(std::type_identity<X>) {
-  return second_order_fault<F, X>();
+  return second_order_fault<HvpNumber<F, X, By>, F, X>();
 }
-template <class F, class... X>
+template <class F, class By, class... X>
 constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
-  return second_order_fault<F, X...>();
+  return second_order_fault<HessianNumber<F, X...>, F, X...>();
 }
 
 }  // namespace internal
@@ -157,7 +157,8 @@ constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto jacobian(const F& f, const X&... x) {
-  const auto both = etude::value_with_pullback(f, x...);
+  const auto both =
+      internal::pulled_scalars(f, internal::raised<internal::CommonScalar<X...>>(x)...);
   if constexpr (std::is_same_v<decltype(both), const internal::Refused>) {
     return both;
   } else {
@@ -188,7 +189,8 @@ constexpr auto forward_jacobian(const F& f, const X&... x) {
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 constexpr auto hessian(const F& f, const X&... x) {
-  constexpr internal::Fault fault = internal::second_order_fault<F, X...>();
+  using To = internal::HessianNumber<F, X...>;
+  constexpr internal::Fault fault = internal::second_order_fault<To, F, X...>();
   if constexpr (fault != internal::Fault::kNone) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
     return internal::Refused();
@@ -202,7 +204,8 @@ constexpr auto hessian(const F& f, const X&... x) {
 template <class F, class X>
 requires internal::ScalarArguments<X>
 constexpr auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {
-  constexpr internal::Fault fault = internal::second_order_fault_of<F>(std::type_identity<X>());
+  constexpr internal::Fault fault =
+      internal::second_order_fault_of<F, tangent_t<X>>(std::type_identity<X>());
   if constexpr (fault != internal::Fault::kNone) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X>));
     return internal::RefusedNumber();

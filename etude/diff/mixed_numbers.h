@@ -67,38 +67,72 @@ template <class A, class B>
 concept Unrelated =
     kCarriesDerivatives<A> && kCarriesDerivatives<B> && !PlainFor<A, B> && !PlainFor<B, A>;
 
-// Refuses them, in an order that is the same for a * b and b * a, so that it is said once.
+// Refuses them.
 template <class A, class B>
-constexpr RefusedNumber refuse_mixed() {
-  if constexpr (type_name<B>() < type_name<A>()) {
-    return refuse_mixed<B, A>();
-  } else {
-    constexpr bool are_nested = !Unrelated<A, B>;
-    static_assert(are_nested,
-                  "etude: a number of an outer derivative is used in an inner one whose own "
-                  "argument is plain; make the inner argument from the outer one: "
-                  "decltype(x)(1.0) for 1.0");
-    return {};
-  }
-}
+struct NumbersOfTwoDerivatives {
+  static constexpr bool are_nested = !Unrelated<A, B>;
+  static_assert(are_nested,
+                "etude: a number of an outer derivative is used in an inner one whose own argument "
+                "is plain; make the inner argument from the outer one: decltype(x)(1.0) for 1.0");
+};
+// In an order that is the same for a * b and b * a, so that it is said once.
+template <class A, class B>
+using RefusedMixture =
+    std::conditional_t<(type_name<B>() < type_name<A>()), NumbersOfTwoDerivatives<B, A>,
+                       NumbersOfTwoDerivatives<A, B>>;
 
 }  // namespace internal
 
-#define ETUDE_OPERATOR(op)                                                                  \
-  template <class A, class B>                                                               \
-  requires internal::Unrelated<A, B>                                                        \
-  constexpr auto operator op(const A&, const B&) { return internal::refuse_mixed<A, B>(); } \
-  template <class A, class B>                                                               \
-  requires internal::Unrelated<A, B>                                                        \
-  constexpr A& operator op##=(A& a, const B&) {                                             \
-    static_cast<void>(internal::refuse_mixed<A, B>());                                      \
-    return a;                                                                               \
-  }
-ETUDE_OPERATOR(+)
-ETUDE_OPERATOR(-)
-ETUDE_OPERATOR(*)
-ETUDE_OPERATOR(/)
-#undef ETUDE_OPERATOR
+// The type of the result is written, so that the bodies are compiled last, when compilers have
+// nothing more to say than who called. No macros: of each they would say where it was written, too.
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr internal::RefusedNumber operator+(const A&, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return {};
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr internal::RefusedNumber operator-(const A&, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return {};
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr internal::RefusedNumber operator*(const A&, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return {};
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr internal::RefusedNumber operator/(const A&, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return {};
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr A& operator+=(A& a, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return a;
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr A& operator-=(A& a, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return a;
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr A& operator*=(A& a, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return a;
+}
+template <class A, class B>
+requires internal::Unrelated<A, B>
+constexpr A& operator/=(A& a, const B&) {
+  static_cast<void>(sizeof(internal::RefusedMixture<A, B>));
+  return a;
+}
 #define ETUDE_OPERATOR(op)           \
   template <class A, class B>        \
   requires internal::Unrelated<A, B> \

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/diff/first_calls.h"
 #include "etude/diff/refusals.h"
 #include "etude/diff/scalar_reverse.h"
 #include "etude/diff/scalar_runs.h"
@@ -158,8 +159,11 @@ auto pulled_scalars(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;
   using To = typename Types::To;
   using T = typename Types::Number;
-  if constexpr (!has_pullback<Types, F, X...>()) {
-    explain_pullback<Types, F, X...>();
+  if constexpr (!Types::is_usable) {
+    static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
+    return Refused();
+  } else if constexpr (!has_pullback<Types, F, X...>()) {
+    explain_result<Types, F, X...>();
     return Refused();
   } else {
     ScalarTape<T> tape;
@@ -194,17 +198,26 @@ auto value_with_pullback(const F& f, const X&... x) {
 }
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
-auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).second; }
+auto pullback(const F& f, const X&... x) {
+  // As value_with_pullback does, without a template more in what compilers say of the body of f.
+  return internal::pulled_scalars(f, internal::raised<internal::CommonScalar<X...>>(x)...).second;
+}
 
 // The value of f, and the tangents of its arguments for a cotangent of the value; a tuple stands
 // for several arguments.
 template <class F, class X, class Cotangent>
 requires internal::ScalarArguments<X>
 auto vjp(const F& f, const X& primals, const Cotangent& cotangent, CallSite = CallSite::here()) {
-  auto both = internal::spread(
-      primals, [&](const auto&... x) { return etude::value_with_pullback(f, x...); });
-  auto tangents = both.second(cotangent);
-  return std::pair{std::move(both.first), std::move(tangents)};
+  if constexpr (internal::IsTuple<X>::value) {
+    auto both =
+        std::apply([&](const auto&... x) { return etude::value_with_pullback(f, x...); }, primals);
+    auto tangents = both.second(cotangent);
+    return std::pair{std::move(both.first), std::move(tangents)};
+  } else {
+    auto both = internal::pulled_scalars(f, primals);
+    auto tangents = both.second(cotangent);
+    return std::pair{std::move(both.first), std::move(tangents)};
+  }
 }
 
 }  // namespace etude

@@ -34,37 +34,31 @@ struct ReverseTypes {
   using Number = typename To::Value;
 };
 
-// Whether a pullback of f can be made: it is recorded, and what it returns has a tangent.
+// Whether what f returns, which can be recorded, has a tangent.
 template <class Types, class F, class... X>
 constexpr bool has_pullback() {
   using To = typename Types::To;
-  if constexpr (!Types::is_usable) {
-    return false;
-  } else if constexpr (std::is_void_v<ResultOn<To, F, X...>>) {
+  if constexpr (std::is_void_v<ResultOn<To, F, X...>>) {
     return false;
   } else {
     return Differentiable<replace_scalar_t<ResultOn<To, F, X...>, To, typename Types::From>>;
   }
 }
-// Says why not.
+// Says why the result has none.
 template <class Types, class F, class... X>
-void explain_pullback() {
+void explain_result() {
   using To = typename Types::To;
-  if constexpr (!Types::is_usable) {
-    explain_function<To, F, X...>();
-  } else {
-    using R = ResultOn<To, F, X...>;
-    if constexpr (!HoldsRefused<R>) {  // else it is said where it was found
-      constexpr bool returns = !std::is_void_v<R>;
-      static_assert(returns,
-                    "etude: the result type is not Differentiable: this function returns nothing");
-      if constexpr (returns) {
-        using Plain = replace_scalar_t<R, To, typename Types::From>;
-        constexpr bool moves = !HasTangent<Plain>;
-        static_assert(
-            moves, "etude: the result type is not Differentiable: integers and texts do not move");
-        if constexpr (moves) explain_type<InResult, Plain>();
-      }
+  using R = ResultOn<To, F, X...>;
+  if constexpr (!HoldsRefused<R>) {  // else it is said where it was found
+    constexpr bool returns = !std::is_void_v<R>;
+    static_assert(returns,
+                  "etude: the result type is not Differentiable: this function returns nothing");
+    if constexpr (returns) {
+      using Plain = replace_scalar_t<R, To, typename Types::From>;
+      constexpr bool moves = !HasTangent<Plain>;
+      static_assert(moves,
+                    "etude: the result type is not Differentiable: integers and texts do not move");
+      if constexpr (moves) explain_type<InResult, Plain>();
     }
   }
 }

@@ -273,7 +273,9 @@ void explain_forward() {
   static_assert(is_generic,
                 "etude: forward mode needs a generic function (auto parameters, or a struct "
                 "templated on its scalar)");
-  if constexpr (is_generic) explain_function<To, F, X...>();
+  if constexpr (is_generic) {
+    static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
+  }
 }
 
 }  // namespace internal

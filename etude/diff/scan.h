@@ -21,6 +21,7 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/custom_call.h"
+#include "etude/diff/first_calls.h"
 #include "etude/diff/scalar_reverse.h"
 #include "etude/diff/scan_checks.h"
 #include "etude/diff/scan_program.h"
@@ -272,7 +273,30 @@ auto run_scan(std::size_t steps, const State& state, const Params& params, const
   return by_steps();
 }
 
+// The symbols that a body is run on, in place of a Y; and no type, once the body is compiled for
+// them (first_calls.h).
+template <class Y>
+using symbols_t = replace_scalar_t<Y, typename ScalarIn<Y>::type, scalar::Symbol>;
+template <class Body, class... Y>
+using FirstStep = typename NoOverload<decltype(std::declval<const Body&>()(
+    std::declval<const symbols_t<Y>&>()...))>::type;
+
 }  // namespace internal
+
+template <class State, class Params, class Body, class... X>
+requires(!internal::kIsScanBody<Params> &&
+         internal::ScanNeeds<Body, State, Params, internal::element_t<X>...>::are_met)
+    internal::FirstStep<Body, State, Params, internal::element_t<X>...> scan(std::size_t steps,
+                                                                             const State& state,
+                                                                             const Params& params,
+                                                                             const Body& body,
+                                                                             const X&... x);
+template <class State, class Body, class... X>
+requires(internal::kIsScanBody<Body>&&
+             internal::ScanNeeds<Body, State, std::tuple<>, internal::element_t<X>...>::are_met)
+    internal::FirstStep<Body, State, internal::element_t<X>...> scan(std::size_t steps,
+                                                                     const State& state,
+                                                                     const Body&, const X&... x);
 
 // state = body(state, params, x[i]...) for i = 0 .. steps-1; gives the last one. State, parameters
 // and elements are numbers, arrays, pairs, tuples and structs templated on their scalar; x are

@@ -55,16 +55,18 @@ namespace std {
   constexpr T f(const T& x) {                    \
     return f(x); /* that of T's own namespace */ \
   }
-#define ETUDE_BINARY(fn, f, da, db)                                                \
-  template <class A, class B>                                                      \
-  requires etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A, B> \
-  constexpr etude::internal::MixedNumber<A, B> f(const A& a, const B& b) {         \
-    using N = etude::internal::MixedNumber<A, B>;                                  \
-    return f(N(a), N(b));                                                          \
-  }                                                                                \
-  template <class A, class B>                                                      \
-  requires etude::internal::Unrelated<A, B>                                        \
-  constexpr auto f(const A&, const B&) { return etude::internal::refuse_mixed<A, B>(); }
+#define ETUDE_BINARY(fn, f, da, db)                                                                \
+  template <class A, class B>                                                                      \
+  requires etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A, B>                 \
+  constexpr etude::internal::MixedNumber<A, B> f(const A& a, const B& b) {                         \
+    using N = etude::internal::MixedNumber<A, B>;                                                  \
+    return f(N(a), N(b));                                                                          \
+  }                                                                                                \
+  template <class A, class B>                                                                      \
+  requires etude::internal::Unrelated<A, B> etude::internal::RefusedNumber f(const A&, const B&) { \
+    static_cast<void>(sizeof(etude::internal::RefusedMixture<A, B>));                              \
+    return {};                                                                                     \
+  }
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
 #include "etude/base/scalar_functions.inc"
 
@@ -80,18 +82,20 @@ ETUDE_QUESTION(signbit)
 #undef ETUDE_QUESTION
 
 // Of a number and a plain one: std::max asks for two of one type.
-#define ETUDE_CHOICE(f, is_first)                                                         \
-  template <class A, class B>                                                             \
-  requires(!std::is_same_v<A, B> &&                                                       \
-           etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A,           \
-                                         B>) constexpr etude::internal::MixedNumber<A, B> \
-  f(const A& a, const B& b) {                                                             \
-    using N = etude::internal::MixedNumber<A, B>;                                         \
-    return is_first ? N(a) : N(b);                                                        \
-  }                                                                                       \
-  template <class A, class B>                                                             \
-  requires etude::internal::Unrelated<A, B>                                               \
-  constexpr auto f(const A&, const B&) { return etude::internal::refuse_mixed<A, B>(); }
+#define ETUDE_CHOICE(f, is_first)                                                                  \
+  template <class A, class B>                                                                      \
+  requires(!std::is_same_v<A, B> &&                                                                \
+           etude::internal::MixedNumbers<etude::internal::MixedNumber<A, B>, A,                    \
+                                         B>) constexpr etude::internal::MixedNumber<A, B>          \
+  f(const A& a, const B& b) {                                                                      \
+    using N = etude::internal::MixedNumber<A, B>;                                                  \
+    return is_first ? N(a) : N(b);                                                                 \
+  }                                                                                                \
+  template <class A, class B>                                                                      \
+  requires etude::internal::Unrelated<A, B> etude::internal::RefusedNumber f(const A&, const B&) { \
+    static_cast<void>(sizeof(etude::internal::RefusedMixture<A, B>));                              \
+    return {};                                                                                     \
+  }
 ETUDE_CHOICE(max, !(a < b))
 ETUDE_CHOICE(min, !(b < a))
 #undef ETUDE_CHOICE

@@ -3,7 +3,9 @@
 """compile_fail.py SOURCE COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or compiles
 with a warning that has each `// warn:` text; and if what a `// never:` pattern matches is said.
 With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else: so each text comes first,
-and has 30 lines at most, or as many as `// lines: N` says."""
+and has 30 lines at most, or as many as `// lines: N` says.
+With `// bodies: N` it holds N functions whose bodies do not compile: for each the compiler says so in its own words, and
+then what to do in ours, in 30 lines together."""
 import os
 import re
 import subprocess
@@ -31,6 +33,20 @@ def wrong_errors(wanted, most, said):
     return f"{longest} lines behind one error\n" if longest > most else ""
 
 
+def wrong_bodies(count, said):
+    """What differs from `count` errors in the compiler's words, and as many in ours."""
+    lines = said.splitlines()
+    at = [i for i, line in enumerate(lines) if "error:" in line]
+    lengths = {True: [], False: []}
+    for start, end in zip([0, *at[1:]], [*at[1:], len(lines)]):
+        text = "".join(lines[start:end])
+        lengths["etude: this function does not compile" in text].append(end - start)
+    if len(lengths[True]) != count or len(lengths[False]) != count:
+        return f"{len(lengths[False])} errors of the compiler and {len(lengths[True])} of ours for {count} bodies\n"
+    longest = max(lengths[True]) + max(lengths[False])
+    return f"{longest} lines for one body\n" if longest > MOST_LINES else ""
+
+
 def main():
     source, *compiler = sys.argv[1:]
     with open(source) as text:
@@ -40,10 +56,15 @@ def main():
     never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
     errors = re.findall(r"^// error: (.*)$", source_text, re.MULTILINE)
     most = re.search(r"^// lines: (\d+)$", source_text, re.MULTILINE)
+    bodies = re.search(r"^// bodies: (\d+)$", source_text, re.MULTILINE)
     run = subprocess.run([*compiler, source], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     for text in never:
         if re.search(text, run.stderr):
             return f"said, but must not be: {text}\n{run.stderr}"
+    if bodies:
+        wrong = wrong_bodies(int(bodies[1]), run.stderr)
+        if wrong:
+            return wrong + run.stderr
     if errors:
         wrong = wrong_errors(errors, int(most[1]) if most else MOST_LINES, run.stderr)
         if wrong:

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles the body of a function that is differentiated before anything else asks for its result,
+// so that an error in it is told in a few lines. Included by scalar_operators.h, before the
+// operators.
+//
+// Beside an error in a body compilers list each template between it and the call of the user. So
+// the first question stands in the type of an overload of the operator itself, which no call ever
+// reaches: between the user's line and the body there is nothing else.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "etude/diff/function_checks.h"
+#include "etude/diff/operator_arguments.h"
+#include "etude/diff/scalar_runs.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// No type, whatever Result is.
+template <class Result>
+struct NoOverload {};
+// f called with numbers To; no type, and so no overload.
+template <class To, class F, class... X>
+using FirstCall = typename NoOverload<decltype(std::declval<const F&>()(
+    std::declval<lifted_t<X, CommonScalar<X...>, To>&>()...))>::type;
+
+// Whether f is an object that takes the arguments with To in them.
+template <class To, class F, class... X>
+concept ReachesBody = ScalarArguments<X...> && std::is_class_v<F> && kReaches<To, F, X...>;
+template <class To, class F, class X>
+concept ReachesBodyOfOne = !IsTuple<X>::value && ReachesBody<To, F, X>;
+
+template <class F, class... X>
+using FirstNumber = typename FirstTry<F, X...>::To;
+template <class F, class... X>
+using TapeNumber = Active<CommonScalar<X...>>;
+template <class F, class... X>
+using ForwardNumber = Dual<CommonScalar<X...>, 1, F>;
+template <class F, class X, class By>
+using TangentNumber = Dual<CommonScalar<X, By>, 1, F>;
+template <class F, class... X>
+using RunNumber =
+    Dual<CommonScalar<X...>, (kCount<X...> < kForwardCount ? kCount<X...> : kForwardCount), F>;
+// The gradient of f as a function of arguments in place of X....
+template <class F, class... X>
+struct SlopeOf;
+// What the gradient of f is called with for a second derivative whose first one takes an Outer.
+template <class Outer, class F, class... X>
+using SecondNumber = FirstNumber<F, lifted_t<X, CommonScalar<X...>, Outer>...>;
+template <class F, class... X>
+using HessianNumber = SecondNumber<RunNumber<SlopeOf<F, X...>, X...>, F, X...>;
+template <class F, class X, class By>
+using HvpNumber = SecondNumber<TangentNumber<SlopeOf<F, X>, X, By>, F, X>;
+
+}  // namespace internal
+
+template <class F, class... X>
+requires internal::ReachesBody<internal::FirstNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::FirstNumber<F, X...>, F, X...> gradient(const F&, const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::FirstNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::FirstNumber<F, X...>, F, X...> value_with_gradient(const F&,
+                                                                                     const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::TapeNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::TapeNumber<F, X...>, F, X...> pullback(const F&, const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::TapeNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::TapeNumber<F, X...>, F, X...> value_with_pullback(const F&,
+                                                                                    const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::TapeNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::TapeNumber<F, X...>, F, X...> jacobian(const F&, const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::RunNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::RunNumber<F, X...>, F, X...> forward_jacobian(const F&,
+                                                                                const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::ForwardNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::ForwardNumber<F, X...>, F, X...> differential(const F&,
+                                                                                const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::ForwardNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::ForwardNumber<F, X...>, F, X...> value_with_differential(
+        const F&, const X&...);
+template <class F, class... X>
+requires internal::ReachesBody<internal::HessianNumber<F, X...>, F, X...>
+    internal::FirstCall<internal::HessianNumber<F, X...>, F, X...> hessian(const F&, const X&...);
+template <class F, internal::Scalar X>
+requires internal::ReachesBody<internal::ForwardNumber<F, X>, F, X>
+    internal::FirstCall<internal::ForwardNumber<F, X>, F, X> derivative(const F&, const X&);
+template <class F, internal::Scalar X>
+requires internal::ReachesBody<internal::ForwardNumber<F, X>, F, X>
+    internal::FirstCall<internal::ForwardNumber<F, X>, F, X> value_with_derivative(const F&,
+                                                                                   const X&);
+
+// Of one argument; a tuple stands for several.
+template <class F, class X, class By>
+requires internal::ReachesBodyOfOne<internal::TangentNumber<F, X, By>, F, X>
+    internal::FirstCall<internal::TangentNumber<F, X, By>, F, X> jvp(const F&, const X&, const By&);
+template <class F, class X, class By>
+requires internal::ReachesBodyOfOne<internal::HvpNumber<F, X, By>, F, X>
+    internal::FirstCall<internal::HvpNumber<F, X, By>, F, X> hvp(const F&, const X&, const By&);
+template <class F, class X, class By>
+requires internal::ReachesBodyOfOne<internal::TapeNumber<F, X>, F, X>
+    internal::FirstCall<internal::TapeNumber<F, X>, F, X> vjp(const F&, const X&, const By&);
+
+}  // namespace etude
