@@ -40,7 +40,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
       (add(std::get<I>(x), std::get<I>(by)), ...);
       MakeDuals<To> duals{directions};
       auto lifted = lift_arguments<T, To>(duals, std::get<I>(x)...);
-      return split_dual<To>(std::apply(f, lifted));
+      return split_dual<To>(call_with(f, lifted));
     }
     (std::index_sequence_for<X...>());
   }
@@ -69,8 +69,8 @@ constexpr auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by
 // The derivative of f at the number x, in forward mode, beside the value. f may return any
 // structure of numbers.
 template <class F, internal::Scalar X>
-requires(internal::kTakesNumbers<F, X>) constexpr auto value_with_derivative(const F& f,
-                                                                             const X& x) {
+requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
+    constexpr auto value_with_derivative(const F& f, const X& x) {
   using To = Dual<X, 1, F>;
   if constexpr (internal::kTakes<To, F, X>) {
     To lifted(x, {X(1)});
@@ -81,7 +81,8 @@ requires(internal::kTakesNumbers<F, X>) constexpr auto value_with_derivative(con
   }
 }
 template <class F, internal::Scalar X>
-requires(internal::kTakesNumbers<F, X>) constexpr auto derivative(const F& f, const X& x) {
+requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
+    constexpr auto derivative(const F& f, const X& x) {
   return value_with_derivative(f, x).second;
 }
 

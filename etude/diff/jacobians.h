@@ -76,7 +76,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
     const auto run = [&](std::size_t first) {
       MakeSomeUnits<To> units{first};
       auto lifted = lift_arguments<T, To>(units, x...);
-      return std::apply(f, lifted);
+      return call_with(f, lifted);
     };
     const std::size_t count = count_numbers(x...);
     const auto result = run(0);

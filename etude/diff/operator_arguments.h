@@ -3,11 +3,14 @@
 // give the tangents of the others. Used by scalar_operators.h and by those on tensors.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "etude/base/error.h"
+#include "etude/diff/inlining.h"
 #include "etude/diff/protocol.h"
 #include "etude/version.h"
 
@@ -67,6 +70,22 @@ constexpr void named(const char* op, Fn&& fn) {
     error.name_op(op);
     throw;
   }
+}
+
+// f(members of the tuple...). As std::apply, but inlined at once: compilers optimise the body of f
+// anew for each function on the way to where it is inlined.
+template <class F, class... A, std::size_t... I>
+ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all,
+                                                 std::index_sequence<I...>) {
+  if constexpr (std::is_class_v<F>) {
+    return f(std::get<I>(all)...);
+  } else {
+    return std::invoke(f, std::get<I>(all)...);
+  }
+}
+template <class F, class... A>
+ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all) {
+  return call_with(f, all, std::index_sequence_for<A...>());
 }
 
 // fn(x), or fn of the members of a tuple.

@@ -43,9 +43,8 @@ namespace ETUDE_API etude {
 //
 // throws: what f throws; no tape stays active then.
 template <class F, class... X>
-requires(internal::ScalarArguments<X...> &&
-         !internal::gives_plain<F, X...>()) constexpr auto value_with_gradient(const F& f,
-                                                                               const X&... x) {
+requires(internal::ScalarArguments<X...> && !internal::gives_plain<F, X...>()) ETUDE_INLINED
+    constexpr auto value_with_gradient(const F& f, const X&... x) {
   using From = internal::CommonScalar<X...>;
   constexpr internal::Fault fault = internal::gradient_fault<F, X...>();
   if constexpr (fault != internal::Fault::kNone) {
@@ -68,8 +67,8 @@ requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[d
 
 // The gradient of f at x....
 template <class F, class... X>
-requires(internal::ScalarArguments<X...> &&
-         !internal::gives_plain<F, X...>()) constexpr auto gradient(const F& f, const X&... x) {
+requires(internal::ScalarArguments<X...> && !internal::gives_plain<F, X...>()) ETUDE_INLINED
+    constexpr auto gradient(const F& f, const X&... x) {
   constexpr internal::Fault fault = internal::gradient_fault<F, X...>();
   if constexpr (fault != internal::Fault::kNone) {
     static_cast<void>(sizeof(internal::FunctionHasNoDerivative<fault, F, X...>));
@@ -171,7 +170,7 @@ auto pulled_scalars(const F& f, const X&... x) {
       const RecordingScope<T> scope(tape);
       MakeInputs<To, T> inputs(tape, x...);
       auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
-      auto made = std::apply(f, lifted);
+      auto made = call_with(f, lifted);
       auto check = [&](const auto& leaf) { static_cast<void>(leaf.slot_on(tape)); };
       each_leaf(made, check);  // while the derivatives around it are known
       return made;

@@ -191,8 +191,10 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
   ++argument;
 }
 
+// A function: the tape costs more than the call, and a copy of it in its caller would be optimised
+// again with that.
 template <class F, class... X>
-auto reverse_gradient(const F& f, const X&... x) {
+[[gnu::noinline]] auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;
   using T = typename Types::Number;
   using To = typename Types::To;
@@ -201,7 +203,7 @@ auto reverse_gradient(const F& f, const X&... x) {
     const RecordingScope<T> scope(tape);
     MakeInputs<To, T> inputs(tape, x...);
     auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
-    auto made = std::apply(f, lifted);
+    auto made = call_with(f, lifted);
     static_cast<void>(number_of(made).slot_on(tape));  // while those around it are known
     return made;
   }();

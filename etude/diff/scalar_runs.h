@@ -192,16 +192,16 @@ constexpr auto refused_gradient(const X&... x) {
 }
 
 template <class F, class... X>
-constexpr auto run_forward(const F& f, const X&... x) {
+ETUDE_INLINED constexpr auto run_forward(const F& f, const X&... x) {
   using To = GradientDual<F, X...>;
   MakeUnits<To> units;
   auto lifted = lift_arguments<CommonScalar<X...>, To>(units, x...);
-  const auto result = std::apply(f, lifted);
+  const auto result = call_with(f, lifted);
   return std::pair{plain_result<To, typename To::Value>(result),
                    tangents_of(number_of(result).derivatives(), 0, x...)};
 }
 template <class F, class... X>
-constexpr auto forward_gradient(const F& f, const X&... x) {
+ETUDE_INLINED constexpr auto forward_gradient(const F& f, const X&... x) {
   try {
     return run_forward(f, x...);
   } catch (const NeedsTape<GradientDual<F, X...>>& needs) {
@@ -238,7 +238,7 @@ constexpr auto plain_gradient(const F& f, const X&... x) {
                                 Active<From>>;
   auto constant = [](const auto& v) { return To(From(v)); };
   auto lifted = lift_arguments<From, To>(constant, x...);
-  return std::pair{From(std::apply(f, lifted)),
+  return std::pair{From(call_with(f, lifted)),
                    pick_tangents<X...>(std::tuple<tangent_t<X>...>{zero_tangent(x)...})};
 }
 
