@@ -98,7 +98,9 @@ Values lower_group(Operands in, const Attrs& attrs) {
 Values lower_instance(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
   const int axis = feature_axis(attrs, x);
-  return {by_groups(in, axis, x.shape()[axis], attrs.real("epsilon"))};
+  const int64_t features = x.shape()[axis];
+  // Of no features there is one group, in which nothing is.
+  return {by_groups(in, axis, features == 0 ? 1 : features, attrs.real("epsilon"))};
 }
 
 Values lower_rms(Operands in, const Attrs& attrs) {

@@ -210,6 +210,13 @@ TEST(Normalization, LayerHasMeanZeroAndVarianceOne) {
   expect_near(sum(g * x, {.axis = 1}), std::vector<double>(6, 0), 1e-2);
 }
 
+TEST(Normalization, NoFeaturesAreNormalizedToNone) {
+  for (const Shape& shape : {Shape{2, 0}, Shape{2, 3, 0}, Shape{2, 0, 3}}) {
+    const int64_t axis = shape[1] == 0 ? 1 : -1;
+    EXPECT_EQ(nn::instance_normalize(zeros(shape), {.axis = axis}).shape(), shape);
+  }
+}
+
 // With the features last one fused op has the statistics; by their definition, with gradients that
 // cross chunks of rows and examples. As many examples as are worked on side by side, and few.
 // spec: T15, L17
