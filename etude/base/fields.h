@@ -25,29 +25,27 @@
 //
 // The list must name the class itself: a class derived from Dense does not inherit it. The tangent
 // of such a class (diff/) has members of the same names.
-#define ETUDE_FIELDS(Class, ...)                                                                  \
-  friend struct ::etude::internal::FieldAccess;                                                   \
-  using EtudeFieldsClass = Class;                                                                 \
-  static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; }                  \
-  template <class Ties = ::etude::internal::MemberTies>                                           \
-  constexpr auto etude_fields() ETUDE_INTERNAL_MEMBERS(__VA_ARGS__)                               \
-  template <class Ties = ::etude::internal::MemberTies>                                           \
-  constexpr auto etude_fields() const ETUDE_INTERNAL_MEMBERS(__VA_ARGS__)                         \
-  template <class Self>                                                                           \
-      struct EtudeSlots {                                                                         \
-    ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_SLOT, __VA_ARGS__)                                         \
-    constexpr auto etude_slots() { return std::tie(__VA_ARGS__); }                                \
-    constexpr auto etude_slots() const { return std::tie(__VA_ARGS__); }                          \
-  };                                                                                              \
+#define ETUDE_FIELDS(Class, ...)                                                                \
+  friend struct ::etude::internal::FieldAccess;                                                 \
+  using EtudeFieldsClass = Class;                                                               \
+  static constexpr std::string_view etude_field_names() { return #__VA_ARGS__; }                \
+  template <class Ties = ::etude::internal::MemberTies>                                         \
+  constexpr auto etude_fields()                                                                 \
+      ETUDE_INTERNAL_MEMBERS(__VA_ARGS__) template <class Ties = ::etude::internal::MemberTies> \
+      constexpr auto etude_fields()                                                             \
+          const ETUDE_INTERNAL_MEMBERS(__VA_ARGS__) template <class Self>                       \
+          struct EtudeSlots {                                                                   \
+    ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_SLOT, __VA_ARGS__)                                       \
+    constexpr auto etude_slots() { return std::tie(__VA_ARGS__); }                              \
+    constexpr auto etude_slots() const { return std::tie(__VA_ARGS__); }                        \
+  };                                                                                            \
   static_assert(true, "")
 
 // By this->: members of a base that depends on a template parameter are found then, too. Ties is a
 // parameter so that the tuples of a class are made where one is asked for: what includes all layers
 // would make a hundred of them, a tenth of the time that it takes to read etude/etude.h.
-#define ETUDE_INTERNAL_MEMBERS(...)                                             \
-  {                                                                             \
-    return Ties::of(0 ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_MEMBER, __VA_ARGS__)); \
-  }
+#define ETUDE_INTERNAL_MEMBERS(...) \
+  { return Ties::of(0 ETUDE_INTERNAL_EACH(ETUDE_INTERNAL_MEMBER, __VA_ARGS__)); }
 #define ETUDE_INTERNAL_MEMBER(name) , this->name
 #define ETUDE_INTERNAL_SLOT(name) \
   typename ::etude::internal::SlotType<decltype(Self::name)>::type name{};
