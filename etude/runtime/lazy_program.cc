@@ -30,12 +30,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Whether programs are made behind this thread. A tier that is fixed (codegen/compiler.h), passes
-// that are switched off here and decisions that are listened to ask for them at once.
+// Whether programs are made behind this thread. A tier that is fixed to machine code
+// (codegen/compiler.h), passes that are switched off here and decisions that are listened to ask
+// for them at once.
 bool makes_behind() {
   const RegionCompiler* const compiler = region_compiler();
-  const bool is_fixed = compiler != nullptr && compiler->fixed_tier() >= 0;
-  return lazy_options().background && !is_fixed && !hears_decisions() && !has_switches_here();
+  const bool wants_code = compiler != nullptr && compiler->fixed_tier() > 0;
+  return lazy_options().background && !wants_code && !hears_decisions() && !has_switches_here();
 }
 
 }  // namespace
