@@ -19,25 +19,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// The shape in which a parameter with one number for each index of `axes` broadcasts to x.
-Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
-                  const std::vector<int>& axes) {
-  Shape own, wide(Ints(static_cast<std::size_t>(x.rank()), 1));
-  for (const int axis : axes) {
-    own.push_back(x.shape()[axis]);
-    wide.set(axis, x.shape()[axis]);
-  }
-  ETUDE_REQUIRE(parameter.shape() == own,
-                "operand '{}' has shape {}, but x of shape {} needs {} of shape {}", name,
-                parameter.shape().to_string(), x.shape().to_string(), name, own.to_string());
-  return wide;
-}
-
-Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
-             const std::vector<int>& axes) {
-  return reshaped(parameter, shape_along(parameter, name, x, axes));
-}
-
 Tensor scaled(Tensor y, Operands in, const std::vector<int>& axes) {
   if (in.has(1)) y = y * along(in[1], "scale", in[0], axes);
   if (in.size() > 2 && in.has(2)) y = y + along(in[2], "offset", in[0], axes);
@@ -126,32 +107,20 @@ Types groups_type(const TypeCall& call, std::size_t vectors) {
   const int64_t groups = call.attrs.integer("groups");
   ETUDE_REQUIRE(groups >= 1 && x[2] % groups == 0, "{} groups do not divide {} features", groups,
                 x[2]);
-  for (std::size_t i = 1; i <= vectors; ++i) {
-    ETUDE_REQUIRE(!call.has(i) || call.shape(i) == Shape({x[2]}),
-                  "operand '{}' has shape {}, but must be [{}]", call.op.operand(i).name,
-                  call.shape(i).to_string(), x[2]);
-  }
+  require_vectors(call, vectors, x[2]);
   return {call.types[0]};
 }
 
 Types groups_gradient_type(const TypeCall& call) {
-  const Types forward = groups_type(call, 1);
-  ETUDE_REQUIRE(call.shape(2) == call.shape(0),
-                "operand 'ct' has shape {}, but operand 'x' has shape {}; they must be equal",
-                call.shape(2).to_string(), call.shape(0).to_string());
-  const Type* vector = call.make(call.dtype(0), {call.shape(0)[2]});
-  return {forward[0], vector, vector};
+  groups_type(call, 1);
+  return standard_gradient_types(call, call.shape(0)[2]);
 }
 
 Values groups_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
-  Values out = run_all(op<"standardize_groups_gradient">(), {&x, &scale, &call.ct()},
-                       {call.attrs.value("groups"), call.attrs.value("epsilon")});
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (!call.wants(i) || !call.in.has(i)) out[i] = {};
-  }
-  return out;
+  return wanted_of(call, run_all(op<"standardize_groups_gradient">(), {&x, &scale, &call.ct()},
+                                 {call.attrs.value("groups"), call.attrs.value("epsilon")}));
 }
 
 // On [examples, rows, groups, features of one].
@@ -179,6 +148,9 @@ void define_standardize_groups(Registry& r) {
   const auto groups = [](int64_t n) {
     return std::vector<std::pair<std::string_view, AttrValue>>{{"groups", n}};
   };
+  const std::vector<Sample> samples = {{{"[2,5,6]", "[6]", "[6]"}, groups(3)},
+                                       {{"[2,70,4]", "-", "[4]"}, groups(2)},
+                                       {{"[1,3,19]", "[19]", "-"}, groups(19)}};
   r.define({
       .name = "standardize_groups",
       .space = "internal",
@@ -191,10 +163,7 @@ void define_standardize_groups(Registry& r) {
       .kernels = {.cpu = kernels::cpu::prepare_standardize_groups},
       .vjp = groups_vjp,
       .batch = batching::joined<1>,
-      .samples = {.calls = {{{"[2,5,6]", "[6]", "[6]"}, groups(3)},
-                            {{"[2,70,4]", "-", "[4]"}, groups(2)},
-                            {{"[1,3,19]", "[19]", "-"}, groups(19)}},
-                  .ulp = 64},
+      .samples = {.calls = samples, .ulp = 64},
       .errors = {{{"float32[2,6]", "-", "-"}, "must be [examples, rows, features]", groups(2)},
                  {{"float32[2,3,6]", "-", "-"}, "4 groups do not divide 6 features", groups(4)},
                  {{"float32[2,3,6]", "-", "float32[3]"},
@@ -213,10 +182,7 @@ void define_standardize_groups(Registry& r) {
       .type = groups_gradient_type,
       .kernels = {.cpu = kernels::cpu::prepare_standardize_groups_gradient},
       .vjp = groups_gradient_vjp,
-      .samples = {.calls = {{{"[2,5,6]", "[6]", "[2,5,6]"}, groups(3)},
-                            {{"[2,70,4]", "-", "[2,70,4]"}, groups(2)},
-                            {{"[1,3,19]", "[19]", "[1,3,19]"}, groups(19)}},
-                  .ulp = 64},
+      .samples = {.calls = standard_gradient_samples(samples), .ulp = 64},
       .errors = {{{"float32[2,3,6]", "-", "float32[2,3,5]"}, "they must be equal", groups(2)}},
   });
 }

@@ -17,68 +17,7 @@ namespace etude::ops {
 
 using Ints = std::vector<int64_t>;
 
-Standard::Standard(const Tensor& x, Ints along, double epsilon) : axes(std::move(along)) {
-  const Tensor away = x - average(x);
-  deviations = rsqrt(average(away * away) + epsilon);
-  h = away * deviations;
-}
-
-Tensor Standard::average(const Tensor& u) const {
-  return mean(u, {.axis = axes, .keepdims = true});
-}
-
-Tensor Standard::project(const Tensor& u) const {
-  return deviations * (u - average(u) - h * average(u * h));
-}
-
-// With h and r of Standard, M for averages and g = ct scale, the op gives dx = project(g) = r (g -
-// M g - h M(g h)), sum(ct h) and sum(ct). For cotangents a, b, c of these, project is its own
-// transpose, and x moves dx by way of h and of r, whose derivative is -r^2 h / n.
-Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
-                             const std::vector<Tensor>& cotangents) {
-  Values out(3);
-  const Tensor &scale = call.scale, &ct = call.ct, &a = cotangents[0];
-  const auto add = [](Tensor& sum, const Tensor& t) { sum = sum.has_value() ? sum + t : t; };
-  const auto scaled = [&](const Tensor& t) { return scale.has_value() ? t * scale : t; };
-  Tensor to_h;
-  if (a.has_value()) {
-    const Tensor g = scaled(ct), back = s.project(a);
-    const Tensor along = s.average(g * s.h), a_along = s.average(a * s.h);
-    if (call.wants_scale) out[1] = internal::sum_to(ct * back, scale.shape());
-    add(out[2], scaled(back));
-    to_h = -(s.deviations * (a * along + g * a_along));
-    const Tensor by_r = s.average(a * g) - s.average(a) * s.average(g) - a_along * along;
-    add(out[0], -(s.deviations * s.deviations * s.h * by_r));
-  }
-  if (cotangents[1].has_value()) {
-    add(out[2], cotangents[1] * s.h);
-    add(to_h, cotangents[1] * ct);
-  }
-  if (cotangents[2].has_value()) add(out[2], broadcasted(cotangents[2], ct.shape()));
-  if (to_h.has_value()) add(out[0], s.project(to_h));
-  return out;
-}
-
 namespace {
-
-// The shape in which a parameter of the sizes that x has on `axes` broadcasts to x.
-Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
-                  const std::vector<int>& axes) {
-  Shape own, wide(std::vector<int64_t>(static_cast<std::size_t>(x.rank()), 1));
-  for (const int axis : axes) {
-    own.push_back(x.shape()[axis]);
-    wide.set(axis, x.shape()[axis]);
-  }
-  ETUDE_REQUIRE(parameter.shape() == own,
-                "operand '{}' has shape {}, but x of shape {} needs {} of shape {}", name,
-                parameter.shape().to_string(), x.shape().to_string(), name, own.to_string());
-  return wide;
-}
-
-Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
-             const std::vector<int>& axes) {
-  return reshaped(parameter, shape_along(parameter, name, x, axes));
-}
 
 Values lower_batch(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
@@ -147,11 +86,7 @@ Values lower_batch_standardize(Operands in, const Attrs& attrs) {
 Types standardize_type(const TypeCall& call, std::size_t vectors) {
   const Shape& x = call.shape(0);
   ETUDE_REQUIRE(x.rank() == 2, "operand 'x' has shape {}, but must be [rows, n]", x.to_string());
-  for (std::size_t i = 1; i <= vectors; ++i) {
-    ETUDE_REQUIRE(!call.has(i) || call.shape(i) == Shape({x[1]}),
-                  "operand '{}' has shape {}, but must be [{}]", call.op.operand(i).name,
-                  call.shape(i).to_string(), x[1]);
-  }
+  require_vectors(call, vectors, x[1]);
   const Type* kept = call.make(call.dtype(0), {x[call.attrs.flag("columns") ? 1 : 0]});
   return {call.types[0], kept, kept};
 }
@@ -176,10 +111,7 @@ Values standardize_vjp(const VjpCall& call) {
     more = more.has_value() ? more + by_variance : by_variance;
   }
   if (more.has_value()) out[0] = out[0].has_value() ? out[0] + more : more;
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (!call.wants(i) || !call.in.has(i)) out[i] = {};
-  }
-  return out;
+  return wanted_of(call, std::move(out));
 }
 
 Types standardize_by_type(const TypeCall& call) {
@@ -211,12 +143,8 @@ Values standardize_by_vjp(const VjpCall& call) {
 }
 
 Types gradient_type(const TypeCall& call) {
-  const Types forward = standardize_type(call, 1);
-  ETUDE_REQUIRE(call.shape(2) == call.shape(0),
-                "operand 'ct' has shape {}, but operand 'x' has shape {}; they must be equal",
-                call.shape(2).to_string(), call.shape(0).to_string());
-  const Type* vector = call.make(call.dtype(0), {call.shape(0)[1]});
-  return {forward[0], vector, vector};
+  standardize_type(call, 1);
+  return standard_gradient_types(call, call.shape(0)[1]);
 }
 
 Values gradient_vjp(const VjpCall& call) {
@@ -235,11 +163,6 @@ void define_standardize(Registry& r) {
                                        {{"[3,5]", "[5]", "[5]"}, {{"columns", false}}},
                                        {{"[2,70]", "-", "-"}, {{"columns", false}}},
                                        {{"[19,17]", "-", "[17]"}, {{"columns", true}}}};
-  std::vector<Sample> gradient_samples;
-  for (const Sample& sample : samples) {
-    gradient_samples.push_back(sample);
-    gradient_samples.back().operands[2] = sample.operands[0];
-  }
   const std::vector<Sample> by_samples = {
       {{"[4,3]", "[3]", "[3]", "[3]", "[3]"}, {{"columns", true}}},
       {{"[3,5]", "[5]", "[5]", "[3]", "[3]"}, {{"columns", false}}},
@@ -295,7 +218,7 @@ void define_standardize(Registry& r) {
       .type = gradient_type,
       .kernels = {.cpu = kernels::cpu::prepare_standardize_gradient},
       .vjp = gradient_vjp,
-      .samples = {.calls = gradient_samples, .ulp = 64},
+      .samples = {.calls = standard_gradient_samples(samples), .ulp = 64},
       .errors = {{{"float32[2,3]", "-", "float32[2,2]"},
                   "they must be equal",
                   {{"columns", true}}}},
