@@ -16,6 +16,7 @@
 
 #include "etude/etude.h"
 #include "tests/functions/printing.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -419,8 +420,7 @@ LazyOptions lazy_options_of(uint64_t seed) {
 
 // The calls recorded, and looked at here and there: the same values, lines and Variables.
 void check_lazy(const Program& program, uint64_t seed) {
-  const LazyOptions saved = lazy_options();
-  set_lazy_options(lazy_options_of(seed));
+  const ChangedLazyOptions options([&](LazyOptions& o) { o = lazy_options_of(seed); });
   const LazyMetrics metrics;
   State eager{{}, variables()}, lazy{{}, variables()};
   for (uint64_t call = 0; call < 3; ++call) {
@@ -451,7 +451,6 @@ void check_lazy(const Program& program, uint64_t seed) {
     }
   }
   EXPECT_EQ(metrics.counts().fallbacks, 0) << program.text();
-  set_lazy_options(saved);
 }
 
 std::vector<std::string> switched_off() {

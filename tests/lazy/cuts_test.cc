@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -24,20 +25,6 @@ class ProgramsAtOnce : public ::testing::Environment {
 };
 const ::testing::Environment* const kProgramsAtOnce =
     ::testing::AddGlobalTestEnvironment(new ProgramsAtOnce);
-
-// Options of one test.
-class Options {
- public:
-  explicit Options(void (*change)(LazyOptions&)) {
-    LazyOptions options = saved_;
-    change(options);
-    set_lazy_options(options);
-  }
-  ~Options() { set_lazy_options(saved_); }
-
- private:
-  LazyOptions saved_ = lazy_options();
-};
 
 // spec: Z6
 TEST(LazyCuts, ABarrierRunsAllThatIsPending) {
@@ -119,7 +106,7 @@ TEST(LazyCuts, AHundredStepsAreTwoPrograms) {
 
 // spec: Z7
 TEST(LazyCuts, CollisionsGiveNoWrongValues) {
-  const Options options([](LazyOptions& o) { o.force_collisions = true; });
+  const ChangedLazyOptions options([](LazyOptions& o) { o.force_collisions = true; });
   const LazyMetrics metrics;
   const LazyScope lazy;
   for (int round = 0; round < 3; ++round) {
@@ -134,7 +121,7 @@ TEST(LazyCuts, CollisionsGiveNoWrongValues) {
 
 // spec: Z8, Z51
 TEST(LazyCuts, NumbersOfTheHostCompileNothing) {
-  const Options options([](LazyOptions&) {});
+  forget_lazy_programs();
   const LazyScope lazy;
   Tensor w = ones({4});
   const LazyMetrics metrics;
@@ -148,7 +135,7 @@ TEST(LazyCuts, NumbersOfTheHostCompileNothing) {
 
 // spec: Z9
 TEST(LazyCuts, AConstantThatChangesBecomesAnInputOnce) {
-  const Options options([](LazyOptions&) {});
+  forget_lazy_programs();
   const LazyScope lazy;
   const Tensor x = Tensor({1.0, 2.0});
   const auto run = [&](float number) { return (x * number).to_vector<float>()[1]; };
@@ -164,7 +151,7 @@ TEST(LazyCuts, AConstantThatChangesBecomesAnInputOnce) {
 
 // spec: Z13
 TEST(LazyCuts, ALoopWithoutABarrierIsCutWhereItRepeats) {
-  const Options options([](LazyOptions&) {});
+  forget_lazy_programs();
   const LazyMetrics metrics;
   const MemoryScope memory;
   for (int loop = 0; loop < 20; ++loop) {
@@ -181,7 +168,7 @@ TEST(LazyCuts, ALoopWithoutABarrierIsCutWhereItRepeats) {
 
 // spec: Z13
 TEST(LazyCuts, ATraceThatHoldsMuchIsCut) {
-  const Options options([](LazyOptions& o) { o.live_bytes = 1 << 20; });
+  const ChangedLazyOptions options([](LazyOptions& o) { o.live_bytes = 1 << 20; });
   const LazyMetrics metrics;
   const LazyScope lazy;
   Tensor x = ones({100, 100});
@@ -229,7 +216,7 @@ TEST(LazyCuts, ParametersAreUpdatedInTheirMemory) {
 
 // spec: Z17
 TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
-  const Options options([](LazyOptions&) {});
+  forget_lazy_programs();
   const LazyMetrics metrics;
   const LazyScope lazy;
   const auto run = [](bool keep) {
@@ -248,7 +235,7 @@ TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
 
 // spec: Z54
 TEST(LazyCuts, ALineThatCompilesTooOftenCompilesNoMore) {
-  const Options options([](LazyOptions& o) { o.max_compiles = 5; });
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 5; });
   std::vector<std::string> warnings;
   const WarningHandler saved =
       set_warning_handler([&](std::string_view text) { warnings.emplace_back(text); });
@@ -300,7 +287,7 @@ TEST(LazyCuts, TheEndOfAScopeRunsWhatIsHeld) {
 
 // spec: Z14, Z57
 TEST(LazyCuts, ProgramsAreListedAndExplained) {
-  const Options options([](LazyOptions&) {});
+  forget_lazy_programs();
   const LazyMetrics metrics;
   const LazyScope lazy;
   const auto run = [](int64_t n) { return sum(ones({n}) * 2.0F).item<float>(); };

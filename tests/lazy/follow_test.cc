@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -90,7 +91,7 @@ struct Nodes {
   std::size_t recorded = 0, planned = 0;
 };
 Nodes nodes_of(const std::function<std::vector<Tensor>()>& f) {
-  set_lazy_options(lazy_options());  // no program is there
+  forget_lazy_programs();
   const std::vector<Tensor> want = f();
   const LazyMetrics metrics;
   const LazyScope lazy;
@@ -289,10 +290,8 @@ std::vector<Tensor> random_loop(uint32_t seed) {
 
 // spec: Z10, Z22
 TEST(LazyLoops, RandomLoopsHaveTheBitsOfEagerOnes) {
-  const LazyOptions saved = lazy_options();
-  LazyOptions options = saved;
-  options.max_compiles = 0;  // all of them are cut at one line
-  set_lazy_options(options);
+  // All of them are cut at one line.
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });
   std::size_t rolled = 0;
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
@@ -300,19 +299,14 @@ TEST(LazyLoops, RandomLoopsHaveTheBitsOfEagerOnes) {
     rolled += nodes.planned * 3 < nodes.recorded ? 1 : 0;
   }
   EXPECT_GT(rolled, 50u);
-  set_lazy_options(saved);
 }
 
 // spec: Z10
 TEST(LazyLoops, RollingIsAnOption) {
-  const LazyOptions saved = lazy_options();
-  LazyOptions options = saved;
-  options.roll = false;
-  set_lazy_options(options);
+  const ChangedLazyOptions options([](LazyOptions& o) { o.roll = false; });
   const Loop loop;
   const Nodes nodes = nodes_of([&] { return std::vector<Tensor>{loop.run(loop.x, 200)}; });
   EXPECT_GT(nodes.planned, 300u);
-  set_lazy_options(saved);
 }
 
 }  // namespace

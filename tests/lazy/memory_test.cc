@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -75,12 +76,12 @@ TEST(LazyMemory, AStepHoldsNoMoreThanEagerly) {
 
 // spec: Z63
 TEST(LazyMemory, TheLoopEndsWhereItBegan) {
-  set_lazy_options(lazy_options());
+  forget_lazy_programs();
   trim_memory();
   const int64_t floor = memory_stats().live_bytes;
   run_step(true, true);
   // Plans keep a place to run in, which goes with the programs.
-  set_lazy_options(lazy_options());
+  forget_lazy_programs();
   EXPECT_LE(memory_stats().live_bytes, floor + (64 << 10));
 }
 
@@ -110,7 +111,7 @@ TEST(LazyMemory, AResultTakesTheMemoryOfAnInputThatDied) {
 
 // spec: V24
 TEST(LazyMemory, UpdatesInPlaceAreOneBuffer) {
-  set_lazy_options(lazy_options());
+  forget_lazy_programs();
   const LazyScope lazy;
   Tensor x = zeros({64, 64});
   lazy_barrier();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -114,10 +115,7 @@ TEST(LazyRecording, WhatIsDroppedIsNeverRun) {
 
 // spec: Z37
 TEST(LazyRecording, ALongTraceIsFreedWithoutRecursion) {
-  const LazyOptions saved = lazy_options();
-  LazyOptions options = saved;
-  options.max_nodes = 10000000;
-  set_lazy_options(options);
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_nodes = 10000000; });
   {
     const LazyMetrics metrics;
     const LazyScope lazy;
@@ -128,7 +126,6 @@ TEST(LazyRecording, ALongTraceIsFreedWithoutRecursion) {
     x = Tensor();
     EXPECT_EQ(pending_nodes(), 0);
   }
-  set_lazy_options(saved);
 }
 
 // spec: Z43

@@ -8,14 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
-
-// No program of another test is there.
-struct Fresh {
-  Fresh() { set_lazy_options(lazy_options()); }
-};
 
 struct Net {
   nn::Dense hidden{12, 20, {.activation = nn::relu}};
@@ -44,7 +40,7 @@ float train_step(Net& net, optim::Adam& optimizer, int64_t n) {
 
 // Compiles of a run of steps of these sizes, by step; losses are those of eager steps.
 std::vector<int64_t> compiles_of_training(const std::vector<int64_t>& sizes) {
-  const Fresh fresh;
+  forget_lazy_programs();
   Net eager = fresh_net(), net = eager;
   optim::Adam eager_optimizer({.lr = 0.01}), optimizer({.lr = 0.01});
   std::vector<float> want;
@@ -86,7 +82,7 @@ TEST(LazySizes, BatchSizesAtRandom) {
 
 // spec: Z50
 TEST(LazySizes, LengthsOfSequences) {
-  const Fresh fresh;
+  forget_lazy_programs();
   const Tensor w = full({8, 8}, 0.1F), start = full({1, 8}, 0.5F);
   const auto attention = [&](int64_t length) {
     const Tensor x = broadcast_to(start, {length, 8}) * (1.0F / static_cast<float>(length));
@@ -106,7 +102,7 @@ TEST(LazySizes, LengthsOfSequences) {
 
 // spec: Z50
 TEST(LazySizes, BeamsThatGrow) {
-  const Fresh fresh;
+  forget_lazy_programs();
   const Tensor table = Tensor({0.1, 0.7, 0.3, 0.9, 0.2, 0.4}),
                first = zeros({5, 1}, {.dtype = kInt32});
   const auto search = [&] {
@@ -128,7 +124,7 @@ TEST(LazySizes, BeamsThatGrow) {
 
 // spec: Z50
 TEST(LazySizes, ALoopWithChangingNumbersIsOneProgram) {
-  const Fresh fresh;
+  forget_lazy_programs();
   const LazyScope lazy;
   const SeedScope seed(3);
   Tensor x = random::normal({4, 16});
@@ -145,7 +141,7 @@ TEST(LazySizes, ALoopWithChangingNumbersIsOneProgram) {
 
 // spec: Z50
 TEST(LazySizes, TrainingAndEvaluationAreTwoPrograms) {
-  const Fresh fresh;
+  forget_lazy_programs();
   Net net = fresh_net();
   optim::SGD optimizer({.lr = 0.05});
   const LazyScope lazy;
@@ -164,7 +160,7 @@ TEST(LazySizes, TrainingAndEvaluationAreTwoPrograms) {
 // A number that follows from a size by no formula, or by another than it seemed to, is never
 // taken for one: what was recorded decides.
 TEST(LazySizes, NumbersThatFollowFromSizesOtherwise) {
-  const Fresh fresh;
+  forget_lazy_programs();
   const auto run = [](int64_t n) {
     const Tensor x = broadcast_to(Tensor({0.5, 1.5, 2.5}), {n, 3});
     const int64_t most = n < 9 ? n - 1 : 4;  // linear at first
@@ -225,10 +221,8 @@ Tensor random_program(uint32_t seed, int64_t n) {
 
 // spec: Z11, Z22
 TEST(LazySizes, RandomProgramsAtManySizes) {
-  LazyOptions options = lazy_options();
-  const LazyOptions saved = options;
-  options.max_compiles = 0;  // all of them are compiled at one line
-  set_lazy_options(options);
+  // All of them are compiled at one line.
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });
   const LazyMetrics metrics;
   for (uint32_t seed = 0; seed < 40; ++seed) {
     for (const int64_t n : {5, 9, 3, 17, 2, 1, 12, 33}) {
@@ -241,7 +235,6 @@ TEST(LazySizes, RandomProgramsAtManySizes) {
   }
   EXPECT_GT(metrics.counts().family_hits, 40 * 2) << metrics.counts().compiles;
   EXPECT_EQ(metrics.counts().fallbacks, 0);
-  set_lazy_options(saved);
 }
 
 }  // namespace

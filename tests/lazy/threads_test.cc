@@ -15,6 +15,7 @@
 
 #include "etude/etude.h"
 #include "etude/runtime/soon.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -132,10 +133,6 @@ bool has_fixed_tier() {
   return tier != nullptr && std::string_view(tier) != "0";
 }
 
-struct Fresh {
-  Fresh() { set_lazy_options(lazy_options()); }
-};
-
 Tensor train_step(Tensor& w, const Tensor& x, float rate) {
   const auto [loss, grad] =
       value_with_gradient([&](const Tensor& v) { return mean(square(tanh(matmul(x, v)))); }, w);
@@ -146,7 +143,7 @@ Tensor train_step(Tensor& w, const Tensor& x, float rate) {
 // spec: Z53
 TEST(LazyBehind, NothingWaitsForTheCompiler) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
-  const Fresh fresh;
+  forget_lazy_programs();
   const Tensor x = full({8, 8}, 0.25F);
   Tensor eager = full({8, 8}, 0.5F), w = eager;
   lazy_barrier();
@@ -187,7 +184,7 @@ TEST(LazyBehind, NothingWaitsForTheCompiler) {
 // spec: Z53, Z11
 TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
-  const Fresh fresh;
+  forget_lazy_programs();
   const LazyScope lazy;
   const auto run = [](int64_t n, float factor) {
     return sum(tanh(ones({n, 3}) * 0.0F) + factor).item<float>() ==
@@ -210,7 +207,7 @@ TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
 // spec: Z53, Z63
 TEST(LazyBehind, CallByCallAStepHoldsWhatItHoldsEagerly) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
-  const Fresh fresh;
+  forget_lazy_programs();
   const auto peak = [](bool lazily) {
     std::vector<Tensor> w(6, full({128, 128}, 0.01F));
     const Tensor x = full({1024, 128}, 0.5F);
@@ -242,10 +239,7 @@ TEST(LazyBehind, CallByCallAStepHoldsWhatItHoldsEagerly) {
 // spec: Z53
 TEST(LazyBehind, MoreThanCanWaitIsNotAskedFor) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
-  LazyOptions options = lazy_options();
-  const LazyOptions saved = options;
-  options.max_compiles = 0;
-  set_lazy_options(options);
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });
   const auto run = [](int n) {
     const LazyScope lazy;
     Tensor x = ones({4}, {.dtype = kFloat64});
@@ -260,16 +254,12 @@ TEST(LazyBehind, MoreThanCanWaitIsNotAskedFor) {
   wait_for_compile();
   EXPECT_EQ(metrics.counts().unready, 100);
   EXPECT_EQ(metrics.counts().compiles, 64);
-  set_lazy_options(saved);
 }
 
 // spec: Z53, Z54
 TEST(LazyBehind, ALineThatCompilesTooOften) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
-  LazyOptions options = lazy_options();
-  const LazyOptions saved = options;
-  options.max_compiles = 2;
-  set_lazy_options(options);
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 2; });
   const WarningHandler handler = set_warning_handler([](std::string_view) {});
   const LazyMetrics metrics;
   {
@@ -284,7 +274,6 @@ TEST(LazyBehind, ALineThatCompilesTooOften) {
   EXPECT_EQ(metrics.counts().compiles, 2);
   EXPECT_EQ(metrics.counts().over_limit, 4);
   set_warning_handler(handler);
-  set_lazy_options(saved);
 }
 
 // The thread that makes programs is not there in the child, which has one of its own.
@@ -292,7 +281,7 @@ TEST(LazyBehind, AChildOfForkMakesItsOwn) {
 #ifdef ETUDE_TSAN
   GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
 #endif
-  const Fresh fresh;
+  forget_lazy_programs();
   const auto run = [](int n) {
     const LazyScope lazy;
     Tensor x = ones({4});

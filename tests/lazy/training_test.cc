@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/lazy_options.h"
 
 namespace etude {
 namespace {
@@ -98,9 +99,7 @@ TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
     return *total;
   };
   const Tensor want = sum_of_gradients();
-  LazyOptions options = lazy_options(), saved = options;
-  options.max_nodes = 200;
-  set_lazy_options(options);
+  const ChangedLazyOptions options([](LazyOptions& o) { o.max_nodes = 200; });
   {
     const LazyScope lazy;
     const LazyMetrics metrics;
@@ -111,7 +110,6 @@ TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
     EXPECT_LE(metrics.counts().compiles, 4) << metrics.to_string();
     EXPECT_LT(memory.stats().peak_bytes, 8 << 20);
   }
-  set_lazy_options(saved);
 }
 
 }  // namespace
