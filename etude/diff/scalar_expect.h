@@ -6,23 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/base/sanitizers.h"
 #include "etude/diff.h"
 
 namespace etude {
 
 // Whether what runs is instrumented, and so a hundred times slower: loops over many calls are
 // shorter there. Each of their calls is looked at all the same.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsInstrumented = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kIsInstrumented = true;
-#else
-inline constexpr bool kIsInstrumented = false;
-#endif
-#else
-inline constexpr bool kIsInstrumented = false;
-#endif
+inline constexpr bool kIsInstrumented =
+    internal::kHasAddressSanitizer || internal::kHasThreadSanitizer;
 
 using Vector = std::vector<double>;
 using Reals = std::vector<Real>;

@@ -10,20 +10,12 @@
 #include <cstdint>
 #include <mutex>
 
+#include "etude/base/sanitizers.h"
+
 namespace etude::internal {
 
 // The address sanitizer sees use after free and overruns only in its own heap.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kBypassPools = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-inline constexpr bool kBypassPools = true;
-#else
-inline constexpr bool kBypassPools = false;
-#endif
-#else
-inline constexpr bool kBypassPools = false;
-#endif
+inline constexpr bool kBypassPools = kHasAddressSanitizer;
 
 // thread-safe. The two pools of the process are never destroyed: values may be freed until the
 // process ends.
