@@ -54,6 +54,14 @@ bool is_at(const Family& family, std::span<const int64_t> sizes, const Graph& gr
   return found.graph && found.graph->same(graph);
 }
 
+GraphRef rolled_or_same(const GraphRef& graph) { return roll_repeats(*graph); }
+
+std::vector<GraphRef> each(const std::vector<GraphRef>& graphs, GraphRef (*form)(const GraphRef&)) {
+  std::vector<GraphRef> out;
+  for (const GraphRef& graph : graphs) out.push_back(form(graph));
+  return out;
+}
+
 }  // namespace
 
 GraphRef LazyFamily::serve(const GraphRef& graph) const {
@@ -64,15 +72,14 @@ GraphRef LazyFamily::serve(const GraphRef& graph) const {
   return passed_->at(sizes).graph;
 }
 
-bool LazyFamily::find(const std::vector<GraphRef>& graphs, const char* without, bool rolls) {
+bool LazyFamily::find(const std::vector<GraphRef>& graphs, const std::vector<GraphRef>& starts,
+                      const char* without) {
   FamilyFound recorded = Family::of(graphs);
   if (!recorded.family) return false;
   std::vector<GraphRef> made;
   {
     const PassScope off(without);
-    for (const GraphRef& graph : graphs) {
-      made.push_back(run_passes(rolls ? *roll_repeats(*graph) : *graph));
-    }
+    for (const GraphRef& start : starts) made.push_back(run_passes(*start));
   }
   FamilyFound passed = Family::of(made);
   if (!passed.family || !passed.family->takes_numbers_from(*recorded.family)) return false;
@@ -82,24 +89,25 @@ bool LazyFamily::find(const std::vector<GraphRef>& graphs, const char* without, 
 }
 
 bool LazyFamily::find(const std::vector<GraphRef>& graphs) {
-  std::vector<GraphRef> sized;
-  for (const GraphRef& graph : graphs) sized.push_back(with_size_inputs(graph));
-  const auto is_rolled = [](const GraphRef& graph) {
-    return roll_repeats(*graph).get() != graph.get();
-  };
-  const bool may_roll = lazy_options().roll && std::ranges::any_of(graphs, is_rolled);
-  for (const bool rolls : {true, false}) {
-    if (rolls && !may_roll) continue;
+  const std::vector<GraphRef> sized = each(graphs, with_size_inputs);
+  const auto try_all = [&](const std::vector<GraphRef>& starts,
+                           const std::vector<GraphRef>& sized_starts) {
     // What is computed again where memory is short may hang on sizes: without it graphs may agree.
     for (const char* without : {"fold_constants", "fold_constants,recompute_cheap"}) {
-      for (const auto* list : {&graphs, &std::as_const(sized)}) {
-        if (!find(*list, without, rolls)) continue;
-        has_size_inputs_ = list == &sized;
+      for (const bool is_sized : {false, true}) {
+        if (!find(is_sized ? sized : graphs, is_sized ? sized_starts : starts, without)) continue;
+        has_size_inputs_ = is_sized;
         return true;
       }
     }
+    return false;
+  };
+  if (lazy_options().roll) {
+    const std::vector<GraphRef> rolled = each(graphs, rolled_or_same);
+    const bool has_loops = !std::ranges::equal(rolled, graphs, {}, &GraphRef::get, &GraphRef::get);
+    if (has_loops && try_all(rolled, each(sized, rolled_or_same))) return true;
   }
-  return false;
+  return try_all(graphs, sized);
 }
 
 GraphRef LazyFamily::extend(const GraphRef& graph) {

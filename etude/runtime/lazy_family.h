@@ -49,7 +49,9 @@ class LazyFamily {
   static constexpr std::size_t kMostGraphs = 4;  // compared with each other
   static constexpr int kMostFailures = 2;        // after which nothing is sought any more
   bool find(const std::vector<GraphRef>& graphs);
-  bool find(const std::vector<GraphRef>& graphs, const char* without, bool rolls);
+  // By passes of `starts`, which compute what the graphs do.
+  bool find(const std::vector<GraphRef>& graphs, const std::vector<GraphRef>& starts,
+            const char* without);
 
   std::vector<uint64_t> words_;
   std::vector<GraphRef> graphs_;
