@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -102,6 +103,71 @@ TEST(AvgPool2d, GradientIsSharedOut) {
   const auto pool = [](const Tensor& t) { return nn::avg_pool2d(t, 2, {.padding = "same"}); };
   EXPECT_EQ(gradient_of(x, pool).to_vector<float>(),
             (std::vector<float>{.25, .25, .5, .25, .25, .5, .5, .5, 1}));
+}
+
+// The mean of a window as its definition has it: columns from 0 down, then from left to right.
+float window_mean(const std::vector<float>& x, int64_t w, int64_t channels, int64_t first,
+                  std::array<int64_t, 2> window) {
+  float sum = 0;
+  for (int64_t t = 0; t < window[1]; ++t) {
+    float column = 0;
+    for (int64_t r = 0; r < window[0]; ++r) {
+      column += x[static_cast<std::size_t>(first + (r * w + t) * channels)];
+    }
+    sum = t == 0 ? column : sum + column;
+  }
+  return sum / static_cast<float>(window[0] * window[1]);
+}
+
+// Whatever the number of channels, and where rows and columns at the end are in no window.
+TEST(AvgPool2d, WindowsThatLieInsideHaveTheBitsOfDirectSums) {
+  struct {
+    int64_t h, w, c;
+    std::array<int64_t, 2> window, strides;
+  } cases[] = {
+      {8, 8, 6, {2, 2}, {2, 2}},   {7, 9, 16, {2, 2}, {2, 2}},  {9, 9, 1, {3, 3}, {3, 3}},
+      {6, 11, 37, {2, 3}, {2, 3}}, {8, 8, 5, {3, 3}, {1, 2}},   {5, 7, 4, {5, 7}, {1, 1}},
+      {10, 10, 3, {2, 2}, {3, 4}}, {4, 12, 15, {1, 4}, {1, 4}}, {6, 6, 19, {3, 1}, {2, 1}}};
+  for (const auto& [h, w, c, window, strides] : cases) {
+    const Shape sizes{h, w, c, window[0], window[1], strides[0], strides[1]};
+    SCOPED_TRACE(sizes.to_string());
+    std::vector<float> values(static_cast<std::size_t>(h * w * c));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = std::sin(static_cast<float>(3 * i + 1));
+    }
+    const Tensor x(values, {1, h, w, c});
+    Tape tape;
+    Tensor y;
+    {
+      const TapeContext context(tape);
+      tape.watch(x);
+      y = nn::avg_pool2d(x, {window[0], window[1]}, {.strides = {strides[0], strides[1]}});
+    }
+    const std::vector<float> got = y.to_vector<float>();
+    std::vector<float> spread(values.size(), 0.0f);  // of y itself, taken as the cotangent
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const int64_t row = at / (y.shape()[2] * c), column = at / c % y.shape()[2];
+      const int64_t first = (row * strides[0] * w + column * strides[1]) * c + at % c;
+      ASSERT_EQ(got[i], window_mean(values, w, c, first, window)) << "result " << i;
+      const float share = got[i] / static_cast<float>(window[0] * window[1]);
+      for (int64_t r = 0; r < window[0]; ++r) {
+        for (int64_t t = 0; t < window[1]; ++t) {
+          spread[static_cast<std::size_t>(first + (r * w + t) * c)] += share;
+        }
+      }
+    }
+    const std::vector<float> ct =
+        tape.gradient({&y, 1}, {&x, 1}, std::array{y})[0].to_vector<float>();
+    const bool apart = strides[0] >= window[0] && strides[1] >= window[1];
+    for (std::size_t i = 0; i < ct.size(); ++i) {
+      if (apart) {
+        ASSERT_EQ(ct[i], spread[i]) << "pixel " << i;
+      } else {
+        ASSERT_NEAR(ct[i], spread[i], 1e-6) << "pixel " << i;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/pool_mean.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 
 namespace etude::kernels::cpu {
@@ -195,8 +196,32 @@ void mean_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
   divide_row(p, y, sums, down.end - down.begin);
 }
 
+// Whether no window is cut at a border.
+bool lies_inside(const PoolPlan& p) {
+  return p.top == 0 && p.left == 0 && (p.oh - 1) * p.sh + p.kh <= p.h &&
+         (p.ow - 1) * p.sw + p.kw <= p.w;
+}
+
+MeanWindows windows_of(const PoolPlan& p) {
+  return {.count = p.ow,
+          .channels = p.c,
+          .kh = p.kh,
+          .kw = p.kw,
+          .row_step = p.w * p.c,
+          .window_step = p.sw * p.c};
+}
+
 template <class T>
 void mean_image(const PoolPlan& p, T* y, const T* x) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (lies_inside(p)) {
+      const MeanWindows windows = windows_of(p);
+      for (int64_t row = 0; row < p.oh; ++row) {
+        mean_windows(windows, y + row * p.ow * p.c, x + row * p.sh * windows.row_step);
+      }
+      return;
+    }
+  }
   for (int64_t row = 0; row < p.oh; ++row) mean_row(p, y + row * p.ow * p.c, x, row);
 }
 
@@ -219,6 +244,17 @@ const Sum<T>* spread_row(const PoolPlan& p, const T* y, int64_t row, Part down) 
 template <class T>
 void spread_image(const PoolPlan& p, T* x, const T* y) {
   const int64_t width = p.w * p.c;
+  if constexpr (std::is_same_v<T, float>) {
+    if (lies_inside(p) && p.sh >= p.kh && p.sw >= p.kw) {
+      const MeanWindows windows = windows_of(p);
+      const bool covers = p.oh * p.kh == p.h && p.ow * p.kw == p.w;
+      if (!covers) std::fill_n(x, p.image(), 0.0f);
+      for (int64_t row = 0; row < p.oh; ++row) {
+        spread_windows(windows, x + row * p.sh * width, y + row * p.ow * p.c);
+      }
+      return;
+    }
+  }
   Sum<T>* sum = nullptr;
   if constexpr (std::is_same_v<T, Sum<T>>) {
     sum = x;
