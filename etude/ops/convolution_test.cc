@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -45,6 +47,12 @@ std::vector<Case> cases() {
       {5, 8, 7, 33, 3, 3, 18, 1, 1, 1, 1, 1, 3, 0, 1, 4},
       {2, 5, 40, 16, 3, 3, 70, 1, 1, 1, 1, 1, 2, 2, 0, 1},
       {2, 8, 8, 130, 3, 3, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+      {2, 28, 28, 1, 5, 5, 6, 1, 1, 1, 1, 1, 2, 2, 2, 2},  // by strips of results
+      {3, 11, 13, 1, 3, 3, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+      {5, 9, 18, 3, 3, 4, 5, 1, 2, 1, 2, 1, 0, 1, 0, 2},
+      {2, 10, 21, 2, 4, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1},
+      {1, 3, 40, 1, 1, 7, 2, 1, 1, 1, 1, 1, 0, 0, 3, 3},
+      {2, 7, 12, 1, 2, 5, 8, 1, 1, 1, 1, 1, 0, 0, 0, 0},
   };
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {
@@ -163,6 +171,49 @@ TEST(Conv2d, ValuesAndGradientsEqualDirectSums) {
   }
 }
 
+// A convolution of few outputs as its definition has it: from the bias on, tap by tap, each term
+// one fused multiply-add.
+std::vector<float> direct_sums(const Case& k, const std::vector<float>& x,
+                               const std::vector<float>& filter, const std::vector<float>& bias) {
+  std::vector<float> y(static_cast<std::size_t>(k.n * k.oh() * k.ow() * k.o));
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = bias[i % bias.size()];
+  for_each_term(k, [&](int64_t i, int64_t f, int64_t j) {
+    float& sum = y[static_cast<std::size_t>(j)];
+    sum = std::fma(x[static_cast<std::size_t>(i)], filter[static_cast<std::size_t>(f)], sum);
+  });
+  return y;
+}
+
+// Without padding, whose zeros are terms as well: results have the bits of the direct sums, and
+// what is not finite reaches the windows that it lies in and no others.
+TEST(Conv2d, FewOutputsHaveTheBitsOfDirectSums) {
+  const float kInfinity = std::numeric_limits<float>::infinity();
+  for (Case k : cases()) {
+    if (k.o > 8 || k.groups != 1) continue;
+    k.top = k.bottom = k.left = k.right = 0;
+    if (k.h <= (k.kh - 1) * k.dh || k.w <= (k.kw - 1) * k.dw) continue;
+    SCOPED_TRACE(describe(k));
+    std::vector<float> x = random_values<float>(k.x().count(), 1);
+    const std::vector<float> filter = random_values<float>(k.filter().count(), 2),
+                             bias = random_values<float>(k.o, 3);
+    for (const bool finite : {true, false}) {
+      if (!finite) x[x.size() / 2] = kInfinity, x[x.size() / 5] = std::nanf("");
+      const std::vector<float> want = direct_sums(k, x, filter, bias);
+      nn::Conv2dOptions options = k.options();
+      options.bias = Tensor(bias);
+      const std::vector<float> got =
+          nn::conv2d(Tensor(x, k.x()), Tensor(filter, k.filter()), options).to_vector<float>();
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        if (std::isnan(want[i])) {
+          ASSERT_TRUE(std::isnan(got[i])) << i << " " << got[i];
+        } else {
+          ASSERT_EQ(got[i], want[i]) << "element " << i;
+        }
+      }
+    }
+  }
+}
+
 // spec: T13
 TEST(Conv2d, SamePaddingPutsTheOddRowAtTheEnd) {
   const Tensor x = full({1, 5, 6, 1}, 1.0f), filter = full({2, 3, 1, 1}, 1.0f);
@@ -223,6 +274,7 @@ void expect_same_bits_on_all_threads(const Shape& image, const Shape& window) {
 TEST(Conv2d, BitsDoNotDependOnTheNumberOfThreads) {
   expect_same_bits_on_all_threads({24, 28, 28, 3}, {5, 5, 3, 16});
   expect_same_bits_on_all_threads({17, 15, 18, 24}, {3, 3, 24, 40});
+  expect_same_bits_on_all_threads({40, 28, 28, 1}, {5, 5, 1, 6});
 }
 
 TEST(Conv2d, BitsDoNotDependOnTheBatch) {

@@ -26,7 +26,32 @@ constexpr int64_t kLeastDepth = 256;   // of the products of a filter gradient
 constexpr int64_t kNearFloats = 4096;  // of a filter that stays in the first cache with the image
 constexpr int64_t kLeastRows = 8;      // of a block: its rows of padding are copied with it
 
-enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves, kPanels };
+enum Purpose { kPadded = 10, kFlipped, kPartials, kHalves, kPanels, kStrips };
+
+// With few outputs a vector holds a strip: those of several neighbouring results. Then the filter
+// has columns for each of them, and its rows are as long as all that a strip reads:
+// ((count - 1) sw + kw) c, of which each result reads kw c.
+struct Strips {
+  int64_t count = 1;  // results in a strip; 1: there are no strips
+  int64_t depth = 0;
+
+  int64_t columns(const ConvPlan& p) const { return count * p.o; }
+  // Of a filter with such rows.
+  int64_t size(const ConvPlan& p) const { return p.kh * depth * columns(p); }
+};
+
+// The strips that save most, if they save a fifth. By shapes alone, as sums depend on it.
+Strips make_strips(const ConvPlan& p) {
+  constexpr int64_t kVector = 16;
+  Strips best{1, p.kw * p.c};
+  if (p.groups != 1 || p.dw != 1) return best;
+  for (int64_t count = 2; count * p.o <= kVector && count <= p.ow; ++count) {
+    const int64_t depth = ((count - 1) * p.sw + p.kw) * p.c;
+    const bool saves = depth * best.count < best.depth * count;
+    if (saves && 5 * depth <= 4 * count * p.kw * p.c) best = {count, depth};
+  }
+  return best;
+}
 
 // A correlation of an image, padded with zeros, with a filter.
 struct Correlation {
@@ -37,6 +62,10 @@ struct Correlation {
   int64_t blocks = 0;   // in one image
   TileProduct product;  // of one row of results
   std::vector<int64_t> a_offset, b_offset;
+  Strips strips;
+  TileProduct strip_product;  // of the strips of one row of results
+  std::vector<int64_t> strip_b_offset;
+  std::vector<uint16_t> strip_columns;
   bool packs = false;  // the filter, whose rows are longer than a tile, into panels
 
   int64_t row_step() const { return (copies ? padded_w : p.w) * p.c; }
@@ -76,6 +105,49 @@ void set_segments(Correlation& c) {
   t.segments = p.kh * across;
   t.a_offset = c.a_offset.data();
   t.b_offset = c.b_offset.data();
+}
+
+// A result does not read all pixels of its strip: what it does not read must not reach its sum, as
+// 0 times infinity would.
+void set_strips(Correlation& c) {
+  const ConvPlan& p = c.p;
+  if (!has_masked_tiles()) return;
+  c.strips = make_strips(p);
+  if (c.strips.count == 1) return;
+  for (int64_t d = 0; d < c.strips.depth; ++d) {
+    uint32_t columns = 0;
+    for (int64_t q = 0; q < c.strips.count; ++q) {
+      const int64_t at = d - q * p.sw * p.c;
+      if (at >= 0 && at < p.kw * p.c) columns |= ((1u << p.o) - 1) << (q * p.o);
+    }
+    c.strip_columns.push_back(static_cast<uint16_t>(columns));
+  }
+  TileProduct& t = c.strip_product;
+  t = c.product;
+  t.rows = p.ow / c.strips.count;
+  t.columns = t.b_depth = t.out_row = c.strips.columns(p);
+  t.depth = c.strips.depth;
+  t.a_row = c.strips.count * p.sw * p.c;
+  for (int64_t i = 0; i < p.kh; ++i) c.strip_b_offset.push_back(i * t.depth * t.columns);
+  t.b_offset = c.strip_b_offset.data();
+  t.columns_of = c.strip_columns.data();
+  t.reads = TileReads::kMasked;
+}
+
+// The filter with a column for each result of a strip, and the bias likewise, behind it.
+void pack_strips(const Correlation& c, float* to, const float* filter, const float* bias) {
+  const ConvPlan& p = c.p;
+  const int64_t columns = c.strips.columns(p), row = p.kw * p.c;
+  std::fill_n(to, c.strips.size(p), 0.0f);
+  for (int64_t q = 0; q < c.strips.count; ++q) {
+    for (int64_t i = 0; i < p.kh; ++i) {
+      for (int64_t d = 0; d < row; ++d) {
+        std::copy_n(filter + (i * row + d) * p.o, p.o,
+                    to + (i * c.strips.depth + q * p.sw * p.c + d) * columns + q * p.o);
+      }
+    }
+    if (bias != nullptr) std::copy_n(bias, p.o, to + c.strips.size(p) + q * p.o);
+  }
 }
 
 void set_geometry(Correlation& c) {
@@ -125,20 +197,44 @@ int64_t image_step(const Correlation& c) {
   return c.copies ? c.rows_read(c.p.oh) * c.row_step() : c.p.image();
 }
 
-void correlate_block(const Correlation& c, float* out, const float* image, const float* filter,
-                     const float* bias, int64_t row, int64_t count) {
+// What is correlated with an image. `strips` is what pack_strips() gives, or null.
+struct Filter {
+  const float *values, *bias, *strips;
+};
+
+// `count` rows of results, by strips.
+void correlate_strips(const Correlation& c, float* out, const float* window, const Filter& filter,
+                      int64_t count) {
+  const ConvPlan& p = c.p;
+  TileProduct strips = c.strip_product, rest = c.product;
+  if (filter.bias != nullptr) strips.start = filter.strips + c.strips.size(p);
+  rest.start = filter.bias;
+  rest.rows = p.ow % c.strips.count;
+  const int64_t done = p.ow - rest.rows;
+  for (int64_t r = 0; r < count; ++r, out += p.ow * p.o, window += p.sh * c.row_step()) {
+    tile_product(strips, out, window, filter.strips);
+    if (rest.rows == 0) continue;
+    tile_product(rest, out + done * p.o, window + done * p.sw * p.c, filter.values);
+  }
+}
+
+void correlate_block(const Correlation& c, float* out, const float* image, const Filter& filter,
+                     int64_t row, int64_t count) {
   const ConvPlan& p = c.p;
   const float* window = window_rows(c, image, row, count);
+  if (filter.strips != nullptr) {
+    return correlate_strips(c, out + row * p.ow * p.o, window, filter, count);
+  }
   TileProduct t = c.product;
   const int64_t depth = p.kh * p.kw * p.c;
   const int64_t width = c.packs ? kPackedColumns : p.group_outputs();
   for (int64_t o = 0; o < p.o; o += width) {
     t.columns = std::min(width, p.o - o);
-    t.start = bias != nullptr ? bias + o : nullptr;
+    t.start = filter.bias != nullptr ? filter.bias + o : nullptr;
     const int64_t input = o / p.group_outputs() * p.group_inputs();
     for (int64_t r = 0; r < count; ++r) {
       tile_product(t, out + (row + r) * p.ow * p.o + o, window + r * p.sh * c.row_step() + input,
-                   filter + (c.packs ? o * depth : o));
+                   filter.values + (c.packs ? o * depth : o));
     }
   }
 }
@@ -152,6 +248,12 @@ void correlate(const Correlation& c, float* out, const float* x, const float* fi
     pack_columns(panels, filter, p.o, 1, depth, p.o);
     filter = panels;
   }
+  Filter operands{filter, bias, nullptr};
+  if (c.strips.count > 1) {
+    float* strips = thread_scratch<float, kStrips>(c.strips.size(p) + c.strips.columns(p));
+    pack_strips(c, strips, filter, bias);
+    operands.strips = strips;
+  }
   const int64_t blocks = p.n * c.blocks;
   const double each = c.flops() / static_cast<double>(c.blocks);
   const int64_t per_chunk = std::max<int64_t>(1, static_cast<int64_t>(kChunkFlops / (each + 1)));
@@ -160,7 +262,7 @@ void correlate(const Correlation& c, float* out, const float* x, const float* fi
                  const int64_t end = std::min(blocks, (chunk + 1) * per_chunk);
                  for (int64_t b = chunk * per_chunk; b < end; ++b) {
                    const int64_t image = b / c.blocks, row = b % c.blocks * c.rows;
-                   correlate_block(c, out + image * p.result(), x + image * p.image(), filter, bias,
+                   correlate_block(c, out + image * p.result(), x + image * p.image(), operands,
                                    row, std::min(c.rows, p.oh - row));
                  }
                });
@@ -203,7 +305,12 @@ struct ConvParams : KernelParams {
   int64_t group = 1, chunks = 1, per_chunk = 1;
   // Sums are [kh, o, kw c], as a row of the image is longer than one of outputs.
   bool turned = false;
+  // Sums are of strips, [kh, depth, count, o]: what each pixel of a strip adds to each result of
+  // it. A weight's gradient is the sum over the pairs that it stands between.
+  Strips strips;
   std::vector<int64_t> x_rows, ct_rows;
+
+  int64_t sums() const { return strips.count > 1 ? strips.size(plan) : plan.filter(); }
 };
 
 // What some rows of results add to the filter gradient; `ct` begins at the first of them.
@@ -230,17 +337,21 @@ void add_filter_gradient(const ConvParams& q, float* sum, const float* window, c
     }
     return;
   }
-  t.rows = c.product.depth;
-  t.columns = c.product.columns;
+  const int64_t strip = q.strips.count;
+  t.rows = strip > 1 ? q.strips.depth : c.product.depth;
+  t.columns = strip * c.product.columns;
+  t.depth = p.ow / strip;
   t.a_row = 1;
-  t.a_depth = c.product.a_row;
-  t.b_depth = t.out_row = t.start_row = p.o;
+  t.a_depth = strip * c.product.a_row;
+  t.b_depth = t.out_row = t.start_row = strip * p.o;
   t.a_offset = q.x_rows.data();
   t.b_offset = q.ct_rows.data();
+  t.halves = t.rows <= kHalvesRows && t.columns <= kHalvesColumns && count > 1;
   for (std::size_t s = 0; s < c.a_offset.size(); ++s) {
     for (int64_t g = 0; g < p.groups; ++g) {
       const int64_t o = g * p.group_outputs();
-      float* out = sum + c.b_offset[s] + o;
+      const int64_t at = strip > 1 ? static_cast<int64_t>(s) * t.rows * t.columns : c.b_offset[s];
+      float* out = sum + at + o;
       t.start = out;
       tile_product(t, out, window + c.a_offset[s] + g * p.group_inputs(), ct + o);
     }
@@ -252,11 +363,32 @@ int64_t filter_units(const ConvParams& q) {
   return (q.plan.n + q.group - 1) / q.group * q.correlation.blocks;
 }
 
+// The gradient [kh, kw c, o] from sums that are turned, or of strips.
+void take_sums(const ConvParams& q, float* out, const float* sums) {
+  const ConvPlan& p = q.plan;
+  const int64_t depth = p.kw * p.c, columns = q.strips.columns(p);
+  for (int64_t i = 0, at = 0; i < p.kh; ++i) {
+    for (int64_t d = 0; d < depth; ++d) {
+      for (int64_t o = 0; o < p.o; ++o, ++at) {
+        if (q.turned) {
+          out[at] = sums[(i * p.o + o) * depth + d];
+          continue;
+        }
+        const float* from = sums + (i * q.strips.depth + d) * columns + o;
+        out[at] = from[0];
+        for (int64_t r = 1; r < q.strips.count; ++r) {
+          out[at] += from[r * p.sw * p.c * columns + r * p.o];
+        }
+      }
+    }
+  }
+}
+
 void filter_gradient(const ConvParams& q, float* out, const float* x, const float* ct) {
   const Correlation& c = q.correlation;
   const ConvPlan& p = q.plan;
-  const int64_t size = p.filter(), units = filter_units(q);
-  const bool direct = q.chunks == 1 && !q.turned;
+  const int64_t size = q.sums(), units = filter_units(q);
+  const bool plain = !q.turned && q.strips.count == 1, direct = q.chunks == 1 && plain;
   float* partials = direct ? out : thread_scratch<float, kPartials>(q.chunks * size);
   parallel_for(q.chunks, c.flops() * static_cast<double>(p.n) / kFlopsPerUs, [&](int64_t chunk) {
     float* sum = partials + chunk * size;
@@ -271,15 +403,7 @@ void filter_gradient(const ConvParams& q, float* out, const float* x, const floa
   });
   if (direct) return;
   add_partials(partials, q.chunks, size);
-  if (!q.turned) {
-    std::copy_n(partials, size, out);
-    return;
-  }
-  const int64_t depth = p.kw * p.c;
-  for (int64_t i = 0; i < size; ++i) {
-    const int64_t row = i / (depth * p.o), k = i / p.o % depth, o = i % p.o;
-    out[i] = partials[(row * p.o + o) * depth + k];
-  }
+  plain ? void(std::copy_n(partials, size, out)) : take_sums(q, out, partials);
 }
 
 int64_t result_count(const ConvParams& q) {
@@ -368,9 +492,10 @@ void set_filter_gradient(ConvParams& q) {
   const ConvPlan& p = q.plan;
   // A row of one vector leaves half of the tile's registers unused.
   q.turned = p.o <= 16 && p.groups == 1 && c.product.segments == p.kh && p.kw * p.c > 16;
+  if (!q.turned && p.ow % make_strips(p).count == 0) q.strips = make_strips(p);
   if (c.blocks == 1) q.group = std::clamp<int64_t>(kLeastDepth / (p.oh * p.ow), 1, p.n);
   const int64_t units = filter_units(q);
-  const int64_t most = most_partials(c.flops() * static_cast<double>(p.n), p.filter());
+  const int64_t most = most_partials(c.flops() * static_cast<double>(p.n), q.sums());
   q.per_chunk = std::max<int64_t>(1, (units + most - 1) / most);
   q.chunks = std::max<int64_t>(1, (units + q.per_chunk - 1) / q.per_chunk);
   for (int64_t g = 0; g < q.group; ++g) {
@@ -394,10 +519,12 @@ void prepare(const PrepareCall& call, const ConvPlan& plan, ConvPass pass) {
       c.p.n * c.p.result() * c.p.image() * c.p.filter() != 0) {
     set_geometry(c);
     set_segments(c);
-    if (pass == ConvPass::kFilterGradient)
+    if (pass == ConvPass::kFilterGradient) {
       set_filter_gradient(*q);
-    else
+    } else {
       set_panels(c);
+      set_strips(c);
+    }
   }
   call.set(run_conv, q);
 }

@@ -6,11 +6,40 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/conv.h"
+#include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
 
 namespace etude::kernels::cpu {
 namespace {
+
+// What the products of one row of results, [results, rows, runs, length], add to: `length` adjacent
+// floats of the image for each.
+struct ColumnRuns {
+  int64_t results = 0, rows = 0, runs = 0, length = 0;
+  int64_t from_result = 0, from_row = 0;          // steps of the products
+  int64_t to_result = 0, to_row = 0, to_run = 0;  // and of the image
+};
+
+}  // namespace
+}  // namespace etude::kernels::cpu
+
+#define ISA_NAMESPACE etude::kernels::cpu
+#define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
+#define ISA_SOURCE "etude/kernels/cpu/conv_columns.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
+
+namespace etude::kernels::cpu {
+namespace {
+
+void add_runs(const ColumnRuns& runs, float* to, const float* from) {
+#if defined(__x86_64__)
+  static const internal::Isa isa = internal::best_isa();
+  if (isa == internal::Isa::kAvx512) return avx512::add_runs(runs, to, from);
+  if (isa == internal::Isa::kAvx2) return avx2::add_runs(runs, to, from);
+#endif
+  portable::add_runs(runs, to, from);
+}
 
 enum Purpose { kPadded = 30, kColumns, kTurned };
 
@@ -38,25 +67,20 @@ void turn_filter(const Columns& q, float* to, const float* filter) {
   }
 }
 
-void add_to(float* __restrict to, const float* __restrict from, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
-// Adds the products of one row of results, [ow, taps] of one group, to the padded image.
-void add_columns(const Columns& q, float* image, const float* columns, int64_t row, int64_t group) {
+// How the products of one row of results for one group, [ow, taps], lie in the padded image.
+ColumnRuns runs_of(const Columns& q) {
   const ConvPlan& p = q.p;
   const int64_t inputs = p.group_inputs();
   const bool whole = p.dw == 1 && p.groups == 1;
-  const int64_t runs = whole ? 1 : p.kw, length = whole ? p.kw * inputs : inputs;
-  for (int64_t i = 0; i < p.kh; ++i) {
-    float* to = image + (row * p.sh + i * p.dh) * q.padded_w * p.c + group * inputs;
-    for (int64_t s = 0; s < p.ow; ++s) {
-      const float* from = columns + s * q.taps + i * p.kw * inputs;
-      for (int64_t j = 0; j < runs; ++j) {
-        add_to(to + (s * p.sw + j * p.dw) * p.c, from + j * inputs, length);
-      }
-    }
-  }
+  return {.results = p.ow,
+          .rows = p.kh,
+          .runs = whole ? 1 : p.kw,
+          .length = whole ? p.kw * inputs : inputs,
+          .from_result = q.taps,
+          .from_row = p.kw * inputs,
+          .to_result = p.sw * p.c,
+          .to_row = p.dh * q.padded_w * p.c,
+          .to_run = p.dw * p.c};
 }
 
 void one_image(const Columns& q, float* out, const float* ct, const float* turned) {
@@ -70,11 +94,12 @@ void one_image(const Columns& q, float* out, const float* ct, const float* turne
   t.columns = t.b_depth = t.out_row = q.taps;
   t.depth = p.group_outputs();
   t.a_row = p.o;
+  const ColumnRuns runs = runs_of(q);
   for (int64_t row = 0; row < p.oh; ++row) {
     for (int64_t g = 0; g < p.groups; ++g) {
       const int64_t o = g * p.group_outputs();
       tile_product(t, columns, ct + row * p.ow * p.o + o, turned + o * q.taps);
-      add_columns(q, image, columns, row, g);
+      add_runs(runs, image + row * p.sh * q.padded_w * p.c + g * p.group_inputs(), columns);
     }
   }
   if (!q.copies) return;

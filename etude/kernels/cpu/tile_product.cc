@@ -21,6 +21,14 @@ void tile_product(internal::Isa isa, const TileProduct& p, float* out, const flo
   portable::product(p, out, a, b);
 }
 
+bool has_masked_tiles() {
+#if defined(__x86_64__)
+  return internal::best_isa() == internal::Isa::kAvx512;
+#else
+  return false;
+#endif
+}
+
 OneTile::OneTile(const TileProduct& product) : product_(product) {
 #if defined(__x86_64__)
   if (internal::best_isa() == internal::Isa::kAvx512) {

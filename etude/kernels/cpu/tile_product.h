@@ -26,7 +26,14 @@ enum class TileReads : uint8_t {
   kAhead,       // b does not: it is asked for some steps before it is used
   kPacked,      // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
   kPackedDown,  // so, but a_row is 1, a_depth is kPackedRows
+  kMasked,      // both lie in the first cache, and not every column has a term for each step
 };
+
+// Whether this processor runs kMasked.
+bool has_masked_tiles();
+
+// Limits of a product in halves.
+inline constexpr int64_t kHalvesRows = 8, kHalvesColumns = 16;
 
 // out[i, j] = sum over s, then k ascending, of a_s[i, k] b_s[k, j], each step one fma: the same
 // bits on every instruction set and for every split of rows and columns. Steps are in elements; the
@@ -42,6 +49,13 @@ struct TileProduct {
   const float* start =
       nullptr;  // what the sums start from: zeros, a row for all (start_row 0), out
   int64_t start_row = 0;
+  // kMasked: bit j of columns_of[k], whether column j, j < 16, has a term for step k of a segment.
+  // A column without one keeps its sum: what the operands hold there, NaN too, has no effect.
+  const uint16_t* columns_of = nullptr;
+  // The first half of the segments, the longer one, and the others are summed apart, and the sums
+  // are added: a few sums in one chain of additions would wait for each other. At most kHalvesRows
+  // and kHalvesColumns; a_row is 1, and there are offsets.
+  bool halves = false;
   TileReads reads = TileReads::kPlain;
 };
 
