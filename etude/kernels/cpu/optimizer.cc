@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -11,71 +10,60 @@
 #include "etude/kernels/cpu/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer_steps.h"
 #include "etude/kernels/cpu/schedules.h"
+#include "etude/kernels/cpu/simd/math_table.h"
+
+#define ISA_NAMESPACE etude::kernels::cpu
+#define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
+#define ISA_SOURCE "etude/kernels/cpu/optimizer_loop.inc"
+#include "etude/kernels/cpu/simd/each_isa.inc"
 
 namespace etude::kernels::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;      // elements worked on at a time, in arrays that cannot overlap
 constexpr int64_t kChunk = 1 << 14;  // elements per parallel chunk
 
 struct UpdateParams : KernelParams {
   int64_t count = 0;
 };
 
-// Runs step(block, g, n, rates) over blocks of the state arrays, which are copied in and out: the
-// results may lie over the operands, and the compiler need not prove that they do not.
-// state[k] is operand in[k] and result out[k].
-template <class T, std::size_t n_state, class Step>
-void update(const UpdateParams& p, const std::array<const void*, n_state>& in,
-            const std::array<void*, n_state>& out, const void* gradient, const void* rates,
-            const Step& step) {
-  std::array<T, optimizer::kRates> rate{};
-  for (std::size_t i = 0; i < rate.size(); ++i) {
-    rate[i] = static_cast<T>(static_cast<const double*>(rates)[i]);
-  }
-  const auto* g = static_cast<const T*>(gradient);
-  const int64_t chunks = (p.count + kChunk - 1) / kChunk;
-  const double us = static_cast<double>(p.count) * static_cast<double>(n_state) * 0.0005;
-  parallel_for(chunks, us, [&](int64_t chunk) {
-    const int64_t end = std::min(p.count, (chunk + 1) * kChunk);
-    T block[n_state][kBlock];
-    for (int64_t at = chunk * kChunk; at < end; at += kBlock) {
-      const int64_t n = std::min(kBlock, end - at);
-      const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
-      for (std::size_t k = 0; k < n_state; ++k) {
-        std::memcpy(block[k], static_cast<const T*>(in[k]) + at, bytes);
-      }
-      step(block, g + at, n, rate.data());
-      for (std::size_t k = 0; k < n_state; ++k) {
-        std::memcpy(static_cast<T*>(out[k]) + at, block[k], bytes);
-      }
-    }
-  });
+template <class T>
+using Steps = void (*)(T* const* out, const T* const* in, const T* g, int64_t n, const T* rate);
+
+template <class T, class Rule>
+Steps<T> best_steps() {
+#if defined(__x86_64__)
+  const internal::Isa isa = internal::best_isa();
+  if (isa == internal::Isa::kAvx512) return avx512::run_steps<T, Rule>;
+  if (isa == internal::Isa::kAvx2) return avx2::run_steps<T, Rule>;
+#endif
+  return portable::run_steps<T, Rule>;
 }
 
-const UpdateParams& params_of(const KernelCall& call) {
-  return *static_cast<const UpdateParams*>(call.params);
-}
-
-// In the rule's arrays, first the parameter, then the states, which the results follow.
+// The rule's arrays are the parameter, then the states, which the results follow.
 template <class T, class Rule>
 bool run_rule(const KernelCall& call) {
-  constexpr std::size_t states = Rule::kState.size();
-  std::array<const void*, states + 1> in{call.in[0]};
-  std::array<void*, states + 1> out{call.out[0]};
-  for (std::size_t k = 1; k <= states; ++k) {
-    in[k] = call.in[2 + k];
-    out[k] = call.out[k];
+  static const Steps<T> steps = best_steps<T, Rule>();
+  constexpr std::size_t kStates = Rule::kState.size();
+  std::array<const T*, kStates + 1> in{static_cast<const T*>(call.in[0])};
+  std::array<T*, kStates + 1> out{static_cast<T*>(call.out[0])};
+  for (std::size_t k = 1; k <= kStates; ++k) {
+    in[k] = static_cast<const T*>(call.in[2 + k]);
+    out[k] = static_cast<T*>(call.out[k]);
   }
-  update<T, states + 1>(params_of(call), in, out, call.in[1], call.in[2],
-                        [](auto& block, const T* g, int64_t n, const T* rate) {
-                          for (int64_t i = 0; i < n; ++i) {
-                            std::array<T, states> s;
-                            for (std::size_t k = 0; k != states; ++k) s[k] = block[k + 1][i];
-                            Rule::step(block[0][i], g[i], s.data(), rate);
-                            for (std::size_t k = 0; k != states; ++k) block[k + 1][i] = s[k];
-                          }
-                        });
+  const auto* g = static_cast<const T*>(call.in[1]);
+  std::array<T, optimizer::kRates> rate{};
+  for (std::size_t i = 0; i < rate.size(); ++i) {
+    rate[i] = static_cast<T>(static_cast<const double*>(call.in[2])[i]);
+  }
+  const int64_t count = static_cast<const UpdateParams*>(call.params)->count;
+  const double us = static_cast<double>(count) * static_cast<double>(kStates + 1) * 0.0005;
+  parallel_for((count + kChunk - 1) / kChunk, us, [&](int64_t chunk) {
+    const int64_t at = chunk * kChunk;
+    auto from = in;
+    auto to = out;
+    for (std::size_t k = 0; k <= kStates; ++k) from[k] += at, to[k] += at;
+    steps(to.data(), from.data(), g + at, std::min(kChunk, count - at), rate.data());
+  });
   return true;
 }
 
