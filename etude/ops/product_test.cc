@@ -49,7 +49,8 @@ struct Sizes {
 const Sizes kSizes[] = {{1, 1, 1},      {2, 3, 4},      {12, 16, 5},     {13, 17, 33},
                         {32, 32, 32},   {33, 31, 40},   {1, 300, 20},    {300, 1, 20},
                         {1, 1, 500},    {40, 70, 3},    {97, 96, 95},    {97, 98, 99},
-                        {400, 130, 70}, {60, 500, 200}, {390, 530, 300}, {1026, 261, 515}};
+                        {400, 130, 70}, {60, 500, 200}, {390, 530, 300}, {1026, 261, 515},
+                        {32, 256, 256}, {29, 301, 259}, {9, 1021, 512}};
 
 // spec: T11
 TEST(Matmul, EqualsDirectSumsForAllTranspositionsAndKernels) {
@@ -231,13 +232,14 @@ TEST(Matmul, ErrorNamesBothShapesAndTheLine) {
 
 TEST(Matmul, BitsDoNotDependOnTheNumberOfThreads) {
   for (const Sizes& s : {Sizes{500, 300, 200}, Sizes{100, 900, 64}, Sizes{2000, 10, 84},
-                         Sizes{5000, 3, 3}, Sizes{401, 600, 300}}) {
+                         Sizes{5000, 3, 3}, Sizes{401, 600, 300}, Sizes{24, 3000, 300}}) {
+    const bool turned = s.m < 32;
     const Tensor x = random_tensor<float>({2, s.m, s.k}, 1),
-                 y = random_tensor<float>({2, s.k, s.n}, 2);
+                 y = random_tensor<float>(turned ? Shape{2, s.n, s.k} : Shape{2, s.k, s.n}, 2);
     Tensor first;
     for (const int threads : {1, 2, 7}) {
       set_thread_count(threads);
-      const Tensor z = matmul(x, y);
+      const Tensor z = matmul(x, y, {.transpose_y = turned});
       if (!first.has_value()) first = z;
       EXPECT_TRUE(same_value(z, first)) << threads;
     }

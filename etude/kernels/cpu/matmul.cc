@@ -19,6 +19,8 @@ constexpr double kSmallFlops = 2.0 * 96 * 96 * 96;
 constexpr int64_t kLong = 384;
 constexpr int64_t kManyBatches = 16;
 
+enum Purpose { kPanel = 0, kTurned = 3 };  // 1 is matmul_generic's, which calls this
+
 struct MatmulParams : KernelParams {
   OneTile tile;  // if the whole product is one
   MatmulPlan plan;
@@ -56,7 +58,7 @@ void small_rows(const MatmulPlan& p, float* out, const float* x, const float* y,
   x += begin * t.a_row;
   out += begin * p.n;
   if (reads_y_in_place(p)) return tile_product(t, out, x, y);
-  float* packed = thread_scratch<float, 0>(p.k * kPackedColumns);
+  float* packed = thread_scratch<float, kPanel>(p.k * kPackedColumns);
   t.b_depth = kPackedColumns;
   for (int64_t j = 0; j < p.n; j += kPackedColumns) {
     t.columns = std::min(kPackedColumns, p.n - j);
@@ -158,6 +160,46 @@ void run_packed(const MatmulPlan& p, float* out, const float* x, const float* y)
   for (int64_t b = 0; b < p.batches; ++b) one(b);
 }
 
+// Few rows x with a transposed y: y is read as it lies, as the left operand of the turned product,
+// so that only x and the result are turned, which are small beside it.
+bool is_turned(const MatmulPlan& p) {
+  constexpr int64_t kLeastDepth = 256;  // of columns that are worth turning
+  return p.transpose_y && !p.transpose_x && p.m <= kPackedColumns && p.n >= 4 * p.m &&
+         p.k >= kLeastDepth;
+}
+
+// Rows [begin, end) of the turned product, whose right operand is the panel of x.
+void turned_rows(const MatmulPlan& p, float* out, const float* panel, const float* y, int64_t begin,
+                 int64_t end) {
+  constexpr int64_t kRows = 48;
+  float block[kRows * kPackedColumns];
+  TileProduct t;
+  t.columns = p.m;
+  t.depth = p.k;
+  t.a_row = p.k;
+  t.b_depth = t.out_row = kPackedColumns;
+  t.reads = TileReads::kAhead;
+  for (int64_t row = begin; row < end; row += kRows) {
+    t.rows = std::min(kRows, end - row);
+    tile_product(t, block, y + row * p.k, panel);
+    turn_matrix(out + row, p.n, block, kPackedColumns, t.rows, p.m);
+  }
+}
+
+void run_turned(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  const auto least = static_cast<int64_t>(kChunkFlops / (2.0 * static_cast<double>(p.m * p.k) + 1));
+  const int64_t rows = std::clamp<int64_t>((least + 11) / 12 * 12, 12, p.n);
+  float* panel = thread_scratch<float, kTurned>(p.k * kPackedColumns);
+  for (int64_t b = 0; b < p.batches; ++b) {
+    float* result = out + b * p.m * p.n;
+    const float* matrix = y + p.y_offset(b);
+    pack_columns(panel, x + p.x_offset(b), 1, p.k, p.k, p.m);
+    parallel_for((p.n + rows - 1) / rows, flops(p) / kFlopsPerUs, [&](int64_t chunk) {
+      turned_rows(p, result, panel, matrix, chunk * rows, std::min(p.n, (chunk + 1) * rows));
+    });
+  }
+}
+
 bool run_one_tile(const KernelCall& call) {
   static_cast<const MatmulParams*>(call.params)
       ->tile.run(static_cast<float*>(call.out[0]), static_cast<const float*>(call.in[0]),
@@ -240,6 +282,7 @@ void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float
   if (p.batches * p.m * p.n == 0) return;
   if (p.swapped) std::swap(x, y);
   if (is_small(p)) return run_small(p, out, x, y);
+  if (is_turned(p)) return run_turned(p, out, x, y);
   is_long(p) ? run_packed(p, out, x, y) : run_blocks(p, out, x, y);
 }
 

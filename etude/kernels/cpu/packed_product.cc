@@ -105,44 +105,40 @@ void multiply_block(const PackedProduct& p, const Block& block, float* out, cons
 
 }  // namespace
 
-namespace {
-
-// Depths [first, last) of `width` columns that lie in memory one behind the other, by squares of
-// four.
-void turn_columns(float* panel, const float* from, int64_t b_column, int64_t width, int64_t first,
-                  int64_t last) {
+// By squares of four.
+void turn_matrix(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows,
+                 int64_t columns) {
   typedef float Four __attribute__((vector_size(16)));
   int64_t i = 0;
-  for (; i + 4 <= width; i += 4) {
-    int64_t k = first;
-    for (; k + 4 <= last; k += 4) {
+  for (; i + 4 <= rows; i += 4) {
+    const float* at = from + i * from_row;
+    int64_t k = 0;
+    for (; k + 4 <= columns; k += 4) {
       Four a, b, c, d;
-      std::memcpy(&a, from + i * b_column + k, sizeof a);
-      std::memcpy(&b, from + (i + 1) * b_column + k, sizeof b);
-      std::memcpy(&c, from + (i + 2) * b_column + k, sizeof c);
-      std::memcpy(&d, from + (i + 3) * b_column + k, sizeof d);
+      std::memcpy(&a, at + k, sizeof a);
+      std::memcpy(&b, at + from_row + k, sizeof b);
+      std::memcpy(&c, at + 2 * from_row + k, sizeof c);
+      std::memcpy(&d, at + 3 * from_row + k, sizeof d);
       const Four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5),
                  ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
       const Four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5),
                  bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-      const Four rows[] = {__builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5),
-                           __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
-                           __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5),
-                           __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)};
+      const Four turned[] = {__builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5),
+                             __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
+                             __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5),
+                             __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)};
       for (int64_t r = 0; r < 4; ++r) {
-        std::memcpy(panel + (k + r) * kPackedColumns + i, &rows[r], sizeof rows[r]);
+        std::memcpy(to + (k + r) * to_row + i, &turned[r], sizeof turned[r]);
       }
     }
-    for (; k < last; ++k) {
-      for (int64_t c = i; c < i + 4; ++c) panel[k * kPackedColumns + c] = from[c * b_column + k];
+    for (; k < columns; ++k) {
+      for (int64_t r = 0; r < 4; ++r) to[k * to_row + i + r] = at[r * from_row + k];
     }
   }
-  for (; i < width; ++i) {
-    for (int64_t k = first; k < last; ++k) panel[k * kPackedColumns + i] = from[i * b_column + k];
+  for (; i < rows; ++i) {
+    for (int64_t k = 0; k < columns; ++k) to[k * to_row + i] = from[i * from_row + k];
   }
 }
-
-}  // namespace
 
 void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, int64_t depth,
                   int64_t columns) {
@@ -162,7 +158,9 @@ void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, 
       for (int64_t k = first; b_column == 1 && k < last; ++k) {
         std::copy_n(from + k * b_depth, width, panel + k * kPackedColumns);
       }
-      if (b_column != 1) turn_columns(panel, from, b_column, width, first, last);
+      if (b_column == 1) continue;
+      turn_matrix(panel + first * kPackedColumns, kPackedColumns, from + first, b_column, width,
+                  last - first);
     }
   }
 }
