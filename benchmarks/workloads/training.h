@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "benchmarks/workloads/workload.h"
+#include "etude/optim/sgd.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 
@@ -25,7 +26,7 @@ class Training final : public Instance {
   Training(Model model, double rate, Loss loss, Mode mode, State state)
       : model_(std::move(model)),
         state_(std::move(state)),
-        rate_(rate),
+        sgd_({.lr = rate}),
         loss_(std::move(loss)),
         mode_(mode) {}
 
@@ -38,9 +39,9 @@ class Training final : public Instance {
 
  private:
   Tensor step() {
-    return mode_ == Mode::kStaged ? staged_(model_, state_) : change(model_, state_);
+    return mode_ == Mode::kStaged ? staged_(model_, state_, sgd_) : change(model_, state_, sgd_);
   }
-  Tensor change(Model& model, State& state) const {
+  Tensor change(Model& model, State& state, optim::SGD& sgd) const {
     const auto loss_of = [&](const Model& m) {
       if constexpr (std::is_same_v<State, NoState>) {
         return loss_(m);
@@ -49,17 +50,17 @@ class Training final : public Instance {
       }
     };
     auto [loss, grads] = value_with_gradient(loss_of, model);
-    move(model, scaled(std::move(grads), -rate_));
+    sgd.update(model, grads);
     return loss;
   }
 
   Model model_;
   State state_;
-  double rate_;
+  optim::SGD sgd_;
   Loss loss_;
   Mode mode_;
-  Function<Tensor(Model&, State&)> staged_ =
-      function([this](Model& model, State& state) { return change(model, state); });
+  Function<Tensor(Model&, State&, optim::SGD&)> staged_ = function(
+      [this](Model& model, State& state, optim::SGD& sgd) { return change(model, state, sgd); });
 };
 
 template <class Model, class Loss, class State = NoState>
