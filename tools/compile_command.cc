@@ -67,7 +67,15 @@ void add_compile_command(CLI::App& app) {
       ->check(CLI::IsMember({"host", "arm64"}))
       ->capture_default_str();
   command->callback([options] {
-    if (options->target == "arm64") options->isa = "portable";
+    if (options->target == "arm64") {
+      if (options->isa != "best" && options->isa != "portable") {
+        throw CLI::ValidationError(fmt::format(
+            "--isa {} is of x86-64, but --target arm64 has portable kernels only: leave "
+            "--isa out",
+            options->isa));
+      }
+      options->isa = "portable";
+    }
     // Before a kernel is chosen: the setting is read once.
     if (options->isa != "best") ::setenv("ETUDE_ISA", options->isa.c_str(), 1);
     compile(*options);

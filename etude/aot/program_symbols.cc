@@ -2,6 +2,7 @@
 #include "etude/aot/program_symbols.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -24,11 +25,18 @@ struct Module {
   uintptr_t base = 0, begin = 0, end = 0;
 };
 
+std::string own_file() {
+  constexpr const char* kLink = "/proc/self/exe";
+  std::error_code failed;
+  const std::filesystem::path file = std::filesystem::read_symlink(kLink, failed);
+  return failed ? kLink : file.string();
+}
+
 std::vector<Module> modules() {
   std::vector<Module> out;
   const auto add = [](dl_phdr_info* info, std::size_t, void* to) {
     Module m{info->dlpi_name, info->dlpi_addr, ~uintptr_t{0}, 0};
-    if (m.file.empty()) m.file = "/proc/self/exe";
+    if (m.file.empty()) m.file = own_file();
     for (int i = 0; i < info->dlpi_phnum; ++i) {
       const auto& part = info->dlpi_phdr[i];
       if (part.p_type != PT_LOAD) continue;

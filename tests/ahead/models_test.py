@@ -211,6 +211,39 @@ def case_errors(etude, cc, cxx):
             said = run(etude, "compile", "a.graph", *args, code=1, cwd=folder)
             if text not in said or (folder / "a.o").exists():
                 sys.exit(f"it says\n{said}\nwhich has not\n{text}")
+    check_installation(etude)
+
+
+def check_installation(etude):
+    """What is said where a part of the installation is missing."""
+    etude = pathlib.Path(etude)
+    library = etude.parent.parent / "lib"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        (folder / "bin").mkdir()
+        (folder / "lib").mkdir()
+        copy = shutil.copy2(etude, folder / "bin")
+        (folder / "a.graph").write_text("graph a(x: float32[2]) -> (float32[2])\n  %1 = tanh(x)\n  return %1\n")
+
+        def refuse(text, *args):
+            said = run(copy, "compile", "a.graph", "-o", "a", *args, code=1, cwd=folder)
+            if text not in said or (folder / "a.o").exists():
+                sys.exit(f"it says\n{said}\nwhich has not\n{text}")
+
+        refuse("the archive of kernels libetude_aot.a was not found beside the program or in its folder lib. Build the target")
+        for archive in library.glob("libetude_aot*.a"):
+            shutil.copy2(archive, folder / "lib")
+        refuse("nothing is compiled ahead of time: etude-codegen was not found beside")
+        shutil.copy2(library / "etude-codegen", folder / "lib")
+        run(copy, "compile", "a.graph", "-o", "whole", cwd=folder)
+        if shutil.which("strip") is None:
+            print("skipped: a program without symbols, since there is no strip")
+            return
+        run("strip", copy)
+        refuse(f"reads the names of kernels in {folder}/bin/{etude.name}, which was stripped. Install it with its symbols")
+    said = run(etude, "compile", "a.graph", "-o", "a", "--target", "arm64", "--isa", "avx2", code=105)
+    if "--isa avx2 is of x86-64, but --target arm64 has portable kernels only: leave --isa out" not in said:
+        sys.exit(f"it says\n{said}")
 
 
 def case_page(etude, cc, cxx, page, *flags):
