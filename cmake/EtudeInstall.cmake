@@ -13,6 +13,15 @@ get_property(helpers GLOBAL PROPERTY ETUDE_HELPERS)
 if(helpers)
   install(TARGETS ${helpers} RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
+# The program `etude`, and what `etude compile` links models from; the archives for Arm are there where
+# its compiler is.
+if(TARGET etude_program)
+  install(TARGETS etude_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+foreach(archive IN ITEMS etude_aot etude_aot_cxx etude_aot_arm64 etude_aot_cxx_arm64)
+  install(FILES "${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/lib${archive}.a" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+          OPTIONAL)
+endforeach()
 install(EXPORT EtudeTargets NAMESPACE Etude:: DESTINATION "${package_dir}")
 
 configure_package_config_file(cmake/EtudeConfig.cmake.in EtudeConfig.cmake

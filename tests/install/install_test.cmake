@@ -54,6 +54,15 @@ if(CODEGEN)
   file(RENAME "${prefix}/elsewhere" "${prefix}/${LIBDIR}/etude-codegen")
 endif()
 
+# The program comes with what it links models from.
+if(AOT)
+  file(WRITE "${root}/double.graph" "graph double(x: float32[2]) -> (float32[2])\n  %1 = add(x, x)\n  return %1\n")
+  run("${prefix}/bin/etude" compile "${root}/double.graph" -o "${root}/double")
+  if(NOT output MATCHES "double.o .*: [0-9]+ bytes, 1 inputs, 1 outputs")
+    message(FATAL_ERROR "etude compile printed: ${output}")
+  endif()
+endif()
+
 find_program(PKG_CONFIG pkg-config)
 if(PKG_CONFIG)
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
