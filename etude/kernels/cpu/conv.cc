@@ -403,7 +403,11 @@ void filter_gradient(const ConvParams& q, float* out, const float* x, const floa
   });
   if (direct) return;
   add_partials(partials, q.chunks, size);
-  plain ? void(std::copy_n(partials, size, out)) : take_sums(q, out, partials);
+  if (plain) {
+    std::copy_n(partials, size, out);
+  } else {
+    take_sums(q, out, partials);
+  }
 }
 
 int64_t result_count(const ConvParams& q) {
