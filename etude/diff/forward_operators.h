@@ -26,7 +26,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
   using To = Dual<T, 1, F>;
   static_assert(sizeof...(X) == sizeof...(U), "etude: jvp needs a tangent for each argument");
   if constexpr (!kTakes<To, F, std::remove_cvref_t<X>...>) {
-    explain_forward<To, F, std::remove_cvref_t<X>...>();
+    static_cast<void>(sizeof(RefusalOfForward<To, F, std::remove_cvref_t<X>...>));
     return Refused();
   } else {
     std::vector<T> directions;
@@ -76,8 +76,8 @@ requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
     To lifted(x, {X(1)});
     return internal::split_dual<To>(std::invoke(f, lifted));
   } else {
-    internal::explain_forward<To, F, X>();
-    return std::pair{x, x};
+    static_cast<void>(sizeof(internal::RefusalOfForward<To, F, X>));
+    return internal::Refused();
   }
 }
 template <class F, internal::Scalar X>
@@ -97,7 +97,7 @@ constexpr auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   if constexpr (internal::IsTuple<X>::value) {
     return internal::forward_tangent(f, primals, tangents);
   } else {
-    return value_with_tangent(f, primals, tangents);
+    return internal::forward_tangent(f, std::tie(primals), std::tie(tangents));
   }
 }
 // The same with the arguments one by one, and then their tangents: jvp(f, x, y, dx, dy).
@@ -114,7 +114,7 @@ class DifferentialOfScalars {
   constexpr explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
   // throws: kInvalidArgument where a tangent does not fit its argument.
   constexpr auto operator()(const tangent_t<X>&... by) const {
-    return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
+    return internal::forward_tangent(f_, x_, std::tie(by...)).second;
   }
 
  private:

@@ -58,6 +58,16 @@ struct RefusedNumber {
 #undef ETUDE_OPERATOR
   friend constexpr RefusedNumber operator-(const RefusedNumber& x) { return x; }
 };
+// What an operator gives that was refused.
+struct Refused : RefusedNumber {
+  constexpr Refused() {}  // no aggregate, whose fields would be looked for
+  RefusedNumber first, second;
+};
+// The same, and the compiler says what the class refuses, once for each class. A variable, since of
+// a function that it compiles last clang does not name the user's line.
+template <class Refusal>
+inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
+
 template <class T>
 inline constexpr bool kCarriesDerivatives = IsActive<T>::value;
 template <class T, std::size_t n, class Tag>

@@ -100,8 +100,7 @@ auto gradient(const F& f, CallSite where = CallSite::here()) {
     if constexpr (internal::ScalarArguments<X...>) {
       return etude::gradient(f, at...);
     } else if constexpr (internal::RefusedArguments<X...>) {
-      internal::explain_arguments<X...>();
-      return internal::Refused();
+      return internal::kRefused<internal::RefusalOf<X...>>;
     } else {
       return internal::OtherGradients<X...>::gradient(f, where, at...);
     }
@@ -125,8 +124,7 @@ class PullbackOfScalars {
 
   template <class Other>
   requires(!std::is_convertible_v<const Other&, tangent_t<R>>) auto operator()(const Other&) const {
-    static_cast<void>(sizeof(internal::CotangentDoesNotFit<Other, tangent_t<R>>));
-    return internal::Refused();
+    return internal::kRefused<internal::CotangentDoesNotFit<Other, tangent_t<R>>>;
   }
   // throws: kInvalidArgument for a cotangent that does not fit the result.
   auto operator()(const tangent_t<R>& cotangent) const {
@@ -162,8 +160,7 @@ auto pulled_scalars(const F& f, const X&... x) {
     static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
     return Refused();
   } else if constexpr (!has_pullback<Types, F, X...>()) {
-    explain_result<Types, F, X...>();
-    return Refused();
+    return kRefused<RefusalOfResult<Types, F, X...>>;
   } else {
     ScalarTape<T> tape;
     const auto result = [&] {

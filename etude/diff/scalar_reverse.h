@@ -44,24 +44,35 @@ constexpr bool has_pullback() {
     return Differentiable<replace_scalar_t<ResultOn<To, F, X...>, To, typename Types::From>>;
   }
 }
-// Says why the result has none.
+template <class Result>
+struct ResultDoesNotMove {
+  static constexpr bool returns = !std::is_void_v<Result>;
+  static_assert(returns,
+                "etude: the result type is not Differentiable: this function returns nothing");
+  static constexpr bool moves = !returns;
+  static_assert(moves,
+                "etude: the result type is not Differentiable: integers and texts do not move");
+};
+// What refuses the result, if it has none.
 template <class Types, class F, class... X>
-void explain_result() {
+constexpr auto refusal_of_result() {
   using To = typename Types::To;
   using R = ResultOn<To, F, X...>;
-  if constexpr (!HoldsRefused<R>) {  // else it is said where it was found
-    constexpr bool returns = !std::is_void_v<R>;
-    static_assert(returns,
-                  "etude: the result type is not Differentiable: this function returns nothing");
-    if constexpr (returns) {
-      using Plain = replace_scalar_t<R, To, typename Types::From>;
-      constexpr bool moves = !HasTangent<Plain>;
-      static_assert(moves,
-                    "etude: the result type is not Differentiable: integers and texts do not move");
-      if constexpr (moves) explain_type<InResult, Plain>();
+  if constexpr (HoldsRefused<R>) {
+    return std::type_identity<RefusedBefore>();
+  } else if constexpr (std::is_void_v<R>) {
+    return std::type_identity<ResultDoesNotMove<R>>();
+  } else {
+    using Plain = replace_scalar_t<R, To, typename Types::From>;
+    if constexpr (HasTangent<Plain>) {
+      return std::type_identity<ResultDoesNotMove<Plain>>();
+    } else {
+      return refusal_of_type<InResult, Plain>();
     }
   }
 }
+template <class Types, class F, class... X>
+using RefusalOfResult = typename decltype(refusal_of_result<Types, F, X...>())::type;
 
 // Makes a tape the current one of its thread while it lives.
 template <class T>

@@ -35,19 +35,26 @@ concept MixedArguments = (HasScalar<X> || ...) &&
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
-  static_assert(
-      std::floating_point<From> || IsActive<From>::value,
-      "etude: functions of tensors and numbers are differentiated once; use tensors alone "
-      "for higher derivatives");
+  static constexpr bool is_first = std::floating_point<From> || IsActive<From>::value;
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
+  static constexpr bool is_usable = is_first && (is_generic || is_real);
+  using To = std::conditional_t<is_real, From, Active<From>>;
+  using Number = typename To::Value;
+};
+// What refuses one that is called in no way.
+template <class F, class... X>
+struct MixedHasNoDerivative {
+  static constexpr bool is_first = MixedTypes<F, X...>::is_first;
+  static_assert(is_first,
+                "etude: functions of tensors and numbers are differentiated once; use tensors "
+                "alone for higher derivatives");
+  static constexpr bool is_recorded = !is_first;
   static_assert(
-      is_generic || is_real,
+      is_recorded,
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x) and "
       "NoDerivative<> for what has no derivative, or make the function and the struct generic over "
       "their numbers, or use etude::Real");
-  using To = std::conditional_t<is_real, From, Active<From>>;
-  using Number = typename To::Value;
 };
 
 // The tangents of arguments from those of their tensors and of their numbers.
@@ -156,6 +163,28 @@ struct MixedRun {
   std::optional<Result> result;
 };
 
+template <class F, class... X>
+auto mixed_gradient(const F& f, const X&... x) {
+  using Run = MixedRun<F, X...>;
+  using T = typename Run::T;
+  Run run(false, f, x...);
+  Cotangents<T> cotangents(run.numbers.size());
+  if constexpr (std::is_same_v<typename Run::Result, typename Run::To>) {
+    cotangents.values()[run.slot_of(*run.result)] = T(1);
+    auto all = run.tangents(LeafList(std::tuple<>()), {}, cotangents.values(), x...);
+    return std::pair{plain_result<typename Run::To, typename Run::From>(*run.result),
+                     pick_tangents<X...>(std::move(all))};
+  } else {
+    static_assert(std::is_convertible_v<typename Run::Result, Tensor>,
+                  "etude: gradient needs a function with one number or one scalar Tensor as its "
+                  "result; use pullback for other results");
+    const Tensor value = *run.result;
+    require_scalar_result(value, {});
+    auto all = run.tangents(LeafList(value), {}, cotangents.values(), x...);
+    return std::pair{value, pick_tangents<X...>(std::move(all))};
+  }
+}
+
 }  // namespace internal
 
 // The value of f(x...), one number or a tensor of one, and its gradient, with one run of f.
@@ -165,23 +194,10 @@ struct MixedRun {
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_gradient(const F& f, const X&... x) {
-  using Run = internal::MixedRun<F, X...>;
-  using T = typename Run::T;
-  Run run(false, f, x...);
-  internal::Cotangents<T> cotangents(run.numbers.size());
-  if constexpr (std::is_same_v<typename Run::Result, typename Run::To>) {
-    cotangents.values()[run.slot_of(*run.result)] = T(1);
-    auto all = run.tangents(internal::LeafList(std::tuple<>()), {}, cotangents.values(), x...);
-    return std::pair{internal::plain_result<typename Run::To, typename Run::From>(*run.result),
-                     internal::pick_tangents<X...>(std::move(all))};
+  if constexpr (!internal::MixedTypes<F, X...>::is_usable) {
+    return internal::kRefused<internal::MixedHasNoDerivative<F, X...>>;
   } else {
-    static_assert(std::is_convertible_v<typename Run::Result, Tensor>,
-                  "etude: gradient needs a function with one number or one scalar Tensor as its "
-                  "result; use pullback for other results");
-    const Tensor value = *run.result;
-    internal::require_scalar_result(value, {});
-    auto all = run.tangents(internal::LeafList(value), {}, cotangents.values(), x...);
-    return std::pair{value, internal::pick_tangents<X...>(std::move(all))};
+    return internal::mixed_gradient(f, x...);
   }
 }
 template <class F, class... X>
@@ -238,13 +254,17 @@ class PullbackOfMixed {
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
-  using Pullback = PullbackOfMixed<F, X...>;
-  using Run = typename Pullback::Run;
-  auto run = std::make_shared<Run>(true, f, x...);
-  auto value = internal::plain_result<typename Run::To, typename Run::From>(*run->result);
-  static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-  Pullback pull(std::move(run), value, x...);
-  return std::pair{std::move(value), std::move(pull)};
+  if constexpr (!internal::MixedTypes<F, X...>::is_usable) {
+    return internal::kRefused<internal::MixedHasNoDerivative<F, X...>>;
+  } else {
+    using Pullback = PullbackOfMixed<F, X...>;
+    using Run = typename Pullback::Run;
+    auto run = std::make_shared<Run>(true, f, x...);
+    auto value = internal::plain_result<typename Run::To, typename Run::From>(*run->result);
+    static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+    Pullback pull(std::move(run), value, x...);
+    return std::pair{std::move(value), std::move(pull)};
+  }
 }
 template <class F, class... X>
 requires internal::MixedArguments<X...>

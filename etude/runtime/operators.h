@@ -99,7 +99,6 @@ namespace internal {
 
 template <class F, class... X>
 auto pulled_run(const F& f, const X&... x) {
-  require_arguments<X...>();
   using Result = std::decay_t<decltype(std::invoke(f, pass(x)...))>;
   static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
@@ -115,13 +114,17 @@ auto pulled_run(const F& f, const X&... x) {
 // f(x...) and the pullback; the run keeps types of arguments and result, but not their elements.
 template <class F, class... X>
 auto pulled(const F& f, const X&... x) {
-  auto run = pulled_run(f, x...);
-  auto value = *run->value;
-  LetGo let_go;
-  each_leaf(run->fresh, let_go);
-  each_leaf(*run->value, let_go);
-  using Result = decltype(value);
-  return std::pair{std::move(value), PullbackOf<Result, X...>(std::move(run))};
+  if constexpr (!are_recorded<X...>()) {
+    return kRefused<RefusalOfUnrecorded<X...>>;
+  } else {
+    auto run = pulled_run(f, x...);
+    auto value = *run->value;
+    LetGo let_go;
+    each_leaf(run->fresh, let_go);
+    each_leaf(*run->value, let_go);
+    using Result = decltype(value);
+    return std::pair{std::move(value), PullbackOf<Result, X...>(std::move(run))};
+  }
 }
 // throws: kInvalidArgument that names the first call on the tape that is not linear.
 void require_linear(GradientTape& tape, CallSite where);
@@ -154,19 +157,22 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
-  internal::require_arguments<X>();
-  const CallScope scope(where);
-  X fresh = primals;
-  internal::ForwardRun run(where);
-  internal::zip_leaves(fresh, tangents, run);
-  const internal::AwaitedStates states(fresh, false);
-  auto value = internal::spread(
-      fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
-  internal::TellUntaken told(std::as_const(fresh));
-  static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-  internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
-  auto tangent = internal::build_tangent(value, found);
-  return std::pair{std::move(value), std::move(tangent)};
+  if constexpr (!internal::are_recorded<X>()) {
+    return internal::kRefused<internal::RefusalOfUnrecorded<X>>;
+  } else {
+    const CallScope scope(where);
+    X fresh = primals;
+    internal::ForwardRun run(where);
+    internal::zip_leaves(fresh, tangents, run);
+    const internal::AwaitedStates states(fresh, false);
+    auto value = internal::spread(
+        fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+    internal::TellUntaken told(std::as_const(fresh));
+    static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+    internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
+    auto tangent = internal::build_tangent(value, found);
+    return std::pair{std::move(value), std::move(tangent)};
+  }
 }
 // The linear map that f is near x...: tangents of the arguments to the tangent of the result.
 template <class F, class... X>
@@ -209,17 +215,20 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
 // the arguments, that is whose derivative reads it.
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
-  internal::require_arguments<X...>();
-  return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
-                                                          CallSite where = CallSite::here()) {
-    const CallScope scope(where);
-    auto run = internal::pulled_run(f, like...);
-    internal::require_linear(run->tape, where);
-    const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
-    internal::require_zero(internal::LeafList(at_zero), where);
-    return PullbackOf<std::decay_t<decltype(at_zero)>, std::decay_t<decltype(like)>...>(
-        std::move(run))(cotangent, where);
-  };
+  if constexpr (!internal::are_recorded<X...>()) {
+    return internal::kRefused<internal::RefusalOfUnrecorded<X...>>;
+  } else {
+    return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
+                                                            CallSite where = CallSite::here()) {
+      const CallScope scope(where);
+      auto run = internal::pulled_run(f, like...);
+      internal::require_linear(run->tape, where);
+      const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
+      internal::require_zero(internal::LeafList(at_zero), where);
+      return PullbackOf<std::decay_t<decltype(at_zero)>, std::decay_t<decltype(like)>...>(
+          std::move(run))(cotangent, where);
+    };
+  }
 }
 
 // The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands
