@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the fields of a plain struct by trying how many values its braces take, and says of each
-// kind of struct that cannot be counted what to do. Part of fields.h, and for it only.
-// The way is that of Boost.PFR; C arrays, which take a value for each element, and the check for
-// base classes are ours.
+// Counts the fields of a plain struct by trying how many values its braces take, and finds out
+// which kind of struct cannot be counted. Part of fields.h, and for it only. The way is that of
+// Boost.PFR; C arrays, which take a value for each element, and the check for base classes are
+// ours.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/field_faults.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -197,9 +198,6 @@ constexpr bool has_immovable_after(std::index_sequence<I...>) {
   return requires { T{AnyFieldAt<T, I>{}..., {}}; };
 }
 
-// Why the fields of a type cannot be read.
-enum class FieldsFault { kNone, kClass, kBase, kArray, kTooMany, kImmovable, kReference };
-
 // The number of fields of a T, or why it has none to read. Whether one of them is a reference, only
 // bound fields show: fields.h.
 struct FieldCount {
@@ -226,33 +224,6 @@ constexpr FieldCount find_field_count() {
     }
   }
 }
-
-// Says what keeps the fields of a T from being read. A class, so that it is said once for each T.
-template <class T, FieldsFault fault>
-struct FieldsNotVisible {
-  static constexpr bool is_plain_struct = fault != FieldsFault::kClass;
-  static_assert(is_plain_struct,
-                "etude: the fields of a class with constructors, private members or virtual "
-                "functions are not visible; list them with ETUDE_FIELDS(Class, a, b) in its body");
-  static constexpr bool has_no_base = fault != FieldsFault::kBase;
-  static_assert(has_no_base,
-                "etude: the fields of a struct with a base class are not visible; list them with "
-                "ETUDE_FIELDS(Class, a, b) in its body");
-  static constexpr bool is_counted = fault != FieldsFault::kArray;
-  static_assert(is_counted,
-                "etude: a field of this struct is a C array with more than 64 elements, beside "
-                "fields that braces do not make; use std::array");
-  static constexpr bool has_at_most_64 = fault != FieldsFault::kTooMany;
-  static_assert(has_at_most_64,
-                "etude: a struct may have at most 64 fields; group them into nested structs");
-  static constexpr bool can_be_moved = fault != FieldsFault::kImmovable;
-  static_assert(can_be_moved,
-                "etude: a field of this struct can be neither copied nor moved; list the "
-                "other fields with ETUDE_FIELDS(Class, a, b) in its body");
-  static constexpr bool holds_values = fault != FieldsFault::kReference;
-  static_assert(holds_values,
-                "etude: a field of this struct is a reference; hold a value or a pointer");
-};
 
 }  // namespace internal
 }  // namespace etude

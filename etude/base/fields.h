@@ -148,13 +148,6 @@ constexpr FieldsFault find_fields_fault() {
 }
 template <class T>
 inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_t<T>>();
-// Says it.
-template <class T>
-constexpr void explain_fields() {
-  if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
-    static_cast<void>(sizeof(FieldsNotVisible<std::remove_const_t<T>, kFieldsFault<T>>));
-  }
-}
 
 // References to the fields of v in the order of declaration, const where v is.
 //
@@ -166,7 +159,7 @@ constexpr auto fields(T& v) {
   if constexpr (kHasListedFields<T>) {
     return FieldAccess::fields(v);
   } else if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
-    explain_fields<T>();
+    static_cast<void>(sizeof(FieldsNotVisible<std::remove_const_t<T>, kFieldsFault<T>>));
     return std::tuple<>();
   } else {
     return read_fields(v);

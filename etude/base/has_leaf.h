@@ -167,7 +167,9 @@ constexpr bool finds_kind() {
   } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
     return false;
   } else {
-    if constexpr (Kind::explains && requires { requires Parts<T>::is_hidden; }) explain_fields<T>();
+    if constexpr (Kind::explains && requires { requires Parts<T>::is_hidden; }) {
+      static_cast<void>(sizeof(FieldsNotVisible<T, kFieldsFault<T>>));
+    }
     return finds_kind_in<Kind, marked, T, Open...>(typename Parts<T>::Types());
   }
 }
