@@ -109,12 +109,16 @@ requires(internal::are_with_tangents<A...>()) constexpr auto jvp(const F& f, con
 
 // Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
 template <class F, class... X>
-class DifferentialOfScalars {
+class DifferentialOf {
  public:
-  constexpr explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
+  constexpr explicit DifferentialOf(const F& f, const X&... x) : f_(f), x_(x...) {}
   // throws: kInvalidArgument where a tangent does not fit its argument.
-  constexpr auto operator()(const tangent_t<X>&... by) const {
-    return internal::forward_tangent(f_, x_, std::tie(by...)).second;
+  constexpr auto operator()(const tangent_t<X>&... by, CallSite where = CallSite::here()) const {
+    if constexpr (internal::ScalarArguments<X...>) {
+      return internal::forward_tangent(f_, x_, std::tie(by...)).second;
+    } else {  // of other leaves: runtime/
+      return jvp(f_, x_, std::tuple<tangent_t<X>...>(by...), where).second;
+    }
   }
 
  private:
@@ -122,12 +126,11 @@ class DifferentialOfScalars {
   std::tuple<X...> x_;
 };
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
 constexpr auto differential(const F& f, const X&... x) {
-  return DifferentialOfScalars<F, X...>(f, x...);
+  return DifferentialOf<F, X...>(f, x...);
 }
+// The value of f beside it: another run.
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
 constexpr auto value_with_differential(const F& f, const X&... x) {
   return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
 }

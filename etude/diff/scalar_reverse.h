@@ -160,6 +160,25 @@ struct MakeInputs {
 // What a pullback keeps: the tape and where its results and arguments are.
 template <class T, class R, class... X>
 struct PulledScalars {
+  using Result = R;
+
+  auto pull(const tangent_t<R>& cotangent, CallSite /*where*/) const {
+    Cotangents<T> cotangents(tape.size());
+    std::size_t count = 0;
+    const auto number = [&](const auto&) { ++count; };
+    each_leaf(cotangent, number);
+    if (count != slots.size()) throw_cotangent_size(count, slots.size());
+    const std::uint32_t* slot = slots.data();
+    const auto seed = [&](const auto&, const auto& ct) {
+      cotangents.values()[*slot++] += number_as<T>(ct);
+    };
+    named("pullback", [&] { zip_leaves(value, cotangent, seed); });
+    cotangents.values()[0] = T(0);
+    tape.reverse(cotangents.values());
+    return std::apply([&](const X&... x) { return tangents_of(cotangents.values(), 1, x...); },
+                      arguments);
+  }
+
   ScalarTape<T> tape;
   std::vector<std::uint32_t> slots;  // of the numbers of the result
   R value;                           // for the shapes of its cotangents
@@ -202,8 +221,8 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
   ++argument;
 }
 
-// A function: the tape costs more than the call, and a copy of it in its caller would be optimised
-// again with that.
+// Not inlined: a call costs little beside the tape, and compilers would optimise each inlined copy
+// anew with its caller.
 template <class F, class... X>
 [[gnu::noinline]] auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;

@@ -204,51 +204,52 @@ template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).second; }
 
-// Cotangents of a result to cotangents of the arguments. threads: safe to call, also at once.
+namespace internal {
+
+// What a pullback of tensors and numbers keeps.
 template <class F, class... X>
-class PullbackOfMixed {
- public:
-  using Run = internal::MixedRun<F, X...>;
-  using Result =
-      internal::replace_scalar_t<typename Run::Result, typename Run::To, typename Run::From>;
-  PullbackOfMixed(std::shared_ptr<Run> run, Result value, const X&... x)
-      : run_(std::move(run)), value_(std::move(value)), x_(x...) {}
+struct PulledMixed {
+  using Run = MixedRun<F, X...>;
+  using Result = replace_scalar_t<typename Run::Result, typename Run::To, typename Run::From>;
+  explicit PulledMixed(const F& f, const X&... at)
+      : run(true, f, at...),
+        value(plain_result<typename Run::To, typename Run::From>(*run.result)),
+        x(at...) {}
 
   // throws: kInvalidArgument for a cotangent of another shape than the result's.
-  auto operator()(const tangent_t<Result>& cotangent, CallSite where = CallSite::here()) const {
+  auto pull(const tangent_t<Result>& cotangent, CallSite where) {
     using T = typename Run::T;
-    internal::Cotangents<T> cotangents(run_->numbers.size());
+    Cotangents<T> cotangents(run.numbers.size());
     std::vector<std::uint32_t> slots;
     const auto collect = [&](const auto& leaf) {
-      if constexpr (internal::Scalar<std::remove_cvref_t<decltype(leaf)>>) {
-        slots.push_back(run_->slot_of(leaf));
-      }
+      if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) slots.push_back(run.slot_of(leaf));
     };
-    internal::each_leaf(std::as_const(*run_->result), collect);
+    each_leaf(std::as_const(*run.result), collect);
     std::size_t next = 0;
-    internal::Seeds seeds(where);
-    const auto seed = [&](const auto& value, const auto& ct) {
-      if constexpr (internal::Scalar<std::remove_cvref_t<decltype(value)>>) {
+    Seeds seeds(where);
+    const auto seed = [&](const auto& leaf, const auto& ct) {
+      if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) {
         cotangents.values()[slots[next++]] += T(ct);
       } else {
-        seeds(value, ct);
+        seeds(leaf, ct);
       }
     };
-    internal::zip_leaves(value_, cotangent, seed);
+    zip_leaves(std::as_const(value), cotangent, seed);
     cotangents.values()[0] = T(0);
     return std::apply(
-        [&](const X&... x) {
-          return internal::pick_tangents<X...>(
-              run_->tangents(internal::LeafList(value_), seeds.items(), cotangents.values(), x...));
+        [&](const X&... at) {
+          return pick_tangents<X...>(
+              run.tangents(LeafList(value), seeds.items(), cotangents.values(), at...));
         },
-        x_);
+        x);
   }
 
- private:
-  std::shared_ptr<Run> run_;
-  Result value_;
-  std::tuple<X...> x_;
+  Run run;
+  Result value;
+  std::tuple<X...> x;
 };
+
+}  // namespace internal
 
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
@@ -257,13 +258,12 @@ auto value_with_pullback(const F& f, const X&... x) {
   if constexpr (!internal::MixedTypes<F, X...>::is_usable) {
     return internal::kRefused<internal::MixedHasNoDerivative<F, X...>>;
   } else {
-    using Pullback = PullbackOfMixed<F, X...>;
-    using Run = typename Pullback::Run;
-    auto run = std::make_shared<Run>(true, f, x...);
-    auto value = internal::plain_result<typename Run::To, typename Run::From>(*run->result);
-    static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-    Pullback pull(std::move(run), value, x...);
-    return std::pair{std::move(value), std::move(pull)};
+    using Run = internal::PulledMixed<F, X...>;
+    static_assert(Differentiable<typename Run::Result>,
+                  "etude: the result type is not Differentiable");
+    auto run = std::make_shared<Run>(f, x...);
+    auto value = run->value;
+    return std::pair{std::move(value), PullbackOf(std::move(run))};
   }
 }
 template <class F, class... X>
