@@ -2,9 +2,9 @@
 // How a function is called with other numbers than those of the arguments, and what is wrong where
 // that cannot be done, said once at compile time. Used by scalar_runs.h.
 //
-// The body of a generic function is compiled when the function is asked for its result. If the
-// compiler refuses it, it says so at the user's line, each time a body is compiled; so no body is
-// compiled for a second kind of number after the first one failed.
+// The body of a generic function is compiled where its result type is asked for. The compiler
+// prints an error in that body once for each type of number that it is compiled for. So after one
+// failure no other type of number is tried.
 #pragma once
 
 #include <concepts>

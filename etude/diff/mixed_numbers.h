@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of two derivatives of which neither is taken inside of the other's numbers: what an inner
-// function meets that captures a number of an outer derivative and got a plain argument. Compared
-// they are as values; all else is refused in one sentence. Used by std_functions.h and refusals.h.
+// Arithmetic between numbers of two derivatives that do not nest: an inner function captures a
+// number of an outer derivative, and its own argument was made of a plain number. Comparisons look
+// at values; every other operation is refused in one sentence. Also what stands for the result of a
+// refused call. Used by std_functions.h and refusals.h.
 #pragma once
 
 #include <cstddef>
@@ -93,8 +94,8 @@ using RefusedMixture =
 
 }  // namespace internal
 
-// The type of the result is written, so that the bodies are compiled last, when compilers have
-// nothing more to say than who called. No macros: of each they would say where it was written, too.
+// The result types are written out, so that compilers instantiate the bodies last and print no more
+// than the user's call with them. No macros: compilers would print their definitions, too.
 template <class A, class B>
 requires internal::Unrelated<A, B>
 constexpr internal::RefusedNumber operator+(const A&, const B&) {

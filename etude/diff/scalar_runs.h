@@ -73,8 +73,9 @@ inline constexpr bool kIsGradientDual = false;
 template <class T, std::size_t n, class F, class... X>
 inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F, X...>>> = true;
 
-// Thrown where such numbers meet a call that has no forward mode; the gradient then begins again on
-// a tape. It holds the function that does so: programs without such a call do not contain it.
+// Thrown by a call that has no forward mode, when it gets such numbers; the gradient then begins
+// again on a tape. The exception carries the function that does that, so that programs without such
+// a call do not contain it.
 template <class S>
 struct NeedsTape {
   // f, a tuple of references to the arguments, and the optional result.
