@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the fields of a plain struct by trying how many values its braces take, and says in one
-// message each what kind of struct cannot be counted. Part of fields.h, and for it only.
-// The way is that of Boost.PFR; C arrays, which take a value for each element, and the check for
-// base classes are ours.
+// Counts the fields of a plain struct by trying how many values its braces take, and finds out
+// which kind of struct cannot be counted. Part of fields.h, and for it only. The way is that of
+// Boost.PFR; C arrays, which take a value for each element, and the check for base classes are
+// ours.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include "etude/base/field_faults.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -197,44 +198,31 @@ constexpr bool has_immovable_after(std::index_sequence<I...>) {
   return requires { T{AnyFieldAt<T, I>{}..., {}}; };
 }
 
-// The number of fields of T, with one message for each kind of struct that reflection cannot read.
+// The number of fields of a T, or why it has none to read. Whether one of them is a reference, only
+// bound fields show: fields.h.
+struct FieldCount {
+  std::size_t count = 0;
+  FieldsFault fault = FieldsFault::kNone;
+};
 template <class T>
-constexpr std::size_t checked_field_count() {
-  static_assert(std::is_class_v<T> && std::is_aggregate_v<T>,
-                "etude: the fields of a class with constructors, private members or virtual "
-                "functions are not visible; list them with ETUDE_FIELDS(Class, a, b) in its body");
-  if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
-    constexpr bool kBase = has_base<T>();
-    static_assert(!kBase,
-                  "etude: the fields of a struct with a base class are not visible; list them with "
-                  "ETUDE_FIELDS(Class, a, b) in its body");
-    if constexpr (!kBase) {
-      constexpr std::size_t kCount = count_values_guessed<T>();
-      constexpr bool kArray = has_c_array<T, kCount>();
-      constexpr std::size_t kWithArrays = [] {
-        if constexpr (kArray) return count_with_arrays<T, kCount>();
-        return std::size_t{0};
-      }();
-      constexpr bool kCounted = !kArray || kWithArrays > 0;
-      constexpr bool kTooMany = !kArray && kCount > kMaxFields;
-      constexpr bool kImmovable =
-          !kArray && !kTooMany && has_immovable_after<T>(std::make_index_sequence<kCount>());
-      static_assert(kCounted,
-                    "etude: a field of this struct is a C array with more than 64 elements, beside "
-                    "fields that braces do not make; use std::array");
-      static_assert(!kTooMany,
-                    "etude: a struct may have at most 64 fields; group them into nested structs");
-      static_assert(!kImmovable,
-                    "etude: a field of this struct can be neither copied nor moved; list the "
-                    "other fields with ETUDE_FIELDS(Class, a, b) in its body");
-      if constexpr (kArray) {
-        return kWithArrays;
-      } else if constexpr (!kTooMany && !kImmovable) {
-        return kCount;
-      }
+constexpr FieldCount find_field_count() {
+  if constexpr (!std::is_class_v<T> || !std::is_aggregate_v<T>) {
+    return {0, FieldsFault::kClass};
+  } else if constexpr (has_base<T>()) {
+    return {0, FieldsFault::kBase};
+  } else {
+    constexpr std::size_t kCount = count_values_guessed<T>();
+    if constexpr (has_c_array<T, kCount>()) {
+      constexpr std::size_t kWithArrays = count_with_arrays<T, kCount>();
+      return {kWithArrays, kWithArrays > 0 ? FieldsFault::kNone : FieldsFault::kArray};
+    } else if constexpr (kCount > kMaxFields) {
+      return {0, FieldsFault::kTooMany};
+    } else if constexpr (has_immovable_after<T>(std::make_index_sequence<kCount>())) {
+      return {0, FieldsFault::kImmovable};
+    } else {
+      return {kCount, FieldsFault::kNone};
     }
   }
-  return 0;
 }
 
 }  // namespace internal

@@ -110,27 +110,44 @@ inline constexpr bool kHasListedFields = FieldAccess::is_listed<std::remove_cons
 template <class T>
 concept Reflectable = kHasListedFields<T> ||(std::is_class_v<T>&& std::is_aggregate_v<T>);
 
+// Stands for the fields of a struct in which one is a reference.
+struct ReferenceField {};
+
 // Takes the declared types of the fields, which a reference to a field no longer shows.
 template <class... Declared, class... Field>
 constexpr auto bind_fields(Field&... field) {
-  constexpr bool holds_values = !(std::is_reference_v<Declared> || ...);
-  static_assert(holds_values,
-                "etude: a field of this struct is a reference; hold a value or a pointer");
-  if constexpr (holds_values) {
-    return std::tuple<Field&...>(field...);
+  if constexpr ((std::is_reference_v<Declared> || ...)) {
+    return ReferenceField();
   } else {
-    return std::tuple<>();
+    return std::tuple<Field&...>(field...);
   }
 }
 
+// The fields of v, a plain struct; no fields where they cannot be counted.
 template <class T>
-constexpr std::size_t seen_field_count() {
+constexpr auto read_fields(T& v) {
+  constexpr std::size_t n = find_field_count<std::remove_const_t<T>>().count;
+  if constexpr (n == 0) {
+    return std::tuple<>();
+  }
+#include "etude/base/fields_arms.inc"
+}
+
+// What keeps fields() from reading a T. Asks without a message, for those that say more about a T.
+template <class T>
+constexpr FieldsFault find_fields_fault() {
   if constexpr (kHasListedFields<T>) {
-    return 0;  // they are listed
+    return FieldsFault::kNone;
+  } else if constexpr (find_field_count<T>().fault != FieldsFault::kNone) {
+    return find_field_count<T>().fault;
   } else {
-    return checked_field_count<T>();
+    return std::is_same_v<decltype(read_fields(std::declval<T&>())), ReferenceField>
+               ? FieldsFault::kReference
+               : FieldsFault::kNone;
   }
 }
+template <class T>
+inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_t<T>>();
 
 // References to the fields of v in the order of declaration, const where v is.
 //
@@ -139,13 +156,14 @@ constexpr std::size_t seen_field_count() {
 // cost:   none at run time.
 template <class T>
 constexpr auto fields(T& v) {
-  constexpr std::size_t n = seen_field_count<std::remove_const_t<T>>();
   if constexpr (kHasListedFields<T>) {
     return FieldAccess::fields(v);
-  } else if constexpr (n == 0) {
+  } else if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
+    static_cast<void>(sizeof(FieldsNotVisible<std::remove_const_t<T>, kFieldsFault<T>>));
     return std::tuple<>();
+  } else {
+    return read_fields(v);
   }
-#include "etude/base/fields_arms.inc"
 }
 
 // The number of fields of T.

@@ -63,10 +63,17 @@ concept Valarray = requires(T& x) {
 
 template <class T>
 struct Parts {
+  // Whether it is a struct whose fields cannot be read: then there are none.
+  static constexpr bool is_hidden = [] {
+    if constexpr (!GrowingSequence<T> && !Valarray<T> && Reflectable<T>) {
+      return kFieldsFault<T> != FieldsFault::kNone;
+    }
+    return false;
+  }();
   static constexpr auto find() {
     if constexpr (GrowingSequence<T> || Valarray<T>) {
       return TypeList<typename T::value_type>();
-    } else if constexpr (Reflectable<T>) {
+    } else if constexpr (Reflectable<T> && !is_hidden) {
       return []<class... F>(std::tuple<F&...>*) {
         return TypeList<std::remove_const_t<F>...>();
       }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
@@ -126,14 +133,17 @@ struct IsNoDerivative : std::false_type {};
 template <class T>
 struct IsNoDerivative<NoDerivative<T>> : std::true_type {};
 
-// What is looked for, as a kind: Kind::is<T> says whether a T is one.
+// What is looked for, as a kind: Kind::is<T> says whether a T is one, and Kind::explains whether a
+// struct on the way is refused whose fields cannot be read; else it holds nothing.
 template <class Leaf>
 struct Exactly {
+  static constexpr bool explains = true;
   template <class T>
   static constexpr bool is = std::is_same_v<T, Leaf>;
 };
 template <>
 struct Exactly<EveryStruct> {
+  static constexpr bool explains = true;
   template <class T>
   static constexpr bool is = Reflectable<T>;
 };
@@ -157,6 +167,9 @@ constexpr bool finds_kind() {
   } else if constexpr (IsNoDerivative<T>::value && marked == Marked::kSkip) {
     return false;
   } else {
+    if constexpr (Kind::explains && requires { requires Parts<T>::is_hidden; }) {
+      static_cast<void>(sizeof(FieldsNotVisible<T, kFieldsFault<T>>));
+    }
     return finds_kind_in<Kind, marked, T, Open...>(typename Parts<T>::Types());
   }
 }

@@ -61,7 +61,7 @@ class Active {
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
   Active(const Active& other) = default;
   Active(Active&& other) noexcept = default;
-  // By value: what is computed for the assignment is held by no one else, and stays so.
+  // By value: a temporary that is assigned keeps its slot for itself.
   Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
   template <internal::PlainFor<T> N>

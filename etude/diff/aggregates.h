@@ -35,7 +35,8 @@ struct IsArray<std::array<T, n>> : std::true_type {};
 
 // The plain structs that get a tangent by synthesis.
 template <class T>
-concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T>;
+concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T> &&
+                 kFieldsFault<T> == FieldsFault::kNone;
 
 template <class T>
 using FieldsOf = decltype(fields(std::declval<T&>()));
@@ -79,12 +80,9 @@ struct SlotsBase<T, true> {
   using type = typename decltype(FieldAccess::slots<T>())::type;
 };
 
-// A struct whose fields have tangents. fields() gives none of a struct that it refuses, and has
-// said why; that struct has no tangent.
+// A struct whose fields have tangents.
 template <class T>
-concept StructOfTangents = Struct<T> &&
-                           (kHasListedFields<T> || std::tuple_size_v<FieldsOf<T>> > 0) &&
-                           SlotsOf<FieldsOf<T>>::have_tangents;
+concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
 
 // Whether T is its own tangent.
 template <class T>

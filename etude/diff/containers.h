@@ -22,9 +22,9 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one type, walked by index where they have one.
-template <class X, class T>
-struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
+// Sequences of one type, walked by index where they have one. Walks adds build().
+template <class X, class Walks>
+struct SequenceTraits : MoveByWalks<X, Walks> {
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
     for (auto& element : x) each_leaf(element, fn);
@@ -42,7 +42,7 @@ struct SequenceTraits : MoveByWalks<X, SequenceTraits<X, T>> {
 };
 
 template <class X, class T, class Out>
-struct ListTraits : SequenceTraits<X, T> {
+struct ListTraits : SequenceTraits<X, ListTraits<X, T, Out>> {
   using Tangent = Out;
   template <class Fn>
   static constexpr Out build(const X& x, Fn& fn) {
@@ -50,10 +50,6 @@ struct ListTraits : SequenceTraits<X, T> {
     if constexpr (requires { out.reserve(x.size()); }) out.reserve(x.size());
     for (const T& element : x) out.push_back(build_tangent(element, fn));
     return out;
-  }
-  static constexpr Out zero(const X& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
   }
 };
 
@@ -68,7 +64,7 @@ struct ContainerOf<C<Old, Rest...>, T> {
 };
 
 template <class X>
-struct ValarrayTraits : SequenceTraits<X, typename X::value_type> {
+struct ValarrayTraits : SequenceTraits<X, ValarrayTraits<X>> {
   using Tangent = typename ContainerOf<X, tangent_t<typename X::value_type>>::type;
   template <class Fn>
   static Tangent build(const X& x, Fn& fn) {
@@ -76,9 +72,18 @@ struct ValarrayTraits : SequenceTraits<X, typename X::value_type> {
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = build_tangent(x[i], fn);
     return out;
   }
-  static Tangent zero(const X& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
+};
+
+// Arrays, whose tangent is put together from its elements at once.
+template <class X, class T, std::size_t n>
+struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
+  using Tangent = std::array<tangent_t<T>, n>;
+  template <class Fn>
+  static constexpr Tangent build(const X& x, Fn& fn) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Tangent{build_tangent(x[I], fn)...};
+    }
+    (std::make_index_sequence<n>());
   }
 };
 
@@ -133,38 +138,11 @@ struct Parts<std::span<T, n>> {
 };
 }  // namespace internal
 
-// A C array has an array as its tangent, which can be copied.
+// A C array has an array as its tangent, too: that can be copied.
 template <internal::SomeMove T, std::size_t n>
-struct DifferentiableTraits<T[n]> : internal::SequenceTraits<T[n], T> {
-  using Tangent = std::array<tangent_t<T>, n>;
-  template <class Fn>
-  static constexpr Tangent build(const T (&x)[n], Fn& fn) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return Tangent{internal::build_tangent(x[I], fn)...};
-    }
-    (std::make_index_sequence<n>());
-  }
-  static constexpr Tangent zero(const T (&x)[n]) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
-  }
-};
-
+struct DifferentiableTraits<T[n]> : internal::ArrayTraits<T[n], T, n> {};
 template <internal::SomeMove T, std::size_t n>
-struct DifferentiableTraits<std::array<T, n>> : internal::SequenceTraits<std::array<T, n>, T> {
-  using Tangent = std::array<tangent_t<T>, n>;
-  template <class Fn>
-  static constexpr Tangent build(const std::array<T, n>& x, Fn& fn) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return Tangent{internal::build_tangent(x[I], fn)...};
-    }
-    (std::make_index_sequence<n>());
-  }
-  static constexpr Tangent zero(const std::array<T, n>& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
-  }
-};
+struct DifferentiableTraits<std::array<T, n>> : internal::ArrayTraits<std::array<T, n>, T, n> {};
 
 template <class... T>
 requires internal::SomeMove<T...>
@@ -180,8 +158,8 @@ struct DifferentiableTraits<std::pair<A, B>>
 
 // An empty optional has an empty tangent.
 template <internal::SomeMove T>
-struct DifferentiableTraits<std::optional<T>> {
-  using Composite = void;
+struct DifferentiableTraits<std::optional<T>>
+    : internal::MoveByWalks<std::optional<T>, DifferentiableTraits<std::optional<T>>> {
   using Tangent = std::optional<tangent_t<T>>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -197,21 +175,13 @@ struct DifferentiableTraits<std::optional<T>> {
     if (t && !x) internal::throw_tangent_holds();
     if (t) internal::zip_leaves(*x, *t, fn);
   }
-  static constexpr Tangent zero(const std::optional<T>& x) {
-    return x ? Tangent(zero_tangent(*x)) : Tangent();
-  }
-  static constexpr void move(std::optional<T>& x, const Tangent& by) {
-    if (by && !x) internal::throw_tangent_holds();
-    if (by) etude::move(*x, *by);
-  }
 };
 
 namespace internal {
 
 // The tangent may lack keys: what it lacks does not move.
 template <class X, class Out>
-struct MapTraits {
-  using Composite = void;
+struct MapTraits : MoveByWalks<X, MapTraits<X, Out>> {
   using Tangent = Out;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
@@ -233,14 +203,6 @@ struct MapTraits {
       if (found != t.end()) zip_leaves(value, found->second, fn);
     }
   }
-  static constexpr Tangent zero(const X& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
-  }
-  static constexpr void move(X& x, const Tangent& by) {
-    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
-    zip(x, by, each);
-  }
 };
 
 }  // namespace internal
@@ -256,8 +218,8 @@ struct DifferentiableTraits<std::unordered_map<Key, T, H, E, A>>
 // The tangent holds the alternative of the value.
 template <class... T>
 requires internal::SomeMove<T...>
-struct DifferentiableTraits<std::variant<T...>> {
-  using Composite = void;
+struct DifferentiableTraits<std::variant<T...>>
+    : internal::MoveByWalks<std::variant<T...>, DifferentiableTraits<std::variant<T...>>> {
   using X = std::variant<T...>;
   using Tangent = std::variant<tangent_t<T>...>;
   template <class Y, class Fn>
@@ -272,14 +234,6 @@ struct DifferentiableTraits<std::variant<T...>> {
   static constexpr void zip(Y& x, U& t, Fn& fn) {
     if (x.index() != t.index()) internal::throw_tangent_holds();
     at_index(x, [&]<std::size_t i>() { internal::zip_leaves(std::get<i>(x), std::get<i>(t), fn); });
-  }
-  static constexpr Tangent zero(const X& x) {
-    auto each = [](const auto& leaf) { return zero_tangent(leaf); };
-    return build(x, each);
-  }
-  static constexpr void move(X& x, const Tangent& by) {
-    auto each = [](auto& leaf, const auto& t) { etude::move(leaf, t); };
-    zip(x, by, each);
   }
 
  private:

@@ -47,9 +47,9 @@ struct RunAgain {
 // A function with a derivative of its own: rule(x...) gives std::pair{value, pullback}, where
 // pullback(dy) gives the tangents of x..., one bare or several in a tuple. For tensors, a tuple as
 // the value gives pullback(dy...), and runtime/custom_gradient.h says what holds for Variables. The
-// rule is called with what the derivative's arguments stand for, numbers as numbers; its own calls
-// are what a second derivative is taken of. Forward mode calls the pullback once for each number of
-// the result.
+// rule is called with plain values in place of the numbers of the derivative. A second derivative
+// is taken of the rule's own calls. Forward mode calls the pullback once for each number of the
+// result.
 template <class Rule>
 class CustomGradient {
  public:

@@ -149,18 +149,20 @@ constexpr bool has_right_rule() {
     return true;
   }
 }
-// Says what is wrong with it, where it is first used.
+// What refuses it where it is first used.
 template <auto F, class... X>
-void explain_rule() {
+constexpr auto refusal_of_rule() {
   using D = derivative_of<F>;
   if constexpr (!HasRule<F>) {
-    static_cast<void>(sizeof(FunctionHasNoDerivative<Fault::kPlain, decltype(F), X...>));
+    return std::type_identity<FunctionHasNoDerivative<Fault::kPlain, decltype(F), X...>>();
   } else if constexpr (NamesVjp<D> && !Signatures<decltype(F)>::template has_vjp<D>) {
-    static_cast<void>(sizeof(typename Explain<decltype(F)>::template Vjp<D>));
+    return std::type_identity<typename Explain<decltype(F)>::template Vjp<D>>();
   } else {
-    static_cast<void>(sizeof(typename Explain<decltype(F)>::template Jvp<D>));
+    return std::type_identity<typename Explain<decltype(F)>::template Jvp<D>>();
   }
 }
+template <auto F, class... X>
+using RefusalOfRule = typename decltype(refusal_of_rule<F, X...>())::type;
 
 // joint as a rule with a pullback: the gradient is computed with the value.
 template <class D>
@@ -225,8 +227,7 @@ auto ruled_call(const X&... x) {
   constexpr bool by_vjp = CallsVjp<D, plain_argument_t<S, X>...>;
   constexpr bool by_jvp = CallsJvp<D, plain_argument_t<S, X>...>;
   if constexpr (!has_right_rule<F>()) {
-    explain_rule<F, X...>();
-    return S();
+    return kRefused<RefusalOfRule<F, X...>>;
   } else if constexpr (!(by_joint || by_vjp || by_jvp)) {
     static_assert(by_joint || by_vjp || by_jvp,
                   "etude: derivative_of<F> has no vjp, jvp or joint that takes these arguments; a "
@@ -267,11 +268,9 @@ template <auto F, class... X>
 auto value_with_gradient(const X&... x) {
   using D = derivative_of<F>;
   if constexpr (!internal::kHaveTangents<X...>) {
-    internal::explain_arguments<X...>();
-    return internal::Refused();
+    return internal::kRefused<internal::RefusalOf<X...>>;
   } else if constexpr (!internal::has_right_rule<F>()) {
-    internal::explain_rule<F, X...>();
-    return internal::refused_gradient(x...);
+    return internal::kRefused<internal::RefusalOfRule<F, X...>>;
   } else if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);

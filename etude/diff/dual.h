@@ -23,9 +23,9 @@ namespace ETUDE_API etude {
 // taken inside of each other: numbers of two tags do not mix, but as values and derivatives of each
 // other.
 //
-// threads: thread-compatible. cost: derivatives are computed whether or not they are zero. Of each
-// call it is asked whether one is NaN, since a 0 meets an infinite slope as in reverse mode: it
-// wins.
+// threads: thread-compatible. cost: derivatives are computed whether or not they are zero. Each
+// call checks its derivatives for NaN: where a derivative of 0 meets an infinite slope, their
+// product is 0, as in reverse mode.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -226,8 +226,8 @@ class Dual {
       return nested(value, a, da, b, db);
     }
   }
-  // Where derivatives nest, each of these products is several, of which each is several again: a
-  // function that all calls share, or code would grow with the power of the depth.
+  // Not inlined: where derivatives nest, each product is several products of the level below, and
+  // inlined code would grow exponentially with the depth.
   static constexpr Dual nested(const T& value, const Dual& a, const T& da) {
     using internal::scalar_math::strong_product;
     return along(value, [&](std::size_t i) { return strong_product(a.derivatives_[i], da); });
@@ -239,13 +239,14 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // With more directions than slopes, slopes are what is looked at: by a finite one that is not 0
-  // strong products are plain ones. A product of two that is finite and not 0 says so of both.
+  // With more directions than slopes it is cheaper to check the slopes: by a slope that is finite
+  // and not 0 a strong product is a plain one. One check serves two: their product is finite and
+  // not 0 only if both are.
   static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
   ETUDE_INLINED static constexpr bool is_plain(const T& slope) {
     return internal::scalar_math::is_plain_factor(slope);
   }
-  // Out of line, and by value, so that what the usual way computes with stays in registers.
+  // Not inlined, and by value, so that the usual path keeps its operands in registers.
   [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da) {
     return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
   }
@@ -255,8 +256,8 @@ class Dual {
       return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
     });
   }
-  // Strong products of plain numbers: plain ones that are looked at, since a NaN may be one that a
-  // 0 made.
+  // Strong products of plain numbers: plain products, computed again with care where they are NaN,
+  // since a 0 may have made that.
   ETUDE_INLINED static constexpr T product(const T& d, const T& slope) {
     if (is_known_zero(d)) return T(0);
     const T y = d * slope;

@@ -175,31 +175,32 @@ template <class Owner, std::size_t i>
 struct InField {
   static constexpr std::string_view kName = field_name<Owner, i>;
   template <class T, class Part>
-  using Refused = FieldHasNoTangent<Owner, FieldName<kName.size()>(kName), T, Part>;
+  using Refusal = FieldHasNoTangent<Owner, FieldName<kName.size()>(kName), T, Part>;
 };
 template <std::size_t index>
 struct InArgument {
   template <class T, class Part>
-  using Refused = ArgumentHasNoTangent<index, T, Part>;
+  using Refusal = ArgumentHasNoTangent<index, T, Part>;
 };
 struct InResult {
   template <class T, class Part>
-  using Refused = ResultHasNoTangent<T, Part>;
+  using Refusal = ResultHasNoTangent<T, Part>;
 };
 
-// Refuses T, which has no tangent, by its first part that has none.
+// What refuses T, which has no tangent, for its first part that has none. Only the class is found
+// here, so that no more stands between what it says and the operator that is called.
 template <class Where, class T, class Part = T>
-void explain_type() {
-  if constexpr (Reflectable<Part>) {
+constexpr auto refusal_of_type() {
+  if constexpr (requires { requires Parts<Part>::is_hidden; }) {
+    return std::type_identity<FieldsNotVisible<Part, kFieldsFault<Part>>>();
+  } else if constexpr (Reflectable<Part> && !IsArray<Part>::value) {
     constexpr std::size_t i = first_field_without_tangent<Part>();
-    if constexpr (i < field_count<Part>()) {  // else fields() has said what is wrong
-      using Field = std::remove_cvref_t<std::tuple_element_t<i, FieldsOf<Part>>>;
-      explain_type<InField<Part, i>, Field>();
-    }
+    using Field = std::remove_cvref_t<std::tuple_element_t<i, FieldsOf<Part>>>;
+    return refusal_of_type<InField<Part, i>, Field>();
   } else if constexpr (!std::is_same_v<part_without_tangent_t<Part>, Part>) {
-    explain_type<Where, T, part_without_tangent_t<Part>>();
+    return refusal_of_type<Where, T, part_without_tangent_t<Part>>();
   } else {
-    static_cast<void>(sizeof(typename Where::template Refused<T, Part>));
+    return std::type_identity<typename Where::template Refusal<T, Part>>();
   }
 }
 
@@ -218,29 +219,37 @@ struct ArgumentsDoNotMove {
 // Whether a derivative can be taken by these arguments. C arrays are fields alone: no function
 // takes by value; a std::complex is a leaf of tensors.
 template <class X>
-inline constexpr bool kMayBeArgument = HasTangent<X> && !std::is_array_v<X>;
+concept LacksTraits = HasTangent<X> && !has_whole_traits<X>();
+template <class X>
+inline constexpr bool kMayBeArgument = HasTangent<X> && !std::is_array_v<X> && !LacksTraits<X>;
 template <class T>
 inline constexpr bool kMayBeArgument<std::complex<T>> = false;
 template <class... X>
 inline constexpr bool kHaveTangents = (kMayBeArgument<X> && ...) && (Differentiable<X> || ...);
-// Refuses them, by the first that has no tangent.
+// What refuses arguments, for the first that has no tangent.
+struct RefusedBefore {};
 template <std::size_t index, class X, class... Rest>
-void explain_argument() {
+constexpr auto refusal_of_argument() {
   if constexpr (kMayBeArgument<X>) {
-    explain_argument<index + 1, Rest...>();
+    return refusal_of_argument<index + 1, Rest...>();
+  } else if constexpr (LacksTraits<X>) {
+    return std::type_identity<TraitsLackSomething<X>>();
   } else {
-    explain_type<InArgument<index>, X>();
+    return refusal_of_type<InArgument<index>, X>();
   }
 }
 template <class... X>
-void explain_arguments() {
+constexpr auto refusal_of() {
   if constexpr (HoldsRefused<X...>) {
+    return std::type_identity<RefusedBefore>();
   } else if constexpr (!(kMayBeArgument<X> && ...)) {
-    explain_argument<0, X...>();
+    return refusal_of_argument<0, X...>();
   } else {
-    static_cast<void>(sizeof(ArgumentsDoNotMove<X...>));
+    return std::type_identity<ArgumentsDoNotMove<X...>>();
   }
 }
+template <class... X>
+using RefusalOf = typename decltype(refusal_of<X...>())::type;
 
 }  // namespace internal
 }  // namespace etude

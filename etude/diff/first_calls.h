@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the body of a function that is differentiated before anything else asks for its result,
-// so that an error in it is told in a few lines. Included by scalar_operators.h, before the
-// operators.
+// Makes an error in the body of a differentiated function a message of a few lines. Included by
+// scalar_operators.h, before the operators.
 //
-// Beside an error in a body compilers list each template between it and the call of the user. So
-// the first question stands in the type of an overload of the operator itself, which no call ever
-// reaches: between the user's line and the body there is nothing else.
+// A compiler compiles the body of a generic function where its result type is first asked for, and
+// prints with an error in it each template that it was instantiating then. So each operator has one
+// more overload here, whose own result type asks for it: between the user's call and the body no
+// other template stands. No call chooses these overloads, since their result type never exists.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +22,7 @@ namespace internal {
 // No type, whatever Result is.
 template <class Result>
 struct NoOverload {};
-// f called with numbers To; no type, and so no overload.
+// Calls f with numbers To, which compiles its body; then no type, and so no overload.
 template <class To, class F, class... X>
 using FirstCall = typename NoOverload<decltype(std::declval<const F&>()(
     std::declval<lifted_t<X, CommonScalar<X...>, To>&>()...))>::type;

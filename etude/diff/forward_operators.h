@@ -26,7 +26,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
   using To = Dual<T, 1, F>;
   static_assert(sizeof...(X) == sizeof...(U), "etude: jvp needs a tangent for each argument");
   if constexpr (!kTakes<To, F, std::remove_cvref_t<X>...>) {
-    explain_forward<To, F, std::remove_cvref_t<X>...>();
+    static_cast<void>(sizeof(RefusalOfForward<To, F, std::remove_cvref_t<X>...>));
     return Refused();
   } else {
     std::vector<T> directions;
@@ -76,8 +76,8 @@ requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
     To lifted(x, {X(1)});
     return internal::split_dual<To>(std::invoke(f, lifted));
   } else {
-    internal::explain_forward<To, F, X>();
-    return std::pair{x, x};
+    static_cast<void>(sizeof(internal::RefusalOfForward<To, F, X>));
+    return internal::Refused();
   }
 }
 template <class F, internal::Scalar X>
@@ -97,7 +97,7 @@ constexpr auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   if constexpr (internal::IsTuple<X>::value) {
     return internal::forward_tangent(f, primals, tangents);
   } else {
-    return value_with_tangent(f, primals, tangents);
+    return internal::forward_tangent(f, std::tie(primals), std::tie(tangents));
   }
 }
 // The same with the arguments one by one, and then their tangents: jvp(f, x, y, dx, dy).
@@ -109,12 +109,16 @@ requires(internal::are_with_tangents<A...>()) constexpr auto jvp(const F& f, con
 
 // Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
 template <class F, class... X>
-class DifferentialOfScalars {
+class DifferentialOf {
  public:
-  constexpr explicit DifferentialOfScalars(const F& f, const X&... x) : f_(f), x_(x...) {}
+  constexpr explicit DifferentialOf(const F& f, const X&... x) : f_(f), x_(x...) {}
   // throws: kInvalidArgument where a tangent does not fit its argument.
-  constexpr auto operator()(const tangent_t<X>&... by) const {
-    return etude::jvp(f_, x_, std::tuple<tangent_t<X>...>(by...)).second;
+  constexpr auto operator()(const tangent_t<X>&... by, CallSite where = CallSite::here()) const {
+    if constexpr (internal::ScalarArguments<X...>) {
+      return internal::forward_tangent(f_, x_, std::tie(by...)).second;
+    } else {  // of other leaves: runtime/
+      return jvp(f_, x_, std::tuple<tangent_t<X>...>(by...), where).second;
+    }
   }
 
  private:
@@ -122,12 +126,11 @@ class DifferentialOfScalars {
   std::tuple<X...> x_;
 };
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
 constexpr auto differential(const F& f, const X&... x) {
-  return DifferentialOfScalars<F, X...>(f, x...);
+  return DifferentialOf<F, X...>(f, x...);
 }
+// The value of f beside it: another run.
 template <class F, class... X>
-requires internal::ScalarArguments<X...>
 constexpr auto value_with_differential(const F& f, const X&... x) {
   return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that can be kept from moving for a while, such as the layers of a model that is
-// fine-tuned.
+// Freezable: values that can be frozen, so that gradients and move() leave them as they are, such
+// as the layers of a model that is fine-tuned.
 #pragma once
 
 #include <string>

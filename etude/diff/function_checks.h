@@ -2,9 +2,9 @@
 // How a function is called with other numbers than those of the arguments, and what is wrong where
 // that cannot be done, said once at compile time. Used by scalar_runs.h.
 //
-// The body of a generic function is compiled when the function is asked for its result. If the
-// compiler refuses it, it says so at the user's line, each time a body is compiled; so no body is
-// compiled for a second kind of number after the first one failed.
+// The body of a generic function is compiled where its result type is asked for. The compiler
+// prints an error in that body once for each type of number that it is compiled for. So after one
+// failure no other type of number is tried.
 #pragma once
 
 #include <concepts>
@@ -57,6 +57,30 @@ using lifted_t = typename LiftedArgument<std::remove_cvref_t<X>, From, To>::type
 template <class To, class... X>
 inline constexpr bool kAllLift = ((!HasScalar<X> ||
                                    !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...);
+// A class that map_struct cannot make.
+struct NotMade {
+  static constexpr bool explains = false;
+  template <class T>
+  static constexpr bool is_struct() {
+    if constexpr (std::is_class_v<T> && !std::is_default_constructible_v<T>) {
+      if constexpr (Struct<T> && HasScalar<T>) return !is_made_of_fields<T>();
+    }
+    return false;
+  }
+  template <class T>
+  static constexpr bool is = is_struct<T>();
+};
+template <class X>
+constexpr bool can_be_made() {
+  if constexpr (Scalar<X> || !HasScalar<X>) {
+    return true;
+  } else {
+    return !finds_kind<NotMade, Marked::kSkip, X>();
+  }
+}
+// Whether all arguments are made with other numbers.
+template <class... X>
+inline constexpr bool kCanBeMade = (can_be_made<X>() && ...);
 
 // An F with one more call operator. That is the better match by its object, since it is not const,
 // and the worse one by each argument. So a call is ambiguous where an operator of F takes the
@@ -87,8 +111,8 @@ constexpr Takes takes() {
 }
 // Whether f has a call operator that takes the arguments with their numbers as To.
 template <class To, class F, class... X>
-inline constexpr bool kReaches =
-    kAllLift<To, X...>&& takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kYes;
+inline constexpr bool kReaches = kAllLift<To, X...>&& kCanBeMade<X...>&&
+                                 takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kYes;
 
 // Whether it also compiles with them. By the call itself, not by std::invoke, and by few templates:
 // they stand in each message about a body.
@@ -126,6 +150,7 @@ enum class Fault {
   kNone,
   kBody,
   kMutable,
+  kNotMade,
   kPlainStruct,
   kPlain,
   kConverts,
@@ -162,7 +187,9 @@ constexpr std::size_t count_parameters() {
 
 template <class To, class F, class... X>
 constexpr Fault find_fault() {
-  if constexpr (takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kIfNotConst) {
+  if constexpr (!kCanBeMade<X...>) {
+    return Fault::kNotMade;
+  } else if constexpr (takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kIfNotConst) {
     return Fault::kMutable;
   } else if constexpr (!kAllLift<To, X...>) {
     return Fault::kPlainStruct;
@@ -195,6 +222,10 @@ struct FunctionHasNoDerivative {
       is_const,
       "etude: a function that is differentiated is called as const: remove 'mutable', and "
       "capture by reference what it changes");
+  static constexpr bool is_default_constructible = fault != Fault::kNotMade;
+  static_assert(is_default_constructible,
+                "etude: a class with ETUDE_FIELDS or with a C array is made by its default "
+                "constructor, then its fields are set; give it one");
   static constexpr bool is_template = fault != Fault::kPlainStruct;
   static_assert(is_template,
                 "etude: no derivative for this function: a struct that it takes has fields of type "

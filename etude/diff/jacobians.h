@@ -70,7 +70,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   using To = RunNumber<F, X...>;
   constexpr std::size_t width = To::kDirections;
   if constexpr (!kTakes<To, F, X...>) {
-    explain_forward<To, F, X...>();
+    static_cast<void>(sizeof(RefusalOfForward<To, F, X...>));
     return Refused();
   } else {
     const auto run = [&](std::size_t first) {

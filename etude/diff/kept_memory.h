@@ -12,7 +12,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A Kept of this thread; null once the thread ends, when somebody may still want it.
+// The one Kept of this thread; null while the thread ends and has destroyed it, when destructors of
+// its other objects may still ask.
 template <class Kept>
 Kept* kept_by_thread() {
   thread_local constinit bool ended = false;
@@ -25,8 +26,8 @@ Kept* kept_by_thread() {
   return &holder.kept;
 }
 
-// A vector whose memory its thread keeps for the next one of its type and use; begins as that was
-// left.
+// A vector whose memory the thread keeps for its next vector of the same type and use. It begins
+// with the elements that the one before it was left with.
 template <class E, class Use = void>
 class KeptVector {
  public:

@@ -169,6 +169,7 @@ struct StateTraits : MoveByWalks<X, StateTraits<X, T>> {
 };
 
 struct AnyState {
+  static constexpr bool explains = true;
   template <class T>
   static constexpr bool is = kIsState<T>;
 };

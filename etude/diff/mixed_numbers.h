@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of two derivatives of which neither is taken inside of the other's numbers: what an inner
-// function meets that captures a number of an outer derivative and got a plain argument. Compared
-// they are as values; all else is refused in one sentence. Used by std_functions.h and refusals.h.
+// Arithmetic between numbers of two derivatives that do not nest: an inner function captures a
+// number of an outer derivative, and its own argument was made of a plain number. Comparisons look
+// at values; every other operation is refused in one sentence. Also what stands for the result of a
+// refused call. Used by std_functions.h and refusals.h.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +59,16 @@ struct RefusedNumber {
 #undef ETUDE_OPERATOR
   friend constexpr RefusedNumber operator-(const RefusedNumber& x) { return x; }
 };
+// What an operator gives that was refused.
+struct Refused : RefusedNumber {
+  constexpr Refused() {}  // no aggregate, whose fields would be looked for
+  RefusedNumber first, second;
+};
+// The same, and the compiler says what the class refuses, once for each class. A variable, since of
+// a function that it compiles last clang does not name the user's line.
+template <class Refusal>
+inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
+
 template <class T>
 inline constexpr bool kCarriesDerivatives = IsActive<T>::value;
 template <class T, std::size_t n, class Tag>
@@ -83,8 +94,8 @@ using RefusedMixture =
 
 }  // namespace internal
 
-// The type of the result is written, so that the bodies are compiled last, when compilers have
-// nothing more to say than who called. No macros: of each they would say where it was written, too.
+// The result types are written out, so that compilers instantiate the bodies last and print no more
+// than the user's call with them. No macros: compilers would print their definitions, too.
 template <class A, class B>
 requires internal::Unrelated<A, B>
 constexpr internal::RefusedNumber operator+(const A&, const B&) {

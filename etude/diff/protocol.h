@@ -236,32 +236,48 @@ struct MoveByWalks {
   }
 };
 
-// What a DifferentiableTraits that somebody wrote must have.
+// What a DifferentiableTraits that somebody wrote has of all that it must have.
 template <class T>
-constexpr void check_traits() {
-  if constexpr (HasTangent<T> && !Composite<T>) {
-    using U = tangent_t<T>;
-    static_assert(std::default_initializable<U>,
-                  "etude: DifferentiableTraits<T>::Tangent must be default constructible");
-    static_assert(
-        requires(U & a, const U& b) { a += b; } || std::is_same_v<U, NoTangent> || Composite<U>,
-        "etude: DifferentiableTraits<T>::Tangent needs operator+=");
-    static_assert(
-        requires(const T& x) {
-          { DifferentiableTraits<T>::zero(x) } -> std::convertible_to<U>;
-        },
-        "etude: DifferentiableTraits<T> needs zero(x), which gives a Tangent");
-    static_assert(
-        requires(T & x, const U& by) { DifferentiableTraits<T>::move(x, by); },
-        "etude: DifferentiableTraits<T> needs move(x, tangent)");
+struct TraitsOf {
+  using U = tangent_t<T>;
+  static constexpr bool has_default = std::is_default_constructible_v<U>;
+  static constexpr bool has_sum =
+      std::is_same_v<U, NoTangent> || Composite<U> || requires(U & a, const U& b) {
+    a += b;
+  };
+  static constexpr bool has_zero = requires(const T& x) {
+    { DifferentiableTraits<T>::zero(x) } -> std::convertible_to<U>;
+  };
+  static constexpr bool has_move = requires(T & x, const U& by) {
+    DifferentiableTraits<T>::move(x, by);
+  };
+};
+template <class T>
+constexpr bool has_whole_traits() {
+  if constexpr (std::floating_point<T> || Composite<T>) {
+    return true;
+  } else {
+    using Traits = TraitsOf<T>;
+    return Traits::has_default && Traits::has_sum && Traits::has_zero && Traits::has_move;
   }
 }
+template <class T>
+struct TraitsLackSomething {
+  using Traits = TraitsOf<T>;
+  static_assert(Traits::has_default,
+                "etude: DifferentiableTraits<T>::Tangent must be default constructible");
+  static_assert(Traits::has_sum, "etude: DifferentiableTraits<T>::Tangent needs operator+=");
+  static_assert(Traits::has_zero,
+                "etude: DifferentiableTraits<T> needs zero(x), which gives a Tangent");
+  static_assert(Traits::has_move, "etude: DifferentiableTraits<T> needs move(x, tangent)");
+};
 
 // Leaves that differential operators of another folder serve, such as tensors. Specialise as true.
 template <class T>
 inline constexpr bool kIsOtherLeaf = false;
 
 struct OtherLeaf {
+  static constexpr bool explains = false;  // the operators do
   template <class T>
   static constexpr bool is = kIsOtherLeaf<T>;
 };

@@ -38,18 +38,14 @@ template <class... A>
 concept RefusedWithTangents =
     are_refused<std::tuple<A...>>(std::make_index_sequence<count_before_tangents<A...>()>());
 template <class... A>
-void explain_before_tangents() {
-  []<std::size_t... I>(std::index_sequence<I...>) {
-    explain_arguments<std::tuple_element_t<I, std::tuple<A...>>...>();
+constexpr auto refusal_before_tangents() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return refusal_of<std::tuple_element_t<I, std::tuple<A...>>...>();
   }
   (std::make_index_sequence<count_before_tangents<A...>()>());
 }
-
-// What an operator gives that was refused.
-struct Refused : RefusedNumber {
-  constexpr Refused() {}  // no aggregate, whose fields would be looked for
-  RefusedNumber first, second;
-};
+template <class... A>
+using RefusalBeforeTangents = typename decltype(refusal_before_tangents<A...>())::type;
 
 template <class... X>
 struct DerivativeOfMany {
@@ -121,125 +117,109 @@ concept WithoutTangents =
 
 }  // namespace internal
 
+// The type of the results is written, so that the bodies are compiled last: then compilers have
+// nothing more to say than who called, and may say it of several calls of one operator.
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto gradient(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto gradient(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto value_with_gradient(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto value_with_gradient(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto pullback(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto pullback(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto value_with_pullback(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto value_with_pullback(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto differential(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto differential(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto value_with_differential(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto value_with_differential(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto jacobian(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto jacobian(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto forward_jacobian(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto forward_jacobian(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
-auto hessian(const F&, const X&...) {
-  internal::explain_arguments<X...>();
-  return internal::Refused();
+auto hessian(const F&, const X&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X...>>;
 }
 
 // Operators on arguments that their directions follow.
 template <class F, class... A>
 requires internal::RefusedWithTangents<A...>
-auto jvp(const F&, const A&...) {
-  internal::explain_before_tangents<A...>();
-  return internal::Refused();
+auto jvp(const F&, const A&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalBeforeTangents<A...>>;
 }
 template <class F, class... A>
 requires internal::RefusedWithTangents<A...>
-auto hvp(const F&, const A&...) {
-  internal::explain_before_tangents<A...>();
-  return internal::Refused();
+auto hvp(const F&, const A&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalBeforeTangents<A...>>;
 }
 
 // Operators on one argument, which directions or cotangents follow.
 template <class F, class X, class... More>
 requires internal::RefusedArguments<X>
-auto derivative(const F&, const X&, const More&...) {
-  internal::explain_arguments<X>();
-  return internal::Refused();
+auto derivative(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X>>;
 }
 template <class F, class X, class... More>
 requires internal::RefusedArguments<X>
-auto value_with_derivative(const F&, const X&, const More&...) {
-  internal::explain_arguments<X>();
-  return internal::Refused();
+auto value_with_derivative(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X>>;
 }
 template <class F, class X, class... More>
 requires internal::RefusedArguments<X>
-auto vjp(const F&, const X&, const More&...) {
-  internal::explain_arguments<X>();
-  return internal::Refused();
+auto vjp(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::RefusalOf<X>>;
 }
 
 template <class F, class X>
-requires(internal::ScalarArguments<X> && !internal::Scalar<X>) auto derivative(const F&, const X&) {
-  static_cast<void>(sizeof(internal::DerivativeOfMany<X>));
-  return internal::Refused();
+requires(internal::ScalarArguments<X> && !internal::Scalar<X>) auto derivative(const F&, const X&)
+    -> internal::Refused {
+  return internal::kRefused<internal::DerivativeOfMany<X>>;
 }
 template <class F, class X, class Y, class... More>
 requires internal::ScalarArguments<X, Y, More...>
-auto derivative(const F&, const X&, const Y&, const More&...) {
-  static_cast<void>(sizeof(internal::DerivativeOfMany<X, Y, More...>));
-  return internal::Refused();
+auto derivative(const F&, const X&, const Y&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::DerivativeOfMany<X, Y, More...>>;
 }
 template <class F, class X, class... More>
 requires internal::WithoutTangents<X, More...>
-auto jvp(const F&, const X&, const More&...) {
-  static_cast<void>(sizeof(internal::TangentsDoNotFit<X, More...>));
-  return internal::Refused();
+auto jvp(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::TangentsDoNotFit<X, More...>>;
 }
 template <class F, class X, class... More>
 requires internal::WithoutTangents<X, More...>
-auto hvp(const F&, const X&, const More&...) {
-  static_cast<void>(sizeof(internal::TangentsDoNotFit<X, More...>));
-  return internal::Refused();
+auto hvp(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::TangentsDoNotFit<X, More...>>;
 }
 template <class F, class X, class... More>
 requires(internal::ScalarArguments<X> && sizeof...(More) != 1 &&
          !(std::is_same_v<More, CallSite> || ...) &&
          !(internal::mentions_other_leaf<std::remove_cvref_t<More>>() ||
-           ...)) auto vjp(const F&, const X&, const More&...) {
-  static_cast<void>(sizeof(internal::CotangentsDoNotFit<X, More...>));
-  return internal::Refused();
+           ...)) auto vjp(const F&, const X&, const More&...) -> internal::Refused {
+  return internal::kRefused<internal::CotangentsDoNotFit<X, More...>>;
 }
 
 }  // namespace etude

@@ -34,8 +34,8 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
 
 using slopes::where, slopes::share_of, slopes::angle_slope, slopes::with_logarithm;
 
-// x * y as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. What
-// nothing arrives at, or nothing goes through, adds nothing to a derivative, in all modes alike
+// x * y as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. So a
+// call with a cotangent or a slope of 0 adds nothing to a derivative, in all modes alike
 // (docs/differentiable.md, "Singular points").
 template <std::floating_point T>
 constexpr T strong_product(const T& x, const T& y) {

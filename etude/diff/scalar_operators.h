@@ -100,8 +100,7 @@ auto gradient(const F& f, CallSite where = CallSite::here()) {
     if constexpr (internal::ScalarArguments<X...>) {
       return etude::gradient(f, at...);
     } else if constexpr (internal::RefusedArguments<X...>) {
-      internal::explain_arguments<X...>();
-      return internal::Refused();
+      return internal::kRefused<internal::RefusalOf<X...>>;
     } else {
       return internal::OtherGradients<X...>::gradient(f, where, at...);
     }
@@ -115,40 +114,29 @@ requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(c
   return internal::map_scalars<X>(x, stop);
 }
 
-// Gives the tangents of the arguments for a cotangent of the result. May be called again, and from
-// other threads; holds all it needs.
-template <class T, class R, class... X>
-class PullbackOfScalars {
+// Gives the tangents of the arguments for a cotangent of the result. Holds all it needs, so it may
+// outlive the arguments; a run of tensors keeps the values that derivatives read until it dies
+// (explain_copy() says which).
+//
+// threads: thread-safe; calls at the same time are.
+template <class Run>
+class PullbackOf {
  public:
-  using Run = internal::PulledScalars<T, R, X...>;
-  explicit PullbackOfScalars(std::shared_ptr<const Run> run) : run_(std::move(run)) {}
+  using Cotangent = tangent_t<typename Run::Result>;
+  explicit PullbackOf(std::shared_ptr<Run> run) : run_(std::move(run)) {}
 
   template <class Other>
-  requires(!std::is_convertible_v<const Other&, tangent_t<R>>) auto operator()(const Other&) const {
-    static_cast<void>(sizeof(internal::CotangentDoesNotFit<Other, tangent_t<R>>));
-    return internal::Refused();
+  requires(!std::is_convertible_v<const Other&, Cotangent>) auto operator()(const Other&) const
+      -> internal::Refused {
+    return internal::kRefused<internal::CotangentDoesNotFit<Other, Cotangent>>;
   }
   // throws: kInvalidArgument for a cotangent that does not fit the result.
-  auto operator()(const tangent_t<R>& cotangent) const {
-    internal::Cotangents<T> cotangents(run_->tape.size());
-    std::size_t count = 0;
-    const auto number = [&](const auto&) { ++count; };
-    internal::each_leaf(cotangent, number);
-    if (count != run_->slots.size()) internal::throw_cotangent_size(count, run_->slots.size());
-    const std::uint32_t* slot = run_->slots.data();
-    const auto seed = [&](const auto&, const auto& ct) {
-      cotangents.values()[*slot++] += internal::number_as<T>(ct);
-    };
-    internal::named("pullback", [&] { internal::zip_leaves(run_->value, cotangent, seed); });
-    cotangents.values()[0] = T(0);
-    run_->tape.reverse(cotangents.values());
-    return std::apply(
-        [&](const X&... x) { return internal::tangents_of(cotangents.values(), 1, x...); },
-        run_->arguments);
+  auto operator()(const Cotangent& cotangent, CallSite where = CallSite::here()) const {
+    return run_->pull(cotangent, where);
   }
 
  private:
-  std::shared_ptr<const Run> run_;
+  std::shared_ptr<Run> run_;
 };
 
 namespace internal {
@@ -162,8 +150,7 @@ auto pulled_scalars(const F& f, const X&... x) {
     static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
     return Refused();
   } else if constexpr (!has_pullback<Types, F, X...>()) {
-    explain_result<Types, F, X...>();
-    return Refused();
+    return kRefused<RefusalOfResult<Types, F, X...>>;
   } else {
     ScalarTape<T> tape;
     const auto result = [&] {
@@ -183,7 +170,7 @@ auto pulled_scalars(const F& f, const X&... x) {
     using Run = PulledScalars<T, R, X...>;
     auto run = std::make_shared<const Run>(
         Run{std::move(tape), std::move(slots), value, std::tuple<X...>{x...}});
-    return std::pair{std::move(value), PullbackOfScalars<T, R, X...>(std::move(run))};
+    return std::pair{std::move(value), PullbackOf(std::move(run))};
   }
 }
 

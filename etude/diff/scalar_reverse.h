@@ -44,24 +44,35 @@ constexpr bool has_pullback() {
     return Differentiable<replace_scalar_t<ResultOn<To, F, X...>, To, typename Types::From>>;
   }
 }
-// Says why the result has none.
+template <class Result>
+struct ResultDoesNotMove {
+  static constexpr bool returns = !std::is_void_v<Result>;
+  static_assert(returns,
+                "etude: the result type is not Differentiable: this function returns nothing");
+  static constexpr bool moves = !returns;
+  static_assert(moves,
+                "etude: the result type is not Differentiable: integers and texts do not move");
+};
+// What refuses the result, if it has none.
 template <class Types, class F, class... X>
-void explain_result() {
+constexpr auto refusal_of_result() {
   using To = typename Types::To;
   using R = ResultOn<To, F, X...>;
-  if constexpr (!HoldsRefused<R>) {  // else it is said where it was found
-    constexpr bool returns = !std::is_void_v<R>;
-    static_assert(returns,
-                  "etude: the result type is not Differentiable: this function returns nothing");
-    if constexpr (returns) {
-      using Plain = replace_scalar_t<R, To, typename Types::From>;
-      constexpr bool moves = !HasTangent<Plain>;
-      static_assert(moves,
-                    "etude: the result type is not Differentiable: integers and texts do not move");
-      if constexpr (moves) explain_type<InResult, Plain>();
+  if constexpr (HoldsRefused<R>) {
+    return std::type_identity<RefusedBefore>();
+  } else if constexpr (std::is_void_v<R>) {
+    return std::type_identity<ResultDoesNotMove<R>>();
+  } else {
+    using Plain = replace_scalar_t<R, To, typename Types::From>;
+    if constexpr (HasTangent<Plain>) {
+      return std::type_identity<ResultDoesNotMove<Plain>>();
+    } else {
+      return refusal_of_type<InResult, Plain>();
     }
   }
 }
+template <class Types, class F, class... X>
+using RefusalOfResult = typename decltype(refusal_of_result<Types, F, X...>())::type;
 
 // Makes a tape the current one of its thread while it lives.
 template <class T>
@@ -149,6 +160,25 @@ struct MakeInputs {
 // What a pullback keeps: the tape and where its results and arguments are.
 template <class T, class R, class... X>
 struct PulledScalars {
+  using Result = R;
+
+  auto pull(const tangent_t<R>& cotangent, CallSite /*where*/) const {
+    Cotangents<T> cotangents(tape.size());
+    std::size_t count = 0;
+    const auto number = [&](const auto&) { ++count; };
+    each_leaf(cotangent, number);
+    if (count != slots.size()) throw_cotangent_size(count, slots.size());
+    const std::uint32_t* slot = slots.data();
+    const auto seed = [&](const auto&, const auto& ct) {
+      cotangents.values()[*slot++] += number_as<T>(ct);
+    };
+    named("pullback", [&] { zip_leaves(value, cotangent, seed); });
+    cotangents.values()[0] = T(0);
+    tape.reverse(cotangents.values());
+    return std::apply([&](const X&... x) { return tangents_of(cotangents.values(), 1, x...); },
+                      arguments);
+  }
+
   ScalarTape<T> tape;
   std::vector<std::uint32_t> slots;  // of the numbers of the result
   R value;                           // for the shapes of its cotangents
@@ -191,8 +221,8 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
   ++argument;
 }
 
-// A function: the tape costs more than the call, and a copy of it in its caller would be optimised
-// again with that.
+// Not inlined: a call costs little beside the tape, and compilers would optimise each inlined copy
+// anew with its caller.
 template <class F, class... X>
 [[gnu::noinline]] auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;

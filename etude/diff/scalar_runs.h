@@ -73,8 +73,9 @@ inline constexpr bool kIsGradientDual = false;
 template <class T, std::size_t n, class F, class... X>
 inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F, X...>>> = true;
 
-// Thrown where such numbers meet a call that has no forward mode; the gradient then begins again on
-// a tape. It holds the function that does so: programs without such a call do not contain it.
+// Thrown by a call that has no forward mode, when it gets such numbers; the gradient then begins
+// again on a tape. The exception carries the function that does that, so that programs without such
+// a call do not contain it.
 template <class S>
 struct NeedsTape {
   // f, a tuple of references to the arguments, and the optional result.
@@ -147,7 +148,6 @@ struct MakeSomeUnits {
 // x... with each number as fn(number); those kept out are converted.
 template <class From, class To, class Fn, class... X>
 constexpr auto lift_arguments(Fn& fn, const X&... x) {
-  (check_traits<std::remove_cvref_t<X>>(), ...);
   const auto lift = [&](const auto& a) {
     using A = std::remove_cvref_t<decltype(a)>;
     if constexpr (IsNoDerivative<A>::value) {
@@ -265,18 +265,24 @@ inline constexpr bool kTakesNumbers = kTakes<Dual<X, 1, F>, F, X> ||
                                       takes<F, Active<X>>() != Takes::kNo
                                       || takes<F, Exact<X>>() != Takes::kNo;
 
-// Says why f does not go forward.
-template <class To, class F, class... X>
-void explain_forward() {
-  using Taped = Active<CommonScalar<X...>>;
-  constexpr bool is_generic = kReaches<To, F, X...> || !kReaches<Taped, F, X...>;
+template <class F, class... X>
+struct GoesNotForward {
+  static constexpr bool is_generic = sizeof...(X) == 0;
   static_assert(is_generic,
                 "etude: forward mode needs a generic function (auto parameters, or a struct "
                 "templated on its scalar)");
-  if constexpr (is_generic) {
-    static_cast<void>(sizeof(FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>));
+};
+// What refuses an f that does not go forward.
+template <class To, class F, class... X>
+constexpr auto refusal_of_forward() {
+  if constexpr (kReaches<To, F, X...> || !kReaches<Active<CommonScalar<X...>>, F, X...>) {
+    return std::type_identity<FunctionHasNoDerivative<find_fault<To, F, X...>(), F, X...>>();
+  } else {
+    return std::type_identity<GoesNotForward<F, X...>>();
   }
 }
+template <class To, class F, class... X>
+using RefusalOfForward = typename decltype(refusal_of_forward<To, F, X...>())::type;
 
 }  // namespace internal
 }  // namespace etude

@@ -259,8 +259,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     // The reverse pass. `ct` holds the cotangents of the results, then those of the state before
     // the step. The cotangents of nodes that are the same in all steps are added to `totals`.
     //
-    // It multiplies plainly. A plain product of 0 and an infinity is a NaN, which arrives
-    // somewhere: then the reverse pass runs again, with strong products.
+    // Its products are plain ones. A plain product of 0 and an infinity is NaN, which reaches one
+    // of the results: then the reverse pass runs again, with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops of scan that add up, as a sum over data does: steps do not wait for each other, so that
-// several are computed side by side, forward and straight back, and nothing is kept of them. They
-// add to eight sums by turns. Used by scan.h.
+// several are computed side by side, each forward and at once in reverse, and nothing is kept of
+// them. Step i adds to sum i % 8; the eight sums are added at the end. Used by scan.h.
 #pragma once
 
 #include <algorithm>

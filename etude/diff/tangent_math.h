@@ -20,9 +20,9 @@ namespace internal {
 // Tangents of structs.
 template <class T>
 concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
-// Tangents made of parts, which have no operators of their own: of structs and of containers. Of
-// other types nothing is asked: this is looked at wherever two operands meet, for types that are to
-// get their traits yet.
+// Tangents made of parts, which have no operators of their own: of structs and of containers. The
+// traits of other types are not asked for: overload resolution looks at this for any two operands,
+// also of types whose traits are not specialised yet.
 template <class T>
 concept LooksLikeContainer = requires {
   typename T::value_type;

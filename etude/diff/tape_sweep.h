@@ -15,8 +15,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Back over the calls of [begin, at). What nothing arrives at is passed over, and a partial that is
-// 0 lets nothing through, infinite as it may be.
+// The reverse pass over the calls of [begin, at), the last one first. A call whose result has the
+// cotangent 0 is skipped. A partial of 0 passes on 0, even of a cotangent that is infinite.
 template <class T>
 void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangents) {
   constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;

@@ -393,7 +393,8 @@ void ArgumentWalk<Names>::whole(T& x) {
   } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
     object(x);
   } else {
-    static_assert(std::is_empty_v<T>,
+    constexpr bool has_key = std::is_empty_v<T> || !std::is_same_v<Names, NoNames>;  // said once
+    static_assert(has_key,
                   "etude: function(): an argument is a tensor, a number, a text, an enum, a "
                   "container or a plain struct of these, or has ==. This type is none: pass what "
                   "the function needs of it, or capture it");

@@ -69,16 +69,36 @@ struct LetGo {
   void operator()(T&) const {}
 };
 
+// Whether a derivative of calls on tensors can be taken by these arguments.
+template <class X>
+inline constexpr bool kIsRecorded =
+    !Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value;
 template <class... X>
-constexpr void require_arguments() {
-  if constexpr (!kHaveTangents<X...>) {
-    explain_arguments<X...>();
+constexpr bool are_recorded() {
+  if constexpr (kHaveTangents<X...>) {
+    return (kIsRecorded<X> && ...);
   } else {
-    static_assert(
-        ((!Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value) && ...),
-        "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
+    return false;
   }
 }
+template <class... X>
+struct HostNumbers {
+  static constexpr bool are_recorded = sizeof...(X) == 0;
+  static_assert(
+      are_recorded,
+      "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
+};
+// What refuses them if not.
+template <class... X>
+constexpr auto refusal_of_unrecorded() {
+  if constexpr (kHaveTangents<X...>) {
+    return std::type_identity<HostNumbers<X...>>();
+  } else {
+    return std::type_identity<RefusalOf<X...>>();
+  }
+}
+template <class... X>
+using RefusalOfUnrecorded = typename decltype(refusal_of_unrecorded<X...>())::type;
 
 // throws: an error of the operator `op`, at the user's line.
 [[noreturn]] void throw_of(std::string_view op, ErrorCode code, const std::string& text,
@@ -117,11 +137,14 @@ class ScalarFunction {
   requires(!std::is_same_v<F, ScalarFunction>) ScalarFunction(const F& f,
                                                               CallSite where = CallSite::here())
       : where_(where) {  // NOLINT(google-explicit-constructor): stands for the function
-    internal::require_arguments<X...>();
-    static_assert(std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>,
+    constexpr bool gives_tensor =
+        std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>;
+    static_assert(gives_tensor,
                   "etude: gradient needs a function with one scalar Tensor as its result; use "
                   "pullback for other results");
-    if constexpr (std::is_function_v<F>) {
+    if constexpr (!gives_tensor) {
+      call_ = nullptr;  // said already
+    } else if constexpr (std::is_function_v<F>) {
       code_ = reinterpret_cast<void (*)()>(&f);
       call_ = [](const ScalarFunction& self, const X&... x) -> Tensor {
         return reinterpret_cast<F*>(self.code_)(internal::pass(x)...);
@@ -153,22 +176,25 @@ class ScalarFunction {
 // throws: kInvalidArgument if the result is not a scalar; what f throws.
 template <class... X>
 auto value_with_gradient(const std::type_identity_t<ScalarFunction<X...>>& f, const X&... x) {
-  internal::require_arguments<X...>();
-  const CallScope scope(f.where());
-  std::tuple<X...> fresh(x...);
-  GradientTape tape({.watch_variables = false}, {});
-  internal::FreshLeaves watch(tape);
-  internal::each_leaf(fresh, watch);
-  internal::AwaitedStates states(fresh);
-  Tensor value = std::apply(f, fresh);
-  states.close();
-  internal::require_scalar_result(value, f.where());
-  internal::LeafGradients found(
-      internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
-                                          internal::LeafList(fresh), f.where()),
-      true);
-  auto all = internal::build_all(fresh, found, f.where(), tape, value);
-  return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(all))};
+  if constexpr (!internal::are_recorded<X...>()) {
+    return internal::kRefused<internal::RefusalOfUnrecorded<X...>>;
+  } else {
+    const CallScope scope(f.where());
+    std::tuple<X...> fresh(x...);
+    GradientTape tape({.watch_variables = false}, {});
+    internal::FreshLeaves watch(tape);
+    internal::each_leaf(fresh, watch);
+    internal::AwaitedStates states(fresh);
+    Tensor value = std::apply(f, fresh);
+    states.close();
+    internal::require_scalar_result(value, f.where());
+    internal::LeafGradients found(
+        internal::GradientTapeAccess::sweep(tape, internal::LeafList(value),
+                                            internal::LeafList(fresh), f.where()),
+        true);
+    auto all = internal::build_all(fresh, found, f.where(), tape, value);
+    return std::pair{std::move(value), internal::pick_tangents<X...>(std::move(all))};
+  }
 }
 
 // The gradient of a scalar-valued f at x....

@@ -35,19 +35,26 @@ concept MixedArguments = (HasScalar<X> || ...) &&
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
-  static_assert(
-      std::floating_point<From> || IsActive<From>::value,
-      "etude: functions of tensors and numbers are differentiated once; use tensors alone "
-      "for higher derivatives");
+  static constexpr bool is_first = std::floating_point<From> || IsActive<From>::value;
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
+  static constexpr bool is_usable = is_first && (is_generic || is_real);
+  using To = std::conditional_t<is_real, From, Active<From>>;
+  using Number = typename To::Value;
+};
+// What refuses one that is called in no way.
+template <class F, class... X>
+struct MixedHasNoDerivative {
+  static constexpr bool is_first = MixedTypes<F, X...>::is_first;
+  static_assert(is_first,
+                "etude: functions of tensors and numbers are differentiated once; use tensors "
+                "alone for higher derivatives");
+  static constexpr bool is_recorded = !is_first;
   static_assert(
-      is_generic || is_real,
+      is_recorded,
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x) and "
       "NoDerivative<> for what has no derivative, or make the function and the struct generic over "
       "their numbers, or use etude::Real");
-  using To = std::conditional_t<is_real, From, Active<From>>;
-  using Number = typename To::Value;
 };
 
 // The tangents of arguments from those of their tensors and of their numbers.
@@ -156,6 +163,28 @@ struct MixedRun {
   std::optional<Result> result;
 };
 
+template <class F, class... X>
+auto mixed_gradient(const F& f, const X&... x) {
+  using Run = MixedRun<F, X...>;
+  using T = typename Run::T;
+  Run run(false, f, x...);
+  Cotangents<T> cotangents(run.numbers.size());
+  if constexpr (std::is_same_v<typename Run::Result, typename Run::To>) {
+    cotangents.values()[run.slot_of(*run.result)] = T(1);
+    auto all = run.tangents(LeafList(std::tuple<>()), {}, cotangents.values(), x...);
+    return std::pair{plain_result<typename Run::To, typename Run::From>(*run.result),
+                     pick_tangents<X...>(std::move(all))};
+  } else {
+    static_assert(std::is_convertible_v<typename Run::Result, Tensor>,
+                  "etude: gradient needs a function with one number or one scalar Tensor as its "
+                  "result; use pullback for other results");
+    const Tensor value = *run.result;
+    require_scalar_result(value, {});
+    auto all = run.tangents(LeafList(value), {}, cotangents.values(), x...);
+    return std::pair{value, pick_tangents<X...>(std::move(all))};
+  }
+}
+
 }  // namespace internal
 
 // The value of f(x...), one number or a tensor of one, and its gradient, with one run of f.
@@ -165,86 +194,77 @@ struct MixedRun {
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_gradient(const F& f, const X&... x) {
-  using Run = internal::MixedRun<F, X...>;
-  using T = typename Run::T;
-  Run run(false, f, x...);
-  internal::Cotangents<T> cotangents(run.numbers.size());
-  if constexpr (std::is_same_v<typename Run::Result, typename Run::To>) {
-    cotangents.values()[run.slot_of(*run.result)] = T(1);
-    auto all = run.tangents(internal::LeafList(std::tuple<>()), {}, cotangents.values(), x...);
-    return std::pair{internal::plain_result<typename Run::To, typename Run::From>(*run.result),
-                     internal::pick_tangents<X...>(std::move(all))};
+  if constexpr (!internal::MixedTypes<F, X...>::is_usable) {
+    return internal::kRefused<internal::MixedHasNoDerivative<F, X...>>;
   } else {
-    static_assert(std::is_convertible_v<typename Run::Result, Tensor>,
-                  "etude: gradient needs a function with one number or one scalar Tensor as its "
-                  "result; use pullback for other results");
-    const Tensor value = *run.result;
-    internal::require_scalar_result(value, {});
-    auto all = run.tangents(internal::LeafList(value), {}, cotangents.values(), x...);
-    return std::pair{value, internal::pick_tangents<X...>(std::move(all))};
+    return internal::mixed_gradient(f, x...);
   }
 }
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).second; }
 
-// Cotangents of a result to cotangents of the arguments. threads: safe to call, also at once.
+namespace internal {
+
+// What a pullback of tensors and numbers keeps.
 template <class F, class... X>
-class PullbackOfMixed {
- public:
-  using Run = internal::MixedRun<F, X...>;
-  using Result =
-      internal::replace_scalar_t<typename Run::Result, typename Run::To, typename Run::From>;
-  PullbackOfMixed(std::shared_ptr<Run> run, Result value, const X&... x)
-      : run_(std::move(run)), value_(std::move(value)), x_(x...) {}
+struct PulledMixed {
+  using Run = MixedRun<F, X...>;
+  using Result = replace_scalar_t<typename Run::Result, typename Run::To, typename Run::From>;
+  explicit PulledMixed(const F& f, const X&... at)
+      : run(true, f, at...),
+        value(plain_result<typename Run::To, typename Run::From>(*run.result)),
+        x(at...) {}
 
   // throws: kInvalidArgument for a cotangent of another shape than the result's.
-  auto operator()(const tangent_t<Result>& cotangent, CallSite where = CallSite::here()) const {
+  auto pull(const tangent_t<Result>& cotangent, CallSite where) {
     using T = typename Run::T;
-    internal::Cotangents<T> cotangents(run_->numbers.size());
+    Cotangents<T> cotangents(run.numbers.size());
     std::vector<std::uint32_t> slots;
     const auto collect = [&](const auto& leaf) {
-      if constexpr (internal::Scalar<std::remove_cvref_t<decltype(leaf)>>) {
-        slots.push_back(run_->slot_of(leaf));
-      }
+      if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) slots.push_back(run.slot_of(leaf));
     };
-    internal::each_leaf(std::as_const(*run_->result), collect);
+    each_leaf(std::as_const(*run.result), collect);
     std::size_t next = 0;
-    internal::Seeds seeds(where);
-    const auto seed = [&](const auto& value, const auto& ct) {
-      if constexpr (internal::Scalar<std::remove_cvref_t<decltype(value)>>) {
+    Seeds seeds(where);
+    const auto seed = [&](const auto& leaf, const auto& ct) {
+      if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) {
         cotangents.values()[slots[next++]] += T(ct);
       } else {
-        seeds(value, ct);
+        seeds(leaf, ct);
       }
     };
-    internal::zip_leaves(value_, cotangent, seed);
+    zip_leaves(std::as_const(value), cotangent, seed);
     cotangents.values()[0] = T(0);
     return std::apply(
-        [&](const X&... x) {
-          return internal::pick_tangents<X...>(
-              run_->tangents(internal::LeafList(value_), seeds.items(), cotangents.values(), x...));
+        [&](const X&... at) {
+          return pick_tangents<X...>(
+              run.tangents(LeafList(value), seeds.items(), cotangents.values(), at...));
         },
-        x_);
+        x);
   }
 
- private:
-  std::shared_ptr<Run> run_;
-  Result value_;
-  std::tuple<X...> x_;
+  Run run;
+  Result value;
+  std::tuple<X...> x;
 };
+
+}  // namespace internal
 
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
-  using Pullback = PullbackOfMixed<F, X...>;
-  using Run = typename Pullback::Run;
-  auto run = std::make_shared<Run>(true, f, x...);
-  auto value = internal::plain_result<typename Run::To, typename Run::From>(*run->result);
-  static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-  Pullback pull(std::move(run), value, x...);
-  return std::pair{std::move(value), std::move(pull)};
+  if constexpr (!internal::MixedTypes<F, X...>::is_usable) {
+    return internal::kRefused<internal::MixedHasNoDerivative<F, X...>>;
+  } else {
+    using Run = internal::PulledMixed<F, X...>;
+    static_assert(Differentiable<typename Run::Result>,
+                  "etude: the result type is not Differentiable");
+    auto run = std::make_shared<Run>(f, x...);
+    auto value = run->value;
+    return std::pair{std::move(value), PullbackOf(std::move(run))};
+  }
 }
 template <class F, class... X>
 requires internal::MixedArguments<X...>

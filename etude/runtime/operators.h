@@ -61,45 +61,30 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
+// What a pullback of tensors keeps.
 template <class R, class... X>
 struct PulledRun {
+  using Result = R;
   explicit PulledRun(const X&... x) : fresh(x...) {}
+
+  // throws: kInvalidArgument for a cotangent of another shape than the result's.
+  auto pull(const tangent_t<R>& ct, CallSite where) {
+    const CallScope scope(where);
+    Seeds seeds(where);
+    zip_leaves(std::as_const(*value), ct, seeds);
+    LeafGradients found(
+        GradientTapeAccess::sweep(tape, LeafList(*value), LeafList(fresh), where, seeds.items()),
+        true);
+    return pick_tangents<X...>(build_tangent(fresh, found));
+  }
+
   GradientTape tape{{.persistent = true, .watch_variables = false}, CallSite{}};
   std::tuple<X...> fresh;
   std::optional<R> value;
 };
 
-}  // namespace internal
-
-// Cotangents of a result to cotangents of the arguments. Owns what it needs, so it may outlive the
-// arguments; holds those values that derivatives read until it dies (explain_copy() says which).
-// threads: safe to call, also at the same time.
-template <class R, class... X>
-class PullbackOf {
- public:
-  explicit PullbackOf(std::shared_ptr<internal::PulledRun<R, X...>> run) : run_(std::move(run)) {}
-
-  // throws: kInvalidArgument for a cotangent of another shape than the result's.
-  auto operator()(const tangent_t<R>& ct, CallSite where = CallSite::here()) const {
-    const CallScope scope(where);
-    internal::Seeds seeds(where);
-    internal::zip_leaves(std::as_const(*run_->value), ct, seeds);
-    internal::LeafGradients found(
-        internal::GradientTapeAccess::sweep(run_->tape, internal::LeafList(*run_->value),
-                                            internal::LeafList(run_->fresh), where, seeds.items()),
-        true);
-    return internal::pick_tangents<X...>(internal::build_tangent(run_->fresh, found));
-  }
-
- private:
-  std::shared_ptr<internal::PulledRun<R, X...>> run_;
-};
-
-namespace internal {
-
 template <class F, class... X>
 auto pulled_run(const F& f, const X&... x) {
-  require_arguments<X...>();
   using Result = std::decay_t<decltype(std::invoke(f, pass(x)...))>;
   static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
@@ -115,13 +100,16 @@ auto pulled_run(const F& f, const X&... x) {
 // f(x...) and the pullback; the run keeps types of arguments and result, but not their elements.
 template <class F, class... X>
 auto pulled(const F& f, const X&... x) {
-  auto run = pulled_run(f, x...);
-  auto value = *run->value;
-  LetGo let_go;
-  each_leaf(run->fresh, let_go);
-  each_leaf(*run->value, let_go);
-  using Result = decltype(value);
-  return std::pair{std::move(value), PullbackOf<Result, X...>(std::move(run))};
+  if constexpr (!are_recorded<X...>()) {
+    return kRefused<RefusalOfUnrecorded<X...>>;
+  } else {
+    auto run = pulled_run(f, x...);
+    auto value = *run->value;
+    LetGo let_go;
+    each_leaf(run->fresh, let_go);
+    each_leaf(*run->value, let_go);
+    return std::pair{std::move(value), PullbackOf(std::move(run))};
+  }
 }
 // throws: kInvalidArgument that names the first call on the tape that is not linear.
 void require_linear(GradientTape& tape, CallSite where);
@@ -154,42 +142,22 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
-  internal::require_arguments<X>();
-  const CallScope scope(where);
-  X fresh = primals;
-  internal::ForwardRun run(where);
-  internal::zip_leaves(fresh, tangents, run);
-  const internal::AwaitedStates states(fresh, false);
-  auto value = internal::spread(
-      fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
-  internal::TellUntaken told(std::as_const(fresh));
-  static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
-  internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
-  auto tangent = internal::build_tangent(value, found);
-  return std::pair{std::move(value), std::move(tangent)};
-}
-// The linear map that f is near x...: tangents of the arguments to the tangent of the result.
-template <class F, class... X>
-class DifferentialOf {
- public:
-  explicit DifferentialOf(const F& f, const X&... x) : f_(f), x_(x...) {}
-  // throws: kInvalidArgument for a tangent of another shape than its argument's.
-  auto operator()(const tangent_t<X>&... t, CallSite where = CallSite::here()) const {
-    return jvp(f_, x_, std::tuple<tangent_t<X>...>(t...), where).second;
+  if constexpr (!internal::are_recorded<X>()) {
+    return internal::kRefused<internal::RefusalOfUnrecorded<X>>;
+  } else {
+    const CallScope scope(where);
+    X fresh = primals;
+    internal::ForwardRun run(where);
+    internal::zip_leaves(fresh, tangents, run);
+    const internal::AwaitedStates states(fresh, false);
+    auto value = internal::spread(
+        fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+    internal::TellUntaken told(std::as_const(fresh));
+    static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+    internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
+    auto tangent = internal::build_tangent(value, found);
+    return std::pair{std::move(value), std::move(tangent)};
   }
-
- private:
-  F f_;
-  std::tuple<X...> x_;
-};
-template <class F, class... X>
-auto differential(const F& f, const X&... x) {
-  return DifferentialOf<F, X...>(f, x...);
-}
-// The value of f beside it: another run.
-template <class F, class... X>
-auto value_with_differential(const F& f, const X&... x) {
-  return std::pair{std::invoke(f, internal::pass(x)...), differential(f, x...)};
 }
 // The derivative of f along its one argument, in forward mode, beside the value.
 template <class F>
@@ -209,17 +177,19 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
 // the arguments, that is whose derivative reads it.
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
-  internal::require_arguments<X...>();
-  return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
-                                                          CallSite where = CallSite::here()) {
-    const CallScope scope(where);
-    auto run = internal::pulled_run(f, like...);
-    internal::require_linear(run->tape, where);
-    const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
-    internal::require_zero(internal::LeafList(at_zero), where);
-    return PullbackOf<std::decay_t<decltype(at_zero)>, std::decay_t<decltype(like)>...>(
-        std::move(run))(cotangent, where);
-  };
+  if constexpr (!internal::are_recorded<X...>()) {
+    return internal::kRefused<internal::RefusalOfUnrecorded<X...>>;
+  } else {
+    return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
+                                                            CallSite where = CallSite::here()) {
+      const CallScope scope(where);
+      auto run = internal::pulled_run(f, like...);
+      internal::require_linear(run->tape, where);
+      const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
+      internal::require_zero(internal::LeafList(at_zero), where);
+      return run->pull(cotangent, where);
+    };
+  }
 }
 
 // The second derivative of a scalar-valued f at x, times v: forward over reverse. A tuple stands

@@ -24,10 +24,11 @@ const auto square = [](auto x) { return x * x; };
 const auto first = [](const auto& x) { return x[0]; };
 
 auto integer = etude::gradient(square, 3);
+auto same = etude::gradient(square, 4);  // the same words again: said once
 auto integers = etude::value_with_gradient([](auto x, auto y) { return x * y; }, 3, 4);
-auto slope = etude::derivative(square, 3);  // the same words again: said once
+auto slope = etude::derivative(square, 3);
 auto list = etude::gradient(first, std::vector{1, 2});
-auto later = etude::gradient(square)(3);  // again
+auto later = etude::gradient(square)(3);
 auto text = etude::pullback([](const std::string& s) { return s.size(); }, std::string("a"));
 const double* nowhere = nullptr;
 auto pointer = etude::gradient([](auto x, const auto* p) { return x * p[0]; }, 3.0, nowhere);

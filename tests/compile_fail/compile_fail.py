@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """compile_fail.py SOURCE COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or compiles
-with a warning that has each `// warn:` text; and if what a `// never:` pattern matches is said.
-With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else: so each text comes first,
-and has 30 lines at most, or as many as `// lines: N` says.
+with a warning that has each `// warn:` text; if what a `// never:` pattern matches is said; and if the compiler has
+more than 30 lines to say of a wrong use, of which SOURCE holds one, whose words stand in the first error.
+With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else.
 With `// bodies: N` it holds N functions whose bodies do not compile: for each the compiler says so in its own words, and
 then what to do in ours, in 30 lines together."""
 import os
@@ -15,8 +15,8 @@ import sys
 MOST_LINES = 30
 
 
-def wrong_errors(wanted, most, said):
-    """What differs from one error for each of the texts, with at most so many lines each."""
+def wrong_errors(wanted, said):
+    """What differs from one error for each of the texts."""
     lines = said.splitlines()
     at = [i for i, line in enumerate(lines) if "error:" in line]
     left = [re.sub(r"\s+", "", lines[i]) for i in at]
@@ -27,10 +27,19 @@ def wrong_errors(wanted, most, said):
         left.remove(found[0])
     if left:
         return f"{len(at)} errors for {len(wanted)} wrong uses\n"
-    if len(lines) > most * len(wanted):
-        return f"{len(lines)} lines for {len(wanted)} wrong uses, more than {most} each\n"
+    if len(lines) > MOST_LINES * len(wanted):
+        return f"{len(lines)} lines for {len(wanted)} wrong uses, more than {MOST_LINES} each\n"
     longest = max(end - start for start, end in zip(at, at[1:] + [len(lines)]))
-    return f"{longest} lines behind one error\n" if longest > most else ""
+    return f"{longest} lines behind one error\n" if longest > MOST_LINES else ""
+
+
+def wrong_first(expected, said):
+    """What differs from at most 30 lines, of which the first error has one of the texts."""
+    lines = said.splitlines()
+    if len(lines) > MOST_LINES:
+        return f"{len(lines)} lines for one wrong use\n"
+    first = next((re.sub(r"\s+", "", line) for line in lines if "error:" in line), "")
+    return "" if any(re.sub(r"\s+", "", text) in first for text in expected) else "the first error is another one\n"
 
 
 def wrong_bodies(count, said):
@@ -55,7 +64,6 @@ def main():
     warned = re.findall(r"^// warn: (.*)$", source_text, re.MULTILINE)
     never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
     errors = re.findall(r"^// error: (.*)$", source_text, re.MULTILINE)
-    most = re.search(r"^// lines: (\d+)$", source_text, re.MULTILINE)
     bodies = re.search(r"^// bodies: (\d+)$", source_text, re.MULTILINE)
     run = subprocess.run([*compiler, source], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
     for text in never:
@@ -66,11 +74,13 @@ def main():
         if wrong:
             return wrong + run.stderr
     if errors:
-        wrong = wrong_errors(errors, int(most[1]) if most else MOST_LINES, run.stderr)
+        wrong = wrong_errors(errors, run.stderr)
         if wrong:
             return wrong + run.stderr
-    elif most and len(run.stderr.splitlines()) > int(most[1]):
-        return f"more than {most[1]} lines\n{run.stderr}"
+    elif expected and not bodies:
+        wrong = wrong_first(expected, run.stderr)
+        if wrong:
+            return wrong + run.stderr
     if not expected and not warned and not errors:
         return run.stderr if run.returncode else None
     if warned and run.returncode:

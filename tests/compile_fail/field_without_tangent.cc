@@ -2,7 +2,7 @@
 // spec: G11
 // expect: etude: a field has no tangent type; make it Differentiable
 // expect: or wrap it in etude::NoDerivative<>
-// expect: Reader, 1
+// expect: "file"
 // expect: FILE
 #include <cstdio>
 

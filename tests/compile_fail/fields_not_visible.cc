@@ -6,7 +6,6 @@
 // error: etude: a class with ETUDE_FIELDS or with a C array is made by its default constructor
 // expect: View<double>
 // expect: Derived<double>
-// lines: 40
 #include "etude/diff.h"
 
 const auto f = [](const auto& s) { return s.value * s.value; };

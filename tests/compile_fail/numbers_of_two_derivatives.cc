@@ -9,7 +9,6 @@
 // error: etude: a number of an outer derivative is used in an inner one whose own argument is plain
 // error: etude: a number of an outer derivative is used in an inner one whose own argument is plain
 // expect: decltype(x)(1.0) for 1.0
-// lines: 30
 #include <array>
 #include <cmath>
 #include <vector>

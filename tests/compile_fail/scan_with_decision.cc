@@ -2,7 +2,6 @@
 // The body of a scan is compiled for all values at once.
 // spec: G10
 // error: etude: this code is compiled once for all values, as the body of a scan is: it makes no
-// lines: 30
 // expect: use where(condition, a, b) for if and ?:
 #include "etude/diff.h"
 
