@@ -112,6 +112,16 @@ class LearningTest(ShortRuns):
             self.assertLess(after, 0.5 * before)
         self.assert_picture("autoencoder.png", 16 * 29 + 1, 3 * 29 + 1)
 
+    def test_normed(self):  # spec: L15 F1
+        out = self.run_on_images("normed", 3, train=8000, test=10000)
+        line = r"accuracy ([\d.]+) while training, ([\d.]+) on its images, ([\d.]+) on others"
+        by_fit, by_hand = (self.numbers(f"by {way}: " + line, out) for way in ("fit", "hand"))
+        self.assertEqual(by_fit, by_hand)
+        last, seen, unseen = by_fit
+        self.assertGreater(last, 0.8)
+        self.assertGreater(seen, last - 0.01)
+        self.assertGreater(unseen, last - 0.01)
+
     def test_dcgan(self):  # spec: EX16
         out = self.run_on_images("dcgan", 60, 8)
         self.assertEqual(len(re.findall(r"^step +\d+  critic [\d.]+  artist [\d.]+$", out, re.M)), 6)
