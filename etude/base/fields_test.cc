@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -166,6 +167,23 @@ static_assert(!has_c_array<Nested, count_values<Nested>()>());
 static_assert(!has_c_array<Fields66, count_values<Fields66>()>());
 static_assert(count_values<Fields66>() > kMaxFields);
 static_assert(!Reflectable<Unlisted> || has_base<Unlisted>());
+// Why fields cannot be read is asked without a message.
+struct View {
+  double& value;
+  double scale;
+};
+struct Pinned {
+  int id;
+  std::mutex lock;
+};
+static_assert(kFieldsFault<View> == FieldsFault::kReference);
+static_assert(kFieldsFault<Derived> == FieldsFault::kBase);
+static_assert(kFieldsFault<Fields66> == FieldsFault::kTooMany);
+static_assert(kFieldsFault<Pinned> == FieldsFault::kImmovable);
+static_assert(kFieldsFault<NoDefault> == FieldsFault::kClass);
+static_assert(kFieldsFault<Dense> == FieldsFault::kNone);
+static_assert(kFieldsFault<const Dense> == FieldsFault::kNone);
+static_assert(kFieldsFault<Listed> == FieldsFault::kNone);
 static_assert(Reflectable<Dense> && Reflectable<Listed> && !Reflectable<NoDefault>);
 static_assert(!Reflectable<int> && !Reflectable<std::string> && !Reflectable<std::vector<int>>);
 
