@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/cells.h"
 
+#include <utility>
+
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/run.h"
 #include "etude/nn/convolution.h"
 #include "etude/ops.h"
 
@@ -46,8 +49,17 @@ Tensor zero_rows(std::int64_t n, std::int64_t hidden, DType dtype) {
   return etude::internal::full(intern_type(dtype, {n, hidden}), 0);
 }
 
-// The state behind the sums of all gates, block by block.
+// The state behind the sums of all gates, block by block: in one pass, but for half types and a
+// state that broadcasts or has another dtype.
 LSTMState gated(const Tensor& all, const Tensor& was, double forget_bias) {
+  Shape sums = was.shape();
+  sums.set(sums.rank() - 1, all.shape()[all.rank() - 1]);
+  const bool is_wide = all.dtype() == kFloat32 || all.dtype() == kFloat64;
+  if (is_wide && was.dtype() == all.dtype() && sums == all.shape()) {
+    Values y =
+        etude::internal::run_all(etude::internal::op<"lstm_gates">(), {&all, &was}, {forget_bias});
+    return {std::move(y[0]), std::move(y[1])};
+  }
   const std::vector<Tensor> gates = split(all, 4, {.axis = -1});
   const Tensor forget = forget_bias != 0 ? gates[2] + forget_bias : gates[2];
   const Tensor c = sigmoid(forget) * was + sigmoid(gates[0]) * etude::tanh(gates[1]);

@@ -131,6 +131,43 @@ TEST(Cells, CheckValuesAndFormulas) {
   EXPECT_EQ(summary(Recurrent(gru), {1, 2, 4}).parameters, 3 * (4 * 2 + 2 * 2) + 6 * 2);
 }
 
+// The gates of an LSTM are one call, with the bits and the derivatives of element-wise ones.
+// spec: L20
+TEST(Cells, GatesRunInOnePass) {
+  const SeedScope seed(4);
+  const LSTMCell cell(3, 19, {.forget_bias = 1});
+  const Tensor x = drawn({2, 3}), h = drawn({2, 19}), c = drawn({2, 19});
+  const auto apart = [&](const Tensor& inputs, const Tensor& state) -> LSTMState {
+    const std::vector<Tensor> parts =
+        split(cell.inputs(inputs) + matmul(h, cell.state_weight()), 4, {.axis = -1});
+    const Tensor next = sigmoid(parts[2] + 1.0) * state + sigmoid(parts[0]) * tanh(parts[1]);
+    return {sigmoid(parts[3]) * tanh(next), next};
+  };
+  const LSTMState now = cell(x, {h, c}), want = apart(x, c);
+  EXPECT_TRUE(same_value(now.h, want.h));
+  EXPECT_TRUE(same_value(now.c, want.c));
+  const Tensor one = c.at(slice(0, 1));
+  EXPECT_TRUE(same_value(cell(x, {h, one}).c, cell(x, {h, concat({one, one})}).c));
+
+  const auto cost = [](const LSTMState& s) { return sum(s.h * s.h * s.c) + sum(s.c * s.c); };
+  const auto together = [&](const Tensor& a, const Tensor& b) { return cost(cell(a, {h, b})); };
+  const auto by_parts = [&](const Tensor& a, const Tensor& b) { return cost(apart(a, b)); };
+  const auto slopes = [](const auto& f) {
+    return [f](const Tensor& a, const Tensor& b) {
+      const auto [da, db] = gradient(f, a, b);
+      return sum(da * da) + sum(db * db * db);
+    };
+  };
+  const auto expect_alike = [&](const auto& f, const auto& g) {
+    const auto [fa, fb] = gradient(f, x, c);
+    const auto [ga, gb] = gradient(g, x, c);
+    expect_close(fa, ga, 1e-4);
+    expect_close(fb, gb, 1e-4);
+  };
+  expect_alike(together, by_parts);
+  expect_alike(slopes(together), slopes(by_parts));
+}
+
 // spec: L22
 TEST(Recurrent, IsTheLoopOfItsCell) {
   const SeedScope seed(3);

@@ -341,5 +341,38 @@ TEST(FamilyValues, AreThoseOfNumPyAndSciPy) {
   }
 }
 
+// Transforms run sixteen at a time where they lie side by side, and others one by one. Each is the
+// matrix of roots of unity times its elements, in rows and in columns, there and back.
+// spec: T22
+TEST(FamilyValues, ManyTransformsAreTheirSums) {
+  const std::complex<double> circle(0, -2 * std::acos(-1.0));
+  for (const int64_t n : {1, 2, 4, 8, 16, 32, 37, 49, 60, 128, 512}) {
+    std::vector<std::complex<double>> roots;
+    for (int64_t k = 0; k < n * n; ++k) {
+      const int64_t turns = k / n * (k % n) % n;
+      roots.push_back(std::exp(circle * (static_cast<double>(turns) / static_cast<double>(n))));
+    }
+    const Tensor matrix = reshape(Tensor(roots), {n, n});
+    const Tensor columns = complex_at({n, 37}, n), rows = matrix_transpose(columns);
+    const Tensor want = matmul(matrix, columns);
+    for (const DType dtype : {kComplex64, kComplex128}) {
+      const double largest = max(abs(want)).item<double>();
+      const double limit = largest * (dtype == kComplex64 ? 1e-6 : 1e-14);
+      const auto expect_near = [&](const Tensor& got, const Tensor& to, double scale) {
+        EXPECT_LT(max(abs(astype(got, kComplex128) - to)).item<double>(), limit * scale)
+            << n << ' ' << name(dtype);
+      };
+      const Tensor x = astype(columns, dtype), y = astype(rows, dtype);
+      expect_near(fft::fft(x, {.axis = 0}), want, 1);
+      expect_near(fft::fft(y), matrix_transpose(want), 1);
+      const double size = static_cast<double>(n);
+      expect_near(fft::ifft(x, {.axis = 0}), matmul(conj(matrix), columns) / size, 1 / size);
+      expect_near(fft::ifft(astype(want, dtype), {.axis = 0, .norm = "forward"}), columns * size,
+                  size);
+      expect_near(fft::ifft(y), matrix_transpose(matmul(conj(matrix), columns)) / size, 1 / size);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace etude

@@ -14,16 +14,14 @@
 namespace etude::kernels::cpu {
 namespace {
 
-using fourier::apart;
 using fourier::Complex;
 using fourier::kWidth;
 using fourier::Parts;
 using fourier::parts_to_rows;
 using fourier::Plan;
 using fourier::rows_to_parts;
-using fourier::together;
 
-constexpr int64_t kFewest = 1 << 10;    // length from which one transform is two passes
+constexpr int64_t kFewest = 1 << 9;    // length from which one transform is two passes
 constexpr double kElementsPerUs = 250;  // with a few passes each
 enum Purpose { kColumns = 64, kMatrix, kHalf };
 
@@ -72,7 +70,7 @@ struct Columns {
       side_by_side = side_by_side && start[c] == start[0] + c;
     }
   }
-  bool is_full() const { return side_by_side && width == kWidth; }
+  bool is_full() const { return side_by_side && width == kWidth && step > 1; }
 };
 
 // Gives where the result is: in x or in `more`.
@@ -101,16 +99,6 @@ void each_row(const FftParams<T>& p, const F& body) {
   parallel_for(p.view.outer, static_cast<double>(p.view.outer * p.n) / kElementsPerUs, body);
 }
 
-// Asks for the two lines that kWidth elements have, a few rows before they are needed: rows lie too
-// far from each other for the processor to foresee them.
-constexpr int64_t kAhead = 12;
-template <int kWrites, class T>
-void fetch(const Complex<T>* at) {
-  for (std::size_t byte = 0; byte < kWidth * sizeof(Complex<T>); byte += 64) {
-    __builtin_prefetch(reinterpret_cast<const char*>(at) + byte, kWrites);
-  }
-}
-
 // --- complex ---
 
 // A long transform of neighbours as a matrix [rows, columns]: transforms of columns, roots, and
@@ -123,41 +111,18 @@ void run_matrix(const FftParams<T>& p, Complex<T>* out, const Complex<T>* in) {
   const bool inverse = p.options.inverse;
   parallel_for(columns / kWidth, us, [&](int64_t block) {
     const Buffers<T> b(*p.by_columns, rows);
-    const int64_t first = block * kWidth;
-    for (int64_t r = 0; r < rows; ++r) {
-      const Complex<T>* from = in + r * columns + first;
-      if (r + kAhead < rows) fetch<0>(from + kAhead * columns);
-      T *re = b.x.re + r * kWidth, *im = b.x.im + r * kWidth;
-      for (int64_t c = 0; c < kWidth; ++c) re[c] = from[c].real(), im[c] = from[c].imag();
-    }
-    const Parts<T> done = run_plan(*p.by_columns, b.x, b.more, kWidth, inverse);
-    const T *w_re = p.re.data() + block * rows * kWidth,
-            *w_im = p.im.data() + block * rows * kWidth;
-    for (int64_t r = 0; r < rows; ++r) {
-      const T *re = done.re + r * kWidth, *im = done.im + r * kWidth;
-      Complex<T>* to = middle + r * columns + first;
-      if (r + kAhead < rows) fetch<1>(to + kAhead * columns);
-      for (int64_t c = 0; c < kWidth; ++c) {
-        const T wr = w_re[r * kWidth + c],
-                wi = inverse ? -w_im[r * kWidth + c] : w_im[r * kWidth + c];
-        to[c] = {re[c] * wr - im[c] * wi, re[c] * wi + im[c] * wr};
-      }
-    }
+    const int64_t first = block * kWidth, roots = block * rows * kWidth;
+    const Parts<T> done = p.by_columns->run_from({in + first, columns}, inverse, b.x, b.more);
+    fourier::give_turned<T>({done.re, done.im}, {p.re.data() + roots, p.im.data() + roots}, rows,
+                            inverse, {middle + first, columns});
   });
   parallel_for(rows / kWidth, us, [&](int64_t block) {
     const Buffers<T> b(*p.plan, columns);
     const int64_t first = block * kWidth;
     int64_t start[kWidth];
     for (int64_t c = 0; c < kWidth; ++c) start[c] = (first + c) * columns;
-    rows_to_parts(middle, start, kWidth, columns, b.x);
-    const Parts<T> done = run_plan(*p.plan, b.x, b.more, kWidth, inverse);
-    for (int64_t i = 0; i < columns; ++i) {
-      Complex<T>* to = out + i * rows + first;
-      if (i + kAhead < columns) fetch<1>(to + kAhead * rows);
-      for (int64_t c = 0; c < kWidth; ++c) {
-        to[c] = {done.re[i * kWidth + c] * p.scale, done.im[i * kWidth + c] * p.scale};
-      }
-    }
+    rows_to_parts(middle, start, kWidth, columns, inverse ? Parts<T>{b.x.im, b.x.re} : b.x);
+    p.plan->run_to({out + first, rows}, p.scale, inverse, b.x, b.more);
   });
 }
 
@@ -166,12 +131,6 @@ template <class T>
 void load(const Columns& at, int64_t n, const Complex<T>* in, Parts<T> x) {
   const int64_t w = at.width;
   if (at.step == 1) return rows_to_parts(in, at.start, w, n, x);
-  if (at.is_full()) {
-    for (int64_t k = 0; k < n; ++k) {
-      apart(in + at.start[0] + k * at.step, x.re + k * kWidth, x.im + k * kWidth);
-    }
-    return;
-  }
   for (int64_t k = 0; k < n; ++k) {
     T *re = x.re + k * w, *im = x.im + k * w;
     if (at.side_by_side) {
@@ -189,12 +148,6 @@ template <class T>
 void store(const Columns& at, int64_t n, Parts<T> x, T scale, Complex<T>* out) {
   const int64_t w = at.width;
   if (at.step == 1) return parts_to_rows(x, scale, at.start, w, n, out);
-  if (at.is_full()) {
-    for (int64_t k = 0; k < n; ++k) {
-      together(x.re + k * kWidth, x.im + k * kWidth, scale, out + at.start[0] + k * at.step);
-    }
-    return;
-  }
   for (int64_t k = 0; k < n; ++k) {
     const T *re = x.re + k * w, *im = x.im + k * w;
     if (at.side_by_side) {
@@ -220,8 +173,15 @@ bool run_complex(const KernelCall& call) {
   each_block(p, [&](int64_t first) {
     const Columns at(p.view, p.n, first);
     const Buffers<T> b(*p.plan, p.n);
+    const bool inverse = p.options.inverse;
+    if (at.is_full()) {
+      const int64_t start = at.start[0];
+      p.plan->run_between({in + start, at.step}, {out + start, at.step}, p.scale, inverse, b.x,
+                          b.more);
+      return;
+    }
     load(at, p.n, in, b.x);
-    const Parts<T> done = run_plan(*p.plan, b.x, b.more, at.width, p.options.inverse);
+    const Parts<T> done = run_plan(*p.plan, b.x, b.more, at.width, inverse);
     store(at, p.n, done, p.scale, out);
   });
   return true;

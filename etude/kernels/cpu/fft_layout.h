@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How complex numbers of kWidth transforms come from memory into real and imaginary parts that lie
-// apart, as passes want them, and back: float by squares of four vectors. Part of fft.cc.
+// How complex numbers of kWidth rows come from memory into real and imaginary parts that lie apart,
+// as passes want them, and back: float by squares of vectors. Part of fft.cc.
 #pragma once
 
 #include <algorithm>
-#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -12,11 +11,6 @@
 #include "etude/kernels/cpu/fft_plan.h"
 
 namespace etude::kernels::cpu::fourier {
-
-inline constexpr int64_t kWidth = 16;  // transforms that run together
-
-template <class T>
-using Complex = std::complex<T>;
 
 // Calls body(k, c) for elements [0, n) of w rows, a cache line of each row at a time: rows of a
 // power of two bytes lie in one place of the cache, which holds few lines.
@@ -45,47 +39,12 @@ struct Square {
   Row row[4];
 };
 
-// Real and imaginary parts of kWidth neighbours, and back times a factor.
-template <class T>
-void apart(const Complex<T>* from, T* re, T* im) {
-  for (int64_t c = 0; c < kWidth; ++c) re[c] = from[c].real(), im[c] = from[c].imag();
-}
-template <>
-inline void apart(const Complex<float>* from, float* re, float* im) {
-  for (int64_t c = 0; c < kWidth; c += 4) {
-    Square::Row a, b;
-    std::memcpy(&a, from + c, 16);
-    std::memcpy(&b, from + c + 2, 16);
-    const Square::Row x = __builtin_shufflevector(a, b, 0, 2, 4, 6),
-                      y = __builtin_shufflevector(a, b, 1, 3, 5, 7);
-    std::memcpy(re + c, &x, 16);
-    std::memcpy(im + c, &y, 16);
-  }
-}
-template <class T>
-void together(const T* re, const T* im, T scale, Complex<T>* to) {
-  for (int64_t c = 0; c < kWidth; ++c) to[c] = {re[c] * scale, im[c] * scale};
-}
-template <>
-inline void together(const float* re, const float* im, float scale, Complex<float>* to) {
-  for (int64_t c = 0; c < kWidth; c += 4) {
-    Square::Row x, y;
-    std::memcpy(&x, re + c, 16);
-    std::memcpy(&y, im + c, 16);
-    x *= scale, y *= scale;
-    const Square::Row a = __builtin_shufflevector(x, y, 0, 4, 1, 5),
-                      b = __builtin_shufflevector(x, y, 2, 6, 3, 7);
-    auto* out = reinterpret_cast<float*>(to + c);
-    std::memcpy(out, &a, 16);
-    std::memcpy(out + 4, &b, 16);
-  }
-}
-
-// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3: all but the last of an odd number.
+// Calls body(k, c) for elements k, k + 1 of rows c .. c + 3, from element `first` on: all but
+// the last of an odd number.
 template <class F>
-void by_squares(int64_t n, const F& body) {
+void by_squares(int64_t first, int64_t n, const F& body) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Complex<float>));
-  for (int64_t begin = 0; begin < n - 1; begin += kLine) {
+  for (int64_t begin = first; begin < n - 1; begin += kLine) {
     const int64_t end = std::min(n - 1, begin + kLine);
     for (int64_t c = 0; c < kWidth; c += 4) {
       for (int64_t k = begin; k < end; k += 2) body(k, c);
@@ -102,7 +61,7 @@ void rows_to_parts(const Complex<T>* in, const int64_t* start, int64_t w, int64_
   };
   if (!std::is_same_v<T, float> || w != kWidth) return by_lines<T>(n, w, one);
   if constexpr (std::is_same_v<T, float>) {
-    by_squares(n, [&](int64_t k, int64_t c) {
+    by_squares(take_rows(in, start, n, x), n, [&](int64_t k, int64_t c) {
       Square rows;
       for (int64_t r = 0; r < 4; ++r) std::memcpy(&rows.row[r], in + start[c + r] + k, 16);
       const Square columns = rows.transposed();
@@ -122,7 +81,7 @@ void parts_to_rows(Parts<T> x, T scale, const int64_t* start, int64_t w, int64_t
   };
   if (!std::is_same_v<T, float> || w != kWidth) return by_lines<T>(n, w, one);
   if constexpr (std::is_same_v<T, float>) {
-    by_squares(n, [&](int64_t k, int64_t c) {
+    by_squares(give_rows(x, scale, start, n, out), n, [&](int64_t k, int64_t c) {
       Square columns;
       for (int64_t j = 0; j < 2; ++j) {
         std::memcpy(&columns.row[2 * j], x.re + (k + j) * kWidth + c, 16);

@@ -4,8 +4,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "etude/kernels/cpu/simd/math_table.h"
+
+namespace etude::kernels::cpu::fourier {
+
+// One pass over groups of `radix` elements; see fft_pass.inc.
+template <class T>
+struct PassRun {
+  int64_t radix, groups, s;
+  const T *in_re, *in_im;
+  T *out_re, *out_im;
+  const T *tw_re, *tw_im, *roots_re, *roots_im;
+};
+
+}  // namespace etude::kernels::cpu::fourier
 
 #define ISA_NAMESPACE etude::kernels::cpu::fourier
 #define ISA_PRELUDE "etude/kernels/cpu/simd/vec.inc"
@@ -18,36 +32,58 @@ namespace {
 // The code of the best instruction set of this machine.
 template <class T>
 struct Code {
-  void (*pass)(const portable::PassRun<T>&);
+  void (*pass)(const PassRun<T>&);
   void (*multiply)(T*, T*, const T*, const T*, int64_t, int64_t);
+  void (*first)(const PassRun<T>&, const T*, int64_t, bool);
+  void (*last)(const PassRun<T>&, T, T*, int64_t, bool);
+  void (*take)(const T*, int64_t, int64_t, T*, T*);
+  void (*give)(const T*, const T*, T, int64_t, T*, int64_t);
+  void (*give_turned)(const T*, const T*, const T*, const T*, int64_t, T*, int64_t, bool);
 };
 
-#if defined(__x86_64__)
-// The same fields in each namespace.
-template <class T, void (*run)(const avx2::PassRun<T>&)>
-void pass_avx2(const portable::PassRun<T>& p) {
-  run({p.radix, p.groups, p.s, p.in_re, p.in_im, p.out_re, p.out_im, p.tw_re, p.tw_im, p.roots_re,
-       p.roots_im});
-}
-template <class T, void (*run)(const avx512::PassRun<T>&)>
-void pass_avx512(const portable::PassRun<T>& p) {
-  run({p.radix, p.groups, p.s, p.in_re, p.in_im, p.out_re, p.out_im, p.tw_re, p.tw_im, p.roots_re,
-       p.roots_im});
-}
-#endif
-
+#define ETUDE_FFT_CODE(isa)                                                                  \
+  Code<T> {                                                                                  \
+    isa::pass<T>, isa::multiply<T>, isa::first<T>, isa::last<T>, isa::take<T>, isa::give<T>, \
+        isa::give_turned<T>                                                                  \
+  }
 template <class T>
 const Code<T>& code() {
   static const Code<T> chosen = [] {
 #if defined(__x86_64__)
     const internal::Isa isa = internal::best_isa();
-    if (isa == internal::Isa::kAvx512)
-      return Code<T>{pass_avx512<T, avx512::pass<T>>, avx512::multiply<T>};
-    if (isa == internal::Isa::kAvx2) return Code<T>{pass_avx2<T, avx2::pass<T>>, avx2::multiply<T>};
+    if (isa == internal::Isa::kAvx512) return ETUDE_FFT_CODE(avx512);
+    if (isa == internal::Isa::kAvx2) return ETUDE_FFT_CODE(avx2);
 #endif
-    return Code<T>{portable::pass<T>, portable::multiply<T>};
+    return ETUDE_FFT_CODE(portable);
   }();
   return chosen;
+}
+#undef ETUDE_FFT_CODE
+
+template <class T>
+PassRun<T> run_of(const Pass<T>& p, int64_t s, Parts<T> from, Parts<T> to) {
+  return {p.radix, p.groups,    s,           from.re,           from.im,          to.re,
+          to.im,   p.re.data(), p.im.data(), p.roots_re.data(), p.roots_im.data()};
+}
+
+// Whether a pass of a plan has a form that reads or writes neighbours.
+template <class T>
+bool has_wide_form(const Pass<T>& p) {
+  return p.radix == 4 || p.radix == 8;
+}
+
+// A complex number is two numbers in memory.
+template <class T>
+const T* numbers(const Complex<T>* z) {
+  return reinterpret_cast<const T*>(z);
+}
+template <class T>
+T* numbers(Complex<T>* z) {
+  return reinterpret_cast<T*>(z);
+}
+template <class T>
+Parts<T> exchanged(Parts<T> x, bool inverse) {
+  return inverse ? Parts<T>{x.im, x.re} : x;
 }
 
 template <class T>
@@ -155,20 +191,71 @@ void Plan<T>::run(Parts<T> x, Parts<T> work, int64_t width) const {
 }
 
 template <class T>
+void Plan<T>::run_passes(State& state, std::size_t end, int64_t width) const {
+  for (; state.count < end; ++state.count) {
+    const Pass<T>& p = passes_[state.count];
+    code<T>().pass(run_of(p, width * (n_ / (p.groups * p.radix)), state.at, state.free));
+    std::swap(state.at, state.free);
+  }
+}
+
+template <class T>
 Parts<T> Plan<T>::run_to_either(Parts<T> x, Parts<T> work, int64_t width) const {
   if (inner_ != nullptr) {
     run_convolution(x, work, width);
     return x;
   }
-  int64_t s = width;
-  Parts<T> from = x, to = work;
-  for (const Pass<T>& p : passes_) {
-    code<T>().pass({p.radix, p.groups, s, from.re, from.im, to.re, to.im, p.re.data(), p.im.data(),
-                    p.roots_re.data(), p.roots_im.data()});
-    s *= p.radix;
-    std::swap(from, to);
+  State state{0, x, work};
+  run_passes(state, passes_.size(), width);
+  return state.at;
+}
+
+template <class T>
+auto Plan<T>::begin(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x,
+                    Parts<T> work) const -> State {
+  if (passes_.size() > 1 && has_wide_form(passes_.front())) {
+    code<T>().first(run_of(passes_.front(), kWidth, x, work), numbers(from.at), from.step, inverse);
+    return {1, work, x};
   }
-  return from;
+  const Parts<T> to = exchanged(x, inverse);
+  code<T>().take(numbers(from.at), from.step, n_, to.re, to.im);
+  if (inner_ != nullptr) run_convolution(x, work, kWidth);
+  return {0, x, work};
+}
+
+template <class T>
+void Plan<T>::finish(State state, Neighbours<Complex<T>> to, T scale, bool inverse) const {
+  if (passes_.size() > 1 && has_wide_form(passes_.back())) {
+    const Pass<T>& p = passes_.back();
+    run_passes(state, passes_.size() - 1, kWidth);
+    const int64_t s = kWidth * (n_ / p.radix);
+    code<T>().last(run_of(p, s, state.at, state.free), scale, numbers(to.at), to.step, inverse);
+    return;
+  }
+  run_passes(state, passes_.size(), kWidth);
+  const Parts<T> y = exchanged(state.at, inverse);
+  code<T>().give(y.re, y.im, scale, n_, numbers(to.at), to.step);
+}
+
+template <class T>
+Parts<T> Plan<T>::run_from(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x,
+                           Parts<T> work) const {
+  State state = begin(from, inverse, x, work);
+  run_passes(state, passes_.size(), kWidth);
+  return state.at;
+}
+
+template <class T>
+void Plan<T>::run_to(Neighbours<Complex<T>> to, T scale, bool inverse, Parts<T> x,
+                     Parts<T> work) const {
+  if (inner_ != nullptr) run_convolution(x, work, kWidth);
+  finish({0, x, work}, to, scale, inverse);
+}
+
+template <class T>
+void Plan<T>::run_between(Neighbours<const Complex<T>> from, Neighbours<Complex<T>> to, T scale,
+                          bool inverse, Parts<T> x, Parts<T> work) const {
+  finish(begin(from, inverse, x, work), to, scale, inverse);
 }
 
 // x_k c_k, convolved with the conjugate of c, times c: c_k = exp(-pi i k^2 / n).
@@ -189,6 +276,36 @@ void Plan<T>::run_convolution(Parts<T> x, Parts<T> work, int64_t width) const {
   code<T>().multiply(x.re, x.im, chirp_re_.data(), chirp_im_.data(), n_, width);
 }
 
+template <class T>
+void give_turned(Parts<const T> x, Parts<const T> w, int64_t n, bool inverse,
+                 Neighbours<Complex<T>> to) {
+  code<T>().give_turned(x.re, x.im, w.re, w.im, n, numbers(to.at), to.step, inverse);
+}
+
+#if defined(__x86_64__)
+static int64_t whole_lines(int64_t n) {
+  return internal::best_isa() == internal::Isa::kAvx512 ? n / avx512::kLine * avx512::kLine : 0;
+}
+int64_t take_rows(const Complex<float>* in, const int64_t* start, int64_t n, Parts<float> x) {
+  const int64_t done = whole_lines(n);
+  if (done > 0) avx512::take_rows(numbers(in), start, done, x.re, x.im);
+  return done;
+}
+int64_t give_rows(Parts<float> x, float scale, const int64_t* start, int64_t n,
+                  Complex<float>* out) {
+  const int64_t done = whole_lines(n);
+  if (done > 0) avx512::give_rows(x.re, x.im, scale, start, done, numbers(out));
+  return done;
+}
+#else
+int64_t take_rows(const Complex<float>*, const int64_t*, int64_t, Parts<float>) { return 0; }
+int64_t give_rows(Parts<float>, float, const int64_t*, int64_t, Complex<float>*) { return 0; }
+#endif
+
+template void give_turned(Parts<const float>, Parts<const float>, int64_t, bool,
+                          Neighbours<Complex<float>>);
+template void give_turned(Parts<const double>, Parts<const double>, int64_t, bool,
+                          Neighbours<Complex<double>>);
 template class Plan<float>;
 template class Plan<double>;
 

@@ -4,11 +4,17 @@
 // loop is over neighbours. Part of fft.cc.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace etude::kernels::cpu::fourier {
+
+inline constexpr int64_t kWidth = 16;  // transforms that run together
+
+template <class T>
+using Complex = std::complex<T>;
 
 // Real and imaginary parts.
 template <class T>
@@ -16,6 +22,13 @@ struct Parts {
   T* re;
   T* im;
   Parts at(int64_t offset) const { return {re + offset, im + offset}; }
+};
+
+// kWidth transforms as complex numbers side by side: element k of the first is at[k * step].
+template <class Z>
+struct Neighbours {
+  Z* at;
+  int64_t step;
 };
 
 // One pass of a transform: radix r, over m groups.
@@ -40,8 +53,25 @@ class Plan {
   void run(Parts<T> x, Parts<T> work, int64_t width) const;
   // The same, but the result is where the last pass leaves it, in x or in work.
   Parts<T> run_to_either(Parts<T> x, Parts<T> work, int64_t width) const;
+  // The same for kWidth transforms that stand side by side, from `from` or from x, to `to` (times
+  // `scale`) or to x or work. Where they are inverse, the exponent is 2 pi i, and real and
+  // imaginary parts that are given or left apart are exchanged. `to` may be `from`.
+  Parts<T> run_from(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x,
+                    Parts<T> work) const;
+  void run_to(Neighbours<Complex<T>> to, T scale, bool inverse, Parts<T> x, Parts<T> work) const;
+  void run_between(Neighbours<const Complex<T>> from, Neighbours<Complex<T>> to, T scale,
+                   bool inverse, Parts<T> x, Parts<T> work) const;
 
  private:
+  // `count` passes that have run, and where what they gave is and what is free.
+  struct State {
+    std::size_t count;
+    Parts<T> at, free;
+  };
+  State begin(Neighbours<const Complex<T>> from, bool inverse, Parts<T> x, Parts<T> work) const;
+  void finish(State state, Neighbours<Complex<T>> to, T scale, bool inverse) const;
+  // Passes up to `end`.
+  void run_passes(State& state, std::size_t end, int64_t width) const;
   void run_convolution(Parts<T> x, Parts<T> work, int64_t width) const;
 
   int64_t n_;
@@ -54,6 +84,16 @@ class Plan {
 // The largest prime that divides n; 1 for n <= 1.
 int64_t largest_prime(int64_t n);
 inline constexpr int64_t kLargestRadix = 31;
+
+// x [n, kWidth] times w; parts exchanged if it is of inverse transforms.
+template <class T>
+void give_turned(Parts<const T> x, Parts<const T> w, int64_t n, bool inverse,
+                 Neighbours<Complex<T>> to);
+// Elements of kWidth rows that begin at in + start[c], as parts, and back times a factor: the first
+// n or fewer, whole cache lines, as the result says. None where this machine has no code for it.
+int64_t take_rows(const Complex<float>* in, const int64_t* start, int64_t n, Parts<float> x);
+int64_t give_rows(Parts<float> x, float scale, const int64_t* start, int64_t n,
+                  Complex<float>* out);
 
 extern template class Plan<float>;
 extern template class Plan<double>;
