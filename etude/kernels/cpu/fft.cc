@@ -21,7 +21,7 @@ using fourier::parts_to_rows;
 using fourier::Plan;
 using fourier::rows_to_parts;
 
-constexpr int64_t kFewest = 1 << 9;    // length from which one transform is two passes
+constexpr int64_t kFewest = 1 << 9;     // length from which one transform is two passes
 constexpr double kElementsPerUs = 250;  // with a few passes each
 enum Purpose { kColumns = 64, kMatrix, kHalf };
 
