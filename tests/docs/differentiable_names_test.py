@@ -13,7 +13,6 @@ NOT_ON_THE_PAGE = {
     "Active": "Real is its name for users", "Dual": "what a function is called with",
     "value_of": "for code that is called with both", "Signatures": "part of ETUDE_DIFFERENTIABLE",
     "CustomGradient": "what custom_gradient gives", "RuledFunction": "what differentiable<&f> is",
-    "PullbackOfScalars": "what pullback gives", "DifferentialOfScalars": "what differential gives",
     "WithAux": "what with_aux gives", "NewState": "what stands for a LayerState in a tangent",
     "unfreeze": "beside freeze", "is_differentiable_layer": "for layers of tensors", "reciprocal": "of leafwise",
 }
