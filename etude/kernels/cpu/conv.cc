@@ -43,7 +43,7 @@ struct Strips {
 // The strips that save most, if they save a fifth. By shapes alone, as sums depend on it.
 Strips make_strips(const ConvPlan& p) {
   constexpr int64_t kVector = 16;
-  Strips best{1, p.kw * p.c};
+  Strips best{1, p.kw * p.group_inputs()};
   if (p.groups != 1 || p.dw != 1) return best;
   for (int64_t count = 2; count * p.o <= kVector && count <= p.ow; ++count) {
     const int64_t depth = ((count - 1) * p.sw + p.kw) * p.c;
@@ -309,8 +309,6 @@ struct ConvParams : KernelParams {
   // it. A weight's gradient is the sum over the pairs that it stands between.
   Strips strips;
   std::vector<int64_t> x_rows, ct_rows;
-
-  int64_t sums() const { return strips.count > 1 ? strips.size(plan) : plan.filter(); }
 };
 
 // What some rows of results add to the filter gradient; `ct` begins at the first of them.
@@ -363,22 +361,18 @@ int64_t filter_units(const ConvParams& q) {
   return (q.plan.n + q.group - 1) / q.group * q.correlation.blocks;
 }
 
-// The gradient [kh, kw c, o] from sums that are turned, or of strips.
+// The gradient [kh, kw c / groups, o] from the sums, whether they are turned, of strips or neither.
 void take_sums(const ConvParams& q, float* out, const float* sums) {
   const ConvPlan& p = q.plan;
-  const int64_t depth = p.kw * p.c, columns = q.strips.columns(p);
-  for (int64_t i = 0, at = 0; i < p.kh; ++i) {
+  const int64_t depth = p.kw * p.group_inputs(), columns = q.strips.columns(p);
+  const int64_t d_step = q.turned ? 1 : columns, o_step = q.turned ? depth : 1;
+  const int64_t result_step = p.sw * p.c * columns + p.o;  // to what the next result of a strip has
+  for (int64_t i = 0; i < p.kh; ++i, sums += q.strips.depth * columns) {
     for (int64_t d = 0; d < depth; ++d) {
-      for (int64_t o = 0; o < p.o; ++o, ++at) {
-        if (q.turned) {
-          out[at] = sums[(i * p.o + o) * depth + d];
-          continue;
-        }
-        const float* from = sums + (i * q.strips.depth + d) * columns + o;
-        out[at] = from[0];
-        for (int64_t r = 1; r < q.strips.count; ++r) {
-          out[at] += from[r * p.sw * p.c * columns + r * p.o];
-        }
+      for (int64_t o = 0; o < p.o; ++o, ++out) {
+        const float* from = sums + d * d_step + o * o_step;
+        *out = from[0];
+        for (int64_t r = 1; r < q.strips.count; ++r) *out += from[r * result_step];
       }
     }
   }
@@ -387,8 +381,8 @@ void take_sums(const ConvParams& q, float* out, const float* sums) {
 void filter_gradient(const ConvParams& q, float* out, const float* x, const float* ct) {
   const Correlation& c = q.correlation;
   const ConvPlan& p = q.plan;
-  const int64_t size = q.sums(), units = filter_units(q);
-  const bool plain = !q.turned && q.strips.count == 1, direct = q.chunks == 1 && plain;
+  const int64_t size = q.strips.size(p), units = filter_units(q);
+  const bool direct = q.chunks == 1 && !q.turned && q.strips.count == 1;
   float* partials = direct ? out : thread_scratch<float, kPartials>(q.chunks * size);
   parallel_for(q.chunks, c.flops() * static_cast<double>(p.n) / kFlopsPerUs, [&](int64_t chunk) {
     float* sum = partials + chunk * size;
@@ -403,11 +397,7 @@ void filter_gradient(const ConvParams& q, float* out, const float* x, const floa
   });
   if (direct) return;
   add_partials(partials, q.chunks, size);
-  if (plain) {
-    std::copy_n(partials, size, out);
-  } else {
-    take_sums(q, out, partials);
-  }
+  take_sums(q, out, partials);
 }
 
 int64_t result_count(const ConvParams& q) {
@@ -496,10 +486,12 @@ void set_filter_gradient(ConvParams& q) {
   const ConvPlan& p = q.plan;
   // A row of one vector leaves half of the tile's registers unused.
   q.turned = p.o <= 16 && p.groups == 1 && c.product.segments == p.kh && p.kw * p.c > 16;
-  if (!q.turned && p.ow % make_strips(p).count == 0) q.strips = make_strips(p);
+  const Strips strips = make_strips(p);
+  const bool fits = !q.turned && p.ow % strips.count == 0;
+  q.strips = fits ? strips : Strips{1, p.kw * p.group_inputs()};
   if (c.blocks == 1) q.group = std::clamp<int64_t>(kLeastDepth / (p.oh * p.ow), 1, p.n);
   const int64_t units = filter_units(q);
-  const int64_t most = most_partials(c.flops() * static_cast<double>(p.n), q.sums());
+  const int64_t most = most_partials(c.flops() * static_cast<double>(p.n), q.strips.size(p));
   q.per_chunk = std::max<int64_t>(1, (units + most - 1) / most);
   q.chunks = std::max<int64_t>(1, (units + q.per_chunk - 1) / q.per_chunk);
   for (int64_t g = 0; g < q.group; ++g) {
