@@ -9,14 +9,29 @@
 
 namespace etude::kernels::cpu::gates {
 
-// One row: sums, gates and to_sums [4 size], all else [size].
+// One row, of which `at` elements of a state lie in front: sums, gates and to_sums [4 size], all
+// else [size].
 template <class T>
 struct GatesRow {
+  GatesRow(const KernelCall& call, int64_t at)
+      : sums(static_cast<const T*>(call.in[0]) + 4 * at),
+        state(static_cast<const T*>(call.in[1]) + at),
+        output(static_cast<T*>(call.out[0]) + at),
+        next(static_cast<T*>(call.out[1]) + at),
+        gates(static_cast<T*>(call.out[2]) + 4 * at) {}
   const T *sums, *state;
   T *output, *next, *gates;
 };
 template <class T>
 struct GatesGradientRow {
+  GatesGradientRow(const KernelCall& call, int64_t at)
+      : gates(static_cast<const T*>(call.in[0]) + 4 * at),
+        state(static_cast<const T*>(call.in[1]) + at),
+        next(static_cast<const T*>(call.in[2]) + at),
+        by_output(static_cast<const T*>(call.in[3]) + at),
+        by_next(static_cast<const T*>(call.in[4]) + at),
+        to_sums(static_cast<T*>(call.out[0]) + 4 * at),
+        to_state(static_cast<T*>(call.out[1]) + at) {}
   const T *gates, *state, *next, *by_output, *by_next;
   T *to_sums, *to_state;
 };
@@ -57,8 +72,6 @@ const Code& code() {
   return chosen;
 }
 
-// --- the arithmetic of a row ---
-
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 void run_row(const GatesRow<float>& row, std::size_t size, double forget_bias) {
@@ -75,8 +88,10 @@ void run_row(const GatesRow<double>& row, std::size_t size, double forget_bias) 
     row.gates[2 * size + k] = f, row.gates[3 * size + k] = o;
   }
 }
-void run_row(const GatesGradientRow<float>& row, std::size_t size) { code().backward(row, size); }
-void run_row(const GatesGradientRow<double>& row, std::size_t size) {
+void run_row(const GatesGradientRow<float>& row, std::size_t size, double /*forget_bias*/) {
+  code().backward(row, size);
+}
+void run_row(const GatesGradientRow<double>& row, std::size_t size, double /*forget_bias*/) {
   for (std::size_t k = 0; k < size; ++k) {
     const double i = row.gates[k], g = row.gates[size + k];
     const double f = row.gates[2 * size + k], o = row.gates[3 * size + k];
@@ -90,32 +105,6 @@ void run_row(const GatesGradientRow<double>& row, std::size_t size) {
   }
 }
 
-// --- all rows ---
-
-template <class T>
-void run_rows(const KernelCall& call, const GatesParams& p, int64_t first, int64_t last,
-              const GatesRow<T>*) {
-  const auto in = [&](int i) { return static_cast<const T*>(call.in[i]); };
-  const auto out = [&](int i) { return static_cast<T*>(call.out[i]); };
-  for (int64_t r = first; r < last; ++r) {
-    const int64_t at = r * p.size;
-    run_row(GatesRow<T>{in(0) + 4 * at, in(1) + at, out(0) + at, out(1) + at, out(2) + 4 * at},
-            static_cast<std::size_t>(p.size), p.forget_bias);
-  }
-}
-template <class T>
-void run_rows(const KernelCall& call, const GatesParams& p, int64_t first, int64_t last,
-              const GatesGradientRow<T>*) {
-  const auto in = [&](int i) { return static_cast<const T*>(call.in[i]); };
-  const auto out = [&](int i) { return static_cast<T*>(call.out[i]); };
-  for (int64_t r = first; r < last; ++r) {
-    const int64_t at = r * p.size;
-    run_row(GatesGradientRow<T>{in(0) + 4 * at, in(1) + at, in(2) + at, in(3) + at, in(4) + at,
-                                out(0) + 4 * at, out(1) + at},
-            static_cast<std::size_t>(p.size));
-  }
-}
-
 template <class Row>
 bool run_gates(const KernelCall& call) {
   constexpr double kUsPerElement = 3e-3;
@@ -123,8 +112,10 @@ bool run_gates(const KernelCall& call) {
   const int64_t step = std::max<int64_t>(1, (1 << 13) / std::max<int64_t>(1, p.size));
   const double us = static_cast<double>(p.rows * p.size) * kUsPerElement;
   parallel_for((p.rows + step - 1) / step, us, [&](int64_t chunk) {
-    run_rows(call, p, chunk * step, std::min(p.rows, (chunk + 1) * step),
-             static_cast<const Row*>(nullptr));
+    const int64_t end = std::min(p.rows, (chunk + 1) * step);
+    for (int64_t r = chunk * step; r < end; ++r) {
+      run_row(Row(call, r * p.size), static_cast<std::size_t>(p.size), p.forget_bias);
+    }
   });
   return true;
 }
