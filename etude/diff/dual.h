@@ -40,6 +40,11 @@ class Dual {
   requires(!std::is_same_v<N, T>) constexpr Dual(const N& value)
       : value_(static_cast<T>(value)) {}  // NOLINT(google-explicit-constructor)
 
+  // A number whose derivative along direction k is 1, along the others 0.
+  static constexpr Dual unit(const T& value, std::size_t k) {
+    return along(value, [&](std::size_t i) { return T(i == k ? 1 : 0); });
+  }
+
   constexpr const T& value() const { return value_; }
   constexpr const std::array<T, n>& derivatives() const { return derivatives_; }
 
@@ -201,8 +206,12 @@ class Dual {
   // The result of a call with one number, or two, that has these slopes.
   ETUDE_INLINED static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
     if constexpr (kChecksSlopes) {
-      if (is_plain(da)) [[likely]]
-        return along(value, [&](std::size_t i) { return a.derivatives_[i] * da; });
+      if (are_known(a) || is_plain(da)) [[likely]] {
+        return along(value, [&](std::size_t i) {
+          const T& d = a.derivatives_[i];
+          return is_known_zero(d) ? T(0) : d * da;
+        });
+      }
       return with_care(value, a, da);
     } else if constexpr (std::is_floating_point_v<T>) {
       return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
@@ -285,6 +294,14 @@ class Dual {
   // Whether x is known, when this is compiled, to make no NaN of a number.
   ETUDE_INLINED static constexpr bool is_known(const T& x) {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
+  }
+  // Whether all derivatives are known to be such or 0, as those of an argument are: no slope is
+  // looked at for them.
+  ETUDE_INLINED static constexpr bool are_known(const Dual& a) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return ((is_known_zero(a.derivatives_[I]) || is_known(a.derivatives_[I])) && ...);
+    }
+    (std::make_index_sequence<n>());
   }
 
   T value_{};

@@ -78,7 +78,7 @@ template <class F, class... A, std::size_t... I>
 ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all,
                                                  std::index_sequence<I...>) {
   if constexpr (std::is_class_v<F>) {
-    return f(std::get<I>(all)...);
+    ETUDE_INLINED_CALL return f(std::get<I>(all)...);
   } else {
     return std::invoke(f, std::get<I>(all)...);
   }

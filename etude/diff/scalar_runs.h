@@ -122,28 +122,23 @@ constexpr bool fails_forward() {
   return First::is_forward && kReaches<typename First::To, F, X...> && !goes_forward<F, X...>();
 }
 
-// Number k of the arguments, with a derivative of 1 along direction k.
+// Number `first` + k of the arguments, with a derivative of 1 along direction k; the others have no
+// derivative.
 template <class To>
 struct MakeUnits {
-  std::size_t next = 0;
-  constexpr To operator()(const typename To::Value& x) {
-    std::remove_cvref_t<decltype(std::declval<To>().derivatives())> unit{};
-    unit[next++] = typename To::Value(1);
-    return To(x, unit);
-  }
-};
-// The same for number `first` + k; the others have no derivative. A type of its own, since the
-// question which number it is costs straight-line code a third.
-template <class To>
-struct MakeSomeUnits {
   std::size_t first = 0, next = 0;
-  constexpr To operator()(const typename To::Value& x) {
-    std::remove_cvref_t<decltype(std::declval<To>().derivatives())> unit{};
-    const std::size_t k = next++ - first;
-    if (k < unit.size()) unit[k] = typename To::Value(1);
-    return To(x, unit);
-  }
+  constexpr To operator()(const typename To::Value& x) { return To::unit(x, next++ - first); }
 };
+
+// What becomes make() where it is converted, without a copy: copying an array hides from the
+// compiler which of its numbers are 0.
+template <class Make>
+struct MadeInPlace {
+  Make make;
+  constexpr operator std::invoke_result_t<const Make&>() const { return make(); }
+};
+template <class Make>
+MadeInPlace(Make) -> MadeInPlace<Make>;
 
 // x... with each number as fn(number); those kept out are converted.
 template <class From, class To, class Fn, class... X>
@@ -159,7 +154,12 @@ constexpr auto lift_arguments(Fn& fn, const X&... x) {
       return map_scalars<lifted_t<A, From, To>>(a, fn);
     }
   };
-  return std::tuple<decltype(lift(x))...>{lift(x)...};
+  using Out = std::tuple<decltype(lift(x))...>;
+  if constexpr (sizeof...(X) == 1 && (IsArray<X>::value && ...)) {
+    return Out{MadeInPlace{[&] { return (lift(x), ...); }}};
+  } else {
+    return Out{lift(x)...};
+  }
 }
 
 // A result with plain numbers in place of those of the derivative.
