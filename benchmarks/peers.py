@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems that run the workloads: Etude, PyTorch from Python as it is and compiled, its C++ library, and JAX."""
+"""The systems that run the workloads: Etude; PyTorch from Python as it is and compiled, and its C++ library; JAX;
+TensorFlow's functions as graphs and compiled by XLA."""
 import json
 import os
 import pathlib
@@ -14,7 +15,12 @@ TORCH_PACKAGES = ["torch==2.15.0", "numpy", "sympy", "networkx", "jinja2", "file
                   "nvidia-nvshmem-cu13", "nvidia-cufile", "pandas", "python-dateutil", "six", "pillow", "safetensors"]
 JAX_PACKAGES = ["jax==0.10.2", "jaxlib==0.10.2", "ml_dtypes==0.6.0", "numpy==2.4.6", "opt_einsum==3.4.0",
                 "scipy==1.17.1"]
-
+TENSORFLOW_PACKAGES = ["tensorflow-cpu==2.21.0", "absl-py==2.5.1", "astunparse==1.6.3", "flatbuffers==25.12.19",
+                       "gast==0.7.0", "google-pasta==0.2.0", "grpcio==1.85.3", "h5py==3.14.0", "keras==3.15.1",
+                       "ml_dtypes==0.6.0", "namex==0.1.0", "numpy==2.4.6", "opt_einsum==3.4.0", "optree==0.20.0",
+                       "packaging==26.4", "protobuf==7.36.2", "requests==2.34.2", "certifi", "charset-normalizer",
+                       "idna", "urllib3==2.8.0", "rich==15.0.0", "markdown-it-py==4.3.0", "mdurl==0.1.2", "Pygments",
+                       "six==1.17.0", "termcolor==3.3.0", "typing_extensions", "wheel", "setuptools", "wrapt==2.5.2"]
 
 # Etude's columns and the modes they are.
 OURS = {"etude": "eager", "staged": "staged", "lazy": "lazy"}
@@ -136,7 +142,18 @@ class Jax:
         return Worker("jax", [self.python, HERE / "workloads" / "jax" / "worker.py"], threads)
 
 
-PACKAGES = {Torch: ("torch", "compile", "libtorch"), Jax: ("jax",)}
+class TensorFlow:
+    def __init__(self):
+        self.python = installed("tensorflow", "TensorFlow", TENSORFLOW_PACKAGES) / "bin" / "python"
+        run_quietly([self.python, "-c", "import tensorflow"], "import tensorflow", {"TF_CPP_MIN_LOG_LEVEL": "3"})
+        self.workers = {"tensorflow": lambda threads: self.worker(threads, "tensorflow", "graph"),
+                        "xla": lambda threads: self.worker(threads, "xla", "xla")}
+
+    def worker(self, threads, name, mode):
+        return Worker(name, [self.python, HERE / "workloads" / "tensorflow" / "worker.py"], threads, mode=mode)
+
+
+PACKAGES = {Torch: ("torch", "compile", "libtorch"), Jax: ("jax",), TensorFlow: ("tensorflow", "xla")}
 PEERS = [name for names in PACKAGES.values() for name in names]
 
 

@@ -4,9 +4,9 @@ import html
 import math
 
 COLOURS = {"etude": "#2a6f97", "staged": "#61a5c2", "lazy": "#a9d6e5", "torch": "#bc6c25", "compile": "#e9c46a",
-           "libtorch": "#dda15e", "jax": "#6a994e"}
+           "libtorch": "#dda15e", "jax": "#6a994e", "tensorflow": "#9b5de5", "xla": "#c8a2e8"}
 NAMES = {"etude": "Etude", "staged": "staged", "lazy": "lazy", "torch": "PyTorch", "compile": "torch.compile",
-         "libtorch": "libtorch", "jax": "JAX"}
+         "libtorch": "libtorch", "jax": "JAX", "tensorflow": "TensorFlow", "xla": "TF XLA"}
 OURS = ("etude", "staged", "lazy")
 RIVALS = tuple(name for name in NAMES if name not in OURS)
 WIDTH, LABEL, BAR, GAP = 560, 104, 20, 8

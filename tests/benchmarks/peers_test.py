@@ -59,12 +59,13 @@ class PeersTest(unittest.TestCase):
 
     def test_a_peer_that_cannot_be_had_has_a_reason(self):
         self.script("bin/python", BROKEN)
-        places = {f"ETUDE_BENCH_{name}": str(self.folder) for name in ("TORCH", "JAX")}
+        places = {f"ETUDE_BENCH_{name}": str(self.folder) for name in ("TORCH", "JAX", "TENSORFLOW")}
         with unittest.mock.patch.dict(os.environ, places):
             systems, missing = self.start(peers.PEERS)
         self.assertEqual([s.name for s in systems], ["etude", "staged", "lazy"])
         torch = dict.fromkeys(("torch", "compile", "libtorch"), "import torch: no such wheel")
-        self.assertEqual(missing, torch | {"jax": "import jax: no such wheel"})
+        tensorflow = dict.fromkeys(("tensorflow", "xla"), "import tensorflow: no such wheel")
+        self.assertEqual(missing, torch | {"jax": "import jax: no such wheel"} | tensorflow)
 
 
 if __name__ == "__main__":
