@@ -50,7 +50,7 @@ class Costs:
     def installed(self):
         """The install tree of the release build."""
         if self.prefix is None:
-            run(["cmake", "--build", RELEASE])
+            run(["cmake", "--build", RELEASE, "--target", "etude_package"])
             run(["cmake", "--install", RELEASE, "--prefix", self.folder / "prefix"])
             self.prefix = self.folder / "prefix"
         return self.prefix

@@ -13,10 +13,17 @@ get_property(helpers GLOBAL PROPERTY ETUDE_HELPERS)
 if(helpers)
   install(TARGETS ${helpers} RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
+# All that is installed but the archives for Arm, and nothing else.
+add_custom_target(etude_package)
+add_dependencies(etude_package etude ${helpers})
+if(TARGET etude_aot_archive)
+  add_dependencies(etude_package etude_aot_archive)
+endif()
 # The program `etude`, and what `etude compile` links models from; the archives for Arm are there where
 # its compiler is.
 if(TARGET etude_program)
   install(TARGETS etude_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  add_dependencies(etude_package etude_program)
 endif()
 foreach(archive IN ITEMS etude_aot etude_aot_cxx etude_aot_arm64 etude_aot_cxx_arm64)
   install(FILES "${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/lib${archive}.a" DESTINATION "${CMAKE_INSTALL_LIBDIR}"

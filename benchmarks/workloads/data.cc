@@ -43,6 +43,9 @@ void keep(const Tensor& x) {
   static_cast<void>(sink);
   if (is_pending(x)) kept().push_back(x);
 }
+void keep(const std::vector<Tensor>& all) {
+  for (const Tensor& x : all) keep(x);
+}
 
 namespace {
 

@@ -19,9 +19,7 @@ class Gradients final : public Instance {
   Gradients(Tensors arguments, Fn fn) : arguments_(std::move(arguments)), fn_(std::move(fn)) {}
 
   std::vector<double> check() override { return digest(results()); }
-  void run() override {
-    for (const Tensor& x : results()) keep(x);
-  }
+  void run() override { keep(results()); }
 
  private:
   Tensors results() const { return pullback(fn_, arguments_)(cotangent_); }

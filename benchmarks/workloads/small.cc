@@ -39,7 +39,7 @@ class TapeAdd final : public Instance {
     const std::vector<Tensor> back = step();
     return {back[0].to_vector<double>()[3], back[1].to_vector<double>()[0]};
   }
-  void run() override { keep(step()[0]); }
+  void run() override { keep(step()); }
 
  private:
   std::vector<Tensor> step() const {
@@ -68,7 +68,7 @@ class Tape100 final : public Instance {
     for (const Tensor& g : grads) out.push_back(g.item<double>());
     return out;
   }
-  void run() override { keep(step()[0]); }
+  void run() override { keep(step()); }
 
  private:
   std::vector<Tensor> step() const {

@@ -32,6 +32,7 @@ std::vector<double> digest(const std::vector<Tensor>& arrays);
 
 // Keeps the compiler from dropping what is not used, and what is pending from being dropped.
 void keep(const Tensor& x);
+void keep(const std::vector<Tensor>& all);
 // The workload in mode `lazy`: a run is recorded and ends with a barrier.
 Workload with_lazy_mode(Workload workload);
 
