@@ -15,9 +15,9 @@
 #define ETUDE_INLINED
 #endif
 
-// The same for one call of a function that is not ours: clang inlines the function of the user, which
-// is called from nowhere else with these numbers, when it is told to.
-#if defined(__OPTIMIZE__) && defined(__clang__)
+// The same for one call of a function that is not ours: clang inlines the function of the user,
+// which is called from nowhere else with these numbers, when it is told to.
+#if defined(__OPTIMIZE__) && __clang_major__ >= 15
 #define ETUDE_INLINED_CALL [[clang::always_inline]]
 #else
 #define ETUDE_INLINED_CALL

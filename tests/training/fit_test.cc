@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
+#include "etude/codegen/compiler.h"
 #include "etude/core/buffer.h"
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
@@ -179,6 +180,7 @@ TEST(Fit, LiveTensorsAreBalanced) {
   // Without a thread that makes batches ahead, as the counters are those of all threads.
   data::Epochs<data::Samples> data(samples(160), {.batch = 8, .prefetch = 0});
   nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 1});
+  wait_for_compile();  // of programs of other tests, whose constants are tensors
   const MemoryScope scope;
   nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 5});
   EXPECT_EQ(scope.stats().live_tensors, 0);
