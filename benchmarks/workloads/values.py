@@ -52,6 +52,24 @@ def l2hmc_times():
     return np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
 
 
+def resnet56_shapes():
+    """(size, inputs, outputs) of each convolution: the stem, then of each block two and its projection."""
+    yield 3, 3, 16
+    for width_in, width in ((16, 16), (16, 32), (32, 64)):
+        for block in range(9):
+            yield 3, width if block else width_in, width
+            yield 3, width, width
+            if block == 0 and width != width_in:
+                yield 1, width_in, width
+
+
+def resnet56_layers():
+    """Of each convolution its filter, and the scale and offset of its norm."""
+    for k, (size, inputs, outputs) in enumerate(resnet56_shapes(), 101):
+        w = hashed(k, (size, size, inputs, outputs), math.sqrt(6 / (size * size * inputs)))
+        yield w, np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
+
+
 def digest(*arrays):
     """Per array: the sum of a[i] cos(0.7 i) / sqrt(size), and the mean of |a[i]|."""
     out = []

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from small import function
-from values import glorot, hashed, l2hmc_net, l2hmc_times, labels
+from values import glorot, hashed, l2hmc_net, l2hmc_times, labels, resnet56_layers
 
 
 def cross_entropy(logits, y):
@@ -185,26 +185,10 @@ class ResNet56(Training):
     rate = 1e-3
 
     def __init__(self, compiled, batch):
-        layers = [self.layer(k + 1, *shape) for k, shape in enumerate(self.shapes())]
+        layers = list(resnet56_layers())
         head = [glorot(99, (64, 10)), np.zeros(10, np.float32)]
         super().__init__(compiled, [layers, head], hashed(98, (batch, 32, 32, 3)), labels(batch))
         self.running = [[tf.Variable(tf.zeros_like(s)), tf.Variable(tf.ones_like(s))] for _, s, _ in layers]
-
-    @staticmethod
-    def shapes():
-        """(size, inputs, outputs) of each convolution: the stem, then of each block two and its projection."""
-        yield 3, 3, 16
-        for width_in, width in ((16, 16), (16, 32), (32, 64)):
-            for block in range(9):
-                yield 3, width if block else width_in, width
-                yield 3, width, width
-                if block == 0 and width != width_in:
-                    yield 1, width_in, width
-
-    @staticmethod
-    def layer(k, size, inputs, outputs):
-        w = hashed(100 + k, (size, size, inputs, outputs), np.sqrt(6 / (size * size * inputs)))
-        return [w, np.ones(outputs, np.float32), np.zeros(outputs, np.float32)]
 
     @staticmethod
     def conv_norm(x, layer, running, stride=1):
