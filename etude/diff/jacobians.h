@@ -74,7 +74,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
     return Refused();
   } else {
     const auto run = [&](std::size_t first) {
-      MakeUnits<To> units{first};
+      MakeSomeUnits<To> units{first};
       auto lifted = lift_arguments<T, To>(units, x...);
       return call_with(f, lifted);
     };

@@ -122,10 +122,16 @@ constexpr bool fails_forward() {
   return First::is_forward && kReaches<typename First::To, F, X...> && !goes_forward<F, X...>();
 }
 
-// Number `first` + k of the arguments, with a derivative of 1 along direction k; the others have no
-// derivative.
+// Number k of the arguments, with a derivative of 1 along direction k.
 template <class To>
 struct MakeUnits {
+  std::size_t next = 0;
+  constexpr To operator()(const typename To::Value& x) { return To::unit(x, next++); }
+};
+// The same for number `first` + k; the others have no derivative. A type of its own, since the
+// question which number it is costs straight-line code a third.
+template <class To>
+struct MakeSomeUnits {
   std::size_t first = 0, next = 0;
   constexpr To operator()(const typename To::Value& x) { return To::unit(x, next++ - first); }
 };
