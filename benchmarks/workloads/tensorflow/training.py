@@ -47,8 +47,8 @@ class Training:
         return [float(self.run()) for _ in range(3)]
 
 
-def affine(shapes, first=1):
-    return [[glorot(first + i, s), np.zeros(s[-1], np.float32)] for i, s in enumerate(shapes)]
+def affine(shapes):
+    return [[glorot(seed, s), np.zeros(s[-1], np.float32)] for seed, s in enumerate(shapes, 1)]
 
 
 def dense(h, layers):
