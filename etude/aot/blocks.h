@@ -16,9 +16,15 @@ struct Block {
   bool is_known() const { return begin != 0; }
 };
 
-// While one lives, blocks of this thread begin 16 bytes behind a multiple of 32, others at one: so
-// addresses in twins (image.h) differ in their lowest byte, as a field of a byte with an old
-// address behind it does not.
+// Blocks that need no wide alignment begin kBlockShift bytes behind a multiple of kBlocksApart, so
+// that the lowest byte of their addresses is 0x60 or 0xe0, which a flag, a kind or an axis does not
+// have: such a field with an old address behind it is no address of a block.
+inline constexpr std::size_t kBlocksApart = 128;
+inline constexpr std::size_t kBlockShift = 96;
+inline constexpr std::size_t kTwinShift = 16;
+
+// While one lives, blocks of this thread begin another kTwinShift bytes behind: addresses in twins
+// (image.h) differ in their lowest byte.
 class TwinScope {
  public:
   TwinScope() noexcept { ++open_; }
@@ -30,7 +36,6 @@ class TwinScope {
  private:
   static inline thread_local constinit int open_ = 0;
 };
-inline constexpr std::size_t kTwinShift = 16;
 
 // thread-safe. A block of 0 bytes counts as one byte.
 void note_block(void* begin, std::size_t bytes) noexcept;

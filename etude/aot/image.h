@@ -6,7 +6,10 @@
 // Which words are addresses is found by looking at two objects that were made in the same way. What
 // operator new gave (blocks.h) lies elsewhere in the second one, at the same place in a block that
 // is like its own, and made in a TwinScope; a function or a constant is told by a symbol that
-// begins there. Other words stay as they are: numbers, and what was left where nobody wrote.
+// begins there. Other words stay as they are: numbers, and what was left where nobody wrote. A word
+// that was written in part could be taken for an address, and what was written be lost: parameters
+// of kernels have none (WordOf in core/rules.h; tests/ops/params_test.cc), and blocks begin where a
+// small field with an old address behind it does not point (blocks.h).
 //
 // What a file cannot have is left out: the table of virtual functions of an object is null in it. A
 // kernel that calls one would end the program; the op matrix runs each of them.

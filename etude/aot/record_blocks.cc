@@ -11,16 +11,26 @@
 
 namespace {
 
+using etude::aot::kBlocksApart;
+using etude::aot::kBlockShift;
 using etude::aot::kTwinShift;
 
+// How far behind a multiple of kBlocksApart a block begins.
+std::size_t shift_of(std::size_t alignment) noexcept {
+  if (alignment <= kTwinShift) {
+    return kBlockShift + (etude::aot::TwinScope::is_open() ? kTwinShift : 0);
+  }
+  return kBlockShift % alignment == 0 ? kBlockShift : 0;
+}
+
 void* take(std::size_t bytes, std::size_t alignment) noexcept {
-  constexpr std::size_t kApart = 2 * kTwinShift;
-  const std::size_t count = std::max<std::size_t>(bytes, 1);
-  const std::size_t shift = alignment < kApart && etude::aot::TwinScope::is_open() ? kTwinShift : 0;
+  if (bytes > PTRDIFF_MAX) return nullptr;
+  const std::size_t shift = shift_of(alignment);
+  const std::size_t whole_bytes = shift + std::max<std::size_t>(bytes, 1);
   void* whole = nullptr;
-  if (posix_memalign(&whole, std::max(alignment, kApart), count + shift) != 0) return nullptr;
+  if (posix_memalign(&whole, std::max(alignment, kBlocksApart), whole_bytes) != 0) return nullptr;
   char* const out = static_cast<char*>(whole) + shift;
-  std::memset(whole, 0, count + shift);
+  std::memset(whole, 0, whole_bytes);
   etude::aot::note_block(out, bytes);
   return out;
 }
@@ -32,8 +42,8 @@ void* take_or_throw(std::size_t bytes, std::size_t alignment) {
 void give(void* p) noexcept {
   if (p == nullptr) return;
   etude::aot::forget_block(p);
-  const bool is_twin = reinterpret_cast<uintptr_t>(p) % (2 * kTwinShift) == kTwinShift;
-  std::free(static_cast<char*>(p) - (is_twin ? kTwinShift : 0));
+  // As far as shift_of() said: what begins at a multiple was not shifted.
+  std::free(static_cast<char*>(p) - reinterpret_cast<uintptr_t>(p) % kBlocksApart);
 }
 
 }  // namespace

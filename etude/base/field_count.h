@@ -19,15 +19,16 @@ inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/gen_fie
 
 // Converts to the type of any field of Owner, never to Owner itself or to a base of it. The bodies
 // are there because constructor templates of fields (std::optional) name them; nothing calls them.
+// Owners are asked of the compiler: std::is_base_of would be a class for each struct.
 template <class Owner>
 struct AnyField {
   template <class T>
-  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&()
+  requires(!__is_base_of(T, Owner)) constexpr operator T&()
       const& noexcept {  // NOLINT(google-explicit-constructor): that is its use
     __builtin_unreachable();
   }
   template <class T>
-  requires(!std::is_base_of_v<T, Owner>) constexpr operator T&&()
+  requires(!__is_base_of(T, Owner)) constexpr operator T&&()
       const&& noexcept {  // NOLINT(google-explicit-constructor): as above
     __builtin_unreachable();
   }
@@ -37,7 +38,7 @@ struct AnyField {
 template <class Owner>
 struct AnyBase {
   template <class T>
-  requires(std::is_base_of_v<T, Owner> && !std::is_same_v<T, Owner>) constexpr operator T&&()
+  requires(__is_base_of(T, Owner) && !std::is_same_v<T, Owner>) constexpr operator T&&()
       const&& noexcept {  // NOLINT(google-explicit-constructor): as above
     __builtin_unreachable();
   }
@@ -45,21 +46,35 @@ struct AnyBase {
 
 struct NoField {};  // converts to nothing
 
-template <class T, std::size_t>
-using AnyFieldAt = AnyField<T>;
+// What takes the place of value I of n in the braces of a T. One value alone may be taken for a
+// copy of T; of more the first can only be taken for a base, and has_base() is asked before. So
+// these are of one type for all T: compilers then look for a conversion once.
+template <bool is_alone>
+struct OwnerOfValues {
+  template <class>
+  using of = void;
+};
+template <>
+struct OwnerOfValues<true> {
+  template <class T>
+  using of = T;
+};
+template <class T, std::size_t n, std::size_t>
+using AnyFieldAt = AnyField<typename OwnerOfValues<(n < 2)>::template of<T>>;
 
 // Whether T can be initialised from n values of any type.
 template <class T, std::size_t... I>
 constexpr bool takes_values(std::index_sequence<I...>) {
-  return requires { T{AnyFieldAt<T, I>{}...}; };
+  return requires { T{AnyFieldAt<T, sizeof...(I), I>{}...}; };
 }
 
 // Whether T can be initialised from values, one braced list of values, and values again.
 template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
 constexpr bool takes_braced(std::index_sequence<Before...>, std::index_sequence<Inside...>,
                             std::index_sequence<After...>) {
+  constexpr std::size_t n = sizeof...(Before) + sizeof...(Inside) + sizeof...(After);
   return requires {
-    T{AnyFieldAt<T, Before>{}..., {AnyFieldAt<T, Inside>{}...}, AnyFieldAt<T, After>{}...};
+    T{AnyFieldAt<T, n, Before>{}..., {AnyFieldAt<T, n, Inside>{}...}, AnyFieldAt<T, n, After>{}...};
   };
 }
 
@@ -77,17 +92,22 @@ constexpr std::size_t count_values() {
   }
 }
 
-// The same with fewer questions where a guess is right: fields of one size, as numbers or pointers.
+// The number of fields of one size, as numbers or pointers, that fit into a T; 0: too few or many
+// to guess by.
+template <class T>
+inline constexpr std::size_t kGuess = sizeof(T) / alignof(T) > 2 &&
+                                              sizeof(T) / alignof(T) < kMaxFields
+                                          ? sizeof(T) / alignof(T)
+                                          : 0;
+
+// count_values() with fewer questions where the guess is right.
 template <class T>
 constexpr std::size_t count_values_guessed() {
-  constexpr std::size_t kGuess = sizeof(T) / alignof(T);
-  if constexpr (kGuess > 2 && kGuess < kMaxFields) {
-    if constexpr (takes_values<T>(std::make_index_sequence<kGuess>()) &&
-                  !takes_values<T>(std::make_index_sequence<kGuess + 1>())) {
-      return kGuess;
-    } else {
-      return count_values<T>();
-    }
+  if constexpr (kGuess<T> == 0) {
+    return count_values<T>();
+  } else if constexpr (takes_values<T>(std::make_index_sequence<kGuess<T>>()) &&
+                       !takes_values<T>(std::make_index_sequence<kGuess<T> + 1>())) {
+    return kGuess<T>;
   } else {
     return count_values<T>();
   }
@@ -118,7 +138,7 @@ constexpr bool is_c_array_at() {
 // question for most structs, where field by field takes the compiler a dozen.
 template <class T, std::size_t... I>
 constexpr bool takes_each_braced(std::index_sequence<I...>) {
-  return requires { T{{AnyFieldAt<T, I>{}}...}; };
+  return requires { T{{AnyFieldAt<T, sizeof...(I), I>{}}...}; };
 }
 
 template <class T, std::size_t count, std::size_t at = 0>
@@ -149,7 +169,7 @@ constexpr std::size_t count_braced() {
 }
 template <class T, std::size_t... I>
 constexpr bool takes_value_after_braced(std::index_sequence<I...>) {
-  return requires { T{{AnyFieldAt<T, I>{}}..., AnyField<T>{}}; };
+  return requires { T{{AnyFieldAt<T, sizeof...(I) + 1, I>{}}..., AnyField<T>{}}; };
 }
 // The elements of the C array at `at`: behind its braces so many values fewer follow.
 template <class T, std::size_t count, std::size_t at, std::size_t inside = 0, std::size_t n = 1>
@@ -195,7 +215,7 @@ constexpr std::size_t count_with_arrays() {
 // Whether a field follows the ones that take values, which can be neither copied nor moved.
 template <class T, std::size_t... I>
 constexpr bool has_immovable_after(std::index_sequence<I...>) {
-  return requires { T{AnyFieldAt<T, I>{}..., {}}; };
+  return requires { T{AnyFieldAt<T, sizeof...(I) + 1, I>{}..., {}}; };
 }
 
 // The number of fields of a T, or why it has none to read. Whether one of them is a reference, only
@@ -204,12 +224,26 @@ struct FieldCount {
   std::size_t count = 0;
   FieldsFault fault = FieldsFault::kNone;
 };
+template <class T, std::size_t count>
+constexpr FieldCount count_unless_immovable() {
+  if constexpr (has_immovable_after<T>(std::make_index_sequence<count>())) {
+    return {0, FieldsFault::kImmovable};
+  } else {
+    return {count, FieldsFault::kNone};
+  }
+}
 template <class T>
 constexpr FieldCount find_field_count() {
-  if constexpr (!std::is_class_v<T> || !std::is_aggregate_v<T>) {
+  if constexpr (!__is_class(T) || !__is_aggregate(T)) {
     return {0, FieldsFault::kClass};
   } else if constexpr (has_base<T>()) {
     return {0, FieldsFault::kBase};
+  } else if constexpr (kGuess<T> > 0 &&
+                       takes_each_braced<T>(std::make_index_sequence<kGuess<T>>()) &&
+                       !takes_values<T>(std::make_index_sequence<kGuess<T> + 1>())) {
+    // So many take a braced value each, so that none of them is an array, and no value follows:
+    // most structs need no further question.
+    return count_unless_immovable<T, kGuess<T>>();
   } else {
     constexpr std::size_t kCount = count_values_guessed<T>();
     if constexpr (has_c_array<T, kCount>()) {
@@ -217,13 +251,13 @@ constexpr FieldCount find_field_count() {
       return {kWithArrays, kWithArrays > 0 ? FieldsFault::kNone : FieldsFault::kArray};
     } else if constexpr (kCount > kMaxFields) {
       return {0, FieldsFault::kTooMany};
-    } else if constexpr (has_immovable_after<T>(std::make_index_sequence<kCount>())) {
-      return {0, FieldsFault::kImmovable};
     } else {
-      return {kCount, FieldsFault::kNone};
+      return count_unless_immovable<T, kCount>();
     }
   }
 }
+template <class T>
+inline constexpr FieldCount kFieldCount = find_field_count<T>();
 
 }  // namespace internal
 }  // namespace etude

@@ -108,7 +108,7 @@ inline constexpr bool kHasListedFields = FieldAccess::is_listed<std::remove_cons
 
 // Whether `fields` may be called on a T: a plain struct, or a class with ETUDE_FIELDS.
 template <class T>
-concept Reflectable = kHasListedFields<T> ||(std::is_class_v<T>&& std::is_aggregate_v<T>);
+concept Reflectable = kHasListedFields<T> ||(__is_class(T) && __is_aggregate(T));
 
 // Stands for the fields of a struct in which one is a reference.
 struct ReferenceField {};
@@ -123,11 +123,15 @@ constexpr auto bind_fields(Field&... field) {
   }
 }
 
-// The fields of v, a plain struct; no fields where they cannot be counted.
+// fields() for those that have asked kFieldsFault: no message, and no fields where they cannot be
+// counted. Compilers instantiate it for each struct, const and not, so what follows is no layer
+// more.
 template <class T>
 constexpr auto read_fields(T& v) {
-  constexpr std::size_t n = find_field_count<std::remove_const_t<T>>().count;
-  if constexpr (n == 0) {
+  constexpr std::size_t n = kHasListedFields<T> ? 0 : kFieldCount<std::remove_const_t<T>>.count;
+  if constexpr (kHasListedFields<T>) {
+    return FieldAccess::fields(v);
+  } else if constexpr (n == 0) {
     return std::tuple<>();
   }
 #include "etude/base/fields_arms.inc"
@@ -138,8 +142,8 @@ template <class T>
 constexpr FieldsFault find_fields_fault() {
   if constexpr (kHasListedFields<T>) {
     return FieldsFault::kNone;
-  } else if constexpr (find_field_count<T>().fault != FieldsFault::kNone) {
-    return find_field_count<T>().fault;
+  } else if constexpr (kFieldCount<T>.fault != FieldsFault::kNone) {
+    return kFieldCount<T>.fault;
   } else {
     return std::is_same_v<decltype(read_fields(std::declval<T&>())), ReferenceField>
                ? FieldsFault::kReference
@@ -156,9 +160,7 @@ inline constexpr FieldsFault kFieldsFault = find_fields_fault<std::remove_const_
 // cost:   none at run time.
 template <class T>
 constexpr auto fields(T& v) {
-  if constexpr (kHasListedFields<T>) {
-    return FieldAccess::fields(v);
-  } else if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
+  if constexpr (kFieldsFault<T> != FieldsFault::kNone) {
     static_cast<void>(sizeof(FieldsNotVisible<std::remove_const_t<T>, kFieldsFault<T>>));
     return std::tuple<>();
   } else {

@@ -61,22 +61,25 @@ concept Valarray = requires(T& x) {
   x[x.size()];
 };
 
+template <class... F>
+TypeList<std::remove_const_t<F>...> types_of(std::tuple<F&...>*);
+
+// Whether it is a struct whose fields cannot be read: then it has no parts.
+template <class T>
+constexpr bool is_hidden_struct() {
+  if constexpr (!GrowingSequence<T> && !Valarray<T> && Reflectable<T>) {
+    return kFieldsFault<T> != FieldsFault::kNone;
+  }
+  return false;
+}
 template <class T>
 struct Parts {
-  // Whether it is a struct whose fields cannot be read: then there are none.
-  static constexpr bool is_hidden = [] {
-    if constexpr (!GrowingSequence<T> && !Valarray<T> && Reflectable<T>) {
-      return kFieldsFault<T> != FieldsFault::kNone;
-    }
-    return false;
-  }();
+  static constexpr bool is_hidden = is_hidden_struct<T>();
   static constexpr auto find() {
     if constexpr (GrowingSequence<T> || Valarray<T>) {
       return TypeList<typename T::value_type>();
     } else if constexpr (Reflectable<T> && !is_hidden) {
-      return []<class... F>(std::tuple<F&...>*) {
-        return TypeList<std::remove_const_t<F>...>();
-      }(static_cast<decltype(fields(std::declval<T&>()))*>(nullptr));
+      return decltype(types_of(static_cast<decltype(read_fields(std::declval<T&>()))*>(nullptr)))();
     } else {
       return TypeList<>();
     }

@@ -163,6 +163,19 @@ bool AttrView::is(const AttrValue& value) const noexcept {
   return false;
 }
 
+AttrDef::AttrDef(const char* n, bool v) : name(n), kind(AttrKind::kFlag), default_value(v) {}
+AttrDef::AttrDef(const char* n, int v) : name(n), kind(AttrKind::kInt), default_value(int64_t{v}) {}
+AttrDef::AttrDef(const char* n, double v) : name(n), kind(AttrKind::kReal), default_value(v) {}
+AttrDef::AttrDef(const char* n, DType v) : name(n), kind(AttrKind::kDType), default_value(v) {}
+AttrDef::AttrDef(const char* n, const char* v)
+    : name(n), kind(AttrKind::kText), default_value(std::string(v)) {}
+AttrDef::AttrDef(const char* n, std::vector<int64_t> v)
+    : name(n), kind(AttrKind::kInts), default_value(std::move(v)) {}
+AttrDef::AttrDef(const char* n, AttrKind k, bool first)
+    : name(n), kind(k), required(true), is_first(first) {}
+AttrDef::AttrDef(const char* n, AttrKind k, std::monostate absent)
+    : name(n), kind(k), default_value(absent) {}
+
 Attrs::Attrs(std::span<const AttrDef> defs, std::vector<AttrValue> values) {
   ETUDE_CHECK(defs.size() == values.size(), "{} attribute values for {} definitions", values.size(),
               defs.size());

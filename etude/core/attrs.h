@@ -30,18 +30,15 @@ struct AttrDef {
   bool is_first = false;  // the function takes it before its operands: full(shape, value)
   AttrValue default_value;
 
-  AttrDef(const char* n, bool v) : name(n), kind(AttrKind::kFlag), default_value(v) {}
-  AttrDef(const char* n, int v) : name(n), kind(AttrKind::kInt), default_value(int64_t{v}) {}
-  AttrDef(const char* n, double v) : name(n), kind(AttrKind::kReal), default_value(v) {}
-  AttrDef(const char* n, DType v) : name(n), kind(AttrKind::kDType), default_value(v) {}
-  AttrDef(const char* n, const char* v)
-      : name(n), kind(AttrKind::kText), default_value(std::string(v)) {}
-  AttrDef(const char* n, std::vector<int64_t> v)
-      : name(n), kind(AttrKind::kInts), default_value(std::move(v)) {}
-  AttrDef(const char* n, AttrKind k, bool first = false)
-      : name(n), kind(k), required(true), is_first(first) {}
-  AttrDef(const char* n, AttrKind k, std::monostate absent)
-      : name(n), kind(k), default_value(absent) {}
+  // Not here: to make an AttrValue costs whoever compiles it more than the rest of this file.
+  AttrDef(const char* n, bool v);
+  AttrDef(const char* n, int v);
+  AttrDef(const char* n, double v);
+  AttrDef(const char* n, DType v);
+  AttrDef(const char* n, const char* v);
+  AttrDef(const char* n, std::vector<int64_t> v);
+  AttrDef(const char* n, AttrKind k, bool first = false);
+  AttrDef(const char* n, AttrKind k, std::monostate absent);
 };
 inline constexpr std::monostate none;
 

@@ -63,8 +63,25 @@ using KernelFn = bool (*)(const KernelCall&);
 // Says why a kernel gives up on this data, for example an index outside. cost: a string.
 bool report_fault(ErrorCode code, std::string message);
 
-// What a kernel needs besides pointers, made once per (types, attributes).
+// What a kernel needs besides pointers, made once per (types, attributes). Each word of it is
+// written whole or not at all, since compiling ahead of time tells addresses by words: a struct
+// that is copied into it has no gap between its fields (WordOf). The test of the op matrix in
+// tests/ops/params_test.cc holds it.
 struct KernelParams : internal::RefCounted {};
+
+// A flag, a kind or a small number in a word of its own.
+template <class T>
+class WordOf {
+ public:
+  constexpr WordOf(T value)  // NOLINT(google-explicit-constructor): reads as a T
+      : value_(static_cast<int64_t>(value)) {}
+  constexpr operator T() const {  // NOLINT(google-explicit-constructor): as above
+    return static_cast<T>(value_);
+  }
+
+ private:
+  int64_t value_;
+};
 
 // A call made ready for one set of types and attributes.
 struct Prepared : internal::RefCounted {

@@ -39,7 +39,7 @@ concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value &&
                  kFieldsFault<T> == FieldsFault::kNone;
 
 template <class T>
-using FieldsOf = decltype(fields(std::declval<T&>()));
+using FieldsOf = decltype(read_fields(std::declval<T&>()));
 
 template <class Fields>
 struct SlotsOf;
@@ -228,7 +228,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
           if (candidate == wanted) found = &slot;
         }
       };
-      auto all = internal::fields(value);
+      auto all = internal::read_fields(value);
       auto&& slots = self.etude_slots();
       (compare(std::addressof(std::get<I>(all)), std::get<I>(slots)), ...);
     }
@@ -244,15 +244,15 @@ struct DifferentiableTraits<T> : internal::MoveByWalks<T, DifferentiableTraits<T
   using Tangent = T;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    internal::each_of(internal::fields(x), fn);
+    internal::each_of(internal::read_fields(x), fn);
   }
   template <class Fn>
   static constexpr T build(const T& x, Fn& fn) {
-    return internal::parts_of(internal::fields(x), fn).template made<T>();
+    return internal::parts_of(internal::read_fields(x), fn).template made<T>();
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    internal::zip_of(internal::fields(x), internal::fields(t), fn);
+    internal::zip_of(internal::read_fields(x), internal::read_fields(t), fn);
   }
 };
 
@@ -262,15 +262,15 @@ requires(!internal::kIsOwnTangent<T>) struct DifferentiableTraits<T>
   using Tangent = etude::Tangent<T>;
   template <class Y, class Fn>
   static constexpr void each(Y& x, Fn& fn) {
-    internal::each_of(internal::fields(x), fn);
+    internal::each_of(internal::read_fields(x), fn);
   }
   template <class Fn>
   static constexpr Tangent build(const T& x, Fn& fn) {
-    return Tangent::made_of(internal::fields(x), fn);
+    return Tangent::made_of(internal::read_fields(x), fn);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {
-    internal::zip_of(internal::fields(x), t.etude_fields(), fn);
+    internal::zip_of(internal::read_fields(x), t.etude_fields(), fn);
   }
 };
 

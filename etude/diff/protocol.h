@@ -43,10 +43,14 @@ concept HasTangent = requires {
   typename tangent_t<T>;
 };
 
+// A concept, so that nothing is asked further of a class.
+template <class T>
+concept DiscreteScalar = !std::is_class_v<T> &&
+                         (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>);
+
 // Specialise as true for a type that stands in the way of no derivative, such as a shape.
 template <class T>
-inline constexpr bool kIsDiscreteValue =
-    std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>;
+inline constexpr bool kIsDiscreteValue = DiscreteScalar<T>;
 template <>
 inline constexpr bool kIsDiscreteValue<std::string> = true;
 template <>
@@ -62,16 +66,37 @@ inline constexpr bool kIsDiscreteValue<R (*)(A...)> = true;
 template <class T>
 inline constexpr bool kIsState = false;
 
-template <class T, class... Open>
+template <class T, class Around = TypeList<>>
 constexpr bool is_discrete();
 
-template <class... Open, class... Part>
+template <class T, class... Open>
+constexpr bool is_one_of(TypeList<Open...>) {
+  return kIsOneOf<T, Open...>;
+}
+template <class T, class... Open>
+TypeList<T, Open...> list_with(TypeList<Open...>);
+
+// The types around a part; none for a number, so that one is asked about once for all structs.
+template <bool is_number>
+struct AroundPart {
+  template <class Around>
+  using of = Around;
+};
+template <>
+struct AroundPart<true> {
+  template <class>
+  using of = TypeList<>;
+};
+template <class Around, class... Part>
 constexpr bool are_discrete(TypeList<Part...>) {
-  return sizeof...(Part) > 0 && (is_discrete<std::remove_cvref_t<Part>, Open...>() && ...);
+  return sizeof...(Part) > 0 &&
+         (is_discrete<std::remove_cvref_t<Part>,
+                      typename AroundPart<std::is_arithmetic_v<Part>>::template of<Around>>() &&
+          ...);
 }
 
-// Whether no part of a T can move. `Open` are the types around T, for types that hold themselves.
-template <class T, class... Open>
+// Whether no part of a T can move. `Around` are the types around T, for types that hold themselves.
+template <class T, class Around>
 constexpr bool is_discrete() {
   if constexpr (std::is_same_v<T, NoTangent>) {
     return false;  // it is its own tangent
@@ -81,14 +106,14 @@ constexpr bool is_discrete() {
     return true;
   } else if constexpr (std::is_class_v<T> && std::is_empty_v<T>) {
     return true;
-  } else if constexpr (kIsOneOf<T, Open...>) {
+  } else if constexpr (is_one_of<T>(Around())) {
     return true;
   } else if constexpr (requires { typename T::mapped_type; }) {
-    return is_discrete<typename T::mapped_type, Open...>();
+    return is_discrete<typename T::mapped_type, Around>();
   } else if constexpr (requires { typename T::key_type; }) {  // a set
-    return is_discrete<typename T::key_type, Open...>();
+    return is_discrete<typename T::key_type, Around>();
   } else {
-    return are_discrete<T, Open...>(typename Parts<T>::Types());
+    return are_discrete<decltype(list_with<T>(Around()))>(typename Parts<T>::Types());
   }
 }
 
@@ -125,18 +150,27 @@ struct TangentDoesNotFit {
 };
 }  // namespace internal
 template <internal::HasTangent T, class Given>
-requires(!std::is_convertible_v<const Given&, tangent_t<T>>) constexpr void move(T&, const Given&) {
+requires(!std::is_same_v<Given, tangent_t<T>> &&
+         !std::is_convertible_v<const Given&, tangent_t<T>>) constexpr void move(T&, const Given&) {
   static_cast<void>(sizeof(internal::TangentDoesNotFit<T, Given>));
 }
 
-// A number is its own tangent.
+namespace internal {
 template <class T>
-requires std::floating_point<T> || internal::kIsOneOf<T, Float16, BFloat16>
-struct DifferentiableTraits<T> {
+struct NumberTraits {
   using Tangent = T;
   static constexpr T zero(const T&) { return T(0.0f); }
   static constexpr void move(T& x, const T& by) { x = static_cast<T>(x + by); }
 };
+}  // namespace internal
+
+// A number is its own tangent.
+template <std::floating_point T>
+struct DifferentiableTraits<T> : internal::NumberTraits<T> {};
+template <>
+struct DifferentiableTraits<Float16> : internal::NumberTraits<Float16> {};
+template <>
+struct DifferentiableTraits<BFloat16> : internal::NumberTraits<BFloat16> {};
 template <class T>
 struct DifferentiableTraits<std::complex<T>> {
   using Tangent = std::complex<T>;

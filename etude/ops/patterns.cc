@@ -65,9 +65,9 @@ Types weights_type(const TypeCall& call) {
 void prepare_weights(const PrepareCall& call) {
   const bool has_end = call.attrs.flag("endpoint");
   const int64_t num = call.attrs.integer("num"), gaps = has_end ? num - 1 : num;
-  kernels::cpu::RangeOptions options{.step = gaps > 0 ? 1.0 / static_cast<double>(gaps) : 0};
-  if (has_end) options.last = 1;
-  kernels::cpu::prepare_range(call, options);
+  kernels::cpu::prepare_range(
+      call,
+      {.step = gaps > 0 ? 1.0 / static_cast<double>(gaps) : 0, .last = 1, .has_last = has_end});
 }
 
 Tensor weights(const Attrs& attrs, DType dtype) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -101,6 +103,39 @@ TEST_F(ImageTest, AByteWithAnOldAddressBehindItStaysAByte) {
                                            reinterpret_cast<const char*>(own.get()));
   EXPECT_EQ(data.bytes[place], 0x08);
   EXPECT_EQ(data.relocations.size(), 4U);
+}
+
+// A flag, and behind it what was left of the address of a block that both have: no block begins
+// there.
+TEST_F(ImageTest, AFlagWithAnOldAddressBehindItStaysAFlag) {
+  std::vector<std::unique_ptr<int64_t>> shared;
+  for (int i = 0; i < 64; ++i) {
+    shared.push_back(std::make_unique<int64_t>(i));
+    const auto address = reinterpret_cast<uintptr_t>(shared.back().get());
+    own->left = twin->left = address & ~uintptr_t{0xff};
+    EXPECT_FALSE(find_block(own->left).begin == own->left) << address;
+    EXPECT_EQ(address % kBlocksApart, kBlockShift);
+  }
+  const LinkTarget at = add();
+  const Read file(linker.finish());
+  EXPECT_EQ(file.object.sections()[at.section].relocations.size(), 4U);
+}
+
+// Blocks of every size and alignment lie where they were asked to and end where they begin.
+TEST(Blocks, KeepTheirAlignment) {
+  for (std::size_t alignment = 16; alignment <= 512; alignment *= 2) {
+    for (const bool is_twin : {false, true}) {
+      std::optional<TwinScope> twin;
+      if (is_twin) twin.emplace();
+      void* const block = ::operator new(100, std::align_val_t(alignment));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0U);
+      EXPECT_EQ(find_block(reinterpret_cast<uintptr_t>(block) + 99).bytes, 100U);
+      ::operator delete(block, std::align_val_t(alignment));
+      EXPECT_FALSE(find_block(reinterpret_cast<uintptr_t>(block)).begin ==
+                   reinterpret_cast<uintptr_t>(block));
+    }
+  }
+  EXPECT_EQ(::operator new(SIZE_MAX, std::nothrow), nullptr);
 }
 
 // A word that nobody wrote may have the address of a block that others have.

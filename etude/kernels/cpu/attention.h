@@ -4,20 +4,15 @@
 // "FlashAttention", 2022. Work memory is linear in the number of keys. Used by ops/attention.cc.
 #pragma once
 
-#include <array>
-
 #include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
 
 struct AttentionOptions {
   double scale = 1;
-  bool causal = false;         // query i sees keys up to i
-  bool bias_gradient = false;  // dbias is [.., queries, keys], else empty
-  // No byte is left unset: models that are compiled ahead of time tell pointers from numbers by
-  // them.
-  std::array<bool, 6> unused{};
-  double dropout = 0;  // of the weights, by the key; 0: there is no key
+  WordOf<bool> causal = false;         // query i sees keys up to i
+  WordOf<bool> bias_gradient = false;  // dbias is [.., queries, keys], else empty
+  double dropout = 0;                  // of the weights, by the key; 0: there is no key
 };
 
 // q [.., tq, d], k [.., tk, d], v [.., tk, e], and where present mask (bool) and bias, which

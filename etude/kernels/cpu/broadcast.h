@@ -10,8 +10,8 @@
 namespace etude::kernels::cpu {
 
 struct BroadcastPlan {
-  bool is_dense = true;  // same shape: no expansion
-  int rank = 0;
+  WordOf<bool> is_dense = true;  // same shape: no expansion
+  WordOf<int> rank = 0;
   std::array<int64_t, kMaxRank> sizes{};    // merged axes of the result, outermost first
   std::array<int64_t, kMaxRank> strides{};  // of the operand, in elements; 0 on broadcast axes
   int64_t period = 0;  // the operand repeats with this many elements of the result; 0: it does not

@@ -16,10 +16,10 @@ enum class Update : uint8_t { kSet, kAdd, kMultiply, kMin, kMax };
 
 // One array of integers that chooses positions along an axis of x.
 struct IndexArray {
-  DType dtype = DType::kInt64;
+  WordOf<DType> dtype = DType::kInt64;
   int64_t count = 0;     // its elements
   BroadcastPlan points;  // to all points
-  int axis = 0;          // of x, for messages
+  int64_t axis = 0;      // of x, for messages
   int64_t size = 0;      // of that axis; negative indices count from it
   int64_t stride = 0;    // of that axis, in bytes
 };

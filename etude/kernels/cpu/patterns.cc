@@ -27,7 +27,9 @@ bool run_range(const KernelCall& k) {
     const int64_t begin = c * kBlock, n = std::min(kBlock, p.count - begin);
     for (int64_t i = 0; i < n; ++i)
       values[i] = p.options.start + static_cast<double>(begin + i) * p.options.step;
-    if (p.options.last && begin + n == p.count && p.count > 1) values[n - 1] = *p.options.last;
+    if (p.options.has_last && begin + n == p.count && p.count > 1) {
+      values[n - 1] = p.options.last;
+    }
     etude::internal::convert_elements(static_cast<char*>(k.out[0]) + begin * item, p.dtype, values,
                                       kFloat64, n);
   });

@@ -3,16 +3,14 @@
 // op records.
 #pragma once
 
-#include <optional>
-
 #include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
 
-// start + i * step for element i; the last of several is `last` itself where that is given.
+// start + i * step for element i; with has_last, the last of several is `last` itself.
 struct RangeOptions {
-  double start = 0, step = 1;
-  std::optional<double> last = {};
+  double start = 0, step = 1, last = 0;
+  WordOf<bool> has_last = false;
 };
 void prepare_range(const PrepareCall& call, const RangeOptions& options);
 // Matrices with ones on diagonal k and zeros elsewhere.
