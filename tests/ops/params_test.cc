@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels are made ready with, of each call of the op matrix: no word of it is written in part.
-// A word whose other bytes hold what was left on a stack may look like an address, and compiling
-// ahead of time would write another one over it (etude/aot/image.h). Runs under valgrind, which
-// follows what was never written through copies. Names no op.
+// What kernels are made ready with, of each call of the op matrix: no word of it is written in
+// part. A word whose other bytes hold what was left on a stack may look like an address, and
+// compiling ahead of time would write another one over it (etude/aot/image.h). Runs under valgrind,
+// which follows what was never written through copies. Names no op.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -44,11 +44,13 @@ class Walk {
       const Block block = blocks_[i];
       for (std::size_t at = 0; at + sizeof(Word) <= block.bytes; at += sizeof(Word)) {
         const Word bits = unwritten_bits(block.begin + at);
-        const std::size_t missing = sizeof(Word) - static_cast<std::size_t>(std::ranges::count(bits, 0));
+        const std::size_t missing =
+            sizeof(Word) - static_cast<std::size_t>(std::ranges::count(bits, 0));
         if (missing == 0) {
           add(*reinterpret_cast<const uintptr_t*>(block.begin + at));
         } else if (missing < sizeof(Word)) {
-          return fmt::format("{} of the 8 bytes from byte {} on of {} are never written", missing, at,
+          return fmt::format("{} of the 8 bytes from byte {} on of {} are never written", missing,
+                             at,
                              i == 0 ? "the parameters" : fmt::format("a block of {}", block.bytes));
         }
       }
