@@ -60,9 +60,11 @@ class Walk {
 
  private:
   void add(uintptr_t address) {
+    constexpr uintptr_t kShared = 16;  // std::make_shared puts its counts in front
     const Block block = aot::find_block(address);
-    if (!block.is_known() || address != block.begin || !seen_.insert(block.begin).second) return;
-    blocks_.push_back(block);
+    if (!block.is_known()) return;
+    const bool is_begin = address == block.begin || address == block.begin + kShared;
+    if (is_begin && seen_.insert(block.begin).second) blocks_.push_back(block);
   }
 
   std::vector<Block> blocks_;
