@@ -95,19 +95,6 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// Whether its kernel runs plans.
-bool runs_graphs(const Attrs& attrs) {
-  const auto is_graph = [](const auto& object) {
-    return dynamic_cast<const Graph*>(object.get()) != nullptr;
-  };
-  using Object = internal::RefPtr<const AttrObject>;
-  return std::ranges::any_of(attrs.values(), [&](const AttrValue& value) {
-    if (const auto* one = std::get_if<Object>(&value)) return is_graph(*one);
-    const auto* all = std::get_if<std::vector<Object>>(&value);
-    return all != nullptr && std::ranges::any_of(*all, is_graph);
-  });
-}
-
 Home home_of(PlanLayout::Home home) {
   switch (home) {
     case PlanLayout::Home::kInput:
@@ -125,6 +112,18 @@ Home home_of(PlanLayout::Home home) {
 }
 
 }  // namespace
+
+bool runs_graphs(const Attrs& attrs) {
+  const auto is_graph = [](const auto& object) {
+    return dynamic_cast<const Graph*>(object.get()) != nullptr;
+  };
+  using Object = internal::RefPtr<const AttrObject>;
+  return std::ranges::any_of(attrs.values(), [&](const AttrValue& value) {
+    if (const auto* one = std::get_if<Object>(&value)) return is_graph(*one);
+    const auto* all = std::get_if<std::vector<Object>>(&value);
+    return all != nullptr && std::ranges::any_of(*all, is_graph);
+  });
+}
 
 struct KernelArchives::Content {
   Machine machine = Machine::kThis;

@@ -19,6 +19,9 @@ namespace etude::aot {
 
 enum class Machine { kThis, kArm64 };
 
+// Whether the kernel of a call with these runs plans of graphs: such a call cannot be compiled.
+bool runs_graphs(const Attrs& attrs);
+
 // What a caller of the function has to know (header_text.h writes it down).
 struct ModelFacts {
   std::string name;  // of its function, an identifier of C
@@ -65,9 +68,8 @@ class ModelCompiler {
   // A function NAME_run for the graph.
   //
   // throws: kInvalidArgument for a name that C would not take; kUnimplemented, naming the op and
-  // its
-  //         line, for a call that cannot be compiled: one with an effect outside, or whose kernel
-  //         needs the library.
+  //         its line, for a call that cannot be compiled: one with an effect outside, or whose
+  //         kernel needs the library.
   // cost:   that of a plan, and milliseconds for each scalar program.
   ModelFacts add(const std::string& name, const Graph& graph);
 

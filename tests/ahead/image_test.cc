@@ -28,6 +28,7 @@ struct Params : KernelParams {
   std::vector<float> numbers = {1, 2, 3};
   bool (*run)(const KernelCall&) = some_function;
   uint64_t left = 0;
+  std::array<uint64_t, 64> flags{};
 };
 
 class ImageTest : public ::testing::Test {
@@ -109,16 +110,20 @@ TEST_F(ImageTest, AByteWithAnOldAddressBehindItStaysAByte) {
 // there.
 TEST_F(ImageTest, AFlagWithAnOldAddressBehindItStaysAFlag) {
   std::vector<std::unique_ptr<int64_t>> shared;
-  for (int i = 0; i < 64; ++i) {
+  for (std::size_t i = 0; i < own->flags.size(); ++i) {
     shared.push_back(std::make_unique<int64_t>(i));
     const auto address = reinterpret_cast<uintptr_t>(shared.back().get());
-    own->left = twin->left = address & ~uintptr_t{0xff};
-    EXPECT_FALSE(find_block(own->left).begin == own->left) << address;
     EXPECT_EQ(address % kBlocksApart, kBlockShift);
+    own->flags[i] = twin->flags[i] = address & ~uintptr_t{0xff};
   }
   const LinkTarget at = add();
   const Read file(linker.finish());
-  EXPECT_EQ(file.object.sections()[at.section].relocations.size(), 4U);
+  const ObjectFile::Section& data = file.object.sections()[at.section];
+  EXPECT_EQ(data.relocations.size(), 4U);
+  const auto* const first = reinterpret_cast<const char*>(own->flags.data());
+  const auto place =
+      at.offset + static_cast<std::size_t>(first - reinterpret_cast<const char*>(own.get()));
+  EXPECT_EQ(std::memcmp(data.bytes.data() + place, first, sizeof own->flags), 0);
 }
 
 // Blocks of every size and alignment lie where they were asked to and end where they begin.

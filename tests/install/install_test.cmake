@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -DCODEGEN=ON -P install_test.cmake
+# cmake -DSOURCE_DIR=.. -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -DCODEGEN=ON -P install_test.cmake
 set(root "${BUILD_DIR}/tests/install")
 set(prefix "${root}/moved")
 file(REMOVE_RECURSE "${root}/prefix" "${prefix}" "${root}/consumer")
@@ -32,8 +32,19 @@ foreach(path IN LISTS texts)
   endif()
 endforeach()
 
+# A header that a source of the library includes first has shown that it compiles by itself.
+set(shown)
+file(GLOB_RECURSE sources "${SOURCE_DIR}/etude/*.cc")
+foreach(source IN LISTS sources)
+  file(STRINGS "${source}" first LIMIT_COUNT 1 REGEX "^#include")
+  if(NOT source MATCHES "_test\\.cc$" AND first MATCHES "\"(etude/.*\\.h)\"")
+    list(APPEND shown "${CMAKE_MATCH_1}")
+  endif()
+endforeach()
+list(JOIN shown "," shown)
+
 run(${CMAKE_COMMAND} -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${root}/consumer" -G Ninja
-    -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_PREFIX_PATH=${prefix}")
+    -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_PREFIX_PATH=${prefix}" "-DSHOWN=${shown}")
 run(${CMAKE_COMMAND} --build "${root}/consumer")
 run("${root}/consumer/consumer")
 expect_version()

@@ -17,6 +17,7 @@
 #include <valgrind/memcheck.h>
 
 #include "etude/aot/blocks.h"
+#include "etude/aot/compile_model.h"
 #include "etude/core/tensor.h"
 #include "etude/runtime/dispatch.h"
 #include "tests/ops/calls.h"
@@ -99,22 +100,13 @@ TEST(Params, AGapIsFound) {
   EXPECT_EQ(look(), "7 of the 8 bytes from byte 8 on of the parameters are never written");
 }
 
-// Whether its kernel runs graphs, whose plans are not parameters alone: it is not compiled ahead.
-bool has_objects(const Attrs& attrs) {
-  using Object = internal::RefPtr<const AttrObject>;
-  return std::ranges::any_of(attrs.values(), [](const AttrValue& value) {
-    return std::holds_alternative<Object>(value) ||
-           std::holds_alternative<std::vector<Object>>(value);
-  });
-}
-
 TEST(Params, EveryWordIsWrittenOrNot) {
   std::size_t looked_at = 0;
   for (const Op* op : Registry::global().ops()) {
     std::set<std::string> found;
     for (const DType dtype : dtypes_of(*op)) {
       for (const Call& call : calls_of(*op, dtype)) {
-        if (has_objects(call.attrs)) continue;
+        if (aot::runs_graphs(call.attrs)) continue;
         std::vector<const Type*> types;
         for (const Tensor& x : call.operands) types.push_back(x.has_value() ? x.type() : nullptr);
         internal::RefPtr<Prepared> prepared;
