@@ -35,6 +35,11 @@ class ImageTest : public ::testing::Test {
  protected:
   // Two that were made in the same way, as plans do it.
   LinkTarget add() { return image.add(own.get(), twin.get()); }
+  // Where a member of `own` lies in the section that it was added to.
+  std::size_t place_of(const LinkTarget& at, const void* member) const {
+    return at.offset + static_cast<std::size_t>(static_cast<const char*>(member) -
+                                                reinterpret_cast<const char*>(own.get()));
+  }
 
   static std::unique_ptr<Params> make_twin() {
     const TwinScope scope;
@@ -68,19 +73,15 @@ TEST_F(ImageTest, CopiesAnObjectWithAllThatItPointsTo) {
   const LinkTarget at = add();
   const Read file(linker.finish());
   const ObjectFile::Section& data = file.object.sections()[at.section];
-  const auto field = [&](const void* member) {
-    return at.offset + static_cast<std::size_t>(static_cast<const char*>(member) -
-                                                reinterpret_cast<const char*>(own.get()));
-  };
   int64_t size = 0;
-  std::memcpy(&size, data.bytes.data() + field(&own->size), sizeof size);
+  std::memcpy(&size, data.bytes.data() + place_of(at, &own->size), sizeof size);
   EXPECT_EQ(size, 5);
   // Begin, end and capacity of the vector, and the function; not the table of virtual functions.
   ASSERT_EQ(data.relocations.size(), 4U);
-  EXPECT_EQ(data.relocations[0].r_offset, field(&own->numbers));
+  EXPECT_EQ(data.relocations[0].r_offset, place_of(at, &own->numbers));
   EXPECT_EQ(data.relocations[1].r_addend - data.relocations[0].r_addend, 12);
   EXPECT_EQ(data.relocations[2].r_addend - data.relocations[0].r_addend, 32);
-  EXPECT_EQ(data.relocations[3].r_offset, field(&own->run));
+  EXPECT_EQ(data.relocations[3].r_offset, place_of(at, &own->run));
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_NE(asked[0].find("some_function"), std::string::npos) << asked[0];
   float third = 0;
@@ -99,10 +100,7 @@ TEST_F(ImageTest, AByteWithAnOldAddressBehindItStaysAByte) {
   const LinkTarget at = add();
   const Read file(linker.finish());
   const ObjectFile::Section& data = file.object.sections()[at.section];
-  const auto place =
-      at.offset + static_cast<std::size_t>(reinterpret_cast<const char*>(&own->left) -
-                                           reinterpret_cast<const char*>(own.get()));
-  EXPECT_EQ(data.bytes[place], 0x08);
+  EXPECT_EQ(data.bytes[place_of(at, &own->left)], 0x08);
   EXPECT_EQ(data.relocations.size(), 4U);
 }
 
@@ -115,15 +113,15 @@ TEST_F(ImageTest, AFlagWithAnOldAddressBehindItStaysAFlag) {
     const auto address = reinterpret_cast<uintptr_t>(shared.back().get());
     EXPECT_EQ(address % kBlocksApart, kBlockShift);
     own->flags[i] = twin->flags[i] = address & ~uintptr_t{0xff};
+    EXPECT_FALSE(find_block(own->flags[i]).begin == own->flags[i]) << address;
   }
   const LinkTarget at = add();
   const Read file(linker.finish());
   const ObjectFile::Section& data = file.object.sections()[at.section];
   EXPECT_EQ(data.relocations.size(), 4U);
-  const auto* const first = reinterpret_cast<const char*>(own->flags.data());
-  const auto place =
-      at.offset + static_cast<std::size_t>(first - reinterpret_cast<const char*>(own.get()));
-  EXPECT_EQ(std::memcmp(data.bytes.data() + place, first, sizeof own->flags), 0);
+  EXPECT_EQ(std::memcmp(data.bytes.data() + place_of(at, own->flags.data()), own->flags.data(),
+                        sizeof own->flags),
+            0);
 }
 
 // Blocks of every size and alignment lie where they were asked to and end where they begin.
