@@ -103,7 +103,7 @@ class Costs:
     def build_library(self):
         """A clean build of the library, release preset, one job per processor."""
         build = self.folder / "build"
-        run(["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF"])
+        run(["cmake", "--preset", "release", "-B", build], cwd=ROOT)
         return timed(["cmake", "--build", build, "--target", "etude", "--parallel", os.cpu_count()])
 
 

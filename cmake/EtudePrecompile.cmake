@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# ETUDE_PRECOMPILE: what most sources include, read once for all of them. ALL is for presets in which every
-# source is compiled anyhow. The preset dev has TESTS: there a source of the library that lacks an include, or
-# reaches for a folder below its own, fails to compile.
+# ETUDE_PRECOMPILE: what most sources include, read once for all of them. ALL is for presets in which all
+# sources are mostly compiled at once. The preset dev has TESTS: there a source of the library that lacks an
+# include, or reaches for a folder below its own, fails to compile.
 #
-# A precompiled header fits those sources alone that have the flags of the target that owns it.
+# A precompiled header fits those sources alone that have the flags of the target that owns it. g++ takes
+# another level of optimisation for granted and compiles with that of the header: such sources have none.
 if(NOT ETUDE_PRECOMPILE MATCHES "^(OFF|TESTS|ALL)$")
   message(FATAL_ERROR "ETUDE_PRECOMPILE is '${ETUDE_PRECOMPILE}'; set OFF, TESTS or ALL")
 endif()

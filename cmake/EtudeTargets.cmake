@@ -59,7 +59,9 @@ function(etude_library)
     endif()
     etude_precompile_library(${target})
     if(arg_O3_SRCS AND NOT ETUDE_SANITIZE)
-      set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3)
+      # g++ compiles with the optimisation that a precompiled header was made with, whatever it is told.
+      set_source_files_properties(${arg_O3_SRCS} PROPERTIES COMPILE_OPTIONS -O3
+                                                            SKIP_PRECOMPILE_HEADERS ON)
     endif()
     set_property(GLOBAL APPEND PROPERTY ETUDE_FOLDERS ${target})
   else()

@@ -23,6 +23,19 @@ std::string message_of(F&& f) {
   return "no error";
 }
 
+// The same of what must have this code.
+template <class F>
+std::string error_of(ErrorCode code, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(to_string(error.code()), to_string(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
 // Fails unless f throws this code and a message with all fragments.
 template <class F>
 void expect_error(F&& f, ErrorCode code, const std::vector<std::string_view>& fragments) {

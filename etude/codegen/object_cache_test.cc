@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/temp_folder.h"
+
 namespace etude::codegen {
 namespace {
 
@@ -24,21 +26,15 @@ namespace fs = std::filesystem;
 
 class Cached : public ::testing::Test {
  protected:
-  Cached() {
-    std::string name = (fs::temp_directory_path() / "etude_cache_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Cached() override {
-    fs::permissions(folder_, fs::perms::owner_all);
-    fs::remove_all(folder_);
-  }
+  ~Cached() override { fs::permissions(folder_, fs::perms::owner_all); }
   // The only file of the folder.
   fs::path file() const { return fs::directory_iterator(folder_)->path(); }
   std::size_t files() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
   }
 
-  std::string folder_;
+  const internal::TempFolder own_;
+  const std::string folder_ = own_.path().string();
 };
 
 std::string text_of(const fs::path& path) {

@@ -21,6 +21,7 @@
 #include "etude/codegen/check_program.h"
 #include "etude/codegen/test_programs.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::codegen {
 namespace {
@@ -275,12 +276,7 @@ TEST_F(Compiler, AChildOfForkHasItsOwn) {
 // one would say; commands run in a process that its parent does not wait for.
 class Played : public ::testing::Test {
  protected:
-  Played() {
-    std::string name = (fs::temp_directory_path() / "etude_worker_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    settings_.program = folder_ + "/compiler";
-  }
-  ~Played() override { fs::remove_all(folder_); }
+  Played() { settings_.program = folder_ + "/compiler"; }
 
   void play(const std::string& commands, const std::string& hello_text = build_text()) {
     const std::string text = "1\n" + hello_text;
@@ -314,7 +310,8 @@ class Played : public ::testing::Test {
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
   }
 
-  std::string folder_;
+  const internal::TempFolder own_;
+  const std::string folder_ = own_.path().string();
   WorkerSettings settings_;
 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
-#include "etude/io/temp_folder.h"
+#include "tests/temp_folder.h"
 
 namespace etude::internal {
 namespace {

@@ -13,10 +13,10 @@
 #include "etude/io/csv.h"
 #include "etude/io/npy.h"
 #include "etude/io/png.h"
-#include "etude/io/temp_folder.h"
 #include "etude/io/text_lines.h"
 #include "etude/io/torch_file.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::io {
 namespace {

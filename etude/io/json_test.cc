@@ -7,14 +7,15 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/dtype.h"
-#include "etude/io/temp_folder.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
+#include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::io {
 namespace {
 
-using etude::internal::failure;
+using etude::testing::error_of;
 
 // spec: T3
 TEST(Json, EveryDTypeKeepsItsBits) {
@@ -82,10 +83,10 @@ TEST(Json, OtherTextIsAnError) {
            {R"({"dtype":"float16","shape":[1],"data":[65520]})",
             "65520 is too large for its dtype"},
            {R"({"dtype":"complex64","shape":[1],"data":[1]})", "the element 1 is no pair"}}) {
-    const std::string text = failure(ErrorCode::kDataLoss, [&] { from_json(bad.text); });
+    const std::string text = error_of(ErrorCode::kDataLoss, [&] { from_json(bad.text); });
     EXPECT_NE(text.find(bad.message), std::string::npos) << bad.text << "\n" << text;
   }
-  EXPECT_NE(failure(ErrorCode::kInvalidArgument, [] { to_json(Tensor()); }).find("is absent"),
+  EXPECT_NE(error_of(ErrorCode::kInvalidArgument, [] { to_json(Tensor()); }).find("is absent"),
             std::string::npos);
 }
 
@@ -96,7 +97,7 @@ TEST(Json, DescribesInOneLine) {
   EXPECT_EQ(describe(Tensor(std::vector<double>{1.0, std::nan("")})),
             "float64[2]: min 1, max 1, mean 1, deviation 0, 1 of 2 not finite");
   EXPECT_EQ(describe(zeros({0, 3})), "float32[0,3]: no finite element of 0");
-  EXPECT_NE(failure(ErrorCode::kInvalidArgument, [] { describe(Tensor()); }).find("is absent"),
+  EXPECT_NE(error_of(ErrorCode::kInvalidArgument, [] { describe(Tensor()); }).find("is absent"),
             std::string::npos);
 }
 

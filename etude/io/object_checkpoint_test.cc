@@ -14,12 +14,12 @@
 #include "etude/core/ambient.h"
 #include "etude/data/dataset.h"
 #include "etude/io/crc32c.h"
-#include "etude/io/temp_folder.h"
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::io {
 namespace {

@@ -11,15 +11,15 @@
 
 #include "etude/core/create.h"
 #include "etude/io/confusion_svg.h"
-#include "etude/io/temp_folder.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::io {
 namespace {
 
-using etude::internal::failure;
 using etude::internal::TempFolder;
+using etude::testing::error_of;
 using etude::testing::expect_error;
 
 std::string read(const std::string& path) {
@@ -44,7 +44,7 @@ TEST_F(PictureTest, GridPutsImagesSideBySide) {
 
 TEST_F(PictureTest, GridRefusesOtherTensors) {
   const auto text = [](const Tensor& x) {
-    return failure(ErrorCode::kInvalidArgument, [&] { image_grid(x); });
+    return error_of(ErrorCode::kInvalidArgument, [&] { image_grid(x); });
   };
   EXPECT_NE(text(zeros({2})).find("operand 'images' has shape [2], but must be [n, height, width]"),
             std::string::npos);
@@ -107,10 +107,10 @@ TEST_F(PictureTest, SvgOfLogarithmsAndOfNothing) {
   EXPECT_NE(svg.find(">1e2</text>"), std::string::npos) << svg;
   write_svg(path_, {{"none", {}}, {"constant", {2, 2}}});
   EXPECT_NE(read(path_).find("</svg>"), std::string::npos);
-  EXPECT_NE(failure(ErrorCode::kInvalidArgument,
-                    [&] {
-                      write_svg(path_, {{"c", {1, 2}, {1}}});
-                    })
+  EXPECT_NE(error_of(ErrorCode::kInvalidArgument,
+                     [&] {
+                       write_svg(path_, {{"c", {1, 2}, {1}}});
+                     })
                 .find("curve 'c' has 1 values of x and 2 of y"),
             std::string::npos);
 }

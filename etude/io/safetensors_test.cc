@@ -9,16 +9,17 @@
 #include <unistd.h>
 
 #include "etude/base/error.h"
-#include "etude/io/temp_folder.h"
+#include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::io {
 namespace {
 
 namespace fs = std::filesystem;
-using etude::internal::failure;
 using etude::internal::TempFolder;
+using etude::testing::error_of;
 
-class SafetensorsTest : public testing::Test {
+class SafetensorsTest : public ::testing::Test {
  protected:
   fs::path file(const char* name = "model.safetensors") const { return folder_ / name; }
 
@@ -96,7 +97,7 @@ TEST_F(SafetensorsTest, AMisfitIsReportedWithPathsAndChangesNothing) {
   tensors["first/bias"] = Tensor({1, 2});
   save_safetensors(file(), tensors);
   Network model = network(9.0);
-  const std::string text = failure(ErrorCode::kInvalidArgument, [&] { load(model, file()); });
+  const std::string text = error_of(ErrorCode::kInvalidArgument, [&] { load(model, file()); });
   EXPECT_NE(text.find("5 loaded, 1 missing, 1 superfluous, 1 of another type"), std::string::npos)
       << text;
   EXPECT_NE(text.find("second/bias"), std::string::npos);
@@ -135,25 +136,25 @@ TEST_F(SafetensorsTest, DamageNamesFileAndOffset) {
     stream.seekp(static_cast<std::streamoff>(size - 1));
     stream.put(7);
   }
-  const std::string text = failure(ErrorCode::kDataLoss, [&] { load_safetensors(file()); });
+  const std::string text = error_of(ErrorCode::kDataLoss, [&] { load_safetensors(file()); });
   EXPECT_NE(text.find(file().string()), std::string::npos);
   EXPECT_NE(text.find("offset " + std::to_string(size - 1)), std::string::npos) << text;
   EXPECT_NE(text.find("'flag'"), std::string::npos);
   fs::resize_file(file(), size - 3);
-  EXPECT_NE(failure(ErrorCode::kDataLoss, [&] { load_safetensors(file()); }).find(file().string()),
+  EXPECT_NE(error_of(ErrorCode::kDataLoss, [&] { load_safetensors(file()); }).find(file().string()),
             std::string::npos);
   fs::resize_file(file(), 0);
-  failure(ErrorCode::kDataLoss, [&] { load_safetensors(file()); });
-  EXPECT_NE(failure(ErrorCode::kNotFound, [&] { load_safetensors(file("none")); }).find("none"),
+  error_of(ErrorCode::kDataLoss, [&] { load_safetensors(file()); });
+  EXPECT_NE(error_of(ErrorCode::kNotFound, [&] { load_safetensors(file("none")); }).find("none"),
             std::string::npos);
-  failure(ErrorCode::kInvalidArgument, [&] { load_safetensors(folder_); });
+  error_of(ErrorCode::kInvalidArgument, [&] { load_safetensors(folder_); });
 }
 
 TEST_F(SafetensorsTest, AnAbsentTensorCannotBeSaved) {
-  EXPECT_NE(failure(ErrorCode::kInvalidArgument,
-                    [&] {
-                      save_safetensors(file(), {{"x", Tensor()}});
-                    })
+  EXPECT_NE(error_of(ErrorCode::kInvalidArgument,
+                     [&] {
+                       save_safetensors(file(), {{"x", Tensor()}});
+                     })
                 .find("'x' is absent"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(file()));

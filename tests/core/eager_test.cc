@@ -11,21 +11,12 @@
 #include "etude/core/create.h"
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 namespace {
 
-template <class F>
-std::string error_of(ErrorCode code, F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
+using etude::testing::error_of;
 
 void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts)

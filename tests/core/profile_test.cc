@@ -10,10 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/core/mode.h"
-#include "etude/io/temp_folder.h"
 #include "etude/ops.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
+#include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -147,7 +148,7 @@ TEST(Profile, TableAndTrace) {
   EXPECT_EQ(event["args"]["bytes"], 80);
   EXPECT_NE(event["args"]["line"].get<std::string>().find("profile_test.cc:"), std::string::npos);
   EXPECT_EQ(trace["otherData"]["left_out"], 0);
-  const std::string text = internal::failure(ErrorCode::kFailedPrecondition, [&] {
+  const std::string text = etude::testing::error_of(ErrorCode::kFailedPrecondition, [&] {
     scope.profile().write_trace("/nonexistent/trace.json");
   });
   EXPECT_NE(text.find("write_trace: '/nonexistent/trace.json' cannot be written: No such file"),

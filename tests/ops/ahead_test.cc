@@ -14,12 +14,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/aot/compile_model.h"
 #include "etude/aot/model.h"
 #include "etude/core/tensor.h"
 #include "tests/ops/checks.h"
+#include "tests/temp_folder.h"
 
 namespace etude::matrix {
 namespace {
@@ -40,22 +40,6 @@ using Why = const char* (*)();
 struct Compiled {
   Call call;
   aot::ModelFacts facts;
-};
-
-// A folder of its own, which goes with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "etude-ahead-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 // What the record's call runs as: its graph, unless the sizes of its results are data.
@@ -206,7 +190,7 @@ TEST_P(Ahead, Calls) {
     if (GetParam() == 0) file << kHead;
     file << update;
   }
-  const Folder folder;
+  const internal::TempFolder folder;
   batch.link(folder.path());
   if (HasFatalFailure()) return;
   // A thread of its own: what models keep for a thread goes with it, and the library then can.

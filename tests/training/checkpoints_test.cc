@@ -15,18 +15,19 @@
 #include "etude/base/error.h"
 #include "etude/data/epochs.h"
 #include "etude/device/cpu/parallel.h"
-#include "etude/io/temp_folder.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
+#include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
 
 namespace fs = std::filesystem;
-using etude::internal::failure;
 using etude::internal::TempFolder;
+using etude::testing::error_of;
 
 struct Net {
   nn::Dense hidden{2, 4, {.activation = nn::tanh}};
@@ -57,7 +58,7 @@ Training fresh(std::uint64_t seed = 3) {
   return {};
 }
 
-class Checkpoints : public testing::Test {
+class Checkpoints : public ::testing::Test {
  protected:
   std::set<std::string> files() const {
     std::set<std::string> out;
@@ -268,15 +269,15 @@ TEST_F(Checkpoints, AKillAtAnyWriteLeavesAGoodFile) {
 // spec: F2
 TEST_F(Checkpoints, MistakesAreNamed) {
   Training run = fresh();
-  EXPECT_NE(
-      failure(ErrorCode::kInvalidArgument, [&] { train(run, 1, {.keep = -1}); }).find("keep is -1"),
-      std::string::npos);
-  EXPECT_NE(failure(ErrorCode::kFailedPrecondition,
-                    [&] { train(run, 1, {.best = io::Best::kValidationLoss}); })
+  EXPECT_NE(error_of(ErrorCode::kInvalidArgument, [&] { train(run, 1, {.keep = -1}); })
+                .find("keep is -1"),
+            std::string::npos);
+  EXPECT_NE(error_of(ErrorCode::kFailedPrecondition,
+                     [&] { train(run, 1, {.best = io::Best::kValidationLoss}); })
                 .find("fit has none"),
             std::string::npos);
   Training second = fresh();
-  EXPECT_NE(failure(ErrorCode::kFailedPrecondition, [&] { train(second, 1, {}); })
+  EXPECT_NE(error_of(ErrorCode::kFailedPrecondition, [&] { train(second, 1, {}); })
                 .find("step-00000005.safetensors is further on than this run"),
             std::string::npos);
   EXPECT_FALSE(io::newest_checkpoint(folder_ / "none").has_value());

@@ -174,7 +174,7 @@ void scale_into(T* to, const T* from, int64_t count, T factor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
 }
 
-// The rows of one block of queries against all keys; `keys`: [d, tk].
+// The rows of one block of queries against all keys; `keys`: [d, kKeys] of each block of keys.
 template <class T>
 void attend(const Item<T>& it, const T* keys, int64_t query, int64_t rows, T* work, T* y,
             T* log_sum) {
@@ -189,7 +189,7 @@ void attend(const Item<T>& it, const T* keys, int64_t query, int64_t rows, T* wo
   std::fill(y, y + rows * p.e, T(0));
   for (int64_t key = 0; key < p.tk && !it.is_beyond(query, rows, key); key += kKeys) {
     const int64_t columns = std::min(kKeys, p.tk - key);
-    multiply<T>({rows, columns, p.d, q, p.d, 1, keys + key, p.tk}, scores, kKeys, false);
+    multiply<T>({rows, columns, p.d, q, p.d, 1, keys + key * p.d, kKeys}, scores, kKeys, false);
     it.adjust(scores, query, rows, key, columns);
     for (int64_t r = 0; r < rows; ++r) {
       const auto at = static_cast<std::size_t>(r);
@@ -228,13 +228,17 @@ bool run_attention(const KernelCall& call) {
       p.items * groups, static_cast<double>(p.items) * flops / kFlopsPerUs, [&](int64_t task) {
         const int64_t item = task / groups, first = task % groups * kQueries * kBlocks;
         const Item<T> it(p, call, item);
-        T* keys = thread_scratch<T, kPurpose>(p.d * p.tk + kQueries * p.d + kQueries * kKeys);
-        transpose_rows(keys, p.tk, it.k, p.tk, p.d);
+        const int64_t padded = (p.tk + kKeys - 1) / kKeys * kKeys;
+        T* keys = thread_scratch<T, kPurpose>(p.d * padded + kQueries * p.d + kQueries * kKeys);
+        // Block by block: rows of tk elements, often a power of two, would share cache sets.
+        for (int64_t key = 0; key < p.tk; key += kKeys)
+          transpose_rows(keys + key * p.d, kKeys, it.k + key * p.d, std::min(kKeys, p.tk - key),
+                         p.d);
         const int64_t end = std::min(p.tq, first + kQueries * kBlocks);
         for (int64_t query = first; query < end; query += kQueries) {
           const int64_t rows = std::min(kQueries, p.tq - query), row = item * p.tq + query;
-          attend(it, keys, query, rows, keys + p.d * p.tk, static_cast<T*>(call.out[0]) + row * p.e,
-                 static_cast<T*>(call.out[1]) + row);
+          attend(it, keys, query, rows, keys + p.d * padded,
+                 static_cast<T*>(call.out[0]) + row * p.e, static_cast<T*>(call.out[1]) + row);
         }
       });
   return true;

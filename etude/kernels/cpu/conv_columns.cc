@@ -33,12 +33,8 @@ namespace etude::kernels::cpu {
 namespace {
 
 void add_runs(const ColumnRuns& runs, float* to, const float* from) {
-#if defined(__x86_64__)
   static const internal::Isa isa = internal::best_isa();
-  if (isa == internal::Isa::kAvx512) return avx512::add_runs(runs, to, from);
-  if (isa == internal::Isa::kAvx2) return avx2::add_runs(runs, to, from);
-#endif
-  portable::add_runs(runs, to, from);
+  ETUDE_OF_ISA(isa, cpu, add_runs)(runs, to, from);
 }
 
 enum Purpose { kPadded = 30, kColumns, kTurned };

@@ -24,17 +24,8 @@ struct Loops {
   void (*products)(float*, const float*, int64_t, const float*, int64_t, int64_t, int64_t);
 };
 const Loops& loops() {
-  static const Loops chosen = [] {
-#if defined(__x86_64__)
-    if (internal::best_isa() == internal::Isa::kAvx512) {
-      return Loops{avx512::depthwise_pixels, avx512::depthwise_products};
-    }
-    if (internal::best_isa() == internal::Isa::kAvx2) {
-      return Loops{avx2::depthwise_pixels, avx2::depthwise_products};
-    }
-#endif
-    return Loops{portable::depthwise_pixels, portable::depthwise_products};
-  }();
+  static const Loops chosen{ETUDE_OF_BEST_ISA(cpu, depthwise_pixels),
+                            ETUDE_OF_BEST_ISA(cpu, depthwise_products)};
   return chosen;
 }
 

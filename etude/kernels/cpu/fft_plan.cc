@@ -41,24 +41,15 @@ struct Code {
   void (*give_turned)(const T*, const T*, const T*, const T*, int64_t, T*, int64_t, bool);
 };
 
-#define ETUDE_FFT_CODE(isa)                                                                  \
-  Code<T> {                                                                                  \
-    isa::pass<T>, isa::multiply<T>, isa::first<T>, isa::last<T>, isa::take<T>, isa::give<T>, \
-        isa::give_turned<T>                                                                  \
-  }
 template <class T>
 const Code<T>& code() {
-  static const Code<T> chosen = [] {
-#if defined(__x86_64__)
-    const internal::Isa isa = internal::best_isa();
-    if (isa == internal::Isa::kAvx512) return ETUDE_FFT_CODE(avx512);
-    if (isa == internal::Isa::kAvx2) return ETUDE_FFT_CODE(avx2);
-#endif
-    return ETUDE_FFT_CODE(portable);
-  }();
+  static const Code<T> chosen{
+      ETUDE_OF_BEST_ISA(fourier, pass<T>),       ETUDE_OF_BEST_ISA(fourier, multiply<T>),
+      ETUDE_OF_BEST_ISA(fourier, first<T>),      ETUDE_OF_BEST_ISA(fourier, last<T>),
+      ETUDE_OF_BEST_ISA(fourier, take<T>),       ETUDE_OF_BEST_ISA(fourier, give<T>),
+      ETUDE_OF_BEST_ISA(fourier, give_turned<T>)};
   return chosen;
 }
-#undef ETUDE_FFT_CODE
 
 template <class T>
 PassRun<T> run_of(const Pass<T>& p, int64_t s, Parts<T> from, Parts<T> to) {

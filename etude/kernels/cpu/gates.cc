@@ -59,16 +59,8 @@ struct Code {
   void (*backward)(const GatesGradientRow<float>&, std::size_t);
 };
 const Code& code() {
-  static const Code chosen = [] {
-#if defined(__x86_64__)
-    using etude::internal::Isa;
-    const Isa isa = etude::internal::best_isa();
-    if (isa == Isa::kAvx512)
-      return Code{gates::avx512::gates_row, gates::avx512::gates_gradient_row};
-    if (isa == Isa::kAvx2) return Code{gates::avx2::gates_row, gates::avx2::gates_gradient_row};
-#endif
-    return Code{gates::portable::gates_row, gates::portable::gates_gradient_row};
-  }();
+  static const Code chosen{ETUDE_OF_BEST_ISA(gates, gates_row),
+                           ETUDE_OF_BEST_ISA(gates, gates_gradient_row)};
   return chosen;
 }
 

@@ -31,12 +31,7 @@ using Steps = void (*)(T* const* out, const T* const* in, const T* g, int64_t n,
 
 template <class T, class Rule>
 Steps<T> best_steps() {
-#if defined(__x86_64__)
-  const internal::Isa isa = internal::best_isa();
-  if (isa == internal::Isa::kAvx512) return avx512::run_steps<T, Rule>;
-  if (isa == internal::Isa::kAvx2) return avx2::run_steps<T, Rule>;
-#endif
-  return portable::run_steps<T, Rule>;
+  return ETUDE_OF_BEST_ISA(cpu, run_steps<T, Rule>);
 }
 
 // The rule's arrays are the parameter, then the states, which the results follow.

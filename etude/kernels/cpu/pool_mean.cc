@@ -16,17 +16,8 @@ struct Loops {
   void (*spread)(const MeanWindows&, float*, const float*);
 };
 const Loops& loops() {
-  static const Loops chosen = [] {
-#if defined(__x86_64__)
-    if (internal::best_isa() == internal::Isa::kAvx512) {
-      return Loops{avx512::mean_windows, avx512::spread_windows};
-    }
-    if (internal::best_isa() == internal::Isa::kAvx2) {
-      return Loops{avx2::mean_windows, avx2::spread_windows};
-    }
-#endif
-    return Loops{portable::mean_windows, portable::spread_windows};
-  }();
+  static const Loops chosen{ETUDE_OF_BEST_ISA(cpu, mean_windows),
+                            ETUDE_OF_BEST_ISA(cpu, spread_windows)};
   return chosen;
 }
 

@@ -12,22 +12,9 @@ namespace etude::kernels::cpu {
 
 template <class T>
 const SmallMath<T>& small_math() {
-  static const SmallMath<T> chosen = [] {
-#if defined(__x86_64__)
-    using etude::internal::Isa;
-    const Isa isa = etude::internal::best_isa();
-    if (isa == Isa::kAvx512) {
-      return SmallMath<T>{small::avx512::small_cholesky<T>, small::avx512::small_solve<T>,
-                          small::avx512::small_qr<T>};
-    }
-    if (isa == Isa::kAvx2) {
-      return SmallMath<T>{small::avx2::small_cholesky<T>, small::avx2::small_solve<T>,
-                          small::avx2::small_qr<T>};
-    }
-#endif
-    return SmallMath<T>{small::portable::small_cholesky<T>, small::portable::small_solve<T>,
-                        small::portable::small_qr<T>};
-  }();
+  static const SmallMath<T> chosen{ETUDE_OF_BEST_ISA(small, small_cholesky<T>),
+                                   ETUDE_OF_BEST_ISA(small, small_solve<T>),
+                                   ETUDE_OF_BEST_ISA(small, small_qr<T>)};
   return chosen;
 }
 template const SmallMath<float>& small_math<float>();

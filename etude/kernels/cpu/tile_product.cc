@@ -12,13 +12,7 @@ namespace etude::kernels::cpu {
 
 void tile_product(internal::Isa isa, const TileProduct& p, float* out, const float* a,
                   const float* b) {
-#if defined(__x86_64__)
-  if (isa == internal::Isa::kAvx512) return avx512::product(p, out, a, b);
-  if (isa == internal::Isa::kAvx2) return avx2::product(p, out, a, b);
-#else
-  static_cast<void>(isa);
-#endif
-  portable::product(p, out, a, b);
+  ETUDE_OF_ISA(isa, cpu, product)(p, out, a, b);
 }
 
 bool has_masked_tiles() {
@@ -29,19 +23,8 @@ bool has_masked_tiles() {
 #endif
 }
 
-OneTile::OneTile(const TileProduct& product) : product_(product) {
-#if defined(__x86_64__)
-  if (internal::best_isa() == internal::Isa::kAvx512) {
-    run_ = avx512::only_tile(product);
-    return;
-  }
-  if (internal::best_isa() == internal::Isa::kAvx2) {
-    run_ = avx2::only_tile(product);
-    return;
-  }
-#endif
-  run_ = portable::only_tile(product);
-}
+OneTile::OneTile(const TileProduct& product)
+    : product_(product), run_(ETUDE_OF_BEST_ISA(cpu, only_tile)(product)) {}
 
 void tile_product(const TileProduct& p, float* out, const float* a, const float* b) {
   static const internal::Isa isa = internal::best_isa();

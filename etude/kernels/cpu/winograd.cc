@@ -64,12 +64,8 @@ constexpr int64_t kLeastBlock = 64;        // tiles that share one reading of th
 enum Purpose { kFilter = 30, kInputs, kOutputs, kSums };
 
 const Transforms& transforms() {
-#if defined(__x86_64__)
   static const internal::Isa isa = internal::best_isa();
-  if (isa == internal::Isa::kAvx512) return avx512::kTransforms;
-  if (isa == internal::Isa::kAvx2) return avx2::kTransforms;
-#endif
-  return portable::kTransforms;
+  return ETUDE_OF_ISA(isa, cpu, kTransforms);
 }
 
 // The tiles of all images, numbered row by row, image after image.

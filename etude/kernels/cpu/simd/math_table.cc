@@ -54,24 +54,8 @@ Isa best_isa() {
   return isa;
 }
 
-std::span<const MathFn> math_table(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return avx512::kMathTable;
-  if (isa == Isa::kAvx2) return avx2::kMathTable;
-#else
-  static_cast<void>(isa);
-#endif
-  return portable::kMathTable;
-}
+std::span<const MathFn> math_table(Isa isa) { return ETUDE_OF_ISA(isa, internal, kMathTable); }
 
-const LargeAngles& large_angles(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return avx512::kLargeAngles;
-  if (isa == Isa::kAvx2) return avx2::kLargeAngles;
-#else
-  static_cast<void>(isa);
-#endif
-  return portable::kLargeAngles;
-}
+const LargeAngles& large_angles(Isa isa) { return ETUDE_OF_ISA(isa, internal, kLargeAngles); }
 
 }  // namespace etude::internal

@@ -23,6 +23,21 @@ constexpr std::string_view name(Isa isa) {
 // ETUDE_ISA (portable, avx2 or avx512) may lower it; it is read once.
 Isa best_isa();
 
+// What each_isa.inc makes under one name in space::portable, ::avx2 and ::avx512, a function or a
+// table: that of `isa`, or of the best one. It is an lvalue.
+#if defined(__x86_64__)
+#define ETUDE_OF_ISA(isa, space, ...)                                    \
+  ((isa) == ::etude::internal::Isa::kAvx512 ? space::avx512::__VA_ARGS__ \
+   : (isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__   \
+                                            : space::portable::__VA_ARGS__)
+#else  // a choice as well, so that `isa` is used and a template's name has a type
+#define ETUDE_OF_ISA(isa, space, ...)                                        \
+  ((isa) == ::etude::internal::Isa::kPortable ? space::portable::__VA_ARGS__ \
+                                              : space::portable::__VA_ARGS__)
+#endif
+#define ETUDE_OF_BEST_ISA(space, ...) \
+  ETUDE_OF_ISA(::etude::internal::best_isa(), space, __VA_ARGS__)
+
 struct MathFn {
   const char* name;
   int arity;  // 1 or 2; `b` is not read when it is 1

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The float32 loops of reductions, for the instruction set of this machine.
+#include <utility>
+
 #include "etude/kernels/cpu/reduce.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 

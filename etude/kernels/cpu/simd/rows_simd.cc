@@ -2,6 +2,7 @@
 // The loops on rows, for the instruction set of this machine.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/simd/math_table.h"
@@ -79,24 +80,12 @@ constexpr RowMath<double> kDouble = {
 
 template <>
 const RowMath<float>& row_math<float>() {
-#if defined(__x86_64__)
-  using etude::internal::best_isa;
-  using etude::internal::Isa;
-  if (best_isa() == Isa::kAvx512) return etude::internal::avx512::kRowMath;
-  if (best_isa() == Isa::kAvx2) return etude::internal::avx2::kRowMath;
-#endif
-  return etude::internal::portable::kRowMath;
+  return ETUDE_OF_BEST_ISA(etude::internal, kRowMath);
 }
 
 template <>
 const StandardizeMath<float>& standardize_math<float>() {
-#if defined(__x86_64__)
-  using etude::internal::best_isa;
-  using etude::internal::Isa;
-  if (best_isa() == Isa::kAvx512) return etude::internal::avx512::kStandardizeMath;
-  if (best_isa() == Isa::kAvx2) return etude::internal::avx2::kStandardizeMath;
-#endif
-  return etude::internal::portable::kStandardizeMath;
+  return ETUDE_OF_BEST_ISA(etude::internal, kStandardizeMath);
 }
 
 template <>

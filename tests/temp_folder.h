@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of what is written to files: a folder of their own, and the text of an error.
+// For tests of what is written to files: a folder of their own.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
-
-#include <gtest/gtest.h>
-
-#include "etude/base/error.h"
 
 namespace etude::internal {
 
@@ -32,18 +28,5 @@ class TempFolder {
  private:
   std::filesystem::path path_;
 };
-
-// The text of the error that `fn` throws, whose code must be `code`.
-template <class Fn>
-std::string failure(ErrorCode code, Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
 
 }  // namespace etude::internal
