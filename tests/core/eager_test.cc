@@ -243,13 +243,7 @@ TEST(Create, InTheDTypeThatIsAskedFor) {
                           std::function([] { tensor(std::vector<Tensor>{}); }), std::function([] {
                             tensor({Tensor({1.0}), Tensor(1.0)});
                           })}) {
-    try {
-      bad();
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-      EXPECT_NE(std::string(error.what()).find("eager_test.cc"), std::string::npos) << error.what();
-    }
+    testing::expect_error(bad, ErrorCode::kInvalidArgument, {"eager_test.cc"});
   }
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators make values of a user's types by copying and moving those that exist: initialisers of
 // members, which draw random numbers or have other effects, never run again.
-#include <filesystem>
-
-#include <unistd.h>
 
 #include "etude/core/ambient.h"
 #include "etude/data/epochs.h"
@@ -24,6 +21,7 @@
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -279,14 +277,12 @@ TEST(Construction, TrainingMakesNothingAnew) {
   expect_untouched("evaluate", [&] { nn::evaluate(s.model, data::batches(samples, 4), loss); });
   expect_untouched("infer", [&] { nn::infer(s.model, samples.inputs); });
   expect_untouched("summary", [&] { nn::summary(s.model, {4, 3}); });
-  const std::string file =
-      (std::filesystem::temp_directory_path() / ("etude_construction_" + std::to_string(getpid())))
-          .string();
+  const internal::TempFolder folder;
+  const std::string file = (folder.path() / "checkpoint").string();
   expect_untouched("a checkpoint", [&] {
     io::save_checkpoint(file, s.model, optimizer, data);
     io::load_checkpoint(file, s.model, optimizer, data);
   });
-  std::filesystem::remove(file);
 }
 
 }  // namespace

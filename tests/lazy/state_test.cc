@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers, Variables, staged functions, prints and files in lazy programs.
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/etude.h"
 #include "tests/functions/printing.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -113,14 +112,13 @@ TEST(LazyState, PrintsComeInTheOrderOfTheProgram) {
 
 // spec: Z35
 TEST(LazyState, FilesHoldElements) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("etude_lazy_" + std::to_string(::getpid()) + ".safetensors");
+  const internal::TempFolder folder;
+  const auto path = folder.path() / "x.safetensors";
   {
     const LazyScope lazy;
     io::save_safetensors(path.string(), io::NamedTensors{{"x", ones({3}) * 4.0F}});
   }
   EXPECT_EQ(io::load_safetensors(path.string()).tensors.at("x").to_vector<float>()[2], 4.0F);
-  std::filesystem::remove(path);
 }
 
 }  // namespace

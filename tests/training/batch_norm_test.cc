@@ -2,10 +2,8 @@
 // A model with BatchNorm predicts as well as it was trained, with no line by its user: the running
 // statistics move with fit, with loops by hand, and through checkpoints.
 #include <cmath>
-#include <filesystem>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/core/ambient.h"
 #include "etude/data/epochs.h"
@@ -18,6 +16,7 @@
 #include "etude/optim/adam.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -144,9 +143,8 @@ TEST(BatchNormTraining, EveryOptimiserMovesTheState) {
 }
 
 TEST(BatchNormTraining, CheckpointsGoOnBitForBit) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / ("etude_batch_norm_" + std::to_string(getpid())))
-          .string();
+  const internal::TempFolder folder;
+  const std::string file = (folder.path() / "checkpoint").string();
   Training whole = fresh(), part = fresh();
   const auto epochs = [](Training& run, std::int64_t n) {
     nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy,
@@ -160,7 +158,6 @@ TEST(BatchNormTraining, CheckpointsGoOnBitForBit) {
   expect_equal(part.model, resumed.model);
   epochs(resumed, 4);
   expect_equal(whole.model, resumed.model);
-  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
@@ -24,6 +23,7 @@
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_metrics.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -60,11 +60,6 @@ struct Training {
 Training fresh() {
   set_seed(11);
   return {};
-}
-
-std::filesystem::path temp(const char* name) {
-  return std::filesystem::temp_directory_path() /
-         ("etude_callbacks_" + std::to_string(::getpid()) + "_" + name);
 }
 
 // A validation that gives one loss after the other.
@@ -147,7 +142,8 @@ std::string text_of(const std::filesystem::path& path) {
 
 // spec: F2, F3
 TEST(Callbacks, CsvLogHasARowPerEpoch) {
-  const auto path = temp("log.csv");
+  const internal::TempFolder temp;
+  const auto path = temp.path() / "log.csv";
   Training training = fresh();
   nn::FitOptions options{.epochs = 2,
                          .validation = losses({.75, .5}),
@@ -184,12 +180,12 @@ TEST(Callbacks, CsvLogHasARowPerEpoch) {
   options.epochs = 5;
   options.callbacks = {nn::csv_log("/nowhere/log.csv")};
   expect_error(again, ErrorCode::kFailedPrecondition, {"csv_log: cannot write '/nowhere/log.csv'"});
-  std::filesystem::remove(path);
 }
 
 // spec: F2
 TEST(Callbacks, TimeLimitAndProfile) {
-  const auto path = temp("steps.json");
+  const internal::TempFolder temp;
+  const auto path = temp.path() / "steps.json";
   Training training = fresh();
   const nn::History history = run(
       training, 100000, {nn::time_limit(.05), nn::profile_steps(path, {.first = 2, .steps = 3})});
@@ -199,7 +195,6 @@ TEST(Callbacks, TimeLimitAndProfile) {
   const std::string trace = text_of(path);
   EXPECT_NE(trace.find("matmul"), std::string::npos);
   EXPECT_THROW(nn::time_limit(0), Error);
-  std::filesystem::remove(path);
 }
 
 // Batches 3 and 13 of the run have a loss that is no number.
@@ -435,7 +430,8 @@ std::string events_in(const std::filesystem::path& folder) {
 
 // spec: F2
 TEST(EventFile, IsReadByAnotherReader) {
-  const auto folder = temp("events");
+  const internal::TempFolder temp;
+  const auto folder = temp.path() / "events";
   {
     nn::EventFile file(folder);
     file.scalar("loss", .125, 1);
@@ -461,14 +457,14 @@ TEST(EventFile, IsReadByAnotherReader) {
                {"EventFile::image: an image is float32[2], but must be uint8 or floats [height, "
                 "width]",
                 "callbacks_test.cc"});
-  std::filesystem::remove_all(folder);
   expect_error([] { nn::EventFile("/proc/none"); }, ErrorCode::kFailedPrecondition,
                {"EventFile: cannot write '/proc/none/events.out.tfevents.", "callbacks_test.cc"});
 }
 
 // spec: F2
 TEST(EventFile, CallbackLogsBatchesEpochsAndTensors) {
-  const auto folder = temp("runs");
+  const internal::TempFolder temp;
+  const auto folder = temp.path() / "runs";
   Training training = fresh();
   nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
           {.epochs = 2,
@@ -482,7 +478,6 @@ TEST(EventFile, CallbackLogsBatchesEpochsAndTensors) {
     EXPECT_NE(text.find(line), std::string::npos) << line << " is not in " << text;
   }
   EXPECT_EQ(text.find("\n6 batch/loss"), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

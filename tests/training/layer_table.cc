@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/training/layer_table.h"
 
-#include <filesystem>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/core/ambient.h"
 #include "etude/io/safetensors.h"
@@ -29,6 +27,7 @@
 #include "etude/ops/random.h"
 #include "etude/runtime/function.h"
 #include "tests/same_numbers.h"
+#include "tests/temp_folder.h"
 
 namespace etude::testing {
 namespace {
@@ -303,8 +302,8 @@ const std::vector<LayerCase>& layer_cases() {
 }
 
 std::string file_of(const std::string& what) {
-  const std::string name = "etude_layers_" + std::to_string(getpid()) + "_" + what;
-  return (std::filesystem::temp_directory_path() / name).string();
+  static const internal::TempFolder folder;
+  return (folder.path() / what).string();
 }
 
 }  // namespace etude::testing

@@ -2,7 +2,6 @@
 // Every row of every table of option ranges: values outside are refused with the name of the class,
 // the option, what was seen, what is needed and the user's line; those at the ends are taken.
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -272,9 +272,9 @@ TEST(OptionRanges, OfPictures) {
                                 io::image_grid(zeros({2, 2, 2}), o);
                               },
                               {"background"});
-  const auto file = std::filesystem::temp_directory_path() / "etude_option_ranges.svg";
+  const internal::TempFolder folder;
+  const auto file = folder.path() / "plot.svg";
   drive<io::PlotOptions>("write_svg", [&](const auto& o) { io::write_svg(file.string(), {}, o); });
-  std::filesystem::remove(file);
 }
 
 TEST(OptionRanges, ARateBelowZeroIsRefusedAtItsUpdate) {

@@ -2,10 +2,8 @@
 // fit in all modes: the same weights, states, events and histories, bit for bit, also when a run
 // is called off and goes on in another mode.
 #include <cmath>
-#include <filesystem>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "etude/base/error.h"
 #include "etude/data/epochs.h"
@@ -17,6 +15,7 @@
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"
+#include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
@@ -113,8 +112,8 @@ TYPED_TEST(StagedFit, GivesTheBitsOfEager) {
 
 // spec: K3
 TYPED_TEST(StagedFit, GoesOnInEitherModeBitForBit) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("etude_staged_" + std::to_string(::getpid()) + ".safetensors");
+  const internal::TempFolder folder;
+  const auto path = folder.path() / "run.safetensors";
   auto whole = fresh<TypeParam>();
   whole.fit(Mode::kEager);
   for (const auto& [before, after] :
@@ -134,7 +133,6 @@ TYPED_TEST(StagedFit, GoesOnInEitherModeBitForBit) {
       expect_equal(whole, second);
     }
   }
-  std::filesystem::remove(path);
 }
 
 // What is called off between inference and update leaves everything as after the batch before.

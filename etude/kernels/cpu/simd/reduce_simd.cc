@@ -14,18 +14,10 @@ namespace etude::kernels::cpu::internal {
 
 void use_vector_loops(Reduce reduce, ReduceLoops& loops) {
   const auto fold = static_cast<std::size_t>(reduce == Reduce::kMean ? Reduce::kSum : reduce);
-  const auto use = [&](const auto& table) {
-    loops.block = table[fold].block;
-    loops.columns = table[fold].columns;
-    loops.short_rows = table[fold].short_rows;
-  };
-#if defined(__x86_64__)
-  if (etude::internal::best_isa() == etude::internal::Isa::kAvx512)
-    return use(etude::internal::avx512::kFoldLoops);
-  if (etude::internal::best_isa() == etude::internal::Isa::kAvx2)
-    return use(etude::internal::avx2::kFoldLoops);
-#endif
-  use(etude::internal::portable::kFoldLoops);
+  const ReduceLoops& vector = ETUDE_OF_BEST_ISA(etude::internal, kFoldLoops)[fold];
+  loops.block = vector.block;
+  loops.short_rows = vector.short_rows;
+  loops.columns = vector.columns;
 }
 
 }  // namespace etude::kernels::cpu::internal
