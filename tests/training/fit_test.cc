@@ -247,7 +247,7 @@ TEST(Checkpoint, AnotherFileOrModelIsNamed) {
   Training run = fresh();
   io::save(run.model, path);
   testing::expect_error([&] { io::load_checkpoint(path, run.model, run.optimizer, run.data); },
-                        ErrorCode::kNotFound, {path.string(), "hidden/weight"});
+                        ErrorCode::kInvalidArgument, {path.string(), "hidden/weight"});
 }
 
 }  // namespace
