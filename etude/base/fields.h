@@ -64,6 +64,19 @@
   ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(ETUDE_INTERNAL_RESCAN(__VA_ARGS__)))
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
+// Lists what a class is known by beside its fields, where it is an argument of a function
+// (runtime/arguments.h). It stands for
+//
+//   auto host_values() const { return std::tie(stride_, activation_); }
+//
+// and makes the tuple where one is asked for: headers of many layers are read faster so.
+#define ETUDE_HOST_VALUES(...)                          \
+  template <class Ties = ::etude::internal::MemberTies> \
+  auto host_values() const {                            \
+    return Ties::of(0, __VA_ARGS__);                    \
+  }                                                     \
+  static_assert(true, "")
+
 namespace ETUDE_API etude {
 namespace internal {
 

@@ -74,6 +74,16 @@ struct NoPath {
   constexpr void leave(std::size_t) {}
 };
 
+// The entries of a map that has no order, by key: walks do not depend on hashes.
+template <class Map>
+constexpr auto entries_by_key(Map& map) {
+  std::vector<decltype(&*map.begin())> entries;
+  for (auto& entry : map) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(),
+            [](const auto* a, const auto* b) { return a->first < b->first; });
+  return entries;
+}
+
 template <class Leaf, Marked marked, class Path, class Fn>
 class Walker {
  public:
@@ -150,10 +160,7 @@ class Walker {
   }
   template <class X, class T, class H, class E, class A>
   constexpr void look_into(X& x, std::unordered_map<std::string, T, H, E, A>*) {
-    std::vector<std::string_view> keys;  // in order, so that walks do not depend on hashes
-    for (auto& entry : x) keys.push_back(entry.first);
-    std::sort(keys.begin(), keys.end());
-    for (const std::string_view key : keys) walk_part(key, x.find(std::string(key))->second);
+    for (auto* entry : entries_by_key(x)) walk_part(entry->first, entry->second);
   }
   template <class X, class... T>
   constexpr void look_into(X& x, std::tuple<T...>*) {

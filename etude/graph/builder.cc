@@ -18,6 +18,11 @@ uint64_t call_hash(const Op& op, const Attrs& attrs, std::span<const uint32_t> o
 
 }  // namespace
 
+GraphBuilder::GraphBuilder(std::string name) : name_(std::move(name)) {}
+GraphBuilder::GraphBuilder(GraphBuilder&& other) noexcept = default;
+GraphBuilder& GraphBuilder::operator=(GraphBuilder&& other) noexcept = default;
+GraphBuilder::~GraphBuilder() = default;
+
 GraphBuilder::Draft GraphBuilder::add_input(std::string name, const Type* type, InputRole role) {
   values_.push_back({type, Origin::kInput, static_cast<uint32_t>(inputs_.size())});
   inputs_.push_back({std::move(name), type, role});

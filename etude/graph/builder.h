@@ -22,7 +22,10 @@ class GraphBuilder {
   using Draft = uint32_t;
   static constexpr Draft kNoDraft = ~Draft{0};
 
-  explicit GraphBuilder(std::string name) : name_(std::move(name)) {}
+  explicit GraphBuilder(std::string name);
+  GraphBuilder(GraphBuilder&& other) noexcept;
+  GraphBuilder& operator=(GraphBuilder&& other) noexcept;
+  ~GraphBuilder();
   // From here on a node that is equal to one before is that one. Not for a graph that may be
   // differentiated: cotangents of the two would be summed before they pass the node instead of
   // behind it, which gives other bits than the calls one by one.

@@ -2,7 +2,6 @@
 // Layers around the weight of another: normalised, adapted by few parameters, kept in 8 bits.
 #pragma once
 
-#include <tuple>
 #include <utility>
 
 #include "etude/base/fields.h"
@@ -129,7 +128,7 @@ class LoRA {
   NoDerivative<Dense> base;
   Tensor down, up;
   ETUDE_FIELDS(LoRA, base, down, up);
-  auto host_values() const { return std::tie(factor_); }
+  ETUDE_HOST_VALUES(factor_);
 
  private:
   double factor_;
@@ -149,7 +148,7 @@ class QuantizedDense {
   NoDerivative<Tensor> factor;  // [out]
   NoDerivative<Tensor> bias;    // absent if the layer has none
   ETUDE_FIELDS(QuantizedDense, weight, factor, bias);
-  auto host_values() const { return std::tie(activation_); }
+  ETUDE_HOST_VALUES(activation_);
 
  private:
   Activation activation_;

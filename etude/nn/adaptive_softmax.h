@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -57,7 +56,7 @@ class AdaptiveSoftmax {
   Tensor head;
   std::vector<Cluster> clusters;
   ETUDE_FIELDS(AdaptiveSoftmax, head, clusters);
-  auto host_values() const { return std::tie(bounds_); }
+  ETUDE_HOST_VALUES(bounds_);
 
  private:
   Tensor head_log_probabilities(const Tensor& x) const;

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <tuple>
 
 #include "etude/base/fields.h"
 #include "etude/core/option_ranges.h"
@@ -65,7 +64,7 @@ class MultiHeadAttention {
 
   Dense query, key, value, output;
   ETUDE_FIELDS(MultiHeadAttention, query, key, value, output);
-  auto host_values() const { return std::tie(heads_, dropout_, causal_, rotary_); }
+  ETUDE_HOST_VALUES(heads_, dropout_, causal_, rotary_);
 
  private:
   Tensor heads_of(const Dense& projection, const Tensor& x, CallSite where) const;
@@ -115,7 +114,7 @@ class TransformerEncoderLayer {
   LayerNorm dense_norm;
   Dropout dropout;
   ETUDE_FIELDS(TransformerEncoderLayer, attention, attention_norm, up, down, dense_norm, dropout);
-  auto host_values() const { return std::tie(norm_first_); }
+  ETUDE_HOST_VALUES(norm_first_);
 
  private:
   template <class Attend>
@@ -142,7 +141,7 @@ class TransformerDecoderLayer {
   Dropout dropout;
   ETUDE_FIELDS(TransformerDecoderLayer, attention, attention_norm, cross, cross_norm, up, down,
                dense_norm, dropout);
-  auto host_values() const { return std::tie(norm_first_); }
+  ETUDE_HOST_VALUES(norm_first_);
 
  private:
   bool norm_first_;

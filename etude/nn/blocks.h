@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -49,7 +48,7 @@ class ResidualBlock {
   std::optional<Conv2D> shortcut;  // where the shape changes, unless by padding
   std::optional<BatchNorm> shortcut_norm;
   ETUDE_FIELDS(ResidualBlock, conv1, norm1, conv2, norm2, shortcut, shortcut_norm);
-  auto host_values() const { return std::tie(stride_); }
+  ETUDE_HOST_VALUES(stride_);
 
  private:
   std::int64_t stride_;
@@ -126,7 +125,7 @@ class InvertedResidual {
   BatchNorm project_norm;
   ETUDE_FIELDS(InvertedResidual, expand, expand_norm, depthwise, depthwise_norm, squeeze, project,
                project_norm);
-  auto host_values() const { return std::tie(adds_); }
+  ETUDE_HOST_VALUES(adds_);
 
  private:
   bool adds_;

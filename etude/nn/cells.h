@@ -6,8 +6,6 @@
 // step(inputs(x), state).
 #pragma once
 
-#include <tuple>
-
 #include "etude/base/fields.h"
 #include "etude/core/attrs.h"
 #include "etude/nn/init.h"
@@ -79,7 +77,7 @@ class LSTMCell {
 
   Tensor weight, bias;
   ETUDE_FIELDS(LSTMCell, weight, bias);
-  auto host_values() const { return std::tie(forget_bias_); }
+  ETUDE_HOST_VALUES(forget_bias_);
 
  private:
   double forget_bias_;
@@ -121,7 +119,7 @@ class ConvLSTM2DCell {
 
   Tensor filter, recurrent, bias;
   ETUDE_FIELDS(ConvLSTM2DCell, filter, recurrent, bias);
-  auto host_values() const { return std::tie(forget_bias_); }
+  ETUDE_HOST_VALUES(forget_bias_);
 
  private:
   double forget_bias_;

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -70,9 +69,7 @@ class ConvUnit {
   std::optional<GroupNorm> group_norm;
   std::optional<SqueezeExcite> squeeze;
   ETUDE_FIELDS(ConvUnit, conv, norm, group_norm, squeeze);
-  auto host_values() const {
-    return std::tie(pool_, window_, stride_, norm_first_, standardize_, activation_);
-  }
+  ETUDE_HOST_VALUES(pool_, window_, stride_, norm_first_, standardize_, activation_);
 
  private:
   ConvUnit() = default;
@@ -107,10 +104,8 @@ class ConvBlock {
   Path before;
   std::vector<Path> paths;
   ETUDE_FIELDS(ConvBlock, before, paths);
-  auto host_values() const {
-    return std::tie(options_.join, options_.keeps_input, options_.splits, options_.shuffles,
+  ETUDE_HOST_VALUES(options_.join, options_.keeps_input, options_.splits, options_.shuffles,
                     options_.activation);
-  }
 
  private:
   Tensor joined(std::vector<Tensor> parts) const;
@@ -142,7 +137,7 @@ class ConvNet {
   std::vector<Dense> head;
   Dropout dropout;
   ETUDE_FIELDS(ConvNet, blocks, head, dropout);
-  auto host_values() const { return std::tie(flattens_); }
+  ETUDE_HOST_VALUES(flattens_);
 
  private:
   bool flattens_;

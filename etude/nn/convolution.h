@@ -10,7 +10,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -51,9 +50,7 @@ struct ConvSettings {
   std::int64_t groups = 1;
   Activation activation;
 
-  auto host_values() const {
-    return std::tie(strides, explicit_padding, dilations, padding, groups, activation);
-  }
+  ETUDE_HOST_VALUES(strides, explicit_padding, dilations, padding, groups, activation);
   ETUDE_FIELDS(ConvSettings);
 };
 
@@ -73,7 +70,7 @@ class Conv {
   Tensor filter;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(Conv, filter, bias);
-  auto host_values() const { return std::tie(settings_); }
+  ETUDE_HOST_VALUES(settings_);
 
  private:
   detail::ConvSettings settings_;
@@ -113,7 +110,7 @@ class TransposedConv {
   Tensor filter;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(TransposedConv, filter, bias);
-  auto host_values() const { return std::tie(strides_, output_padding_, padding_, activation_); }
+  ETUDE_HOST_VALUES(strides_, output_padding_, padding_, activation_);
 
  private:
   IntList strides_, output_padding_;
@@ -139,7 +136,7 @@ class DepthwiseConv2D {
   Tensor filter;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(DepthwiseConv2D, filter, bias);
-  auto host_values() const { return std::tie(settings_); }
+  ETUDE_HOST_VALUES(settings_);
 
  private:
   detail::ConvSettings settings_;
@@ -175,7 +172,7 @@ class SeparableConv {
   Tensor depthwise, pointwise;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(SeparableConv, depthwise, pointwise, bias);
-  auto host_values() const { return std::tie(settings_); }
+  ETUDE_HOST_VALUES(settings_);
 
  private:
   detail::ConvSettings settings_;
@@ -211,7 +208,7 @@ class LocallyConnected {
   Tensor filter;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(LocallyConnected, filter, bias);
-  auto host_values() const { return std::tie(image_, window_, strides_, activation_); }
+  ETUDE_HOST_VALUES(image_, window_, strides_, activation_);
 
  private:
   // Along each axis: of the image, of the window, between windows, of the result.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 
 #include "etude/base/fields.h"
 #include "etude/core/option_ranges.h"
@@ -44,7 +43,7 @@ class EmbeddingBag {
 
   Tensor table;
   ETUDE_FIELDS(EmbeddingBag, table);
-  auto host_values() const { return std::tie(mode_); }
+  ETUDE_HOST_VALUES(mode_);
 
  private:
   std::string mode_;
@@ -64,7 +63,7 @@ class PositionalEmbedding {
 
   Tensor table;  // absent unless learned
   ETUDE_FIELDS(PositionalEmbedding, table);
-  auto host_values() const { return std::tie(length_, size_); }
+  ETUDE_HOST_VALUES(length_, size_);
 
  private:
   std::int64_t length_, size_;
@@ -82,7 +81,7 @@ class RotaryEmbedding {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   Tensor from(const Tensor& x, std::int64_t first, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(RotaryEmbedding);
-  auto host_values() const { return std::tie(size_, base_); }
+  ETUDE_HOST_VALUES(size_, base_);
 
  private:
   std::int64_t size_;

@@ -3,7 +3,6 @@
 // embedding.h, recurrent.h, attention.h, blocks.h, adapters.h.
 #pragma once
 
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,7 +43,7 @@ class Dense {
   Tensor weight;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(Dense, weight, bias);
-  auto host_values() const { return std::tie(activation_); }
+  ETUDE_HOST_VALUES(activation_);
 
  private:
   Activation activation_;
@@ -57,7 +56,7 @@ class Function {
   explicit Function(Activation function, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Function);
-  auto host_values() const { return std::tie(function_); }
+  ETUDE_HOST_VALUES(function_);
 
  private:
   Activation function_;
@@ -76,7 +75,7 @@ class Reshape {
   explicit Reshape(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Reshape);
-  auto host_values() const { return std::tie(shape_); }
+  ETUDE_HOST_VALUES(shape_);
 
  private:
   std::vector<std::int64_t> shape_;
@@ -91,7 +90,7 @@ class Permute {
   explicit Permute(std::vector<std::int64_t> axes, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Permute);
-  auto host_values() const { return std::tie(axes_); }
+  ETUDE_HOST_VALUES(axes_);
 
  private:
   std::vector<std::int64_t> axes_;
@@ -103,7 +102,7 @@ class RepeatVector {
   explicit RepeatVector(std::int64_t times, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(RepeatVector);
-  auto host_values() const { return std::tie(times_); }
+  ETUDE_HOST_VALUES(times_);
 
  private:
   std::int64_t times_;
@@ -120,7 +119,7 @@ class Masking {
   Tensor mask(const Tensor& x, CallSite where = CallSite::here()) const;
   Tensor lengths(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Masking);
-  auto host_values() const { return std::tie(value_); }
+  ETUDE_HOST_VALUES(value_);
 
  private:
   double value_;
@@ -155,7 +154,7 @@ class Bilinear {
   Tensor weight;
   Tensor bias;  // absent if the options say so
   ETUDE_FIELDS(Bilinear, weight, bias);
-  auto host_values() const { return std::tie(activation_); }
+  ETUDE_HOST_VALUES(activation_);
 
  private:
   Activation activation_;
@@ -186,7 +185,7 @@ class Dropout {
   explicit Dropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Dropout);
-  auto host_values() const { return std::tie(p_); }
+  ETUDE_HOST_VALUES(p_);
 
  private:
   double p_;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "etude/base/fields.h"
@@ -36,7 +35,7 @@ struct MorphologySettings {
                      CallSite where);
   MorphologyOptions options;
 
-  auto host_values() const { return std::tie(options.strides, options.rates, options.padding); }
+  ETUDE_HOST_VALUES(options.strides, options.rates, options.padding);
   ETUDE_FIELDS(MorphologySettings);
 };
 
@@ -58,7 +57,7 @@ class Dilation2D {
 
   Tensor filter;
   ETUDE_FIELDS(Dilation2D, filter);
-  auto host_values() const { return std::tie(settings_); }
+  ETUDE_HOST_VALUES(settings_);
 
  private:
   detail::MorphologySettings settings_;
@@ -75,7 +74,7 @@ class Erosion2D {
 
   Tensor filter;
   ETUDE_FIELDS(Erosion2D, filter);
-  auto host_values() const { return std::tie(settings_); }
+  ETUDE_HOST_VALUES(settings_);
 
  private:
   detail::MorphologySettings settings_;

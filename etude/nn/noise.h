@@ -3,8 +3,6 @@
 // the generator of this thread. Dropout itself: layers.h.
 #pragma once
 
-#include <tuple>
-
 #include "etude/base/fields.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"
@@ -18,7 +16,7 @@ class GaussianNoise {
   explicit GaussianNoise(double stddev, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(GaussianNoise);
-  auto host_values() const { return std::tie(stddev_); }
+  ETUDE_HOST_VALUES(stddev_);
 
  private:
   double stddev_;
@@ -31,7 +29,7 @@ class GaussianDropout {
   explicit GaussianDropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(GaussianDropout);
-  auto host_values() const { return std::tie(p_); }
+  ETUDE_HOST_VALUES(p_);
 
  private:
   double p_;
@@ -45,7 +43,7 @@ class AlphaDropout {
   explicit AlphaDropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(AlphaDropout);
-  auto host_values() const { return std::tie(p_); }
+  ETUDE_HOST_VALUES(p_);
 
  private:
   double p_;
@@ -57,7 +55,7 @@ class SpatialDropout {
   explicit SpatialDropout(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(SpatialDropout);
-  auto host_values() const { return std::tie(p_); }
+  ETUDE_HOST_VALUES(p_);
 
  private:
   double p_;
@@ -69,7 +67,7 @@ class StochasticDepth {
   explicit StochasticDepth(double p, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(StochasticDepth);
-  auto host_values() const { return std::tie(p_); }
+  ETUDE_HOST_VALUES(p_);
 
  private:
   double p_;

@@ -3,8 +3,6 @@
 // uses, and of each example by itself, which is the same in both.
 #pragma once
 
-#include <tuple>
-
 #include "etude/base/fields.h"
 #include "etude/core/attrs.h"
 #include "etude/core/option_ranges.h"
@@ -52,7 +50,7 @@ class BatchNorm {
   Tensor scale, offset;
   LayerState<BatchStatistics> running;  // mean 0 and variance 1 at first
   ETUDE_FIELDS(BatchNorm, scale, offset, running);
-  auto host_values() const { return std::tie(options_); }
+  ETUDE_HOST_VALUES(options_);
 
  private:
   // In the training phase; gives `moved` the mean and variance of the batch.
@@ -88,7 +86,7 @@ class LayerNorm {
   Tensor scale;
   Tensor offset;  // absent if the options say so
   ETUDE_FIELDS(LayerNorm, scale, offset);
-  auto host_values() const { return std::tie(axes_, epsilon_); }
+  ETUDE_HOST_VALUES(axes_, epsilon_);
 
  private:
   std::vector<std::int64_t> axes_;
@@ -105,7 +103,7 @@ class RMSNorm {
 
   Tensor scale;
   ETUDE_FIELDS(RMSNorm, scale);
-  auto host_values() const { return std::tie(epsilon_); }
+  ETUDE_HOST_VALUES(epsilon_);
 
  private:
   double epsilon_;
@@ -133,7 +131,7 @@ class GroupNorm {
 
   Tensor scale, offset;
   ETUDE_FIELDS(GroupNorm, scale, offset);
-  auto host_values() const { return std::tie(groups_, options_); }
+  ETUDE_HOST_VALUES(groups_, options_);
 
  private:
   std::int64_t groups_;
@@ -149,7 +147,7 @@ class InstanceNorm {
 
   Tensor scale, offset;
   ETUDE_FIELDS(InstanceNorm, scale, offset);
-  auto host_values() const { return std::tie(options_); }
+  ETUDE_HOST_VALUES(options_);
 
  private:
   GroupNormOptions options_;

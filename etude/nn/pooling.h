@@ -10,7 +10,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -39,7 +38,7 @@ class MaxPool {
                    CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(MaxPool);
-  auto host_values() const { return std::tie(window_, options_); }
+  ETUDE_HOST_VALUES(window_, options_);
 
  private:
   IntList window_;
@@ -57,7 +56,7 @@ class AvgPool {
                    CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(AvgPool);
-  auto host_values() const { return std::tie(window_, options_); }
+  ETUDE_HOST_VALUES(window_, options_);
 
  private:
   IntList window_;
@@ -104,7 +103,7 @@ class FractionalMaxPool2D {
                                CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(FractionalMaxPool2D);
-  auto host_values() const { return std::tie(ratio_, options_); }
+  ETUDE_HOST_VALUES(ratio_, options_);
 
  private:
   std::vector<double> ratio_;
@@ -118,7 +117,7 @@ class UpSampling {
   explicit UpSampling(const IntList& size, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(UpSampling);
-  auto host_values() const { return std::tie(size_); }
+  ETUDE_HOST_VALUES(size_);
 
  private:
   std::vector<std::int64_t> size_;
@@ -135,7 +134,7 @@ class ZeroPadding {
   explicit ZeroPadding(const IntList& widths, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(ZeroPadding);
-  auto host_values() const { return std::tie(widths_); }
+  ETUDE_HOST_VALUES(widths_);
 
  private:
   std::vector<std::int64_t> widths_;  // of all axes of x
@@ -151,7 +150,7 @@ class Cropping {
   explicit Cropping(const IntList& widths, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Cropping);
-  auto host_values() const { return std::tie(widths_); }
+  ETUDE_HOST_VALUES(widths_);
 
  private:
   std::vector<std::int64_t> widths_;
@@ -179,7 +178,7 @@ class PixelShuffle {
   explicit PixelShuffle(std::int64_t block, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(PixelShuffle);
-  auto host_values() const { return std::tie(block_); }
+  ETUDE_HOST_VALUES(block_);
 
  private:
   std::int64_t block_;

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <memory>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -153,7 +152,7 @@ class Precision {
 
   Layer layer;
   ETUDE_FIELDS(Precision, layer);
-  auto host_values() const { return std::tie(policy_.compute, policy_.parameter, policy_.output); }
+  ETUDE_HOST_VALUES(policy_.compute, policy_.parameter, policy_.output);
   static constexpr bool has_own_precision() { return true; }
 
  private:

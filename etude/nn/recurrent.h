@@ -11,7 +11,6 @@
 
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -100,7 +99,7 @@ class Recurrent {
 
   Cell cell;
   ETUDE_FIELDS(Recurrent, cell);
-  auto host_values() const { return std::tie(options_); }
+  ETUDE_HOST_VALUES(options_);
 
  private:
   // Zeros for steps like those of x.
@@ -141,7 +140,7 @@ class Bidirectional {
 
   Recurrent<Cell> forward, backward;
   ETUDE_FIELDS(Bidirectional, forward, backward);
-  auto host_values() const { return std::tie(merge_); }
+  ETUDE_HOST_VALUES(merge_);
 
  private:
   std::string merge_;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "etude/base/fields.h"
@@ -75,7 +74,7 @@ class TextEncoder {
   std::optional<Dense> pooler;
   Dropout dropout;
   ETUDE_FIELDS(TextEncoder, words, places, kinds, norm, projection, layers, pooler, dropout);
-  auto host_values() const { return std::tie(repeats_); }
+  ETUDE_HOST_VALUES(repeats_);
 
  private:
   std::int64_t repeats_;  // of each layer

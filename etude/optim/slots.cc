@@ -27,6 +27,8 @@ Tensor started(const StateStart& start, const Tensor& value) {
 
 }  // namespace
 
+Tensor& Slots::number(const std::string& name) { return numbers_[name]; }
+
 Slots::Slots(const Slots&) = default;
 Slots::Slots(Slots&&) noexcept = default;
 Slots& Slots::operator=(const Slots&) = default;

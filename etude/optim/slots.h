@@ -72,7 +72,7 @@ class Slots {
   // name.
   void add_name(std::string name);
   // A number of the whole optimiser by name, "loss_scale"; absent until it is set.
-  Tensor& number(const std::string& name) { return numbers_[name]; }
+  Tensor& number(const std::string& name);
   const Tensor* find_number(const std::string& name) const;
 
   // Lays slots beside `parameters`. throws: kInvalidArgument for a model with other tensors than at

@@ -20,6 +20,7 @@
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
 #include "etude/base/inline_vector.h"
+#include "etude/base/structure.h"
 #include "etude/base/type_name.h"
 #include "etude/core/dtype.h"
 #include "etude/core/tensor.h"
@@ -77,6 +78,7 @@ std::string value_text(double value);
 
 // A class whose ETUDE_FIELDS leave members out says by which of these its calls differ:
 //   auto host_values() const { return std::tie(stride_, activation_); }
+// or, the same, ETUDE_HOST_VALUES(stride_, activation_);
 template <class T>
 concept HasHostValues = requires(const T& x) {
   x.host_values();
@@ -331,12 +333,9 @@ class ArgumentWalk {
   template <class X, class T, class H, class E, class A>
   void parts(X& x, std::unordered_map<std::string, T, H, E, A>*) {
     word(x.size());
-    std::vector<std::string_view> keys;  // in order, so that the walk does not depend on hashes
-    for (auto& entry : x) keys.push_back(entry.first);
-    std::sort(keys.begin(), keys.end());
-    for (const std::string_view key : keys) {
-      text(key);
-      part(key, x.find(std::string(key))->second);
+    for (auto* entry : entries_by_key(x)) {
+      text(entry->first);
+      part(entry->first, entry->second);
     }
   }
   template <class X, class... T>

@@ -11,6 +11,14 @@
 #include "etude/runtime/gradient.h"
 
 namespace etude {
+
+BatchContext::BatchContext(int64_t size) : BatchContext(size, {}) {}
+BatchContext::BatchContext(int64_t size, Batches batches)
+    : size_(size), batches_(std::move(batches)) {
+  ContextStack::push(*this);
+}
+BatchContext::~BatchContext() { ContextStack::remove(*this); }
+
 Tensor BatchContext::example_of(const Tensor& x) {
   if (!x.has_value()) return {};
   Tensor example = internal::make_ghost(batching::example_type(x.type()));

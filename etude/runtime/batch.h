@@ -25,13 +25,11 @@ namespace ETUDE_API etude {
 class BatchContext final : public Context, private internal::ValueObserver {
  public:
   // `size` is the number of examples, at least 1.
-  explicit BatchContext(int64_t size) : size_(size) { ContextStack::push(*this); }
+  explicit BatchContext(int64_t size);
   // The same batch once more, also after it ended: what was made inside runs again on its examples.
   using Batches = std::unordered_map<uint64_t, Tensor>;
-  BatchContext(int64_t size, Batches batches) : size_(size), batches_(std::move(batches)) {
-    ContextStack::push(*this);
-  }
-  ~BatchContext() override { ContextStack::remove(*this); }
+  BatchContext(int64_t size, Batches batches);
+  ~BatchContext() override;
 
   // An example that stands for each x[i], i < size. It has no elements of its own.
   Tensor example_of(const Tensor& x);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/cancel.h"
 
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "etude/core/mode.h"
@@ -11,6 +13,8 @@ namespace {
 thread_local constinit const CancelScope* innermost = nullptr;
 
 }  // namespace
+
+Cancellation::Cancellation() : is_cancelled_(std::make_shared<std::atomic<bool>>(false)) {}
 
 CancelScope::CancelScope(Cancellation cancellation) noexcept
     : cancellation_(std::move(cancellation)), outer_(std::exchange(innermost, this)) {

@@ -13,7 +13,7 @@ namespace ETUDE_API etude {
 // Says that somebody wants an end. Copies are the same object. thread-safe.
 class Cancellation {
  public:
-  Cancellation() : is_cancelled_(std::make_shared<std::atomic<bool>>(false)) {}
+  Cancellation();
   // For ever: take a new object for the next computation.
   void cancel() const noexcept { is_cancelled_->store(true, std::memory_order_relaxed); }
   bool is_cancelled() const noexcept { return is_cancelled_->load(std::memory_order_relaxed); }

@@ -109,6 +109,8 @@ inline constexpr bool kIsInOut =
 
 // throws: kInvalidArgument: an argument that the function changed in a way that a graph cannot.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
+// Says of the next `count` tensors of a call whether the function may write them.
+void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out);
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
 void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names);
@@ -360,15 +362,15 @@ class Function<R(A...)> {
                       X&... args) const {
     if constexpr ((internal::kIsInOut<A> || ...)) {
       std::vector<uint8_t> may_write;
-      (mark(may_write, args, internal::kIsInOut<A>), ...);
+      (internal::mark_tensors(may_write, count_tensors(args), internal::kIsInOut<A>), ...);
       internal::require_distinct(call, may_write, names);
     }
   }
   template <class X>
-  void mark(std::vector<uint8_t>& to, X& arg, bool is_in_out) const {
+  std::size_t count_tensors(X& arg) const {
     Arguments own = new_arguments();
     internal::ArgumentWalk<internal::NoNames>(own, {}).argument("", arg);
-    to.insert(to.end(), own.tensors.size(), is_in_out);
+    return own.tensors.size();
   }
 
   template <class Tuple, std::size_t... I>
@@ -383,7 +385,9 @@ class Function<R(A...)> {
     for (std::size_t k = 0; k < variables.size(); ++k) *before.variables[k] = variables[k];
     internal::Traced out;
     if constexpr ((internal::kIsInOut<A> || ...)) {
-      (mark(out.in_out, std::get<I>(copies), internal::kIsInOut<A>), ...);
+      (internal::mark_tensors(out.in_out, count_tensors(std::get<I>(copies)),
+                              internal::kIsInOut<A>),
+       ...);
     }
     if constexpr (std::is_void_v<R>) {
       (*host_)(static_cast<A>(std::get<I>(copies))...);

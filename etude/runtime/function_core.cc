@@ -542,6 +542,10 @@ void throw_host_change(const std::string& name, const std::string& path) {
       name, path);
 }
 
+void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out) {
+  may_write.insert(may_write.end(), count, is_in_out ? 1 : 0);
+}
+
 void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names) {
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {

@@ -7,6 +7,9 @@
 
 namespace etude {
 
+JvpContext::JvpContext() { ContextStack::push(*this); }
+JvpContext::~JvpContext() { ContextStack::remove(*this); }
+
 void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
   ETUDE_REQUIRE(!TensorAccess::is_sparse(x),
                 "a sparse value cannot be given a tangent. Take to_dense(x) of it first");

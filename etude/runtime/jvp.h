@@ -14,8 +14,8 @@ namespace ETUDE_API etude {
 // On the stack for its lifetime. confined to the thread that made it.
 class JvpContext final : public Context, private internal::ValueObserver {
  public:
-  JvpContext() { ContextStack::push(*this); }
-  ~JvpContext() override { ContextStack::remove(*this); }
+  JvpContext();
+  ~JvpContext() override;
 
   // Gives `x` the tangent `t`, of the same shape and dtype.
   void set_tangent(const Tensor& x, const Tensor& t);

@@ -14,6 +14,8 @@ RecordingContext::RecordingContext(std::span<const Tensor> inputs) {
   ContextStack::push(*this);
 }
 
+RecordingContext::~RecordingContext() { ContextStack::remove(*this); }
+
 uint32_t RecordingContext::number(const Tensor& x) {
   if (!x.has_value()) return Recording::kAbsent;
   const auto [at, is_new] = numbers_.try_emplace(TensorAccess::id(x), recording_.values_);

@@ -45,7 +45,7 @@ class RecordingContext final : public Context {
  public:
   // `inputs` are the values that a replay replaces.
   explicit RecordingContext(std::span<const Tensor> inputs);
-  ~RecordingContext() override { ContextStack::remove(*this); }
+  ~RecordingContext() override;
 
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   // Stops recording; `outputs` are what a replay returns.
