@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/fit.h"
 
-
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"

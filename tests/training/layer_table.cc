@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/training/layer_table.h"
 
-
 #include <gtest/gtest.h>
 
 #include "etude/core/ambient.h"
