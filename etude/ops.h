@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
+#include "etude/core/attr_view.h"
 #include "etude/core/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
@@ -20,68 +21,43 @@ struct ZerosOptions {
   DType dtype = DType::kFloat32;
 };
 // A tensor of zeros of the given shape.
-inline Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("zeros");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
-}
+Tensor zeros(const IntList& shape, const ZerosOptions& options = {}, CallSite where = CallSite::here());
 
 struct OnesOptions {
   DType dtype = DType::kFloat32;
 };
 // A tensor of ones of the given shape.
-inline Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("ones");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
-}
+Tensor ones(const IntList& shape, const OnesOptions& options = {}, CallSite where = CallSite::here());
 
 struct EmptyOptions {
   DType dtype = DType::kFloat32;
 };
 // A tensor of the given shape whose elements nothing should rely on; they are zeros.
-inline Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("empty");
-  return internal::only(internal::call(op, {}, {shape, options.dtype}, where));
-}
+Tensor empty(const IntList& shape, const EmptyOptions& options = {}, CallSite where = CallSite::here());
 
 struct ZerosLikeOptions {
   std::optional<DType> dtype = {};
 };
 // Zeros of the shape of x, and of its dtype unless another is given.
-inline Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {}) {
-  static const Op& op = internal::op("zeros_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
-}
+Tensor zeros_like(const Arg& x, const ZerosLikeOptions& options = {});
 
 struct OnesLikeOptions {
   std::optional<DType> dtype = {};
 };
 // Ones of the shape of x, and of its dtype unless another is given.
-inline Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {}) {
-  static const Op& op = internal::op("ones_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
-}
+Tensor ones_like(const Arg& x, const OnesLikeOptions& options = {});
 
 struct EmptyLikeOptions {
   std::optional<DType> dtype = {};
 };
 // A tensor of the shape of x whose elements nothing should rely on.
-inline Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {}) {
-  static const Op& op = internal::op("empty_like");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
-}
+Tensor empty_like(const Arg& x, const EmptyLikeOptions& options = {});
 
 struct AsarrayOptions {
   std::optional<DType> dtype = {};
 };
 // x as a tensor, of another dtype if one is given. Shares storage until a write.
-inline Tensor asarray(const Arg& x, const AsarrayOptions& options = {}) {
-  static const Op& op = internal::op("asarray");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.dtype}, x.where()));
-}
+Tensor asarray(const Arg& x, const AsarrayOptions& options = {});
 
 // A tensor of the shape of x whose elements are all `value`.
 inline Tensor full_like(const Arg& x, const Arg& value) {
@@ -90,18 +66,10 @@ inline Tensor full_like(const Arg& x, const Arg& value) {
 }
 
 // A tensor of the given shape whose elements are all `value`, of its dtype.
-inline Tensor full(const IntList& shape, const Arg& value) {
-  static const Op& op = internal::op("full");
-  const Arg* const args[] = {&value};
-  return internal::only(internal::call(op, args, {shape}, value.where()));
-}
+Tensor full(const IntList& shape, const Arg& value);
 
 // x with its elements converted to `dtype`: floats to integers truncate and saturate.
-inline Tensor astype(const Arg& x, const DType& dtype) {
-  static const Op& op = internal::op("astype");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {dtype}, x.where()));
-}
+Tensor astype(const Arg& x, const DType& dtype);
 
 // Sum of x1 and x2, element by element with broadcasting.
 inline Tensor add(const Arg& x1, const Arg& x2) {
@@ -282,11 +250,7 @@ inline Tensor logical_not(const Arg& x) {
 }
 
 // x1 where the condition holds, else x2, with broadcasting.
-inline Tensor where(const Arg& condition, const Arg& x1, const Arg& x2) {
-  static const Op& op = internal::op("where");
-  const Arg* const args[] = {&condition, &x1, &x2};
-  return internal::only(internal::call(op, args, {}, condition.where()));
-}
+Tensor where(const Arg& condition, const Arg& x1, const Arg& x2);
 
 // The bits that x1 and x2 share.
 inline Tensor bitwise_and(const Arg& x1, const Arg& x2) {
@@ -385,13 +349,7 @@ struct ClipOptions {
 };
 // x with what is below `min` replaced by min and what is above `max` by max. An absent bound does
 // not bind. The gradient at a bound goes to x.
-inline Tensor clip(const Arg& x, const ClipOptions& options = {}) {
-  static const Op& op = internal::op("clip");
-  const Arg min_arg(options.min, x.where());
-  const Arg max_arg(options.max, x.where());
-  const Arg* const args[] = {&x, &min_arg, &max_arg};
-  return internal::only(internal::call(op, args, {}, x.where()));
-}
+Tensor clip(const Arg& x, const ClipOptions& options = {});
 
 struct NanToNumOptions {
   double nan = 0;
@@ -400,11 +358,7 @@ struct NanToNumOptions {
 };
 // x with NaN replaced by `nan` and infinities by `posinf` and `neginf`, which default to the
 // largest numbers of the dtype; in complex x, in both parts.
-inline Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {}) {
-  static const Op& op = internal::op("nan_to_num");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.nan, options.posinf, options.neginf}, x.where()));
-}
+Tensor nan_to_num(const Arg& x, const NanToNumOptions& options = {});
 
 // e to the power x.
 inline Tensor exp(const Arg& x) {
@@ -636,40 +590,24 @@ struct SumOptions {
 };
 // Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types accumulate
 // in float32. Pairwise, and independent of the number of threads.
-inline Tensor sum(const Arg& x, const SumOptions& options = {}) {
-  static const Op& op = internal::op("sum");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor sum(const Arg& x, const SumOptions& options = {});
 
 struct MeanOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // Arithmetic mean over the given axes, or over all; NaN of no elements.
-inline Tensor mean(const Arg& x, const MeanOptions& options = {}) {
-  static const Op& op = internal::op("mean");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor mean(const Arg& x, const MeanOptions& options = {});
 
 // Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.
-inline Tensor sum_to(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("sum_to");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
-}
+Tensor sum_to(const Arg& x, const IntList& shape);
 
 struct ProdOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // Product over the given axes, or over all; 1 of no elements.
-inline Tensor prod(const Arg& x, const ProdOptions& options = {}) {
-  static const Op& op = internal::op("prod");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor prod(const Arg& x, const ProdOptions& options = {});
 
 struct MaxOptions {
   IntList axis = {};
@@ -677,11 +615,7 @@ struct MaxOptions {
 };
 // Largest element along the given axes, or of all. NaN wins. In derivatives k tied elements get 1/k
 // each.
-inline Tensor max(const Arg& x, const MaxOptions& options = {}) {
-  static const Op& op = internal::op("max");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor max(const Arg& x, const MaxOptions& options = {});
 
 struct MinOptions {
   IntList axis = {};
@@ -689,44 +623,28 @@ struct MinOptions {
 };
 // Smallest element along the given axes, or of all. NaN wins. In derivatives k tied elements get
 // 1/k each.
-inline Tensor min(const Arg& x, const MinOptions& options = {}) {
-  static const Op& op = internal::op("min");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor min(const Arg& x, const MinOptions& options = {});
 
 struct AllOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // Whether all elements along the given axes are true (not zero); true of none.
-inline Tensor all(const Arg& x, const AllOptions& options = {}) {
-  static const Op& op = internal::op("all");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor all(const Arg& x, const AllOptions& options = {});
 
 struct AnyOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // Whether any element along the given axes is true (not zero); false of none.
-inline Tensor any(const Arg& x, const AnyOptions& options = {}) {
-  static const Op& op = internal::op("any");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor any(const Arg& x, const AnyOptions& options = {});
 
 struct CountNonzeroOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // How many elements along the given axes are not zero, as int64.
-inline Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {}) {
-  static const Op& op = internal::op("count_nonzero");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor count_nonzero(const Arg& x, const CountNonzeroOptions& options = {});
 
 struct ArangeOptions {
   std::optional<double> stop = {};
@@ -735,20 +653,13 @@ struct ArangeOptions {
 };
 // start, start + step, ... up to before stop; arange(n) counts from 0 to n - 1. The dtype defaults
 // to int32 (int64 where needed) if all three are whole numbers, else to float32.
-inline Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("arange");
-  return internal::only(internal::call(op, {}, {start, options.stop, options.step, options.dtype}, where));
-}
+Tensor arange(const double& start, const ArangeOptions& options = {}, CallSite where = CallSite::here());
 
 struct LinspaceOptions {
   bool endpoint = true;
 };
 // `num` equally spaced numbers from start to stop, both exact; stop is left out without `endpoint`.
-inline Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {}) {
-  static const Op& op = internal::op("linspace");
-  const Arg* const args[] = {&start, &stop};
-  return internal::only(internal::call(op, args, {num, options.endpoint}, start.where()));
-}
+Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {});
 
 struct EyeOptions {
   std::optional<int64_t> cols = {};
@@ -757,10 +668,7 @@ struct EyeOptions {
   DType dtype = DType::kFloat32;
 };
 // Matrices with ones on diagonal k and zeros elsewhere.
-inline Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("eye");
-  return internal::only(internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));
-}
+Tensor eye(const int64_t& rows, const EyeOptions& options = {}, CallSite where = CallSite::here());
 
 struct OneHotOptions {
   double on = 1;
@@ -770,81 +678,46 @@ struct OneHotOptions {
 };
 // `on` at the index along a new axis of size `depth`, `off` elsewhere; an index outside gives `off`
 // only.
-inline Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {}) {
-  static const Op& op = internal::op("one_hot");
-  const Arg* const args[] = {&indices};
-  return internal::only(internal::call(op, args, {depth, options.on, options.off, options.axis, options.dtype}, indices.where()));
-}
+Tensor one_hot(const Arg& indices, const int64_t& depth, const OneHotOptions& options = {});
 
 struct TrilOptions {
   int64_t k = 0;
 };
 // x with zeros above diagonal k of its last two axes.
-inline Tensor tril(const Arg& x, const TrilOptions& options = {}) {
-  static const Op& op = internal::op("tril");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.k}, x.where()));
-}
+Tensor tril(const Arg& x, const TrilOptions& options = {});
 
 struct TriuOptions {
   int64_t k = 0;
 };
 // x with zeros below diagonal k of its last two axes.
-inline Tensor triu(const Arg& x, const TriuOptions& options = {}) {
-  static const Op& op = internal::op("triu");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.k}, x.where()));
-}
+Tensor triu(const Arg& x, const TriuOptions& options = {});
 
 struct MeshgridOptions {
   std::string indexing = "xy";
 };
 // Coordinates of all points of a grid: one array per operand, with axes in the order of the
 // operands (ij) or with the first two swapped (xy).
-inline std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {}) {
-  static const Op& op = internal::op("meshgrid");
-  return internal::list(internal::call_list(op, xs.items(), {options.indexing}, xs.where()));
-}
+std::vector<Tensor> meshgrid(const Args& xs, const MeshgridOptions& options = {});
 
 // The elements of x in row-major order under another shape; one size may be -1. Shares storage
 // until a write.
-inline Tensor reshape(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("reshape");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
-}
+Tensor reshape(const Arg& x, const IntList& shape);
 
 // x with axes of size 1 put in; `axis` numbers them in the result. Shares storage until a write.
-inline Tensor expand_dims(const Arg& x, const IntList& axis) {
-  static const Op& op = internal::op("expand_dims");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis}, x.where()));
-}
+Tensor expand_dims(const Arg& x, const IntList& axis);
 
 // x without the given axes, which must have size 1. Shares storage until a write.
-inline Tensor squeeze(const Arg& x, const IntList& axis) {
-  static const Op& op = internal::op("squeeze");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis}, x.where()));
-}
+Tensor squeeze(const Arg& x, const IntList& axis);
 
 struct FlattenOptions {
   int64_t start = 0;
   int64_t end = -1;
 };
 // x with the axes from `start` to `end` merged into one. Shares storage until a write.
-inline Tensor flatten(const Arg& x, const FlattenOptions& options = {}) {
-  static const Op& op = internal::op("flatten");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.start, options.end}, x.where()));
-}
+Tensor flatten(const Arg& x, const FlattenOptions& options = {});
 
 // x with its axes in the order `axes`: axis i of the result is axis axes[i] of x.
-inline Tensor permute_dims(const Arg& x, const IntList& axes) {
-  static const Op& op = internal::op("permute_dims");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axes}, x.where()));
-}
+Tensor permute_dims(const Arg& x, const IntList& axes);
 
 // x with its last two axes swapped.
 inline Tensor matrix_transpose(const Arg& x) {
@@ -853,96 +726,55 @@ inline Tensor matrix_transpose(const Arg& x) {
 }
 
 // x with the axes `source` put at the places `destination`; the others keep their order.
-inline Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination) {
-  static const Op& op = internal::op("moveaxis");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {source, destination}, x.where()));
-}
+Tensor moveaxis(const Arg& x, const IntList& source, const IntList& destination);
 
 // x with two axes swapped.
-inline Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2) {
-  static const Op& op = internal::op("swapaxes");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {axis1, axis2}, x.where()));
-}
+Tensor swapaxes(const Arg& x, const int64_t& axis1, const int64_t& axis2);
 
 struct FlipOptions {
   IntList axis = {};
 };
 // x with the order of elements reversed along the given axes, by default along all.
-inline Tensor flip(const Arg& x, const FlipOptions& options = {}) {
-  static const Op& op = internal::op("flip");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor flip(const Arg& x, const FlipOptions& options = {});
 
 // x repeated to a larger shape by the rules of broadcasting.
-inline Tensor broadcast_to(const Arg& x, const IntList& shape) {
-  static const Op& op = internal::op("broadcast_to");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shape}, x.where()));
-}
+Tensor broadcast_to(const Arg& x, const IntList& shape);
 
 // All operands broadcast to one shape.
-inline std::vector<Tensor> broadcast_arrays(const Args& xs) {
-  static const Op& op = internal::op("broadcast_arrays");
-  return internal::list(internal::call_list(op, xs.items(), {}, xs.where()));
-}
+std::vector<Tensor> broadcast_arrays(const Args& xs);
 
 // x laid out repeatedly, repetitions[i] times along axis i.
-inline Tensor tile(const Arg& x, const IntList& repetitions) {
-  static const Op& op = internal::op("tile");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {repetitions}, x.where()));
-}
+Tensor tile(const Arg& x, const IntList& repetitions);
 
 struct RepeatOptions {
   IntList axis = {};
 };
 // x with each element repeated n times along an axis; without an axis x is flattened first.
-inline Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {}) {
-  static const Op& op = internal::op("repeat");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {n, options.axis}, x.where()));
-}
+Tensor repeat(const Arg& x, const int64_t& n, const RepeatOptions& options = {});
 
 struct ConcatOptions {
   IntList axis = IntList{0};
 };
 // The operands one after the other along an axis; an empty list of axes flattens them first.
-inline Tensor concat(const Args& xs, const ConcatOptions& options = {}) {
-  static const Op& op = internal::op("concat");
-  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
-}
+Tensor concat(const Args& xs, const ConcatOptions& options = {});
 
 struct StackOptions {
   int64_t axis = 0;
 };
 // Operands of one shape joined along a new axis.
-inline Tensor stack(const Args& xs, const StackOptions& options = {}) {
-  static const Op& op = internal::op("stack");
-  return internal::only(internal::call_list(op, xs.items(), {options.axis}, xs.where()));
-}
+Tensor stack(const Args& xs, const StackOptions& options = {});
 
 struct SplitOptions {
   int64_t axis = 0;
 };
 // Parts of x along an axis: as many equal ones as a single number says, or of the listed sizes.
-inline std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options = {}) {
-  static const Op& op = internal::op("split");
-  const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {parts_or_sizes, options.axis}, x.where()));
-}
+std::vector<Tensor> split(const Arg& x, const IntList& parts_or_sizes, const SplitOptions& options = {});
 
 struct UnstackOptions {
   int64_t axis = 0;
 };
 // The slices of x along an axis, without that axis.
-inline std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {}) {
-  static const Op& op = internal::op("unstack");
-  const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {options.axis}, x.where()));
-}
+std::vector<Tensor> unstack(const Arg& x, const UnstackOptions& options = {});
 
 struct SliceOptions {
   IntList step = {};
@@ -950,41 +782,25 @@ struct SliceOptions {
 // The part of x from start[i] to before stop[i] along axis i, by Python's rules for negative
 // numbers and ends beyond the size; missing axes stay whole. Contiguous parts share storage until a
 // write.
-inline Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {}) {
-  static const Op& op = internal::op("slice");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {start, stop, options.step}, x.where()));
-}
+Tensor slice(const Arg& x, const IntList& start, const IntList& stop, const SliceOptions& options = {});
 
 struct RollOptions {
   IntList axis = {};
 };
 // x with its elements moved by `shift` places along the given axes, round the end; without axes x
 // is rolled as if flat.
-inline Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {}) {
-  static const Op& op = internal::op("roll");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {shift, options.axis}, x.where()));
-}
+Tensor roll(const Arg& x, const IntList& shift, const RollOptions& options = {});
 
 struct TakeOptions {
   int64_t axis = 0;
 };
 // The slices of x at `indices` along an axis, which the axes of the indices replace. Negative
 // indices count from the end. Along axis 0 the gradient is sparse.
-inline Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {}) {
-  static const Op& op = internal::op("take");
-  const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor take(const Arg& x, const Arg& indices, const TakeOptions& options = {});
 
 // The positions of the elements that are not zero, in row-major order: one array of indices per
 // axis.
-inline std::vector<Tensor> nonzero(const Arg& x) {
-  static const Op& op = internal::op("nonzero");
-  const Arg* const args[] = {&x};
-  return internal::list(internal::call(op, args, {}, x.where()));
-}
+std::vector<Tensor> nonzero(const Arg& x);
 
 // The rows of x at which the mask holds; the mask has the leading axes of x.
 inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
@@ -993,73 +809,41 @@ inline Tensor boolean_mask(const Arg& x, const Arg& mask) {
 }
 
 // Row k of the result is the sum of the rows of x whose id is k. `ids` has the leading axes of x.
-inline Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_sum");
-  const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
-}
+Tensor segment_sum(const Arg& x, const Arg& ids, const int64_t& num);
 
 // Row k of the result is the mean of the rows of x whose id is k, zeros if there are none.
-inline Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_mean");
-  const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
-}
+Tensor segment_mean(const Arg& x, const Arg& ids, const int64_t& num);
 
 // Row k of the result is the largest of the rows of x whose id is k, element by element; the lowest
 // value of the dtype if there are none.
-inline Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_max");
-  const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
-}
+Tensor segment_max(const Arg& x, const Arg& ids, const int64_t& num);
 
 // Row k of the result is the smallest of the rows of x whose id is k, element by element; the
 // highest value of the dtype if there are none.
-inline Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_min");
-  const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
-}
+Tensor segment_min(const Arg& x, const Arg& ids, const int64_t& num);
 
 // Row k of the result is the product of the rows of x whose id is k, ones if there are none.
-inline Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num) {
-  static const Op& op = internal::op("segment_prod");
-  const Arg* const args[] = {&x, &ids};
-  return internal::only(internal::call(op, args, {num}, x.where()));
-}
+Tensor segment_prod(const Arg& x, const Arg& ids, const int64_t& num);
 
 struct ScatterOptions {
   std::string mode = "set";
 };
 // x with rows updated: row indices[i] is set to, or combined with, updates[i]. Repeated indices all
 // count, in order, so that set keeps the last. mode: set, add, mul, min or max.
-inline Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {}) {
-  static const Op& op = internal::op("scatter");
-  const Arg* const args[] = {&x, &indices, &updates};
-  return internal::only(internal::call(op, args, {options.mode}, x.where()));
-}
+Tensor scatter(const Arg& x, const Arg& indices, const Arg& updates, const ScatterOptions& options = {});
 
 struct GatherNdOptions {
   int64_t batch_dims = 0;
 };
 // The parts of x at coordinates: the last axis of the indices numbers positions on the first axes
 // of x, behind batch_dims axes that both share.
-inline Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {}) {
-  static const Op& op = internal::op("gather_nd");
-  const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.batch_dims}, x.where()));
-}
+Tensor gather_nd(const Arg& x, const Arg& indices, const GatherNdOptions& options = {});
 
 struct TakeAlongAxisOptions {
   int64_t axis = -1;
 };
 // Element [.., indices[.., j, ..], ..] of x for each element of the indices; other axes broadcast.
-inline Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {}) {
-  static const Op& op = internal::op("take_along_axis");
-  const Arg* const args[] = {&x, &indices};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor take_along_axis(const Arg& x, const Arg& indices, const TakeAlongAxisOptions& options = {});
 
 struct PadOptions {
   std::string mode = "constant";
@@ -1068,22 +852,14 @@ struct PadOptions {
 // x with a border. widths: before and after each axis in turn, one such pair for all, or one
 // number. mode: constant (`value`), reflect (mirrored without the edge), symmetric (with it), edge
 // or wrap.
-inline Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {}) {
-  static const Op& op = internal::op("pad");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {widths, options.mode, options.value}, x.where()));
-}
+Tensor pad(const Arg& x, const IntList& widths, const PadOptions& options = {});
 
 struct SearchsortedOptions {
   std::string side = "left";
 };
 // Where each element of x would go into the ascending array `sorted`: before equal ones (left) or
 // after them (right). NaN goes last.
-inline Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options = {}) {
-  static const Op& op = internal::op("searchsorted");
-  const Arg* const args[] = {&sorted, &x};
-  return internal::only(internal::call(op, args, {options.side}, sorted.where()));
-}
+Tensor searchsorted(const Arg& sorted, const Arg& x, const SearchsortedOptions& options = {});
 
 struct BincountOptions {
   int64_t minlength = 0;
@@ -1091,12 +867,7 @@ struct BincountOptions {
 };
 // How often each of 0, 1, 2, ... occurs in x, or the sum of the weights at it; at least `minlength`
 // bins.
-inline Tensor bincount(const Arg& x, const BincountOptions& options = {}) {
-  static const Op& op = internal::op("bincount");
-  const Arg weights_arg(options.weights, x.where());
-  const Arg* const args[] = {&x, &weights_arg};
-  return internal::only(internal::call(op, args, {options.minlength}, x.where()));
-}
+Tensor bincount(const Arg& x, const BincountOptions& options = {});
 
 struct IscloseOptions {
   double rtol = 1e-05;
@@ -1105,11 +876,7 @@ struct IscloseOptions {
 };
 // Whether |x1 - x2| <= atol + rtol * |x2|, element by element; infinities are close to themselves
 // only, NaN to NaN only with equal_nan.
-inline Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {}) {
-  static const Op& op = internal::op("isclose");
-  const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
-}
+Tensor isclose(const Arg& x1, const Arg& x2, const IscloseOptions& options = {});
 
 struct AllcloseOptions {
   double rtol = 1e-05;
@@ -1117,11 +884,7 @@ struct AllcloseOptions {
   bool equal_nan = false;
 };
 // Whether all elements of x1 and x2 are close, by the rule of isclose; a bool scalar.
-inline Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {}) {
-  static const Op& op = internal::op("allclose");
-  const Arg* const args[] = {&x1, &x2};
-  return internal::only(internal::call(op, args, {options.rtol, options.atol, options.equal_nan}, x1.where()));
-}
+Tensor allclose(const Arg& x1, const Arg& x2, const AllcloseOptions& options = {});
 
 // Whether x1 and x2 have the same shape and equal elements; a bool scalar.
 inline Tensor array_equal(const Arg& x1, const Arg& x2) {
@@ -1136,21 +899,13 @@ struct MatmulOptions {
 // Matrix product of x [.., m, k] and y [.., k, n]; the axes before the last two broadcast. An
 // operand with one axis is a row on the left and a column on the right, and its axis is not in the
 // result. transpose_x and transpose_y exchange the last two axes of an operand first.
-inline Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {}) {
-  static const Op& op = internal::op("matmul");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.transpose_x, options.transpose_y}, x.where()));
-}
+Tensor matmul(const Arg& x, const Arg& y, const MatmulOptions& options = {});
 
 struct VecdotOptions {
   int64_t axis = -1;
 };
 // Sum of conj(x) * y over one axis, counted from the last; the other axes broadcast.
-inline Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {}) {
-  static const Op& op = internal::op("vecdot");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor vecdot(const Arg& x, const Arg& y, const VecdotOptions& options = {});
 
 // Sum over the last axis of x and the last but one of y, or its only one; a scalar multiplies. For
 // matrices this is matmul.
@@ -1167,33 +922,21 @@ inline Tensor outer(const Arg& x, const Arg& y) {
 
 // Sum of products over chosen axes. axes is a count n, for the last n of x and the first n of y, or
 // the axes of x followed by those of y: tensordot(x, y, {0, 1, 1, 0}).
-inline Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes) {
-  static const Op& op = internal::op("tensordot");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {axes}, x.where()));
-}
+Tensor tensordot(const Arg& x, const Arg& y, const IntList& axes);
 
 struct CosineSimilarityOptions {
   int64_t axis = -1;
   double epsilon = 1e-08;
 };
 // Cosine of the angle between x and y along one axis; 0 where one of them is 0.
-inline Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options = {}) {
-  static const Op& op = internal::op("cosine_similarity");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
-}
+Tensor cosine_similarity(const Arg& x, const Arg& y, const CosineSimilarityOptions& options = {});
 
 struct CosineDistanceOptions {
   int64_t axis = -1;
   double epsilon = 1e-08;
 };
 // 1 - cosine_similarity(x, y).
-inline Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options = {}) {
-  static const Op& op = internal::op("cosine_distance");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
-}
+Tensor cosine_distance(const Arg& x, const Arg& y, const CosineDistanceOptions& options = {});
 
 // Euclidean distances between the points x [.., m, d] and y [.., n, d]: [.., m, n]. Where points
 // are equal the gradient is 0.
@@ -1206,21 +949,14 @@ inline Tensor cdist(const Arg& x, const Arg& y) {
 // operand that has it; letters that the result does not have are summed over; a letter twice in one
 // operand takes its diagonal; '...' stands for axes that broadcast. The order of the products is
 // chosen by their cost.
-inline Tensor einsum(const std::string& equation, const Args& xs) {
-  static const Op& op = internal::op("einsum");
-  return internal::only(internal::call_list(op, xs.items(), {equation}, xs.where()));
-}
+Tensor einsum(const std::string& equation, const Args& xs);
 
 struct LogsumexpOptions {
   IntList axis = {};
   bool keepdims = false;
 };
 // log(sum(exp(x))) over the given axes, or over all, without overflow.
-inline Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {}) {
-  static const Op& op = internal::op("logsumexp");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor logsumexp(const Arg& x, const LogsumexpOptions& options = {});
 
 struct CumulativeSumOptions {
   std::optional<int64_t> axis = {};
@@ -1230,11 +966,7 @@ struct CumulativeSumOptions {
 };
 // Running sums along an axis. Exclusive ones leave out the element itself; in reverse they run from
 // the end; include_initial puts 0 in front, and the result is one longer.
-inline Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {}) {
-  static const Op& op = internal::op("cumulative_sum");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
-}
+Tensor cumulative_sum(const Arg& x, const CumulativeSumOptions& options = {});
 
 struct CumulativeProdOptions {
   std::optional<int64_t> axis = {};
@@ -1244,11 +976,7 @@ struct CumulativeProdOptions {
 };
 // Running products along an axis. Exclusive ones leave out the element itself; in reverse they run
 // from the end; include_initial puts 1 in front, and the result is one longer.
-inline Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {}) {
-  static const Op& op = internal::op("cumulative_prod");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.exclusive, options.reverse, options.include_initial}, x.where()));
-}
+Tensor cumulative_prod(const Arg& x, const CumulativeProdOptions& options = {});
 
 struct VarOptions {
   IntList axis = {};
@@ -1257,11 +985,7 @@ struct VarOptions {
 };
 // Variance over the given axes, or over all: the sum of squared distances from the mean, divided by
 // their number less `correction`; NaN if that is not positive.
-inline Tensor var(const Arg& x, const VarOptions& options = {}) {
-  static const Op& op = internal::op("var");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
-}
+Tensor var(const Arg& x, const VarOptions& options = {});
 
 struct StdOptions {
   IntList axis = {};
@@ -1270,11 +994,7 @@ struct StdOptions {
 };
 // Standard deviation over the given axes, or over all: the root of var. Its derivative where all
 // elements are equal is 0.
-inline Tensor std(const Arg& x, const StdOptions& options = {}) {
-  static const Op& op = internal::op("std");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.correction, options.keepdims}, x.where()));
-}
+Tensor std(const Arg& x, const StdOptions& options = {});
 
 struct MomentsOptions {
   IntList axis = {};
@@ -1284,12 +1004,7 @@ struct MomentsResult {
   Tensor mean, var;
 };
 // Mean and biased variance over the given axes, or over all.
-inline MomentsResult moments(const Arg& x, const MomentsOptions& options = {}) {
-  static const Op& op = internal::op("moments");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.axis, options.keepdims}, x.where());
-  return {std::move(y[0]), std::move(y[1])};
-}
+MomentsResult moments(const Arg& x, const MomentsOptions& options = {});
 
 struct NormOptions {
   double ord = 2;
@@ -1299,22 +1014,14 @@ struct NormOptions {
 // Vector norm over the given axes, or of all elements: the `ord`-th root of the sum of their sizes
 // to that power; the largest size for infinity, the count of nonzeros for 0. The derivative of the
 // Euclidean norm at 0 is 0.
-inline Tensor norm(const Arg& x, const NormOptions& options = {}) {
-  static const Op& op = internal::op("norm");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
-}
+Tensor norm(const Arg& x, const NormOptions& options = {});
 
 struct DiffOptions {
   int64_t axis = -1;
   int64_t n = 1;
 };
 // Differences of neighbours along an axis, taken n times.
-inline Tensor diff(const Arg& x, const DiffOptions& options = {}) {
-  static const Op& op = internal::op("diff");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.n}, x.where()));
-}
+Tensor diff(const Arg& x, const DiffOptions& options = {});
 
 struct SortOptions {
   int64_t axis = -1;
@@ -1323,11 +1030,7 @@ struct SortOptions {
 };
 // x in ascending or descending order along an axis; NaN comes last. Equal elements keep their
 // order, which also says where their cotangents go.
-inline Tensor sort(const Arg& x, const SortOptions& options = {}) {
-  static const Op& op = internal::op("sort");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
-}
+Tensor sort(const Arg& x, const SortOptions& options = {});
 
 struct ArgsortOptions {
   int64_t axis = -1;
@@ -1336,11 +1039,7 @@ struct ArgsortOptions {
 };
 // Positions, as int64, that sort x along an axis; NaN comes last, and equal elements keep their
 // order.
-inline Tensor argsort(const Arg& x, const ArgsortOptions& options = {}) {
-  static const Op& op = internal::op("argsort");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.descending, options.stable}, x.where()));
-}
+Tensor argsort(const Arg& x, const ArgsortOptions& options = {});
 
 struct TopKOptions {
   int64_t axis = -1;
@@ -1349,34 +1048,21 @@ struct TopKResult {
   Tensor values, indices;
 };
 // The k largest elements along an axis, largest first, and their positions as int64.
-inline TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {}) {
-  static const Op& op = internal::op("top_k");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {k, options.axis}, x.where());
-  return {std::move(y[0]), std::move(y[1])};
-}
+TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {});
 
 struct ArgmaxOptions {
   std::optional<int64_t> axis = {};
   bool keepdims = false;
 };
 // Position of the first largest element along an axis, or of all as if flat, as int64. NaN wins.
-inline Tensor argmax(const Arg& x, const ArgmaxOptions& options = {}) {
-  static const Op& op = internal::op("argmax");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor argmax(const Arg& x, const ArgmaxOptions& options = {});
 
 struct ArgminOptions {
   std::optional<int64_t> axis = {};
   bool keepdims = false;
 };
 // Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins.
-inline Tensor argmin(const Arg& x, const ArgminOptions& options = {}) {
-  static const Op& op = internal::op("argmin");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
-}
+Tensor argmin(const Arg& x, const ArgminOptions& options = {});
 
 namespace fft {
 
@@ -1388,11 +1074,7 @@ struct FftOptions {
 // The discrete Fourier transform along an axis: y_k = sum over j of x_j exp(-2 pi i j k / n). x is
 // cut to n elements or gets zeros behind. norm says which direction is divided by n: "backward" the
 // inverse, "forward" this one, "ortho" both by its root. The time is of order n log n for every n.
-inline Tensor fft(const Arg& x, const FftOptions& options = {}) {
-  static const Op& op = internal::op("fft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor fft(const Arg& x, const FftOptions& options = {});
 
 struct IfftOptions {
   std::optional<int64_t> n = {};
@@ -1400,11 +1082,7 @@ struct IfftOptions {
   std::string norm = "backward";
 };
 // The inverse of fft: a plus in the exponent, and divided by n for norm "backward".
-inline Tensor ifft(const Arg& x, const IfftOptions& options = {}) {
-  static const Op& op = internal::op("ifft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor ifft(const Arg& x, const IfftOptions& options = {});
 
 struct RfftOptions {
   std::optional<int64_t> n = {};
@@ -1412,11 +1090,7 @@ struct RfftOptions {
   std::string norm = "backward";
 };
 // The first n / 2 + 1 elements of fft of real x; the others are their conjugates.
-inline Tensor rfft(const Arg& x, const RfftOptions& options = {}) {
-  static const Op& op = internal::op("rfft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor rfft(const Arg& x, const RfftOptions& options = {});
 
 struct IrfftOptions {
   std::optional<int64_t> n = {};
@@ -1425,11 +1099,7 @@ struct IrfftOptions {
 };
 // The n real numbers, by default 2 (size - 1), of which x is the rfft; imaginary parts that such a
 // spectrum does not have are not read.
-inline Tensor irfft(const Arg& x, const IrfftOptions& options = {}) {
-  static const Op& op = internal::op("irfft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor irfft(const Arg& x, const IrfftOptions& options = {});
 
 struct HfftOptions {
   std::optional<int64_t> n = {};
@@ -1438,11 +1108,7 @@ struct HfftOptions {
 };
 // The n real numbers, by default 2 (size - 1), that are fft of a signal whose first half is x and
 // whose other half are the conjugates.
-inline Tensor hfft(const Arg& x, const HfftOptions& options = {}) {
-  static const Op& op = internal::op("hfft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor hfft(const Arg& x, const HfftOptions& options = {});
 
 struct IhfftOptions {
   std::optional<int64_t> n = {};
@@ -1450,11 +1116,7 @@ struct IhfftOptions {
   std::string norm = "backward";
 };
 // The inverse of hfft, for real x: its first n / 2 + 1 elements.
-inline Tensor ihfft(const Arg& x, const IhfftOptions& options = {}) {
-  static const Op& op = internal::op("ihfft");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.n, options.axis, options.norm}, x.where()));
-}
+Tensor ihfft(const Arg& x, const IhfftOptions& options = {});
 
 struct FftnOptions {
   IntList s = {};
@@ -1462,11 +1124,7 @@ struct FftnOptions {
   std::string norm = "backward";
 };
 // fft along each of `axes`, all by default, with the lengths s; s alone goes to the last axes.
-inline Tensor fftn(const Arg& x, const FftnOptions& options = {}) {
-  static const Op& op = internal::op("fftn");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
-}
+Tensor fftn(const Arg& x, const FftnOptions& options = {});
 
 struct IfftnOptions {
   IntList s = {};
@@ -1474,11 +1132,7 @@ struct IfftnOptions {
   std::string norm = "backward";
 };
 // The inverse of fftn.
-inline Tensor ifftn(const Arg& x, const IfftnOptions& options = {}) {
-  static const Op& op = internal::op("ifftn");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
-}
+Tensor ifftn(const Arg& x, const IfftnOptions& options = {});
 
 struct RfftnOptions {
   IntList s = {};
@@ -1486,11 +1140,7 @@ struct RfftnOptions {
   std::string norm = "backward";
 };
 // rfft along the last of `axes` and fft along the others.
-inline Tensor rfftn(const Arg& x, const RfftnOptions& options = {}) {
-  static const Op& op = internal::op("rfftn");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
-}
+Tensor rfftn(const Arg& x, const RfftnOptions& options = {});
 
 struct IrfftnOptions {
   IntList s = {};
@@ -1498,51 +1148,33 @@ struct IrfftnOptions {
   std::string norm = "backward";
 };
 // The inverse of rfftn.
-inline Tensor irfftn(const Arg& x, const IrfftnOptions& options = {}) {
-  static const Op& op = internal::op("irfftn");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.s, options.axes, options.norm}, x.where()));
-}
+Tensor irfftn(const Arg& x, const IrfftnOptions& options = {});
 
 struct FftshiftOptions {
   IntList axes = {};
 };
 // x with frequency 0 in the middle of each of `axes`, all by default.
-inline Tensor fftshift(const Arg& x, const FftshiftOptions& options = {}) {
-  static const Op& op = internal::op("fftshift");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axes}, x.where()));
-}
+Tensor fftshift(const Arg& x, const FftshiftOptions& options = {});
 
 struct IfftshiftOptions {
   IntList axes = {};
 };
 // The inverse of fftshift.
-inline Tensor ifftshift(const Arg& x, const IfftshiftOptions& options = {}) {
-  static const Op& op = internal::op("ifftshift");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axes}, x.where()));
-}
+Tensor ifftshift(const Arg& x, const IfftshiftOptions& options = {});
 
 struct FftfreqOptions {
   double d = 1;
   DType dtype = DType::kFloat32;
 };
 // The frequencies of the elements of fft of n samples at a distance of d.
-inline Tensor fftfreq(const int64_t& n, const FftfreqOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("fftfreq");
-  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
-}
+Tensor fftfreq(const int64_t& n, const FftfreqOptions& options = {}, CallSite where = CallSite::here());
 
 struct RfftfreqOptions {
   double d = 1;
   DType dtype = DType::kFloat32;
 };
 // The frequencies of the elements of rfft of n samples at a distance of d.
-inline Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options = {}, CallSite where = CallSite::here()) {
-  static const Op& op = internal::op("rfftfreq");
-  return internal::only(internal::call(op, {}, {n, options.d, options.dtype}, where));
-}
+Tensor rfftfreq(const int64_t& n, const RfftfreqOptions& options = {}, CallSite where = CallSite::here());
 
 }  // namespace fft
 
@@ -1558,41 +1190,21 @@ struct ResizeOptions {
 // covers. `antialias` widens the filters of smaller results. centers: pixel i lies at i + 1/2
 // (half_pixel), at i (legacy), or corners lie on corners (aligned). Beside the image weights are
 // left out, and the others made to sum to 1. Integers become float32.
-inline Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options = {}) {
-  static const Op& op = internal::op("resize");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {size, options.method, options.antialias, options.centers}, x.where()));
-}
+Tensor resize(const Arg& x, const IntList& size, const ResizeOptions& options = {});
 
 // x [.., h, w, block block c] -> [.., block h, block w, c]: the channels of a pixel become a block
 // of pixels, row by row.
-inline Tensor depth_to_space(const Arg& x, const int64_t& block) {
-  static const Op& op = internal::op("depth_to_space");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {block}, x.where()));
-}
+Tensor depth_to_space(const Arg& x, const int64_t& block);
 
 // The inverse of depth_to_space: x [.., block h, block w, c] -> [.., h, w, block block c].
-inline Tensor space_to_depth(const Arg& x, const int64_t& block) {
-  static const Op& op = internal::op("space_to_depth");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {block}, x.where()));
-}
+Tensor space_to_depth(const Arg& x, const int64_t& block);
 
 // height x width pixels of x [.., h, w, c] from row `top` and column `left` on.
-inline Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width) {
-  static const Op& op = internal::op("crop");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {top, left, height, width}, x.where()));
-}
+Tensor crop(const Arg& x, const int64_t& top, const int64_t& left, const int64_t& height, const int64_t& width);
 
 // The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels cut on
 // both sides.
-inline Tensor central_crop(const Arg& x, const double& fraction) {
-  static const Op& op = internal::op("central_crop");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {fraction}, x.where()));
-}
+Tensor central_crop(const Arg& x, const double& fraction);
 
 // x [.., h, w, c] mirrored from left to right.
 inline Tensor flip_left_right(const Arg& x) {
@@ -1614,11 +1226,7 @@ struct Dilation2dOptions {
 };
 // The largest sum of x [n, h, w, c] and filter [height, width, c] in each window; pixels beside the
 // image count for nothing. strides, padding and dilations as in nn.conv2d.
-inline Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options = {}) {
-  static const Op& op = internal::op("dilation2d");
-  const Arg* const args[] = {&x, &filter};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
-}
+Tensor dilation2d(const Arg& x, const Arg& filter, const Dilation2dOptions& options = {});
 
 struct Erosion2dOptions {
   IntList strides = IntList{1};
@@ -1627,40 +1235,20 @@ struct Erosion2dOptions {
   IntList dilations = IntList{1};
 };
 // The least difference of x and the mirrored filter in each window: -dilation2d(-x, flip(filter)).
-inline Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& options = {}) {
-  static const Op& op = internal::op("erosion2d");
-  const Arg* const args[] = {&x, &filter};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
-}
+Tensor erosion2d(const Arg& x, const Arg& filter, const Erosion2dOptions& options = {});
 
 // x + delta.
-inline Tensor adjust_brightness(const Arg& x, const double& delta) {
-  static const Op& op = internal::op("adjust_brightness");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {delta}, x.where()));
-}
+Tensor adjust_brightness(const Arg& x, const double& delta);
 
 // The distance of x from the mean of its channel in the image, times a factor.
-inline Tensor adjust_contrast(const Arg& x, const double& factor) {
-  static const Op& op = internal::op("adjust_contrast");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {factor}, x.where()));
-}
+Tensor adjust_contrast(const Arg& x, const double& factor);
 
 // x, red, green and blue from 0 on, with its saturation times a factor; a colour that would pass 1
 // gets saturation 1.
-inline Tensor adjust_saturation(const Arg& x, const double& factor) {
-  static const Op& op = internal::op("adjust_saturation");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {factor}, x.where()));
-}
+Tensor adjust_saturation(const Arg& x, const double& factor);
 
 // x, red, green and blue, with its hue moved by delta turns.
-inline Tensor adjust_hue(const Arg& x, const double& delta) {
-  static const Op& op = internal::op("adjust_hue");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {delta}, x.where()));
-}
+Tensor adjust_hue(const Arg& x, const double& delta);
 
 // 0.2989 red + 0.587 green + 0.114 blue, as one channel (the luma of ITU-R BT.601).
 inline Tensor rgb_to_grayscale(const Arg& x) {
@@ -1685,11 +1273,7 @@ struct PsnrOptions {
 };
 // The peak signal-to-noise ratio in decibels of each pair of images [.., h, w, c]: 10
 // log10(max_value^2 / mean squared difference).
-inline Tensor psnr(const Arg& x, const Arg& y, const PsnrOptions& options = {}) {
-  static const Op& op = internal::op("psnr");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.max_value}, x.where()));
-}
+Tensor psnr(const Arg& x, const Arg& y, const PsnrOptions& options = {});
 
 struct SsimOptions {
   double max_value = 1;
@@ -1701,11 +1285,7 @@ struct SsimOptions {
 // The structural similarity of each pair of images [.., h, w, c], the mean over channels and over
 // the places of a window of filter_size pixels, normal with deviation filter_sigma, that lies
 // inside the image.
-inline Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options = {}) {
-  static const Op& op = internal::op("ssim");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.max_value, options.filter_size, options.filter_sigma, options.k1, options.k2}, x.where()));
-}
+Tensor ssim(const Arg& x, const Arg& y, const SsimOptions& options = {});
 
 }  // namespace image
 
@@ -1716,11 +1296,7 @@ struct CholeskyOptions {
 };
 // The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint (upper). Of the
 // positive definite x the lower half is read, and cotangents reach that half alone.
-inline Tensor cholesky(const Arg& x, const CholeskyOptions& options = {}) {
-  static const Op& op = internal::op("cholesky");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.upper}, x.where()));
-}
+Tensor cholesky(const Arg& x, const CholeskyOptions& options = {});
 
 // x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the leading axes of
 // a where that cannot be read as [.., n, k]; leading axes broadcast.
@@ -1736,11 +1312,7 @@ struct TriangularSolveOptions {
 };
 // x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` takes its
 // diagonal as ones. b as in solve. What is not used of a is not read.
-inline Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options = {}) {
-  static const Op& op = internal::op("triangular_solve");
-  const Arg* const args[] = {&a, &b};
-  return internal::only(internal::call(op, args, {options.lower, options.transpose, options.unit}, a.where()));
-}
+Tensor triangular_solve(const Arg& a, const Arg& b, const TriangularSolveOptions& options = {});
 
 // The inverse of each matrix of a [.., n, n].
 inline Tensor inv(const Arg& a) {
@@ -1760,12 +1332,7 @@ struct SlogdetResult {
 };
 // The sign of the determinant of each matrix, of size 1 if it is complex, and the logarithm of its
 // absolute value: 0 and -infinity where it is 0.
-inline SlogdetResult slogdet(const Arg& x) {
-  static const Op& op = internal::op("slogdet");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
-  return {std::move(y[0]), std::move(y[1])};
-}
+SlogdetResult slogdet(const Arg& x);
 
 // The logarithm of the absolute value of the determinant of each matrix.
 inline Tensor logdet(const Arg& x) {
@@ -1782,12 +1349,7 @@ struct QrResult {
 // x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k = min(m,
 // n), and the upper triangle r; with mode "complete" q is square, which has no derivative for m >
 // n.
-inline QrResult qr(const Arg& x, const QrOptions& options = {}) {
-  static const Op& op = internal::op("qr");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.mode}, x.where());
-  return {std::move(y[0]), std::move(y[1])};
-}
+QrResult qr(const Arg& x, const QrOptions& options = {});
 
 struct EighResult {
   Tensor values, vectors;
@@ -1795,12 +1357,7 @@ struct EighResult {
 // The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns.
 // The lower half of x is read, and cotangents reach that half alone. Gradients of vectors are
 // infinite where eigenvalues are equal.
-inline EighResult eigh(const Arg& x) {
-  static const Op& op = internal::op("eigh");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {}, x.where());
-  return {std::move(y[0]), std::move(y[1])};
-}
+EighResult eigh(const Arg& x);
 
 // The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
 inline Tensor eigvalsh(const Arg& x) {
@@ -1818,12 +1375,7 @@ struct SvdResult {
 // u is [.., m, m] and vh [.., n, n], or without full_matrices of min(m, n) vectors each. Full ones
 // have no derivative unless m = n. Gradients of vectors are infinite where singular values are
 // equal.
-inline SvdResult svd(const Arg& x, const SvdOptions& options = {}) {
-  static const Op& op = internal::op("svd");
-  const Arg* const args[] = {&x};
-  Values y = internal::call(op, args, {options.full_matrices}, x.where());
-  return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
-}
+SvdResult svd(const Arg& x, const SvdOptions& options = {});
 
 // The singular values of each matrix of x, in descending order.
 inline Tensor svdvals(const Arg& x) {
@@ -1837,88 +1389,52 @@ struct PinvOptions {
 // The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to rtol times
 // the largest count as 0; by default that is max(m, n) times the epsilon of the dtype. The
 // derivative is that at constant rank.
-inline Tensor pinv(const Arg& x, const PinvOptions& options = {}) {
-  static const Op& op = internal::op("pinv");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
-}
+Tensor pinv(const Arg& x, const PinvOptions& options = {});
 
 struct MatrixRankOptions {
   std::optional<double> rtol = {};
 };
 // How many singular values of each matrix of x are greater than rtol times the largest (by default
 // max(m, n) times the epsilon of the dtype), as int64.
-inline Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options = {}) {
-  static const Op& op = internal::op("matrix_rank");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.rtol}, x.where()));
-}
+Tensor matrix_rank(const Arg& x, const MatrixRankOptions& options = {});
 
 struct LstsqOptions {
   std::optional<double> rtol = {};
 };
 // The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or [.., m, k]:
 // pinv(a, rtol) b.
-inline Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options = {}) {
-  static const Op& op = internal::op("lstsq");
-  const Arg* const args[] = {&a, &b};
-  return internal::only(internal::call(op, args, {options.rtol}, a.where()));
-}
+Tensor lstsq(const Arg& a, const Arg& b, const LstsqOptions& options = {});
 
 struct DiagonalOptions {
   int64_t offset = 0;
 };
 // Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive offset.
-inline Tensor diagonal(const Arg& x, const DiagonalOptions& options = {}) {
-  static const Op& op = internal::op("diagonal");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
-}
+Tensor diagonal(const Arg& x, const DiagonalOptions& options = {});
 
 struct SetDiagonalOptions {
   int64_t offset = 0;
 };
 // x with v [.., length of the diagonal] on diagonal `offset` of each matrix.
-inline Tensor set_diagonal(const Arg& x, const Arg& v, const SetDiagonalOptions& options = {}) {
-  static const Op& op = internal::op("set_diagonal");
-  const Arg* const args[] = {&x, &v};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
-}
+Tensor set_diagonal(const Arg& x, const Arg& v, const SetDiagonalOptions& options = {});
 
 struct DiagOptions {
   int64_t offset = 0;
 };
 // Square matrices with v [.., n] on diagonal `offset` and zeros elsewhere.
-inline Tensor diag(const Arg& v, const DiagOptions& options = {}) {
-  static const Op& op = internal::op("diag");
-  const Arg* const args[] = {&v};
-  return internal::only(internal::call(op, args, {options.offset}, v.where()));
-}
+Tensor diag(const Arg& v, const DiagOptions& options = {});
 
 // x with zeros outside a band: `lower` diagonals below the main one and `upper` above it are kept;
 // a negative number keeps all on its side.
-inline Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper) {
-  static const Op& op = internal::op("band_part");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {lower, upper}, x.where()));
-}
+Tensor band_part(const Arg& x, const int64_t& lower, const int64_t& upper);
 
 struct TraceOptions {
   int64_t offset = 0;
 };
 // The sum of diagonal `offset` of each matrix of x.
-inline Tensor trace(const Arg& x, const TraceOptions& options = {}) {
-  static const Op& op = internal::op("trace");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.offset}, x.where()));
-}
+Tensor trace(const Arg& x, const TraceOptions& options = {});
 
 // The product of n factors x, for each square matrix; of its inverse for negative n.
-inline Tensor matrix_power(const Arg& x, const int64_t& n) {
-  static const Op& op = internal::op("matrix_power");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {n}, x.where()));
-}
+Tensor matrix_power(const Arg& x, const int64_t& n);
 
 struct MatrixNormOptions {
   std::string ord = "fro";
@@ -1927,11 +1443,7 @@ struct MatrixNormOptions {
 // A norm of each matrix of x: "fro", "nuc" (the sum of singular values), "2" and "-2" (the largest
 // and the least of them), "1" and "-1" (of columns by the sum of absolute values), "inf" and "-inf"
 // (of rows).
-inline Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options = {}) {
-  static const Op& op = internal::op("matrix_norm");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.keepdims}, x.where()));
-}
+Tensor matrix_norm(const Arg& x, const MatrixNormOptions& options = {});
 
 struct VectorNormOptions {
   double ord = 2;
@@ -1940,21 +1452,13 @@ struct VectorNormOptions {
 };
 // A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the number of
 // elements that are not 0 for 0, the largest or least size for an infinite ord.
-inline Tensor vector_norm(const Arg& x, const VectorNormOptions& options = {}) {
-  static const Op& op = internal::op("vector_norm");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.ord, options.axis, options.keepdims}, x.where()));
-}
+Tensor vector_norm(const Arg& x, const VectorNormOptions& options = {});
 
 struct CrossOptions {
   int64_t axis = -1;
 };
 // The cross product of vectors of three elements along `axis`; other axes broadcast.
-inline Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options = {}) {
-  static const Op& op = internal::op("cross");
-  const Arg* const args[] = {&x, &y};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor cross(const Arg& x, const Arg& y, const CrossOptions& options = {});
 
 }  // namespace linalg
 
@@ -2012,21 +1516,13 @@ struct LeakyReluOptions {
   double slope = 0.2;
 };
 // x where it is positive, else slope * x. The gradient at 0 is the slope.
-inline Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options = {}) {
-  static const Op& op = internal::op("leaky_relu");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.slope}, x.where()));
-}
+Tensor leaky_relu(const Arg& x, const LeakyReluOptions& options = {});
 
 struct EluOptions {
   double alpha = 1;
 };
 // x where it is positive, else alpha * (exp(x) - 1).
-inline Tensor elu(const Arg& x, const EluOptions& options = {}) {
-  static const Op& op = internal::op("elu");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.alpha}, x.where()));
-}
+Tensor elu(const Arg& x, const EluOptions& options = {});
 
 // scale * elu(x, alpha), with the constants that keep mean 0 and variance 1.
 inline Tensor selu(const Arg& x) {
@@ -2051,11 +1547,7 @@ struct GeluOptions {
 };
 // x times the normal distribution function at x; approximate = "tanh" takes a cheaper formula for
 // it.
-inline Tensor gelu(const Arg& x, const GeluOptions& options = {}) {
-  static const Op& op = internal::op("gelu");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.approximate}, x.where()));
-}
+Tensor gelu(const Arg& x, const GeluOptions& options = {});
 
 struct ScaledDotProductAttentionOptions {
   bool causal = false;
@@ -2073,15 +1565,7 @@ struct ScaledDotProductAttentionOptions {
 // are for the first leading axes. The matrix of scores is not stored: memory is linear in queries
 // and keys, forward and backward, but for the gradient of a bias and second derivatives. Half types
 // compute in float32.
-inline Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options = {}) {
-  static const Op& op = internal::op("scaled_dot_product_attention");
-  const Arg mask_arg(options.mask, q.where());
-  const Arg bias_arg(options.bias, q.where());
-  const OptionalArg drawn = internal::key_for(options.key, options.dropout);
-  const Arg key_arg(drawn, q.where());
-  const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg, &key_arg};
-  return internal::only(internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));
-}
+Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, const ScaledDotProductAttentionOptions& options = {});
 
 struct Conv2dOptions {
   IntList strides = IntList{1};
@@ -2096,12 +1580,7 @@ struct Conv2dOptions {
 // right}; strides and dilations are one number or two. float32 filters of 3 by 3 with 16 channels
 // and more may be computed by Winograd's filtering, by four pixels at a time: one that is not
 // finite then makes its neighbours so.
-inline Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options = {}) {
-  static const Op& op = internal::op("conv2d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
-}
+Tensor conv2d(const Arg& x, const Arg& filter, const Conv2dOptions& options = {});
 
 struct Conv1dOptions {
   IntList strides = IntList{1};
@@ -2113,12 +1592,7 @@ struct Conv1dOptions {
 };
 // Convolution of x [n, width, channels] with filter [width, channels / groups, outputs], plus bias
 // [outputs]; as conv2d, with explicit_padding {before, after}.
-inline Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options = {}) {
-  static const Op& op = internal::op("conv1d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
-}
+Tensor conv1d(const Arg& x, const Arg& filter, const Conv1dOptions& options = {});
 
 struct Conv3dOptions {
   IntList strides = IntList{1};
@@ -2132,12 +1606,7 @@ struct Conv3dOptions {
 // / groups, outputs], plus bias [outputs]; as conv2d, with explicit_padding {before, after} of
 // depth, height and width, and one or three strides and dilations. memory: x once for each step of
 // the filter's depth.
-inline Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options = {}) {
-  static const Op& op = internal::op("conv3d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations, options.groups}, x.where()));
-}
+Tensor conv3d(const Arg& x, const Arg& filter, const Conv3dOptions& options = {});
 
 struct DepthwiseConv2dOptions {
   IntList strides = IntList{1};
@@ -2149,12 +1618,7 @@ struct DepthwiseConv2dOptions {
 // Convolution of each channel of x [n, height, width, channels] with the `multiplier` filters of
 // its own in filter [height, width, channels, multiplier], plus bias; the results of channel i are
 // those from i * multiplier on. As conv2d with as many groups as channels.
-inline Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options = {}) {
-  static const Op& op = internal::op("depthwise_conv2d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.explicit_padding, options.dilations}, x.where()));
-}
+Tensor depthwise_conv2d(const Arg& x, const Arg& filter, const DepthwiseConv2dOptions& options = {});
 
 struct ConvTranspose1dOptions {
   IntList strides = IntList{1};
@@ -2165,12 +1629,7 @@ struct ConvTranspose1dOptions {
 // The transpose of conv1d in x: x [n, width, channels] and filter [width, outputs, channels] give
 // (width - 1) * stride + filter width + output_padding pixels, or width * stride with padding
 // "same".
-inline Tensor conv_transpose1d(const Arg& x, const Arg& filter, const ConvTranspose1dOptions& options = {}) {
-  static const Op& op = internal::op("conv_transpose1d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
-}
+Tensor conv_transpose1d(const Arg& x, const Arg& filter, const ConvTranspose1dOptions& options = {});
 
 struct ConvTranspose2dOptions {
   IntList strides = IntList{1};
@@ -2182,12 +1641,7 @@ struct ConvTranspose2dOptions {
 // channels] give (size - 1) * stride + filter size + output_padding pixels along each axis, or size
 // * stride with padding "same". output_padding says which of the sizes that the strided convolution
 // maps to one is meant.
-inline Tensor conv_transpose2d(const Arg& x, const Arg& filter, const ConvTranspose2dOptions& options = {}) {
-  static const Op& op = internal::op("conv_transpose2d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
-}
+Tensor conv_transpose2d(const Arg& x, const Arg& filter, const ConvTranspose2dOptions& options = {});
 
 struct ConvTranspose3dOptions {
   IntList strides = IntList{1};
@@ -2197,12 +1651,7 @@ struct ConvTranspose3dOptions {
 };
 // The transpose of conv3d in x: as conv_transpose2d, for x [n, depth, height, width, channels] and
 // filter [depth, height, width, outputs, channels].
-inline Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options = {}) {
-  static const Op& op = internal::op("conv_transpose3d");
-  const Arg bias_arg(options.bias, x.where());
-  const Arg* const args[] = {&x, &filter, &bias_arg};
-  return internal::only(internal::call(op, args, {options.strides, options.padding, options.output_padding}, x.where()));
-}
+Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options = {});
 
 struct MaxPool2dOptions {
   IntList strides = {};
@@ -2212,11 +1661,7 @@ struct MaxPool2dOptions {
 // Largest element of each window of x [n, height, width, channels]. strides default to the window;
 // padding is "valid", "same" or explicit_padding {top, bottom, left, right}. Of equal maxima the
 // first one gets the gradient.
-inline Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options = {}) {
-  static const Op& op = internal::op("max_pool2d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor max_pool2d(const Arg& x, const IntList& window, const MaxPool2dOptions& options = {});
 
 struct AvgPool2dOptions {
   IntList strides = {};
@@ -2226,11 +1671,7 @@ struct AvgPool2dOptions {
 // Mean of each window of x [n, height, width, channels], over the elements inside the image.
 // strides default to the window; padding is "valid", "same" or explicit_padding {top, bottom, left,
 // right}.
-inline Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options = {}) {
-  static const Op& op = internal::op("avg_pool2d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor avg_pool2d(const Arg& x, const IntList& window, const AvgPool2dOptions& options = {});
 
 struct MaxPool1dOptions {
   IntList strides = {};
@@ -2238,11 +1679,7 @@ struct MaxPool1dOptions {
   IntList explicit_padding = {};
 };
 // Largest element of each window of x [n, width, channels]; as max_pool2d.
-inline Tensor max_pool1d(const Arg& x, const IntList& window, const MaxPool1dOptions& options = {}) {
-  static const Op& op = internal::op("max_pool1d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor max_pool1d(const Arg& x, const IntList& window, const MaxPool1dOptions& options = {});
 
 struct MaxPool3dOptions {
   IntList strides = {};
@@ -2251,11 +1688,7 @@ struct MaxPool3dOptions {
 };
 // Largest element of each window of x [n, depth, height, width, channels]; as max_pool2d, with one
 // or three sizes and strides.
-inline Tensor max_pool3d(const Arg& x, const IntList& window, const MaxPool3dOptions& options = {}) {
-  static const Op& op = internal::op("max_pool3d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor max_pool3d(const Arg& x, const IntList& window, const MaxPool3dOptions& options = {});
 
 struct AvgPool1dOptions {
   IntList strides = {};
@@ -2263,11 +1696,7 @@ struct AvgPool1dOptions {
   IntList explicit_padding = {};
 };
 // Mean of each window of x [n, width, channels], over the elements inside; as avg_pool2d.
-inline Tensor avg_pool1d(const Arg& x, const IntList& window, const AvgPool1dOptions& options = {}) {
-  static const Op& op = internal::op("avg_pool1d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor avg_pool1d(const Arg& x, const IntList& window, const AvgPool1dOptions& options = {});
 
 struct AvgPool3dOptions {
   IntList strides = {};
@@ -2276,11 +1705,7 @@ struct AvgPool3dOptions {
 };
 // Mean of each window of x [n, depth, height, width, channels], over the elements inside; as
 // avg_pool2d, with one or three sizes and strides.
-inline Tensor avg_pool3d(const Arg& x, const IntList& window, const AvgPool3dOptions& options = {}) {
-  static const Op& op = internal::op("avg_pool3d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {window, options.strides, options.padding, options.explicit_padding}, x.where()));
-}
+Tensor avg_pool3d(const Arg& x, const IntList& window, const AvgPool3dOptions& options = {});
 
 struct FractionalMaxPool2dOptions {
   bool pseudo_random = false;
@@ -2292,31 +1717,19 @@ struct FractionalMaxPool2dOptions {
 // `seed`: shuffled, or pseudo-random, by one number for each axis; overlapping ones share their
 // last row and column with the next. ratio has one number for each axis of x, 1 for the first and
 // the last.
-inline Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options = {}) {
-  static const Op& op = internal::op("fractional_max_pool2d");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {ratio, options.pseudo_random, options.overlapping, options.seed}, x.where()));
-}
+Tensor fractional_max_pool2d(const Arg& x, const std::vector<double>& ratio, const FractionalMaxPool2dOptions& options = {});
 
 struct SoftmaxOptions {
   int64_t axis = -1;
 };
 // exp(x) divided by its sum along an axis; computed from x - max(x), so that nothing overflows.
-inline Tensor softmax(const Arg& x, const SoftmaxOptions& options = {}) {
-  static const Op& op = internal::op("softmax");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor softmax(const Arg& x, const SoftmaxOptions& options = {});
 
 struct LogSoftmaxOptions {
   int64_t axis = -1;
 };
 // Logarithm of softmax along an axis, without forming it: finite for all finite x.
-inline Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {}) {
-  static const Op& op = internal::op("log_softmax");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis}, x.where()));
-}
+Tensor log_softmax(const Arg& x, const LogSoftmaxOptions& options = {});
 
 struct SoftmaxCrossEntropyOptions {
   std::string reduction = "mean";
@@ -2327,12 +1740,7 @@ struct SoftmaxCrossEntropyOptions {
 // Cross entropy of softmax(logits) with labels: integers [..] or probabilities [.., classes].
 // Smoothing mixes labels with the even distribution; rows whose label is ignore_index count
 // nothing; class weights multiply each class, and the mean is then the weighted one.
-inline Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options = {}) {
-  static const Op& op = internal::op("softmax_cross_entropy");
-  const Arg class_weights_arg(options.class_weights, logits.where());
-  const Arg* const args[] = {&logits, &labels, &class_weights_arg};
-  return internal::only(internal::call(op, args, {options.reduction, options.label_smoothing, options.ignore_index}, logits.where()));
-}
+Tensor softmax_cross_entropy(const Arg& logits, const Arg& labels, const SoftmaxCrossEntropyOptions& options = {});
 
 struct BatchNormalizeOptions {
   int64_t axis = -1;
@@ -2340,11 +1748,7 @@ struct BatchNormalizeOptions {
 };
 // (x - mean) / sqrt(var + epsilon) * scale + offset, with one number of each for every index of
 // `axis`. The statistics are those of moments over the other axes, or running ones.
-inline Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {}) {
-  static const Op& op = internal::op("batch_normalize");
-  const Arg* const args[] = {&x, &mean, &var, &offset, &scale};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
-}
+Tensor batch_normalize(const Arg& x, const Arg& mean, const Arg& var, const Arg& offset, const Arg& scale, const BatchNormalizeOptions& options = {});
 
 struct BatchStandardizeOptions {
   int64_t axis = -1;
@@ -2355,12 +1759,7 @@ struct BatchStandardizeResult {
 };
 // As batch_normalize by the mean and variance of x itself over the other axes, in one fused step
 // for the last axis; and that mean and variance.
-inline BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options = {}) {
-  static const Op& op = internal::op("batch_standardize");
-  const Arg* const args[] = {&x, &offset, &scale};
-  Values y = internal::call(op, args, {options.axis, options.epsilon}, x.where());
-  return {std::move(y[0]), std::move(y[1]), std::move(y[2])};
-}
+BatchStandardizeResult batch_standardize(const Arg& x, const Arg& offset, const Arg& scale, const BatchStandardizeOptions& options = {});
 
 struct LayerNormalizeOptions {
   double epsilon = 0.001;
@@ -2369,13 +1768,7 @@ struct LayerNormalizeOptions {
 };
 // x less its mean over `axes` and divided by sqrt(variance + epsilon), times scale, plus offset;
 // these two have the sizes of x on `axes`, in ascending order, and may be left out.
-inline Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options = {}) {
-  static const Op& op = internal::op("layer_normalize");
-  const Arg scale_arg(options.scale, x.where());
-  const Arg offset_arg(options.offset, x.where());
-  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
-}
+Tensor layer_normalize(const Arg& x, const IntList& axes, const LayerNormalizeOptions& options = {});
 
 struct GroupNormalizeOptions {
   int64_t axis = -1;
@@ -2386,13 +1779,7 @@ struct GroupNormalizeOptions {
 // x [n, .., features] less its mean and divided by sqrt(variance + epsilon), both over all that
 // belongs to one example and one group of adjacent features, times scale, plus offset, which have
 // one number for each feature and may be left out.
-inline Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options = {}) {
-  static const Op& op = internal::op("group_normalize");
-  const Arg scale_arg(options.scale, x.where());
-  const Arg offset_arg(options.offset, x.where());
-  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {groups, options.axis, options.epsilon}, x.where()));
-}
+Tensor group_normalize(const Arg& x, const int64_t& groups, const GroupNormalizeOptions& options = {});
 
 struct InstanceNormalizeOptions {
   int64_t axis = -1;
@@ -2401,13 +1788,7 @@ struct InstanceNormalizeOptions {
   OptionalArg offset = {};
 };
 // As group_normalize with one group for each feature: each feature of each example by itself.
-inline Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options = {}) {
-  static const Op& op = internal::op("instance_normalize");
-  const Arg scale_arg(options.scale, x.where());
-  const Arg offset_arg(options.offset, x.where());
-  const Arg* const args[] = {&x, &scale_arg, &offset_arg};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
-}
+Tensor instance_normalize(const Arg& x, const InstanceNormalizeOptions& options = {});
 
 struct RmsNormalizeOptions {
   double epsilon = 0.001;
@@ -2415,23 +1796,14 @@ struct RmsNormalizeOptions {
 };
 // x divided by the root of its mean square over `axes`, plus epsilon under the root, times scale,
 // which has the sizes of x on `axes`, in ascending order, and may be left out.
-inline Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options = {}) {
-  static const Op& op = internal::op("rms_normalize");
-  const Arg scale_arg(options.scale, x.where());
-  const Arg* const args[] = {&x, &scale_arg};
-  return internal::only(internal::call(op, args, {axes, options.epsilon}, x.where()));
-}
+Tensor rms_normalize(const Arg& x, const IntList& axes, const RmsNormalizeOptions& options = {});
 
 struct L2NormalizeOptions {
   int64_t axis = -1;
   double epsilon = 1e-12;
 };
 // x divided by its Euclidean length along an axis; lengths below sqrt(epsilon) count as that.
-inline Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options = {}) {
-  static const Op& op = internal::op("l2_normalize");
-  const Arg* const args[] = {&x};
-  return internal::only(internal::call(op, args, {options.axis, options.epsilon}, x.where()));
-}
+Tensor l2_normalize(const Arg& x, const L2NormalizeOptions& options = {});
 
 struct RotaryEmbeddingOptions {
   double base = 10000;
@@ -2439,11 +1811,7 @@ struct RotaryEmbeddingOptions {
 // x [.., time, size] with the pairs (i, size / 2 + i) of its last axis turned by position *
 // base^(-2 i / size): products of two such rows depend on the difference of their positions alone.
 // positions: [time].
-inline Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options = {}) {
-  static const Op& op = internal::op("rotary_embedding");
-  const Arg* const args[] = {&x, &positions};
-  return internal::only(internal::call(op, args, {options.base}, x.where()));
-}
+Tensor rotary_embedding(const Arg& x, const Arg& positions, const RotaryEmbeddingOptions& options = {});
 
 // The rows of table [rows, size] that `ids` name: [ids.., size]. The gradient of the table is
 // sparse: the rows that were taken.

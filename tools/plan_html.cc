@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/core/op.h"
 #include "etude/graph/names.h"
 #include "etude/passes/decisions.h"
 

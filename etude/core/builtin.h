@@ -8,6 +8,7 @@
 
 #include "etude/core/arg.h"
 #include "etude/core/context.h"
+#include "etude/core/op.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -3,12 +3,16 @@
 // Contexts stack per thread; the bottom is eager. They read op records and know no op by name.
 #pragma once
 
+#include <span>
+
 #include "etude/base/call_site.h"
-#include "etude/core/op.h"
 #include "etude/core/values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+class Attrs;
+class Op;
 
 // confined to the thread that made it.
 class Context {

@@ -9,6 +9,12 @@
 #include "etude/core/literal_reader.h"
 
 namespace etude {
+
+Literal::Literal(Kind kind, double real, int64_t integer)
+    : kind_(kind), real_(real), integer_(integer) {}
+Literal::Literal(std::initializer_list<Literal> items) : kind_(Kind::kList), items_(items) {}
+Literal::Literal(const Literal& other) = default;
+Literal::~Literal() = default;
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options, CallSite where) {
   return internal::located("tensor", where, [&] {
     internal::LiteralReader reader;

@@ -36,26 +36,32 @@ inline constexpr Slice kAll;
 class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
+  // NOLINTBEGIN(google-explicit-constructor): indices are written as what they are
   template <std::integral T>
-  IndexItem(T index, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(static_cast<int64_t>(index)), where_(where) {}
-  IndexItem(Slice s, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(s), where_(where) {}
-  IndexItem(NewAxis a, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(a), where_(where) {}
-  IndexItem(Ellipsis e, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(e), where_(where) {}
-  IndexItem(const Tensor& t,
-            CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(t), where_(where) {}
+  IndexItem(T index, CallSite where = CallSite::here())
+      : IndexItem(Number{static_cast<int64_t>(index)}, where) {}
+  IndexItem(Slice s, CallSite where = CallSite::here());
+  IndexItem(NewAxis a, CallSite where = CallSite::here());
+  IndexItem(Ellipsis e, CallSite where = CallSite::here());
+  IndexItem(const Tensor& t, CallSite where = CallSite::here());
   template <ReadableAsTensor T>
-  IndexItem(const T& t, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value_(Tensor(t.read())), where_(where) {}
+  IndexItem(const T& t, CallSite where = CallSite::here()) : IndexItem(Tensor(t.read()), where) {}
+  // NOLINTEND(google-explicit-constructor)
+  IndexItem(const IndexItem& other);
+  IndexItem(IndexItem&& other) noexcept;
+  IndexItem& operator=(const IndexItem& other);
+  IndexItem& operator=(IndexItem&& other) noexcept;
+  ~IndexItem();
 
   const Value& value() const { return value_; }
   CallSite where() const { return where_; }
 
  private:
+  struct Number {
+    int64_t value;
+  };
+  IndexItem(Number index, CallSite where);
+
   Value value_;
   CallSite where_;
 };

@@ -18,15 +18,17 @@ class Literal {
   enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
 
   template <class T>
-  requires std::is_arithmetic_v<T>
-  constexpr Literal(T value)  // NOLINT(google-explicit-constructor): stands for the number
-      : kind_(std::is_same_v<T, bool>       ? Kind::kBool
-              : std::is_floating_point_v<T> ? Kind::kReal
-                                            : Kind::kInteger),
-        real_(static_cast<double>(value)),
-        integer_(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
-  Literal(std::initializer_list<Literal> items)  // NOLINT(google-explicit-constructor)
-      : kind_(Kind::kList), items_(items) {}
+  requires std::is_arithmetic_v<T> Literal(
+      T value)  // NOLINT(google-explicit-constructor): stands for the number
+      : Literal(std::is_same_v<T, bool>       ? Kind::kBool
+                : std::is_floating_point_v<T> ? Kind::kReal
+                                              : Kind::kInteger,
+                static_cast<double>(value),
+                std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
+  Literal(std::initializer_list<Literal> items);  // NOLINT(google-explicit-constructor)
+  Literal(const Literal& other);
+  Literal& operator=(const Literal&) = delete;
+  ~Literal();
 
   Kind kind() const { return kind_; }
   double real() const { return real_; }
@@ -34,6 +36,8 @@ class Literal {
   const std::vector<Literal>& items() const { return items_; }
 
  private:
+  Literal(Kind kind, double real, int64_t integer);
+
   Kind kind_;
   double real_ = 0;
   int64_t integer_ = 0;

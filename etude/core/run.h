@@ -13,6 +13,7 @@
 
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/core/op.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

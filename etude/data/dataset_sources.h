@@ -37,11 +37,7 @@ Dataset<T> from_list(std::vector<T> values) {
 }
 
 // 0, 1, .. n - 1; without end by default.
-inline Dataset<std::int64_t> count_up(std::int64_t n = internal::kEndless) {
-  return Dataset<std::int64_t>(internal::indexed_stage(
-      n < 0 ? 0 : n, [](std::int64_t i) { return internal::element_of(i); },
-      n == internal::kEndless ? "count" : "count(" + std::to_string(n) + ")"));
-}
+Dataset<std::int64_t> count_up(std::int64_t n = internal::kEndless);
 
 // What a generator gives. `open` is called for each walk; it returns a function that gives a
 // std::optional, nothing at the end. A walk is resumed by asking the generator again, so it has to

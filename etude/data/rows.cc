@@ -180,6 +180,18 @@ Tensor stack_padded(std::span<const Tensor* const> rows, double value, CallSite 
 
 namespace internal {
 
+Columns::Columns() = default;
+Columns::~Columns() = default;
+
+void Columns::add(const Tensor& leaf) {
+  if (next_ == rows_.size()) rows_.emplace_back();
+  rows_[next_++].push_back(&leaf);
+}
+
+std::span<const Tensor* const> Columns::at(std::size_t place) const {
+  return {rows_[place].data(), rows_[place].size()};
+}
+
 std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path) {
   const std::string name = path.empty() ? "the tensor" : "'" + path + "'";
   ETUDE_REQUIRE(x.has_value(), "{} is absent, so it holds no samples", name);

@@ -83,24 +83,35 @@ S sample_at(const S& samples, std::int64_t i) {
 }
 
 namespace internal {
+// The leaves of samples by their places.
+class Columns {
+ public:
+  Columns();
+  Columns(const Columns&) = delete;
+  Columns& operator=(const Columns&) = delete;
+  ~Columns();
+  void begin_sample() { next_ = 0; }
+  void add(const Tensor& leaf);
+  std::span<const Tensor* const> at(std::size_t place) const;
+
+ private:
+  std::vector<std::vector<const Tensor*>> rows_;
+  std::size_t next_ = 0;  // the place of the next leaf
+};
+
 // Puts the leaves of samples together, those at one place by stack(rows).
 template <class S, class Stack>
 S join_samples(std::span<const S> samples, const Stack& stack) {
-  std::vector<std::vector<const Tensor*>> columns;
+  Columns columns;
   for (const S& sample : samples) {
-    std::size_t i = 0;
-    for_each_leaf<Tensor, Marked::kWalk>(sample, [&](const Tensor& x) {
-      if (i == columns.size()) columns.emplace_back();
-      columns[i++].push_back(&x);
-    });
+    columns.begin_sample();
+    for_each_leaf<Tensor, Marked::kWalk>(sample, [&](const Tensor& x) { columns.add(x); });
   }
   if (samples.empty()) static_cast<void>(stack_rows({}));  // throws: a batch needs a sample
   std::size_t i = 0;
   S first = samples.front();
-  return map_leaves<Tensor, Marked::kWalk>(std::move(first), [&](const Tensor&) {
-    const std::vector<const Tensor*>& rows = columns[i++];
-    return stack(std::span<const Tensor* const>(rows.data(), rows.size()));
-  });
+  return map_leaves<Tensor, Marked::kWalk>(std::move(first),
+                                           [&](const Tensor&) { return stack(columns.at(i++)); });
 }
 }  // namespace internal
 

@@ -2,10 +2,12 @@
 #include "etude/graph/builder.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/core/context.h"
+#include "etude/core/op.h"
 
 namespace etude {
 namespace {
@@ -17,6 +19,10 @@ uint64_t call_hash(const Op& op, const Attrs& attrs, std::span<const uint32_t> o
 }
 
 }  // namespace
+
+struct Graph::Texts {
+  std::unordered_set<std::string> places;
+};
 
 GraphBuilder::GraphBuilder(std::string name) : name_(std::move(name)) {}
 GraphBuilder::GraphBuilder(GraphBuilder&& other) noexcept = default;
@@ -46,7 +52,7 @@ void GraphBuilder::make_constant(Draft input, Tensor value) {
 
 const char* GraphBuilder::keep_text(std::string_view text) {
   if (texts_ == nullptr) texts_ = std::make_shared<Graph::Texts>();
-  return texts_->emplace(text).first->c_str();
+  return texts_->places.emplace(text).first->c_str();
 }
 
 void GraphBuilder::keep_texts_of(const Graph& graph) {

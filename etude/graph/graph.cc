@@ -5,6 +5,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context.h"
+#include "etude/core/op.h"
 
 namespace etude {
 

@@ -24,15 +24,16 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/core/op.h"
+#include "etude/core/attrs.h"
+#include "etude/core/values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
+class Op;  // its record is in core/op.h
 class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 
@@ -137,7 +138,7 @@ class Graph final : public AttrObject {
     uint32_t frame = kNoFrame;
   };
   // Texts of lines that were read from text, at places that stay.
-  using Texts = std::unordered_set<std::string>;
+  struct Texts;
 
   std::string name_;
   std::vector<Input> inputs_;

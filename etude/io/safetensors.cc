@@ -144,6 +144,10 @@ std::string LoadReport::to_string() const {
 
 namespace internal {
 
+void add_place(std::vector<Place>& places, const std::string& path, Tensor& x) {
+  places.push_back({path, &x});
+}
+
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source) {
   LoadReport report;

@@ -63,6 +63,7 @@ struct Place {
   std::string path;
   Tensor* tensor;
 };
+void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
 // Fills the places. Nothing is changed if it throws.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);
@@ -89,9 +90,8 @@ LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions&
                           std::string_view source = "the tensors",
                           CallSite where = CallSite::here()) {
   std::vector<internal::Place> places;
-  for_each_leaf<Tensor, Marked::kWalk>(structure, [&](const std::string& path, Tensor& x) {
-    places.push_back({path, &x});
-  });
+  for_each_leaf<Tensor, Marked::kWalk>(
+      structure, [&](const std::string& path, Tensor& x) { internal::add_place(places, path, x); });
   return etude::internal::located("", where, [&] {
     return internal::fill_places(places, std::move(tensors), options, source);
   });

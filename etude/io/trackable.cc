@@ -210,6 +210,10 @@ TrackeePtr track_tensor(Tensor& tensor) { return std::make_shared<TensorTrackee>
 TrackeePtr track_hooks(Identity identity, Hooks hooks) {
   return std::make_shared<HooksTrackee>(std::move(identity), std::move(hooks));
 }
+void add_part(std::vector<Part>& parts, const std::string& path, TrackeePtr node) {
+  parts.push_back({path, std::move(node)});
+}
+
 TrackeePtr track_parts(const void* at, std::function<std::vector<Part>()> parts) {
   return std::make_shared<PartsTrackee>(at, "", std::move(parts));
 }

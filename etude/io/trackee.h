@@ -80,6 +80,7 @@ struct Part {
   std::string path;
   TrackeePtr to;
 };
+void add_part(std::vector<Part>& parts, const std::string& path, TrackeePtr node);
 TrackeePtr track_parts(const void* at, std::function<std::vector<Part>()> parts);
 
 template <class T>
@@ -142,12 +143,12 @@ TrackeePtr track_struct(T& object) {
     std::vector<Part> parts;
     if constexpr (kHasTensors) {
       for_each_leaf<Tensor, Marked::kWalk>(object, [&](const std::string& path, Tensor& x) {
-        parts.push_back({path, track_tensor(x)});
+        add_part(parts, path, track_tensor(x));
       });
     }
     if constexpr (kHasVariables) {
       for_each_leaf<Variable, Marked::kWalk>(object, [&](const std::string& path, Variable& x) {
-        parts.push_back({path, track_variable(x)});
+        add_part(parts, path, track_variable(x));
       });
     }
     return parts;

@@ -61,9 +61,11 @@ bool has_classes(const Tensor& predicted, const Tensor& labels) {
           labels.shape() == predicted.shape());
 }
 
-Tensor length_of(std::span<const Tensor* const> tensors) {
+Tensor length_of(Operands tensors) {
   Tensor squares(std::vector<double>{0}, Shape{});
-  for (const Tensor* x : tensors) squares = squares + astype(sum(square(*x)), kFloat64);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    squares = squares + astype(sum(square(tensors[i])), kFloat64);
+  }
   return sqrt(squares);
 }
 

@@ -13,6 +13,7 @@
 #include "etude/core/arg.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/tensor.h"
+#include "etude/core/values.h"
 #include "etude/nn/fit_state.h"
 #include "etude/nn/parts.h"
 #include "etude/runtime/function.h"
@@ -70,14 +71,14 @@ void require_same_epochs(const FitOptions& options, std::int64_t epochs,
 bool has_classes(const Tensor& predicted, const Tensor& labels);
 
 // The length of all tensors as one vector.
-Tensor length_of(std::span<const Tensor* const> tensors);
+Tensor length_of(Operands tensors);
 template <class Gradients>
 Tensor gradient_norm(const Gradients& gradients) {
-  std::vector<const Tensor*> all;
+  OperandList all;
   for_each_leaf<Tensor>(gradients, [&](const Tensor& x) {
-    if (x.has_value()) all.push_back(&x);
+    if (x.has_value()) all.add(x);
   });
-  return length_of(all);
+  return length_of(all.view());
 }
 
 // Predictions one after the other. throws: kInvalidArgument if there are none.

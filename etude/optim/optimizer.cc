@@ -28,6 +28,10 @@ std::vector<std::string> state_names(std::string_view rule,
 
 }  // namespace
 
+void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path) {
+  out.push_back({.value = &value, .path = path});
+}
+
 void throw_unpaired(std::size_t parameters, std::size_t gradients) {
   ETUDE_THROW(kInvalidArgument,
               "the model has {} tensors, but the gradients have {}. Pass what gradient() gave for "
@@ -55,6 +59,10 @@ void RuleOptimizer::add(std::vector<Transform> transforms, CallSite where) {
       extras_.transforms.push_back(std::move(transform));
     }
   });
+}
+
+void RuleOptimizer::add(Transform transform, CallSite where) {
+  add(std::vector<Transform>{std::move(transform)}, where);
 }
 
 void RuleOptimizer::group(std::string pattern, GroupOptions options, CallSite where) {

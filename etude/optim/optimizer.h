@@ -32,14 +32,14 @@ namespace internal {
 class Condition;
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
+void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
 
 // The tensors of `model` beside those of its tangent `gradients`.
 template <class Model, class Gradients>
 std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool with_paths) {
   std::vector<Parameter> out;
   etude::internal::for_each_leaf_with<Tensor>(
-      with_paths, model,
-      [&](const std::string& path, Tensor& x) { out.push_back({.value = &x, .path = path}); });
+      with_paths, model, [&](const std::string& path, Tensor& x) { add_parameter(out, x, path); });
   std::size_t i = 0;
   for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {
     if (i < out.size()) out[i].gradient = &g;
@@ -106,9 +106,7 @@ class RuleOptimizer {
   // Puts transforms behind those that are there: transforms.h. State that they keep begins at the
   // next update. throws: kInvalidArgument for state that another one keeps.
   void add(std::vector<Transform> transforms, CallSite where = CallSite::here());
-  void add(Transform transform, CallSite where = CallSite::here()) {
-    add(std::vector<Transform>{std::move(transform)}, where);
-  }
+  void add(Transform transform, CallSite where = CallSite::here());
   // Other options for the tensors that a pattern means (path_matches); the first group that means
   // one has it:
   //   optimizer.group("encoder/*", {.lr = 1e-4, .weight_decay = 0});

@@ -12,7 +12,18 @@
 #include "etude/optim/transform_run.h"
 
 namespace etude::optim {
+
+bool Transform::operator==(const Transform& other) const = default;
+bool GroupOptions::operator==(const GroupOptions& other) const = default;
+
 namespace internal {
+
+bool Group::operator==(const Group& other) const = default;
+bool Extras::operator==(const Extras& other) const = default;
+Extras::Extras() = default;
+Extras::Extras(const Extras& other) = default;
+Extras& Extras::operator=(const Extras& other) = default;
+Extras::~Extras() = default;
 
 using etude::internal::cast;
 

@@ -35,7 +35,7 @@ class Transform {
   std::string_view name() const { return name_; }
   double number(std::size_t i) const { return numbers_[i]; }
   const std::string& pattern() const { return pattern_; }
-  friend bool operator==(const Transform&, const Transform&) = default;
+  bool operator==(const Transform& other) const;
 
  private:
   std::string_view name_;  // a literal
@@ -104,7 +104,7 @@ struct GroupOptions {
   std::optional<Schedule> lr = {};
   std::optional<double> weight_decay = {};
 
-  friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
+  bool operator==(const GroupOptions& other) const;
 };
 
 namespace internal {
@@ -112,16 +112,19 @@ namespace internal {
 struct Group {
   std::string pattern;
   GroupOptions options;
-  friend bool operator==(const Group&, const Group&) = default;
+  bool operator==(const Group& other) const;
 };
 // What an optimiser has beside its rule. A class with constructors, so that staged functions
 // compare it whole by ==.
 class Extras {
  public:
-  Extras() {}
+  Extras();
+  Extras(const Extras& other);
+  Extras& operator=(const Extras& other);
+  ~Extras();
   std::vector<Transform> transforms;
   std::vector<Group> groups;
-  friend bool operator==(const Extras&, const Extras&) = default;
+  bool operator==(const Extras& other) const;
 };
 
 }  // namespace internal

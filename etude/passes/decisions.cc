@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "etude/core/op.h"
+
 namespace etude::internal {
 namespace {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/announce.h"
 
+#include <unordered_map>
+
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
 #include "etude/core/builtin.h"
@@ -51,8 +53,24 @@ void tell_untaken(std::string_view layer, std::string_view path, CallSite where)
                         name, where.file, where.line));
 }
 
+struct TapedStates::Boxes {
+  std::unordered_map<const void*, std::shared_ptr<StateBoxBase>> by_layer;
+};
+
+TapedStates::TapedStates(int vmaps) : vmaps_(vmaps) {}
+TapedStates::~TapedStates() = default;
+
+std::shared_ptr<StateBoxBase>& TapedStates::place(const void* layer) {
+  return boxes_->by_layer[layer];
+}
+
+const std::shared_ptr<StateBoxBase>* TapedStates::find(const void* layer) const {
+  const auto found = boxes_->by_layer.find(layer);
+  return found == boxes_->by_layer.end() ? nullptr : &found->second;
+}
+
 void TapedStates::tell_untaken() const {
-  for (const auto& [address, box] : boxes_) {
+  for (const auto& [address, box] : boxes_->by_layer) {
     if (!box->is_taken) internal::tell_untaken(box->layer, "", box->where);
   }
 }

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/base/in_place.h"
 #include "etude/base/structure.h"
 #include "etude/core/context.h"
 #include "etude/core/tensor.h"
@@ -67,10 +67,11 @@ requires HasLeaf<T, Tensor, Marked::kWalk>::value struct StateCheck<T> {
 // them, so they are known by their address.
 class TapedStates {
  public:
-  explicit TapedStates(int vmaps) : vmaps_(vmaps) {}
+  explicit TapedStates(int vmaps);
+  ~TapedStates();
   template <class T>
   std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
-    std::shared_ptr<StateBoxBase>& base = boxes_[&x];
+    std::shared_ptr<StateBoxBase>& base = place(&x);
     auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
     if (box == nullptr) {  // a new one, or at the address of something that is gone
       base = box = std::make_shared<StateBox<T>>(nullptr);
@@ -81,9 +82,9 @@ class TapedStates {
   }
   template <class T>
   NewState<T> take(const LayerState<T>& x) const {
-    const auto found = boxes_.find(&x);
-    if (found == boxes_.end()) return {};
-    const auto box = std::dynamic_pointer_cast<StateBox<T>>(found->second);
+    const std::shared_ptr<StateBoxBase>* found = find(&x);
+    if (found == nullptr) return {};
+    const auto box = std::dynamic_pointer_cast<StateBox<T>>(*found);
     if (box == nullptr) return {};
     box->is_taken = true;
     return {box->value};
@@ -92,8 +93,12 @@ class TapedStates {
   void tell_untaken() const;
 
  private:
+  std::shared_ptr<StateBoxBase>& place(const void* layer);
+  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: it has none
+
   int vmaps_;
-  std::unordered_map<const void*, std::shared_ptr<StateBoxBase>> boxes_;
+  struct Boxes;
+  InPlace<Boxes, 64> boxes_;
 };
 // Those of the innermost tape that records on this thread; null: none.
 TapedStates* taped_states();

@@ -19,6 +19,8 @@
 
 namespace ETUDE_API etude {
 
+struct BatchCall;
+
 // Runs calls on examples as calls on the batch, by the rules of op records. On the stack for its
 // lifetime. confined to the thread that made it. Nests, and stands above or below tapes and forward
 // mode: gradients for each example, or of a batch.

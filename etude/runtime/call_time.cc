@@ -5,6 +5,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/pending.h"
 #include "etude/core/traced.h"
+#include "etude/runtime/init_scope.h"
 #include "etude/runtime/trace.h"
 
 namespace etude::internal {

@@ -198,9 +198,6 @@ std::vector<Tensor> own_values(std::vector<Tensor> xs, CallSite where) {
   return xs;
 }
 
-Values parts_of(const Tensor& x) { return unstack(x); }
-Tensor stacked(std::span<const Tensor> rows, CallSite where) { return stack(rows, 0, where); }
-
 namespace {
 
 // A branch or a body as it was traced. Inputs of the graph are the arguments, the keys of its

@@ -106,15 +106,14 @@ class StructureShape {
   std::map<std::size_t, Shape> open_;  // by tensor: the sizes that it keeps
 };
 
+// Those that are there.
+std::vector<Tensor> present_tensors(const Arguments& arguments);
+std::vector<std::string> present_names(const Arguments& arguments, const ArgumentNames& names);
 template <class S>
 std::vector<Tensor> tensors_of(const S& s) {
   Arguments arguments;
   ArgumentWalk<NoNames>(arguments, {}).argument("", s);
-  std::vector<Tensor> out;
-  for (const Tensor* x : arguments.tensors) {
-    if (x->has_value()) out.push_back(*x);
-  }
-  return out;
+  return present_tensors(arguments);
 }
 // Puts tensors where those of `s` are.
 template <class S>
@@ -131,11 +130,7 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
   ArgumentNames names;
   Arguments arguments;
   ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what, s);
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < arguments.tensors.size(); ++i) {
-    if (arguments.tensors[i]->has_value()) out.push_back(names.tensors[i]);
-  }
-  return out;
+  return present_names(arguments, names);
 }
 
 // While alive, draws follow from one key of the sequence, the number of the step and the number of
@@ -202,6 +197,8 @@ std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options
 std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
+// Those of a, then those of b.
+std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
 // The tensors of a structure as values of their own, where contexts follow values: cotangents that
 // reach the state of a loop are summed up before they reach what the state began as, in any form of
 // a loop.
@@ -268,20 +265,32 @@ class Rows {
   std::vector<Values> parts_;
   int64_t count_;
 };
-Values parts_of(const Tensor& x);
-Tensor stacked(std::span<const Tensor> rows, CallSite where);
+// The rows of each tensor; and row i of all, which is there once.
+std::vector<Values> split_rows(std::span<const Tensor> xs);
+std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
+
+// Rows that steps give, tensor by tensor, stacked at the end.
+class StackedRows {
+ public:
+  StackedRows();
+  StackedRows(const StackedRows&) = delete;
+  StackedRows& operator=(const StackedRows&) = delete;
+  ~StackedRows();
+  void add(const std::vector<Tensor>& row);
+  std::vector<Tensor> stack(CallSite where) const;
+
+ private:
+  std::vector<std::vector<Tensor>> rows_;  // by tensor
+};
 
 template <class X>
 void Rows<X>::split() {
-  if (count_ == 0) return;
-  for (const Tensor& x : tensors_) parts_.push_back(parts_of(x));
+  if (count_ > 0) parts_ = split_rows(tensors_);
 }
 
 template <class X>
 const X& Rows<X>::at(int64_t i) {
-  std::vector<Tensor> now;
-  for (Values& parts : parts_) now.push_back(std::move(parts[static_cast<std::size_t>(i)]));
-  put_tensors(row_, now);
+  put_tensors(row_, take_row(parts_, i));
   return row_;
 }
 
@@ -488,17 +497,15 @@ requires(
           internal::put_tensors(rows.row(), given.subspan(carried));
           auto [next, row] = internal::call_on(body, std::as_const(before), rows.row());
           shape.require_same(S(next), "before the first step", "after a step");
-          std::vector<Tensor> tensors = internal::tensors_of(S(std::move(next)));
+          const std::vector<Tensor> tensors = internal::tensors_of(S(std::move(next)));
           of_all.emplace(std::move(row));
-          const std::vector<Tensor> more = internal::tensors_of(*of_all);
-          tensors.insert(tensors.end(), more.begin(), more.end());
-          return tensors;
+          return internal::joined(tensors, internal::tensors_of(*of_all));
         });
     internal::put_tensors(state, {out.data(), carried});
     internal::put_tensors(*of_all, {out.data() + carried, out.size() - carried});
     return std::pair<S, Row>(std::move(state), std::move(*of_all));
   }
-  std::vector<std::vector<Tensor>> results;
+  internal::StackedRows results;
   std::optional<internal::StructureShape> row_shape;
   for (int64_t step = 0; step < rows.count(); ++step) {
     keys.start(step, false);
@@ -507,14 +514,10 @@ requires(
     shape.require_same(state, "before the first step", "after a step");
     if (!row_shape) row_shape.emplace("scan", "row", row, where);
     row_shape->require_same(row, "after the first step", "after a later one");
-    const std::vector<Tensor> tensors = internal::tensors_of(row);
-    results.resize(tensors.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) results[i].push_back(tensors[i]);
+    results.add(internal::tensors_of(row));
     if (!of_all) of_all.emplace(std::move(row));
   }
-  std::vector<Tensor> stacks;
-  for (const std::vector<Tensor>& list : results) stacks.push_back(internal::stacked(list, where));
-  internal::put_tensors(*of_all, stacks);
+  internal::put_tensors(*of_all, results.stack(where));
   return std::pair<S, Row>(std::move(state), std::move(*of_all));
 }
 

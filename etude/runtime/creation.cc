@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/runtime/function_traces.h"
 
 namespace etude::internal {
 namespace {
@@ -59,8 +60,8 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first,
   // A function that calls others may run once for each of them; with one that it makes anew in each
   // call it would run for ever without a graph.
   const bool is_own = variable.function.empty();
-  const bool may_create = is_own ? first_runs_.empty() && traces().empty()
-                                 : std::ranges::count(first_runs_, variable.function) == 0;
+  const bool may_create = is_own ? kept_->first_runs.empty() && traces().empty()
+                                 : std::ranges::count(kept_->first_runs, variable.function) == 0;
   if (!may_create) refuse_again(variable.text, name());
   ETUDE_REQUIRE_CODE(kFailedPrecondition, first != nullptr,
                      "the initial value of {} hangs on an argument of function '{}', and trace() "
@@ -78,7 +79,7 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first,
 
 FirstRun::~FirstRun() {
   if (function_ == nullptr || std::uncaught_exceptions() > exceptions_) return;
-  function_->first_runs_.push_back(std::move(maker_));
+  function_->kept_->first_runs.push_back(std::move(maker_));
 }
 
 }  // namespace etude::internal

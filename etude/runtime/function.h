@@ -45,7 +45,7 @@
 #include "etude/base/structure.h"
 #include "etude/runtime/function_core.h"
 #include "etude/runtime/given.h"
-#include "etude/runtime/trace.h"
+#include "etude/runtime/init_scope.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

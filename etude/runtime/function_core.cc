@@ -16,6 +16,7 @@
 #include "etude/graph/print.h"
 #include "etude/runtime/creation.h"
 #include "etude/runtime/function.h"
+#include "etude/runtime/function_traces.h"
 #include "etude/runtime/plan.h"
 #include "etude/runtime/relax.h"
 #include "etude/runtime/retrace.h"
@@ -150,7 +151,7 @@ void note_use(const Trace& trace) {
 }  // namespace
 
 FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, CallSite where)
-    : options_(std::move(options)), history_(TraceHistory::of(where, callable)) {
+    : options_(std::move(options)), kept_(TraceHistory::of(where, callable)) {
   if (options_.name.empty()) {
     const std::string_view file = where.file;
     options_.name = where.known()
@@ -158,6 +159,8 @@ FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, Ca
                         : "function";
   }
 }
+
+FunctionCore::~FunctionCore() = default;
 
 std::string FunctionCore::argument_name(std::size_t i) const {
   return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
@@ -176,9 +179,9 @@ Tensor FunctionCore::read_host_data(const HostSource& source, std::size_t argume
 }
 
 TraceRef FunctionCore::find(const Arguments& call) const {
-  const std::shared_lock lock(mutex_);
+  const std::shared_lock lock(kept_->mutex);
   const TraceContext* around = TraceContext::innermost();
-  for (const auto* list : {&traces_, &instances_}) {
+  for (const auto* list : {&kept_->traces, &kept_->instances}) {
     for (auto at = list->rbegin(); at != list->rend(); ++at) {
       const Trace& trace = **at;
       if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
@@ -208,14 +211,6 @@ TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) con
   return trace->key.fits(call) ? trace : instance_of(*trace, call, refusal);
 }
 
-TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
-  constexpr std::size_t kMostInstances = 32;
-  const std::unique_lock lock(mutex_);
-  if (instances_.size() >= kMostInstances) instances_.erase(instances_.begin());
-  instances_.push_back(instance);
-  return instance;
-}
-
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
                                      const HostRun& run, FirstRun* first, CallSite where) {
   std::unique_lock lock(tracing_mutex());
@@ -238,7 +233,7 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   }
   const TraceRef found = general ? instance_of(*general, call, refusal) : TraceRef();
   const RefPtr<Trace> made = found ? RefPtr<Trace>() : make(call, names, run, where);
-  if (history_->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
+  if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
   if (options_.relax_shapes) relax(*made, call, traces());
@@ -312,7 +307,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
-  const bool is_first = traces().empty() && first_runs_.empty();
+  const bool is_first = traces().empty() && kept_->first_runs.empty();
   const std::vector<std::string> shown =
       input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);
@@ -352,34 +347,6 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
   return trace;
 }
 
-void Trace::set_graph(GraphRef made) {
-  graph = std::move(made);
-  attrs = graph_attrs(*graph);
-  keys = static_cast<std::size_t>(std::ranges::count_if(
-      graph->inputs(), [](const Graph::Input& i) { return i.role == InputRole::kKey; }));
-  plan = Plan::of(*graph);
-  // Assigning Variables and changing the form of an argument may fail after the run.
-  if (!variables.empty() || arguments != nullptr || in_out.empty() || plan->donations() == 0)
-    return;
-  given.resize(graph->inputs().size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    given[i] = in_out[static_cast<std::size_t>(inputs[i])];
-  }
-}
-
-void FunctionCore::keep(const TraceRef& trace) {
-  const std::unique_lock lock(mutex_);
-  // One that captures values of a trace that is over serves nobody.
-  std::erase_if(traces_, [](const TraceRef& t) { return t->enclosing && t->enclosing->is_over; });
-  if (options_.max_traces > 0 && traces_.size() >= options_.max_traces) {
-    traces_.erase(std::ranges::min_element(traces_, {}, [](const TraceRef& t) {
-      return t->last_use.load(std::memory_order_relaxed);
-    }));
-    instances_.clear();  // some may be of its family
-  }
-  traces_.push_back(trace);
-}
-
 namespace {
 
 // What a value of call time is for this call, or what stands for it in a trace around.
@@ -398,7 +365,7 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
 }  // namespace
 
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
-  history_->note_call();
+  kept_->history->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
   std::vector<Reached> all;
@@ -467,11 +434,6 @@ std::vector<Variable> FunctionCore::variables() const {
     }
   }
   return out;
-}
-
-std::vector<TraceRef> FunctionCore::traces() const {
-  const std::shared_lock lock(mutex_);
-  return traces_;
 }
 
 std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {

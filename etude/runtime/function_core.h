@@ -8,18 +8,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <typeindex>
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/base/in_place.h"
 #include "etude/core/ambient.h"
 #include "etude/core/attrs.h"
 #include "etude/core/traced.h"
 #include "etude/core/values.h"
-#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/arguments.h"
 #include "etude/runtime/call_time.h"
@@ -27,6 +26,8 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+
+class Family;  // graph/family.h
 
 struct FunctionOptions {
   std::string name = {};  // for display; default: the line that made it
@@ -51,7 +52,7 @@ class FunctionCore;
 struct HostSource;
 struct Refusal;
 class Plan;
-class TraceHistory;
+struct MadeUpTraces;
 struct NoGraph;
 
 // What decides which graph serves a call, as a graph keeps it.
@@ -112,17 +113,19 @@ struct TraceFacts {
 
 // A graph, what it was made for, and how it is run.
 struct Trace : RefCounted, TraceFacts {
+  Trace();
+  ~Trace() override;
+  // Makes it ready to run.
+  void set_graph(GraphRef made);
+
   GraphRef graph;
   Attrs attrs;  // of the op call
   RefPtr<const Plan> plan;
-  std::size_t keys = 0;        // random keys to draw for a call, in this order
-  std::vector<uint8_t> given;  // by input of the graph: whether a result may take it
-  FamilyRef family;            // of this graph and others: serves sizes that were not traced
-  std::string not_relaxed;     // why there is none with the traces before, if it was sought
+  std::size_t keys = 0;         // random keys to draw for a call, in this order
+  std::vector<uint8_t> given;   // by input of the graph: whether a result may take it
+  RefPtr<const Family> family;  // of this graph and others: serves sizes that were not traced
+  std::string not_relaxed;      // why there is none with the traces before, if it was sought
   mutable std::atomic<uint64_t> last_use{0};
-
-  // Makes it ready to run.
-  void set_graph(GraphRef made);
 };
 using TraceRef = RefPtr<const Trace>;
 
@@ -149,12 +152,6 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
     y = std::move(out[next++]);
   }
 }
-
-// Those that a family is made of at made-up sizes (signature.h); no family where none is open.
-struct MadeUpTraces {
-  std::vector<RefPtr<Trace>> traces;
-  FamilyFound found;
-};
 
 // A call that runs the host function itself, once, since its trace cannot make a Variable whose
 // initial value hangs on an argument. While it lives, no other thread traces.
@@ -184,6 +181,7 @@ class FunctionCore {
   FunctionCore(FunctionOptions options, std::type_index callable, CallSite where);
   FunctionCore(const FunctionCore&) = delete;
   FunctionCore& operator=(const FunctionCore&) = delete;
+  ~FunctionCore();
 
   const std::string& name() const noexcept { return options_.name; }
   const FunctionOptions& options() const noexcept { return options_; }
@@ -255,12 +253,8 @@ class FunctionCore {
   TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;
-  std::shared_ptr<TraceHistory> history_;
-  mutable std::shared_mutex mutex_;
-  std::vector<TraceRef> traces_;  // oldest first
-  // The functions, this one or others within, that first runs were for. Under the lock for tracing.
-  std::vector<std::string> first_runs_;
-  std::vector<TraceRef> instances_;  // of families, at sizes that were not traced; oldest first
+  struct Kept;
+  InPlace<Kept, 160> kept_;
 };
 
 }  // namespace internal

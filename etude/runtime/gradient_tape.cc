@@ -22,6 +22,9 @@ using internal::LeafList;
 using internal::LeafRef;
 using internal::located;
 
+void LeafList::operator()(const Tensor& x) { items_.push_back({&x, nullptr}); }
+void LeafList::operator()(const Variable& x) { items_.push_back({nullptr, &x}); }
+
 namespace {
 
 DType dtype_of_leaf(const LeafRef& leaf) {

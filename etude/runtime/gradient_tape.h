@@ -55,8 +55,8 @@ class LeafList {
   explicit LeafList(const X& x) {
     each_leaf(x, *this);
   }
-  void operator()(const Tensor& x) { items_.push_back({&x, nullptr}); }
-  void operator()(const Variable& x) { items_.push_back({nullptr, &x}); }
+  void operator()(const Tensor& x);
+  void operator()(const Variable& x);
   template <class T>
   void operator()(const T&) {}  // a host value: nothing records it
 

@@ -9,9 +9,9 @@
 #include "etude/base/warning.h"
 #include "etude/core/context.h"
 #include "etude/runtime/cancel.h"
+#include "etude/runtime/init_scope.h"
 #include "etude/runtime/lazy_program.h"
 #include "etude/runtime/lazy_trace.h"
-#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 namespace {

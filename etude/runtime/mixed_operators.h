@@ -94,7 +94,7 @@ struct MixedRun {
 
   MixedRun(bool is_persistent, const F& f, const X&... x)
       : tape({.persistent = is_persistent, .watch_variables = false}, {}) {
-    lane = &Crossings<T>::join(numbers, GradientTapeAccess::tape(tape));
+    lane = &Crossings<T>::join(numbers, TensorLane(GradientTapeAccess::tape(tape)));
     const RecordingScope<T> scope(numbers);
     MakeInputs<To, T> inputs(numbers, x...);
     lifted.emplace(lift_arguments<From, To>(inputs, x...));

@@ -3,6 +3,7 @@
 
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/jvp.h"
+#include "etude/runtime/tape.h"
 
 namespace etude::internal {
 namespace {

@@ -12,7 +12,6 @@
 #include <concepts>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -22,7 +21,7 @@
 #include "etude/core/create.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/scalar_reverse.h"
-#include "etude/runtime/tape.h"
+#include "etude/runtime/number_lane.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -41,12 +40,6 @@ void require_followed_by(const JvpContext* context, const Tensor& x, CallSite wh
 // throws: kUnimplemented.
 [[noreturn]] void throw_forward_alone(CallSite where);
 
-// A tape of tensors that numbers need, and its context.
-struct TensorsBeside {
-  Tape tape{{.persistent = true, .watch_variables = false}};
-  std::optional<TapeContext> context{std::in_place, tape};
-};
-
 template <class T>
 Tensor tensor_of(const std::vector<T>& values, const Shape& shape, DType dtype, CallSite where) {
   return tensor_from_host(values.data(), dtype_of<T>, static_cast<int64_t>(values.size()), shape,
@@ -59,23 +52,18 @@ template <class T>
 class Crossings final : public ScalarCompanion<T>, public NumberLane {
  public:
   // For numbers alone until now: their tensors are followed from now on.
-  static Crossings& beside(ScalarTape<T>& numbers) {
-    auto made = std::make_unique<TensorsBeside>();
-    Tape& tape = made->tape;
-    return join(numbers, tape, std::move(made));
-  }
+  static Crossings& beside(ScalarTape<T>& numbers) { return join(numbers, TensorLane()); }
   // For tensors alone until now: numbers are followed from now on, as long as the tensors are.
   static Crossings& beside(Tape& tape) {
     auto numbers = std::make_shared<ScalarTape<T>>();
-    Crossings& made = join(*numbers, tape);
+    Crossings& made = join(*numbers, TensorLane(tape));
     numbers->start();
-    tape.keep_numbers(std::move(numbers));
+    made.tensors_.keep_numbers(std::move(numbers));
     return made;
   }
   // For both from the start. The tape of numbers must end first, and not be moved.
-  static Crossings& join(ScalarTape<T>& numbers, Tape& tape,
-                         std::unique_ptr<TensorsBeside> own = nullptr) {
-    std::unique_ptr<Crossings> made(new Crossings(numbers, tape, std::move(own)));
+  static Crossings& join(ScalarTape<T>& numbers, TensorLane tensors) {
+    std::unique_ptr<Crossings> made(new Crossings(numbers, std::move(tensors)));
     Crossings& out = *made;
     numbers.set_companion(std::move(made));
     return out;
@@ -87,7 +75,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     auto* found = static_cast<Crossings*>(numbers.companion());
     return found != nullptr ? *found : beside(numbers);
   }
-  ~Crossings() override { tape_.set_numbers(nullptr); }
+  ~Crossings() override { tensors_.set_numbers(nullptr); }
 
   // A tensor that depends on the numbers.
   Tensor enter(std::span<const Active<T>> numbers, const Shape& shape, DType dtype,
@@ -107,7 +95,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
       }
       return std::vector<Tensor>(1);
     };
-    tape_.record({&anchor_, 1}, {&out, 1}, std::move(back), "a tensor of numbers", where);
+    tensors_.record({&anchor_, 1}, {&out, 1}, std::move(back), "a tensor of numbers", where);
     return out;
   }
   // The elements of x as numbers that depend on it.
@@ -125,18 +113,14 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
       for (const std::uint32_t s : slots) each.push_back(std::exchange(cotangents[s], T(0)));
       return {tensor_of(each, type->shape(), type->dtype(), {})};
     };
-    tape_.record_reading(x, std::move(back), where);
+    tensors_.record_reading(x, std::move(back), where);
     return out;
   }
 
-  void stop() noexcept override {
-    if (own_ == nullptr) return;
-    own_->context.reset();
-    own_->tape.freeze();
-  }
+  void stop() noexcept override { tensors_.stop(); }
   void reverse(const ScalarTape<T>& numbers, std::vector<T>& cotangents) const override {
     Sweep all(*this, numbers, cotangents);
-    tape_.gradient_by_id({}, {});
+    tensors_.sweep();
     all.down_to(numbers.begin());
   }
   // The same where tensors have tangents, too: `sweep_tensors` runs the reverse pass of their tape.
@@ -200,10 +184,10 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     Sweep* outer_;
   };
 
-  Crossings(ScalarTape<T>& numbers, Tape& tape, std::unique_ptr<TensorsBeside> own)
-      : numbers_(&numbers), own_(std::move(own)), tape_(tape), anchor_(0.0F) {
-    tape_.set_numbers(this);
-    tape_.watch(anchor_);
+  Crossings(ScalarTape<T>& numbers, TensorLane tensors)
+      : numbers_(&numbers), tensors_(std::move(tensors)), anchor_(0.0F) {
+    tensors_.set_numbers(this);
+    tensors_.watch(anchor_);
   }
   Sweep* find_sweep() const {
     Sweep* sweep = Sweep::innermost();
@@ -213,8 +197,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
   Sweep& sweep() const { return *find_sweep(); }
 
   ScalarTape<T>* numbers_;  // while recorded; a pullback moves it
-  std::unique_ptr<TensorsBeside> own_;
-  Tape& tape_;
+  TensorLane tensors_;
   Tensor anchor_;  // stands for the numbers on the tape of tensors
 };
 
@@ -255,11 +238,12 @@ struct NumberCrossing<Active<T>> {
   static Crossings<T>* lane_of(const Tensor& x, CallSite where) {
     Tape* tape = tape_that_follows(x, where);
     if (tape == nullptr) return nullptr;
-    if (tape->numbers() == nullptr) {
+    NumberLane* numbers = TensorLane(*tape).numbers();
+    if (numbers == nullptr) {
       if (ScalarTape<T>::current() != nullptr) throw_two_derivatives(where);
       return &Crossings<T>::beside(*tape);
     }
-    auto* lane = dynamic_cast<Crossings<T>*>(tape->numbers());
+    auto* lane = dynamic_cast<Crossings<T>*>(numbers);
     if (lane == nullptr) throw_two_derivatives(where);
     if (!lane->is_recording()) lane->resume();
     if (!lane->is_recording()) throw_two_derivatives(where);

@@ -8,6 +8,7 @@
 #include "etude/core/context.h"
 #include "etude/core/size_decision.h"
 #include "etude/runtime/jvp.h"
+#include "etude/runtime/tape.h"
 
 namespace etude {
 namespace {

@@ -19,6 +19,7 @@
 #include "etude/base/hash.h"
 #include "etude/core/buffer.h"
 #include "etude/core/mode.h"
+#include "etude/core/op.h"
 #include "etude/runtime/profiler.h"
 
 namespace etude {
@@ -224,6 +225,9 @@ std::string escaped(std::string_view text) {
 }
 
 }  // namespace
+
+Profile::Profile(std::vector<std::shared_ptr<internal::Recorder>> threads)
+    : threads_(std::move(threads)) {}
 
 std::vector<ProfileEntry> Profile::entries() const {
   std::map<std::tuple<std::string_view, std::string_view, int>, ProfileEntry> sums;

@@ -53,8 +53,7 @@ class Profile {
  private:
   friend class ProfileScope;
   friend class internal::Recorder;
-  explicit Profile(std::vector<std::shared_ptr<internal::Recorder>> threads)
-      : threads_(std::move(threads)) {}
+  explicit Profile(std::vector<std::shared_ptr<internal::Recorder>> threads);
 
   std::vector<std::shared_ptr<internal::Recorder>> threads_;
 };

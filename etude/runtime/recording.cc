@@ -2,6 +2,7 @@
 #include "etude/runtime/recording.h"
 
 #include "etude/base/check.h"
+#include "etude/core/op.h"
 
 namespace etude {
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "etude/core/attrs.h"
 #include "etude/core/context.h"
 #include "etude/version.h"
 

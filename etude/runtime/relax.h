@@ -14,7 +14,9 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
+#include "etude/graph/family.h"
 #include "etude/runtime/function_core.h"
 
 namespace etude::internal {
@@ -23,6 +25,12 @@ namespace etude::internal {
 // first; where there is none, notes why. Where a family refused the sizes of `made`, its graphs and
 // this one make a family that knows more.
 void relax(Trace& made, const Arguments& call, std::span<const TraceRef> before);
+
+// Those that a family is made of at made-up sizes (signature.h); no family where none is open.
+struct MadeUpTraces {
+  std::vector<RefPtr<Trace>> traces;
+  FamilyFound found;
+};
 
 // Why a family does not serve a call; "" if it is not of the family at all.
 struct Refusal {

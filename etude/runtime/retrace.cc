@@ -10,6 +10,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/call_scope.h"
+#include "etude/graph/family.h"
 #include "etude/runtime/function.h"
 
 namespace etude::internal {

@@ -38,6 +38,11 @@ bool fits(const TensorSpec& spec, const Tensor& x) {
 
 }  // namespace
 
+Signature::Spec::Spec(TensorSpec tensor) : type_(tensor) {}
+Signature::Spec::Spec(VariableSpec variable) : type_(variable) {}
+Signature::Spec::Spec(std::string name, TensorSpec tensor)
+    : type_(tensor), name_(std::move(name)) {}
+
 Signature::Signature(std::initializer_list<Spec> specs, CallSite where) : specs_(specs) {
   internal::located("signature", where, [&] {
     for (auto at = specs_.begin(); at != specs_.end(); ++at) {

@@ -41,9 +41,9 @@ class Signature {
  public:
   class Spec {
    public:
-    Spec(TensorSpec tensor) : type_(tensor) {}        // NOLINT(google-explicit-constructor)
-    Spec(VariableSpec variable) : type_(variable) {}  // NOLINT(google-explicit-constructor)
-    Spec(std::string name, TensorSpec tensor) : type_(tensor), name_(std::move(name)) {}
+    Spec(TensorSpec tensor);      // NOLINT(google-explicit-constructor)
+    Spec(VariableSpec variable);  // NOLINT(google-explicit-constructor)
+    Spec(std::string name, TensorSpec tensor);
 
     const std::variant<TensorSpec, VariableSpec>& type() const noexcept { return type_; }
     const std::string& name() const noexcept { return name_; }  // "": none

@@ -3,41 +3,24 @@
 // that their reverse rules read; and the context that fills it. GradientTape is made of these two.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "etude/base/error.h"
 #include "etude/base/ref_ptr.h"
+#include "etude/core/attrs.h"
 #include "etude/core/context.h"
 #include "etude/core/copies.h"
 #include "etude/core/value_observer.h"
+#include "etude/runtime/number_lane.h"
 #include "etude/runtime/tape_options.h"
 #include "etude/runtime/value_table.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-
-namespace internal {
-
-// The numbers that are recorded beside a tape of tensors (runtime/numbers.h).
-class NumberLane {
- public:
-  NumberLane() = default;
-  NumberLane(const NumberLane&) = delete;
-  NumberLane& operator=(const NumberLane&) = delete;
-  virtual ~NumberLane() = default;
-  // Whether this thread records numbers there now; recording ends and begins with that of tensors.
-  virtual bool is_recording() const = 0;
-  virtual void pause() noexcept = 0;
-  virtual void resume() = 0;
-  // Runs `sweep_tensors`, while cotangents pass to numbers and back.
-  virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
-};
-
-}  // namespace internal
 
 // confined to the thread that made it, until freeze().
 class Tape final {

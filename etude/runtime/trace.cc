@@ -7,6 +7,7 @@
 #include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/init_scope.h"
 
 namespace etude::internal {
 namespace {

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -142,34 +141,5 @@ class TraceContext final : public Context, private KeySource {
   BottomScope bottom_;
 };
 
-// While alive, this thread is as if no trace, tape or other context were around it. Scopes of the
-// ambient state stay. confined to the thread that made it.
-class OutsideScope {
- public:
-  OutsideScope();
-  OutsideScope(const OutsideScope&) = delete;
-  OutsideScope& operator=(const OutsideScope&) = delete;
-  ~OutsideScope();
-
- private:
-  TraceContext* trace_;
-  KeyScope keys_;
-  SizeReadsPause size_reads_;
-  ReadersPause readers_;
-  BottomScope eager_;
-};
-
 }  // namespace internal
-
-// What f() gives, run outside of all traces and tapes: its calls run at once and are in no graph.
-//
-//   Variable steps = init_scope([] { return Variable(0); });
-//
-// throws: what f throws; kFailedPrecondition if f uses a value of a trace.
-template <class F>
-auto init_scope(F&& f) -> std::invoke_result_t<F> {
-  const internal::OutsideScope outside;
-  return std::forward<F>(f)();
-}
-
 }  // namespace etude

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the op of CONTRIBUTING.md to a copy of its family's file, generates the header, builds a user's
-program against both and runs it. The patched object stands before the archive on the link line, so that
-it takes the place of the file it was made from."""
+"""Adds the op of CONTRIBUTING.md to a copy of its family's file, generates the functions, builds a user's
+program against both and runs it. The patched files stand before the archive on the link line, so that
+they take the place of those that they were made from."""
 import pathlib
 import shlex
 import subprocess
@@ -46,9 +46,9 @@ def main():
         libraries = [f"{BUILD}/lib/libetude_internal.a", *shlex.split(LIBRARIES)]
         run(COMPILER, *flags, "-c", patched, "-o", tree / "family.o")
         run(COMPILER, *flags, f"{SOURCE}/tools/opgen.cc", tree / "family.o", *libraries, "-o", tree / "opgen")
-        header = tree / "etude" / "ops.h"
-        run(tree / "opgen", "--write", header)
-        run(COMPILER, *flags, HERE / "use_softclip.cc", tree / "family.o", *libraries, "-o", tree / "program")
+        run(tree / "opgen", "--write", tree)
+        functions = tree / "etude" / "ops" / "functions.cc"
+        run(COMPILER, *flags, HERE / "use_softclip.cc", functions, tree / "family.o", *libraries, "-o", tree / "program")
         print(run(tree / "program"))
 
 

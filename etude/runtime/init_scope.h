@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code of a staged function that runs at once, outside of its graph.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "etude/core/ambient.h"
+#include "etude/core/context.h"
+#include "etude/core/size_reads.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+class TraceContext;
+
+// While alive, this thread is as if no trace, tape or other context were around it. Scopes of the
+// ambient state stay. confined to the thread that made it.
+class OutsideScope {
+ public:
+  OutsideScope();
+  OutsideScope(const OutsideScope&) = delete;
+  OutsideScope& operator=(const OutsideScope&) = delete;
+  ~OutsideScope();
+
+ private:
+  TraceContext* trace_;
+  KeyScope keys_;
+  SizeReadsPause size_reads_;
+  ReadersPause readers_;
+  BottomScope eager_;
+};
+
+}  // namespace internal
+
+// What f() gives, run outside of all traces and tapes: its calls run at once and are in no graph.
+//
+//   Variable steps = init_scope([] { return Variable(0); });
+//
+// throws: what f throws; kFailedPrecondition if f uses a value of a trace.
+template <class F>
+auto init_scope(F&& f) -> std::invoke_result_t<F> {
+  const internal::OutsideScope outside;
+  return std::forward<F>(f)();
+}
+
+}  // namespace etude

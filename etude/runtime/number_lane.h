@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a tape of numbers and a tape of tensors meet in one derivative (numbers.h): what each asks of
+// the other. tape.h, which has the tape of tensors, is not needed for it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "etude/core/tensor.h"
+#include "etude/runtime/tape_options.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class Tape;
+
+namespace internal {
+
+// The numbers that are recorded beside a tape of tensors.
+class NumberLane {
+ public:
+  NumberLane() = default;
+  NumberLane(const NumberLane&) = delete;
+  NumberLane& operator=(const NumberLane&) = delete;
+  virtual ~NumberLane() = default;
+  // Whether this thread records numbers there now; recording ends and begins with that of tensors.
+  virtual bool is_recording() const = 0;
+  virtual void pause() noexcept = 0;
+  virtual void resume() = 0;
+  // Runs `sweep_tensors`, while cotangents pass to numbers and back.
+  virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
+};
+
+// The tensors that are recorded beside a tape of numbers. Functions of the same name in Tape say
+// more. confined to the thread of the tape.
+class TensorLane {
+ public:
+  // Those of a tape that others own, and that must live as long.
+  explicit TensorLane(Tape& tape) noexcept;
+  // Those of a new tape, which records the calls of this thread until stop().
+  TensorLane();
+  TensorLane(TensorLane&& other) noexcept;
+  TensorLane& operator=(TensorLane&&) = delete;
+  ~TensorLane();
+
+  void watch(const Tensor& x);
+  void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
+              std::string_view name, CallSite where);
+  void record_reading(const Tensor& x, Pullback pullback, CallSite where);
+  NumberLane* numbers() const noexcept;
+  void set_numbers(NumberLane* numbers) noexcept;
+  void keep_numbers(std::shared_ptr<void> held);
+  // The reverse pass, for what numbers were read from tensors.
+  void sweep() const;
+  // Ends recording on a tape that was made here. A tape of others is left as it is.
+  void stop() noexcept;
+
+ private:
+  struct Own;  // a tape and its context
+  std::unique_ptr<Own> own_;
+  Tape* tape_;
+};
+
+}  // namespace internal
+}  // namespace etude
