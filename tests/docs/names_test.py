@@ -22,12 +22,17 @@ NOT_FOR_USERS = {
     "etude/base/evaluate.h": FOR_OPS,
     "etude/base/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
+    "etude/base/scalar_program.h": FOR_OPS,
     "etude/core/batching.h": FOR_OPS,
     "etude/core/convert.h": FOR_OPS,
     "etude/core/infer.h": FOR_OPS,
     "etude/core/mode.h": FOR_OPS,
+    "etude/core/op.h": FOR_OPS,
     "etude/core/registry.h": FOR_OPS,
+    "etude/core/rules.h": FOR_OPS,
     "etude/device/cpu/float_mode.h": "for kernels that are run by hand",
+    "etude/runtime/tape.h": FOR_OPS,
+    "etude/runtime/value_table.h": FOR_OPS,
 }
 HIDDEN = {"internal", "detail"}
 NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+(?:ETUDE_API\s+)?([\w:]*)$")
