@@ -15,6 +15,7 @@ Literal::Literal(Kind kind, double real, int64_t integer)
 Literal::Literal(std::initializer_list<Literal> items) : kind_(Kind::kList), items_(items) {}
 Literal::Literal(const Literal& other) = default;
 Literal::~Literal() = default;
+
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options, CallSite where) {
   return internal::located("tensor", where, [&] {
     internal::LiteralReader reader;
