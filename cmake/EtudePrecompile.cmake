@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# ETUDE_PRECOMPILE: what most sources include, read once for all of them. ALL is for presets in which all
-# sources are mostly compiled at once. The preset dev has TESTS: there a source of the library that lacks an
-# include, or reaches for a folder below its own, fails to compile.
+# ETUDE_PRECOMPILE: what most sources include, read once for all of them. In the library that is standard
+# headers with TESTS, and headers of Etude as well with ALL, for presets in which all sources are mostly
+# compiled at once. The preset dev has TESTS: there a source that lacks a header of Etude, or reaches for a
+# folder below its own, fails to compile; that no source lacks a standard one is for tools/check_includes.py.
 #
 # A precompiled header fits those sources alone that have the flags of the target that owns it. g++ takes
 # another level of optimisation for granted and compiles with that of the header: such sources have none.
@@ -16,39 +17,24 @@ set(ETUDE_PRECOMPILE_OPTIONS
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
+set(ETUDE_PRECOMPILED_STANDARD
+    <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <numeric> <optional>
+    <string> <unordered_map> <utility> <vector>)
+set(ETUDE_PRECOMPILED_OWN base/check.h core/batching.h core/builtin.h core/call.h core/call_scope.h
+    core/context.h core/registry.h)
+
 # The folders from core on; the two before it are a dozen sources that include little.
 function(etude_precompile_library target)
-  if(NOT ETUDE_PRECOMPILE STREQUAL "ALL" OR target MATCHES "^etude_(base|device)$")
+  if(ETUDE_PRECOMPILE STREQUAL "OFF" OR target MATCHES "^etude_(base|device)$")
     return()
+  endif()
+  set(own "")
+  if(ETUDE_PRECOMPILE STREQUAL "ALL")
+    list(TRANSFORM ETUDE_PRECOMPILED_OWN REPLACE "(.+)" "\"etude/\\1\"" OUTPUT_VARIABLE own)
   endif()
   target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
   if(target STREQUAL "etude_core")
-    target_precompile_headers(
-      etude_core
-      PRIVATE
-      <algorithm>
-      <array>
-      <atomic>
-      <cmath>
-      <cstring>
-      <functional>
-      <map>
-      <memory>
-      <mutex>
-      <numeric>
-      <optional>
-      <string>
-      <unordered_map>
-      <utility>
-      <vector>
-      <fmt/format.h>
-      "\"etude/base/check.h\""
-      "\"etude/core/batching.h\""
-      "\"etude/core/builtin.h\""
-      "\"etude/core/call.h\""
-      "\"etude/core/call_scope.h\""
-      "\"etude/core/context.h\""
-      "\"etude/core/registry.h\"")
+    target_precompile_headers(etude_core PRIVATE ${ETUDE_PRECOMPILED_STANDARD} <fmt/format.h> ${own})
   else()
     target_precompile_headers(${target} REUSE_FROM etude_core)
   endif()

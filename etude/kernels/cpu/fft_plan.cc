@@ -273,7 +273,7 @@ void give_turned(Parts<const T> x, Parts<const T> w, int64_t n, bool inverse,
   code<T>().give_turned(x.re, x.im, w.re, w.im, n, numbers(to.at), to.step, inverse);
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(ETUDE_WITHOUT_AVX512)
 static int64_t whole_lines(int64_t n) {
   return internal::best_isa() == internal::Isa::kAvx512 ? n / avx512::kLine * avx512::kLine : 0;
 }

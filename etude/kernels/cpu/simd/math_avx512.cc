@@ -2,7 +2,7 @@
 
 #include "etude/kernels/cpu/simd/math_table.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(ETUDE_WITHOUT_AVX512)
 
 #define ISA_LANES 16
 #include "etude/kernels/cpu/simd/isa.inc"

@@ -18,27 +18,15 @@ namespace avx2 {
 extern const std::span<const MathFn> kMathTable;
 extern const LargeAngles kLargeAngles;
 }  // namespace avx2
+#ifndef ETUDE_WITHOUT_AVX512
 namespace avx512 {
 extern const std::span<const MathFn> kMathTable;
 extern const LargeAngles kLargeAngles;
 }  // namespace avx512
 #endif
+#endif
 
 namespace {
-
-Isa supported_isa() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  // f16c has no name here in clang 14; every machine with AVX2 has it.
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl");
-  if (avx512) return Isa::kAvx512;
-  if (avx2) return Isa::kAvx2;
-#endif
-  return Isa::kPortable;
-}
 
 Isa chosen_isa() {
   constexpr std::array kNames{name(Isa::kPortable), name(Isa::kAvx2), name(Isa::kAvx512)};
@@ -48,6 +36,22 @@ Isa chosen_isa() {
 }
 
 }  // namespace
+
+Isa supported_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  // f16c has no name here in clang 14; every machine with AVX2 has it.
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#ifndef ETUDE_WITHOUT_AVX512
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx512) return Isa::kAvx512;
+#endif
+  if (avx2) return Isa::kAvx2;
+#endif
+  return Isa::kPortable;
+}
 
 Isa best_isa() {
   static const Isa isa = chosen_isa();

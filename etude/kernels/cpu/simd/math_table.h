@@ -19,13 +19,18 @@ constexpr std::string_view name(Isa isa) {
   return isa == Isa::kPortable ? "portable" : isa == Isa::kAvx2 ? "avx2" : "avx512";
 }
 
-// The best instruction set that machine and operating system support. The environment variable
-// ETUDE_ISA (portable, avx2 or avx512) may lower it; it is read once.
+// The best instruction set that machine and operating system support, and this build has.
+Isa supported_isa();
+// The one that kernels are chosen for: the best, unless the environment variable ETUDE_ISA
+// (portable, avx2 or avx512) lowers it. It is read once.
 Isa best_isa();
 
 // What each_isa.inc makes under one name in space::portable, ::avx2 and ::avx512, a function or a
 // table: that of `isa`, or of the best one. It is an lvalue.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(ETUDE_WITHOUT_AVX512)
+#define ETUDE_OF_ISA(isa, space, ...) \
+  ((isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__ : space::portable::__VA_ARGS__)
+#elif defined(__x86_64__)
 #define ETUDE_OF_ISA(isa, space, ...)                                    \
   ((isa) == ::etude::internal::Isa::kAvx512 ? space::avx512::__VA_ARGS__ \
    : (isa) == ::etude::internal::Isa::kAvx2 ? space::avx2::__VA_ARGS__   \
