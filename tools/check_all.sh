@@ -73,6 +73,7 @@ lint() {
 
 check format format
 check layers python3 tools/check_layers.py
+check includes python3 tools/check_includes.py
 check sizes python3 tools/check_sizes.py
 check lists python3 tools/check_lists.py
 check words python3 tools/check_words.py

@@ -17,6 +17,7 @@
 
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "etude/aot/blocks.h"

@@ -8,11 +8,13 @@
 // What the archives lack and libc, libm and libgcc have stays undefined; anything else is an error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "etude/aot/object_file.h"

@@ -2,6 +2,7 @@
 #include "etude/aot/program_symbols.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

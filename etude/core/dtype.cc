@@ -2,6 +2,7 @@
 #include "etude/core/dtype.h"
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 namespace etude {

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 

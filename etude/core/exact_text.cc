@@ -6,6 +6,7 @@
 #include <cmath>
 #include <complex>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

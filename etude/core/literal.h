@@ -17,15 +17,16 @@ class Literal {
  public:
   enum class Kind : uint8_t { kBool, kInteger, kReal, kList };
 
+  // NOLINTBEGIN(google-explicit-constructor): it stands for the number, or the list
   template <class T>
-  requires std::is_arithmetic_v<T> Literal(
-      T value)  // NOLINT(google-explicit-constructor): stands for the number
+  requires std::is_arithmetic_v<T> Literal(T value)
       : Literal(std::is_same_v<T, bool>       ? Kind::kBool
                 : std::is_floating_point_v<T> ? Kind::kReal
                                               : Kind::kInteger,
                 static_cast<double>(value),
                 std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
-  Literal(std::initializer_list<Literal> items);  // NOLINT(google-explicit-constructor)
+  Literal(std::initializer_list<Literal> items);
+  // NOLINTEND(google-explicit-constructor)
   Literal(const Literal& other);
   Literal& operator=(const Literal&) = delete;
   ~Literal();

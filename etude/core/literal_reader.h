@@ -3,6 +3,7 @@
 // literals and of other host data.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 #include <vector>

@@ -2,6 +2,7 @@
 #include "etude/core/shape.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "etude/base/check.h"
 

@@ -2,6 +2,7 @@
 #include "etude/data/prefetch.h"
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <mutex>

@@ -3,6 +3,7 @@
 // The order of the values is the order of the calls, so nothing depends on timing.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <utility>

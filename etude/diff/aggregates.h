@@ -4,6 +4,7 @@
 // slots are addressed by field: grads[&Dense::weight]. Used by differentiable.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>

@@ -2,6 +2,7 @@
 #include "etude/graph/line_diff.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -3,6 +3,7 @@
 // points. For families (family.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

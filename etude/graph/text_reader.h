@@ -3,6 +3,7 @@
 // errors that show the line. It never goes back and reads each byte once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

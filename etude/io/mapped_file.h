@@ -2,6 +2,7 @@
 // A file's content as memory, read only. Used by readers that look at parts of large files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>

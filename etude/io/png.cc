@@ -5,6 +5,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 
 #include <png.h>
 

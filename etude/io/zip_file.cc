@@ -3,6 +3,7 @@
 #include "etude/io/zip_file.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <unordered_set>
 

@@ -2,6 +2,7 @@
 #include "etude/ops/einsum_equation.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "etude/base/check.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices with a start, a size and a step per axis, what undoes them, and shifts along axes.
 #include <algorithm>
+#include <tuple>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"

@@ -22,7 +22,9 @@ bool Group::operator==(const Group& other) const = default;
 bool Extras::operator==(const Extras& other) const = default;
 Extras::Extras() = default;
 Extras::Extras(const Extras& other) = default;
+Extras::Extras(Extras&& other) noexcept = default;
 Extras& Extras::operator=(const Extras& other) = default;
+Extras& Extras::operator=(Extras&& other) noexcept = default;
 Extras::~Extras() = default;
 
 using etude::internal::cast;

@@ -12,10 +12,12 @@
 // functions take it along, and steps of all modes give the same bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "etude/base/call_site.h"
@@ -120,7 +122,9 @@ class Extras {
  public:
   Extras();
   Extras(const Extras& other);
+  Extras(Extras&& other) noexcept;
   Extras& operator=(const Extras& other);
+  Extras& operator=(Extras&& other) noexcept;
   ~Extras();
   std::vector<Transform> transforms;
   std::vector<Group> groups;

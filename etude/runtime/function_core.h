@@ -253,6 +253,7 @@ class FunctionCore {
   TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;
+  // The lists of traces, and their lock. Defined in function_traces.h, which callers need not read.
   struct Kept;
   InPlace<Kept, 160> kept_;
 };

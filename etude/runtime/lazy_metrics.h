@@ -4,6 +4,7 @@
 // and people; runtime/lazy.h is what is measured.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>

@@ -11,6 +11,7 @@
 // environment, writes the trace to FILE and the table to standard error when it ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -3,6 +3,7 @@
 // looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -32,8 +32,8 @@ foreach(path IN LISTS texts)
   endif()
 endforeach()
 
-# A header that a source of the library includes first has shown that it compiles by itself, unless a
-# precompiled header came before it.
+# A header that a source of the library includes first has shown that it compiles by itself, unless one of
+# Etude was precompiled before it. What it takes of standard headers is for tools/check_includes.py.
 set(shown)
 set(sources)
 if(NOT PRECOMPILE STREQUAL "ALL")

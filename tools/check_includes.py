@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on a name of the standard library, or of {fmt}, whose header a file of the library does not include.
+
+Precompiled headers hide that from a build (cmake/EtudePrecompile.cmake). A file includes what its own
+headers include, so far as they are Etude's: what one standard header happens to include of another does
+not count."""
+import re
+import sys
+
+import check_common as common
+
+# Names by header. One that several headers declare stands with each.
+NAMES = {
+    "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_n count count_if equal fill fill_n find
+        find_if is_sorted iter_swap lower_bound max max_element min min_element minmax_element mismatch none_of
+        partial_sort remove replace_if reverse reverse_copy rotate sort stable_sort transform unique upper_bound""",
+    "array": "array get tuple_element_t tuple_size tuple_size_v",
+    "atomic": """atomic atomic_signal_fence memory_order_acq_rel memory_order_acquire memory_order_relaxed
+        memory_order_release memory_order_seq_cst""",
+    "bit": "bit_cast bit_ceil bit_width countr_zero endian has_single_bit",
+    "cctype": "isalnum isdigit toupper",
+    "cerrno": "",
+    "charconv": "errc from_chars",
+    "chrono": "chrono",
+    "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+        fdim floor fma fmax fmin fmod hypot isfinite isinf isnan ldexp lerp lgamma log log10 log1p log2 lround
+        nearbyint nextafter pow remainder rint round signbit sin sinh sqrt tan tanh tgamma trunc""",
+    "complex": """abs acos acosh arg asin asinh atan atanh complex conj cos cosh exp log log10 polar pow real sin sinh
+        sqrt tan tanh""",
+    "concepts": """convertible_to copy_constructible derived_from equality_comparable floating_point integral same_as""",
+    "condition_variable": "condition_variable condition_variable_any",
+    "csetjmp": "jmp_buf longjmp",
+    "csignal": "",
+    "cstddef": "byte max_align_t nullptr_t ptrdiff_t size_t",
+    "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t",
+    "cstdio": "FILE ferror fclose fflush fgetc fopen fprintf fputc fputs fwrite rename size_t snprintf",
+    "cstdlib": "abort abs atexit free getenv malloc size_t strtod strtol strtoll",
+    "cstring": "memchr memcmp memcpy memmove memset size_t strerror strlen",
+    "deque": "begin deque end erase_if size",
+    "exception": """current_exception exception exception_ptr rethrow_exception throw_with_nested
+        uncaught_exceptions""",
+    "filesystem": "error_code filesystem",
+    "fstream": "ifstream ios streamoff",
+    "functional": "equal_to function greater hash invoke less mem_fn ref",
+    "initializer_list": "initializer_list",
+    "iosfwd": "ios ostream",
+    "iterator": """back_inserter begin data end forward_iterator_tag istreambuf_iterator make_move_iterator prev
+        size""",
+    "limits": "numeric_limits",
+    "list": "begin end erase_if list size",
+    "map": "begin end erase_if less map multimap size",
+    "memory": """addressof allocator destroy destroy_at dynamic_pointer_cast enable_shared_from_this make_shared
+        make_unique shared_ptr static_pointer_cast uninitialized_move unique_ptr weak_ptr""",
+    "mutex": "lock_guard mutex recursive_mutex unique_lock",
+    "new": "align_val_t bad_alloc launder nothrow nothrow_t",
+    "numbers": "numbers",
+    "numeric": "accumulate gcd iota lerp",
+    "optional": "in_place nullopt optional",
+    "ostream": "ios ostream",
+    "random": "mt19937 mt19937_64 normal_distribution uniform_real_distribution",
+    "ranges": "views",
+    "set": "begin end erase_if less set size",
+    "shared_mutex": "shared_lock shared_mutex",
+    "span": "begin data end size span",
+    "sstream": "istringstream",
+    "stdexcept": "runtime_error",
+    "string": "begin data end erase_if getline size stod string string_view to_string",
+    "string_view": "begin data end size string_view",
+    "system_error": "errc error_code generic_category system_category",
+    "thread": "jthread this_thread thread",
+    "tuple": "apply get tie tuple tuple_cat tuple_element_t tuple_size tuple_size_v",
+    "type_traits": """bool_constant common_type_t conditional_t decay_t extent_v false_type invoke_result_t
+        make_unsigned_t remove_const_t remove_cv_t remove_cvref_t remove_extent_t remove_pointer_t
+        remove_reference_t true_type type_identity type_identity_t underlying_type_t""",
+    "typeindex": "type_index",
+    "typeinfo": "type_info",
+    "unordered_map": "begin end erase_if size unordered_map unordered_multimap",
+    "unordered_set": "begin end erase_if size unordered_set",
+    "utility": """as_const cmp_less declval exchange forward get in_place in_place_index in_range index_sequence
+        index_sequence_for integer_sequence make_index_sequence make_integer_sequence move pair swap
+        tuple_element_t tuple_size tuple_size_v""",
+    "valarray": "begin end valarray",
+    "variant": """get get_if holds_alternative in_place_index monostate variant variant_alternative_t variant_size
+        variant_size_v visit""",
+    "vector": "begin data end erase_if size vector",
+}
+# The same headers by the names that C has for them, and those that are defined to include others.
+AS_WELL = {
+    "iostream": ("ostream", "iosfwd"),
+    "fstream": ("ostream", "iosfwd"),
+    "sstream": ("ostream", "iosfwd"),
+    "stddef.h": ("cstddef",),
+    "stdint.h": ("cstdint",),
+}
+BY_NAME = {}
+for declaring, declared in NAMES.items():
+    for one in declared.split():
+        BY_NAME.setdefault(one, []).append(declaring)
+# A table of which each source takes the columns that it names.
+TABLE = "etude/base/scalar_functions.inc"
+FMT = ("fmt/format.h", "fmt/ranges.h")
+# Also what ISA_SOURCE and its like name, which simd/each_isa.inc includes.
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+ISA_\w+)[ \t]*[<"]([^>"]+)[>"]', re.M)
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*include[^\n]*', re.S | re.M)
+USE = re.compile(r"(?<![\w:])(?:std::(ranges::)?(\w+)|(fmt)::\w+|(u?int(?:8|16|32|64)_t)\b)")
+
+
+def headers_of(use):
+    """The headers that declare what a match of USE names; None if that is unknown."""
+    of_ranges, name, fmt, integer = use.groups()
+    if fmt:
+        return FMT
+    if of_ranges:
+        return ("functional",) if name in ("greater", "less") else ("algorithm",)
+    return BY_NAME.get(name or integer) or (("type_traits",) if name.startswith("is_") else None)
+
+
+class Files:
+    """What files include and use, by their text."""
+
+    def __init__(self, read):
+        self.read = read
+        self.texts = {}
+        self.closures = {}
+        self.used = {}
+
+    def text(self, path):
+        if path not in self.texts:
+            try:
+                self.texts[path] = self.read(path)
+            except OSError:
+                self.texts[path] = None  # made by the build
+        return self.texts[path]
+
+    def included(self, path):
+        return INCLUDE.findall(self.text(path) or "")
+
+    def closure(self, path):
+        """All headers that the text of `path` includes, through those of Etude."""
+        if path not in self.closures:
+            self.closures[path] = found = set()
+            todo = [path]
+            while todo:
+                for header in self.included(todo.pop()):
+                    if header not in found:
+                        found.update((header, *AS_WELL.get(header, ())))
+                        if header.startswith(("etude/", "tests/")):
+                            todo.append(header)
+        return self.closures[path]
+
+    def uses(self, path):
+        """The first use of each name: (line, name, headers that declare it, None where that is unknown)."""
+        if path not in self.used:
+            code = NOT_CODE.sub(lambda match: "\n" * match.group().count("\n"), self.text(path))
+            first = {}
+            for match in USE.finditer(code):
+                # A name of one letter is a parameter of a macro.
+                if match.group() not in first and len(match.group(2) or "std") > 1:
+                    first[match.group()] = (code.count("\n", 0, match.start()) + 1, match.group(), headers_of(match))
+            self.used[path] = list(first.values())
+        return self.used[path]
+
+    def faults(self, path):
+        """Yields (file, line, message): the first use of each name that lacks its header."""
+        closure = self.closure(path)
+        parts = [path] + sorted(header for header in closure if header.endswith(".inc") and header != TABLE)
+        told = set()
+        for part in parts:
+            for line, name, headers in self.uses(part):
+                if name in told or headers and closure.intersection(headers):
+                    continue
+                told.add(name)
+                if headers is None:
+                    yield part, line, f"{name}: add its header to NAMES in tools/check_includes.py"
+                else:
+                    missing = " or ".join(f"<{header}>" for header in headers)
+                    yield part, line, f"{name} needs {missing}, which {path} does not include"
+
+
+def self_test():
+    tree = {
+        "etude/a.h": "#include <vector>\n#include \"etude/b.inc\"\nstd::vector<int> v;  // std::map\n",
+        "etude/b.inc": "std::string s = \"std::deque\";\n",
+        "etude/a.cc": "#include \"etude/a.h\"\n#include <string>\n\nstd::vector<std::string> v;\nuint8_t x;\n",
+        "etude/c.cc": "void f() { std::ranges::sort(v); fmt::format(\"\"); }\n",
+        "etude/d.cc": "#include <algorithm>\nusing std::sort;\nauto x = std::no_such_name;\nbool b = std::is_same_v<A, B>;\n",
+        "etude/e.cc": "#include \"etude/made_by_the_build.h\"\n#define ISA_SOURCE \"etude/b.inc\"\n",
+    }
+
+    def read(path):
+        if path not in tree:
+            raise FileNotFoundError(path)
+        return tree[path]
+
+    def told(path):
+        return [(line, message.split(",")[0]) for _, line, message in Files(read).faults(path)]
+
+    assert told("etude/a.h") == [(1, "std::string needs <string>")]
+    assert told("etude/a.cc") == [(5, "uint8_t needs <cstdint>")]
+    assert told("etude/c.cc") == [(1, "std::ranges::sort needs <algorithm>"),
+                                  (1, "fmt::format needs <fmt/format.h> or <fmt/ranges.h>")]
+    assert told("etude/d.cc") == [(3, "std::no_such_name: add its header to NAMES in tools/check_includes.py"),
+                                  (4, "std::is_same_v needs <type_traits>")]
+    assert told("etude/e.cc") == [(1, "std::string needs <string>")]
+
+
+def check():
+    files = Files(common.read)
+    found = set()
+    for path in common.cpp_files():
+        if path.startswith("etude/") and path.endswith((".h", ".cc")) and not path.endswith("_test.cc"):
+            found.update(f"{file}:{line}: {message}" for file, line, message in files.faults(path))
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    sys.exit(common.run(check, self_test))
