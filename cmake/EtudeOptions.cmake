@@ -6,7 +6,7 @@ option(ETUDE_BUILD_EXAMPLES "Build the programs of examples/" ${PROJECT_IS_TOP_L
 option(ETUDE_ASSERTIONS "Check the standard library's preconditions, and the slots of numbers" OFF)
 set(ETUDE_CODEGEN AUTO CACHE STRING "Machine code while a program runs (needs LLVM 22.1): AUTO, ON, OFF")
 set_property(CACHE ETUDE_CODEGEN PROPERTY STRINGS AUTO ON OFF)
-set(ETUDE_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, TESTS, or ALL for more of the library too")
+set(ETUDE_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, TESTS (of the library, standard headers alone) or ALL")
 set_property(CACHE ETUDE_PRECOMPILE PROPERTY STRINGS OFF TESTS ALL)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 

@@ -17,24 +17,22 @@ set(ETUDE_PRECOMPILE_OPTIONS
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
-set(ETUDE_PRECOMPILED_STANDARD
-    <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <numeric> <optional>
-    <string> <unordered_map> <utility> <vector>)
-set(ETUDE_PRECOMPILED_OWN base/check.h core/batching.h core/builtin.h core/call.h core/call_scope.h
-    core/context.h core/registry.h)
-
 # The folders from core on; the two before it are a dozen sources that include little.
 function(etude_precompile_library target)
   if(ETUDE_PRECOMPILE STREQUAL "OFF" OR target MATCHES "^etude_(base|device)$")
     return()
   endif()
-  set(own "")
-  if(ETUDE_PRECOMPILE STREQUAL "ALL")
-    list(TRANSFORM ETUDE_PRECOMPILED_OWN REPLACE "(.+)" "\"etude/\\1\"" OUTPUT_VARIABLE own)
-  endif()
   target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
   if(target STREQUAL "etude_core")
-    target_precompile_headers(etude_core PRIVATE ${ETUDE_PRECOMPILED_STANDARD} <fmt/format.h> ${own})
+    set(headers
+        <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <numeric>
+        <optional> <string> <unordered_map> <utility> <vector> <fmt/format.h>)
+    if(ETUDE_PRECOMPILE STREQUAL "ALL")
+      list(APPEND headers "\"etude/base/check.h\"" "\"etude/core/batching.h\"" "\"etude/core/builtin.h\""
+           "\"etude/core/call.h\"" "\"etude/core/call_scope.h\"" "\"etude/core/context.h\""
+           "\"etude/core/registry.h\"")
+    endif()
+    target_precompile_headers(etude_core PRIVATE ${headers})
   else()
     target_precompile_headers(${target} REUSE_FROM etude_core)
   endif()

@@ -20,7 +20,6 @@ NAMES = {
         memory_order_release memory_order_seq_cst""",
     "bit": "bit_cast bit_ceil bit_width countr_zero endian has_single_bit",
     "cctype": "isalnum isdigit toupper",
-    "cerrno": "",
     "charconv": "errc from_chars",
     "chrono": "chrono",
     "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
@@ -31,7 +30,6 @@ NAMES = {
     "concepts": """convertible_to copy_constructible derived_from equality_comparable floating_point integral same_as""",
     "condition_variable": "condition_variable condition_variable_any",
     "csetjmp": "jmp_buf longjmp",
-    "csignal": "",
     "cstddef": "byte max_align_t nullptr_t ptrdiff_t size_t",
     "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t",
     "cstdio": "FILE ferror fclose fflush fgetc fopen fprintf fputc fputs fwrite rename size_t snprintf",
@@ -100,8 +98,6 @@ for declaring, declared in NAMES.items():
 # A table of which each source takes the columns that it names.
 TABLE = "etude/base/scalar_functions.inc"
 FMT = ("fmt/format.h", "fmt/ranges.h")
-# Also what ISA_SOURCE and its like name, which simd/each_isa.inc includes.
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+ISA_\w+)[ \t]*[<"]([^>"]+)[>"]', re.M)
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*include[^\n]*', re.S | re.M)
 USE = re.compile(r"(?<![\w:])(?:std::(ranges::)?(\w+)|(fmt)::\w+|(u?int(?:8|16|32|64)_t)\b)")
 
@@ -122,7 +118,6 @@ class Files:
     def __init__(self, read):
         self.read = read
         self.texts = {}
-        self.closures = {}
         self.used = {}
 
     def text(self, path):
@@ -134,31 +129,29 @@ class Files:
         return self.texts[path]
 
     def included(self, path):
-        return INCLUDE.findall(self.text(path) or "")
+        return common.INCLUDE.findall(self.text(path) or "")
 
     def closure(self, path):
         """All headers that the text of `path` includes, through those of Etude."""
-        if path not in self.closures:
-            self.closures[path] = found = set()
-            todo = [path]
-            while todo:
-                for header in self.included(todo.pop()):
-                    if header not in found:
-                        found.update((header, *AS_WELL.get(header, ())))
-                        if header.startswith(("etude/", "tests/")):
-                            todo.append(header)
-        return self.closures[path]
+        found = set()
+        todo = [path]
+        while todo:
+            for header in self.included(todo.pop()):
+                if header not in found:
+                    found.update((header, *AS_WELL.get(header, ())))
+                    if header.startswith(("etude/", "tests/")):
+                        todo.append(header)
+        return found
 
     def uses(self, path):
-        """The first use of each name: (line, name, headers that declare it, None where that is unknown)."""
+        """The names that `path` uses: (line of the first use, headers that declare it, None: unknown)."""
         if path not in self.used:
             code = NOT_CODE.sub(lambda match: "\n" * match.group().count("\n"), self.text(path))
-            first = {}
+            self.used[path] = first = {}
             for match in USE.finditer(code):
                 # A name of one letter is a parameter of a macro.
                 if match.group() not in first and len(match.group(2) or "std") > 1:
-                    first[match.group()] = (code.count("\n", 0, match.start()) + 1, match.group(), headers_of(match))
-            self.used[path] = list(first.values())
+                    first[match.group()] = code.count("\n", 0, match.start()) + 1, headers_of(match)
         return self.used[path]
 
     def faults(self, path):
@@ -167,7 +160,7 @@ class Files:
         parts = [path] + sorted(header for header in closure if header.endswith(".inc") and header != TABLE)
         told = set()
         for part in parts:
-            for line, name, headers in self.uses(part):
+            for name, (line, headers) in self.uses(part).items():
                 if name in told or headers and closure.intersection(headers):
                     continue
                 told.add(name)

@@ -26,7 +26,6 @@ LIBRARIES = {
 # The core and the contexts know ops by their records; the few that they call have functions in one place.
 BY_NAME = re.compile(r'\bop(?:<"|\(")|\bglobal\(\)\.(?:at|find)\("')
 BY_NAME_HOME = "etude/core/tensor_ops.cc"
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
 
 
 def rank_of(path):
@@ -38,7 +37,7 @@ def rank_of(path):
 
 def faults(path, text, installed):
     """Yields (line, message) for each forbidden include of the file."""
-    for match in INCLUDE.finditer(text):
+    for match in common.INCLUDE.finditer(text):
         header = match.group(1)
         line = text.count("\n", 0, match.start()) + 1
         if header.startswith("etude/") and rank_of(header) > rank_of(path):
