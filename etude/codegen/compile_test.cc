@@ -17,6 +17,7 @@
 #include "etude/codegen/object_cache.h"
 #include "etude/codegen/test_programs.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace etude::codegen {
 namespace {
@@ -214,15 +215,14 @@ void expect_other_process_right(const Program& p) {
 TEST_F(Compiled, IsFoundByTheNextProcess) {
   namespace fs = std::filesystem;
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process from its start, with its own setting
-  std::string folder = (fs::temp_directory_path() / "etude_kernels_XXXXXX").string();
   const char* inherited = std::getenv("ETUDE_TEST_KERNELS");  // the process of an EXPECT_EXIT
+  std::optional<internal::TempFolder> made;
   if (inherited == nullptr) {
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    setenv("ETUDE_TEST_KERNELS", folder.c_str(), 1);
-    setenv("ETUDE_KERNEL_CACHE", folder.c_str(), 1);
-  } else {
-    folder = inherited;
+    made.emplace();
+    setenv("ETUDE_TEST_KERNELS", made->path().c_str(), 1);
+    setenv("ETUDE_KERNEL_CACHE", made->path().c_str(), 1);
   }
+  const std::string folder = made ? made->path().string() : inherited;
   Program p = program_of(Fn::kAdd);
   p.nodes[1] = {Fn::kConstant, {}, 1.25};
   p.operands = 1;
@@ -241,7 +241,6 @@ TEST_F(Compiled, IsFoundByTheNextProcess) {
   fs::resize_file(fs::directory_iterator(folder)->path(), 100);
   expect_other_process_right(p);
   EXPECT_EQ(disk.find(key), first);
-  fs::remove_all(folder);
   setenv("ETUDE_KERNEL_CACHE", "off", 1);
 }
 

@@ -81,7 +81,7 @@ struct Examples {
 
   Examples(const Call& call, uint64_t m) : mask(m) {
     for (int e = 0; e < kExamples; ++e) {
-      calls.push_back(calls_of(*call.op, call.dtype, e)[static_cast<std::size_t>(call.sample)]);
+      calls.push_back(call_of_seed(call, e));
       for (std::size_t i = 0; i < call.operands.size(); ++i) {
         if (((mask >> i) & 1) == 0)
           calls[static_cast<std::size_t>(e)].operands[i] = call.operands[i];

@@ -6,6 +6,7 @@
 #include <complex>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -305,6 +306,18 @@ std::vector<Call> calls_of(const Op& op, DType dtype, int seed) {
   if (op.def().samples.around != nullptr && dtype == kFloat32) add_graph_calls(op, seed, out);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].sample = static_cast<int>(i);
   return out;
+}
+
+// All calls of an op are drawn at once, and a column asks for those of a few seeds at each of them.
+const Call& call_of_seed(const Call& call, int seed) {
+  static std::pair<const Op*, DType> of;
+  static std::map<int, std::vector<Call>> drawn;
+  const std::pair wanted(call.op, call.dtype);
+  if (of != wanted) drawn.clear();
+  of = wanted;
+  std::vector<Call>& calls = drawn[seed];
+  if (calls.empty()) calls = calls_of(*call.op, call.dtype, seed);
+  return calls[static_cast<std::size_t>(call.sample)];
 }
 
 Call error_call(const Op& op, const ErrorCase& c, Fill fill) {

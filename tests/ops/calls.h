@@ -54,6 +54,9 @@ Tensor draw_like(Draw& draw, const Type* type);
 std::vector<DType> dtypes_of(const Op& op);
 // All calls of one op at one dtype; `seed` picks other values for the same calls.
 std::vector<Call> calls_of(const Op& op, DType dtype, int seed = 0);
+// The same call with the values of another seed; it lives until one of another op or dtype is asked
+// for.
+const Call& call_of_seed(const Call& call, int seed);
 // The call as a graph, with its operands as inputs.
 GraphRef graph_of(const Call& call);
 // The same with operands of other types; null for an absent one.
