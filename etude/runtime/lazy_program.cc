@@ -113,9 +113,9 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   // As many wait, one more would come too late: the calls run one by one this time.
   if (is_behind && waiting_.load() >= kMostWaiting) return program;
   if (!is_behind && !make(*order)) return {};
-  if (before) remove(before);  // its constants change: it will not be found again
   {
     const std::lock_guard lock(mutex_);
+    if (before) remove(*before);  // its constants change: it will not be found again
     insert(key, program);
   }
   if (!is_behind) return program;
@@ -124,23 +124,20 @@ LazyProgramRef LazyPrograms::find_or_make(const LazySegment& segment) {
   return program;
 }
 
-void LazyPrograms::remove(const LazyProgramRef& program) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(by_hash_, [&](const auto& entry) {
-    if (entry.second->get() != program.get()) return false;
-    programs_.erase(entry.second);
-    return true;
-  });
+void LazyPrograms::remove(const LazyProgramPlan& program) {
+  const auto [begin, end] = by_hash_.equal_range(hash(program.words));
+  const auto entry = std::find_if(
+      begin, end, [&](const auto& candidate) { return candidate.second->get() == &program; });
+  if (entry == end) return;
+  programs_.erase(entry->second);
+  by_hash_.erase(entry);
 }
 
 void LazyPrograms::insert(const Key& key, const LazyProgramRef& program) {
   programs_.push_front(program);
   by_hash_.emplace(key, programs_.begin());
-  while (programs_.size() > std::max<std::size_t>(1, lazy_options().max_programs)) {
-    const auto last = std::prev(programs_.end());
-    std::erase_if(by_hash_, [&](const auto& entry) { return entry.second == last; });
-    programs_.erase(last);
-  }
+  const std::size_t most = std::max<std::size_t>(1, lazy_options().max_programs);
+  while (programs_.size() > most) remove(*programs_.back());
 }
 
 LazyFamily* LazyPrograms::find_family(const std::vector<uint64_t>& words) {
@@ -284,7 +281,9 @@ void LazyPrograms::make_behind(const Order& order) noexcept {
   } catch (const std::exception&) {
   }
   order.program->state.store(LazyProgramPlan::State::kFailed, std::memory_order_release);
-  if (!is_to_stay) remove(order.program);
+  if (is_to_stay) return;
+  const std::lock_guard lock(mutex_);
+  remove(*order.program);
 }
 
 void LazyPrograms::clear(FunctionRef<void()> change) {

@@ -107,8 +107,9 @@ class LazyPrograms {
   // Whether this line may compile once more; tells the user once where it may not.
   bool may_compile(CallSite where);
   LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: there is none
+  // Both are called with `mutex_` held. Of a program that is gone, nothing is removed.
   void insert(const Key& key, const LazyProgramRef& program);
-  void remove(const LazyProgramRef& program);
+  void remove(const LazyProgramPlan& program);
 
   std::mutex mutex_;
   List programs_;
