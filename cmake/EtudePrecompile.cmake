@@ -40,12 +40,10 @@ endfunction()
 
 # How a test is optimised. Instrumented bodies of tests are large: most of such a build went into
 # optimising them. Elsewhere -O2 takes up to twice the time of -O1, for code that runs once; it stays where
-# the headers are what is tested (BASE), and where tests compute much (FULL).
+# tests compute much (FULL), random programs of numbers among them, which are headers and nothing else.
 set(ETUDE_TEST_OPTIMISATION $<$<CONFIG:RelWithDebInfo>:-O1>)
-set(ETUDE_BASE_TEST_OPTIMISATION "")
 if(ETUDE_SANITIZE)
   set(ETUDE_TEST_OPTIMISATION -O0)
-  set(ETUDE_BASE_TEST_OPTIMISATION -O0)
 endif()
 
 # Two headers: tests with BASE are linked without the library, which etude/etude.h needs. tests/expect_error.h
@@ -55,26 +53,38 @@ if(ETUDE_BUILD_TESTS AND NOT ETUDE_PRECOMPILE STREQUAL "OFF")
     string(TOLOWER "etude_${kind}test_headers" headers)
     add_library(${headers} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/precompiled.cc")
     target_link_libraries(${headers} PRIVATE etude_flags fmt::fmt GTest::gtest_main rapidcheck)
-    target_compile_options(${headers} PRIVATE ${ETUDE_${kind}TEST_OPTIMISATION}
-                                              ${ETUDE_PRECOMPILE_OPTIONS})
+    target_compile_options(${headers} PRIVATE ${ETUDE_TEST_OPTIMISATION} ${ETUDE_PRECOMPILE_OPTIONS})
   endforeach()
   target_precompile_headers(etude_test_headers PRIVATE <gtest/gtest.h> "\"etude/etude.h\""
                             "\"etude/core/registry.h\"")
   target_precompile_headers(etude_base_test_headers PRIVATE <gtest/gtest.h> "\"etude/diff.h\"")
 endif()
 
-# etude_precompile_test(TARGET [BASE|FULL]): its optimisation, and its precompiled header.
+# etude_precompile_test(TARGET [BASE] [FULL]): its optimisation, and its precompiled header.
 function(etude_precompile_test target)
+  if("FULL" IN_LIST ARGN AND NOT ETUDE_SANITIZE)
+    return()
+  endif()
   set(kind "")
   if("BASE" IN_LIST ARGN)
     set(kind BASE_)
-  elseif("FULL" IN_LIST ARGN AND NOT ETUDE_SANITIZE)
-    return()
   endif()
-  target_compile_options(${target} PRIVATE ${ETUDE_${kind}TEST_OPTIMISATION})
+  target_compile_options(${target} PRIVATE ${ETUDE_TEST_OPTIMISATION})
   if(NOT ETUDE_PRECOMPILE STREQUAL "OFF")
     target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
     string(TOLOWER "etude_${kind}test_headers" headers)
     target_precompile_headers(${target} REUSE_FROM ${headers})
   endif()
+endfunction()
+
+# A program that includes etude/etude.h, compiled as a test is, in a build with tests. There it is run for
+# its result.
+function(etude_precompile_program target)
+  if(ETUDE_PRECOMPILE STREQUAL "OFF")
+    return()
+  endif()
+  etude_precompile_test(${target})
+  # g++ asks for the definitions with which the header was compiled.
+  target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
+  target_compile_definitions(${target} PRIVATE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
 endfunction()

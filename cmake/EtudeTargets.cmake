@@ -165,9 +165,10 @@ function(etude_test)
                                           ${arg_DEPS})
   set(kind "")
   if(arg_BASE)
-    set(kind BASE)
-  elseif(NOT "unit" IN_LIST arg_LABELS)
-    set(kind FULL)  # the op matrix, and random calls
+    list(APPEND kind BASE)
+  endif()
+  if(NOT "unit" IN_LIST arg_LABELS)
+    list(APPEND kind FULL)  # the op matrix, and what is random
   endif()
   etude_precompile_test(${target} ${kind})
   if(NOT arg_SHARDS)
