@@ -66,6 +66,13 @@ class Costs:
         command = self.compile_command(ROOT / "examples" / "quickstart.cc", self.folder / "quickstart", *flags)
         return statistics.median(timed(command) for _ in range(3))
 
+    def read_header(self):
+        """A source that includes etude/etude.h and nothing else, no code made."""
+        source = self.folder / "header.cc"
+        source.write_text('#include "etude/etude.h"\n')
+        command = ["c++", "-std=c++20", "-fsyntax-only", f"-I{self.installed()}/include", source]
+        return statistics.median(timed(command) for _ in range(5))
+
     def start(self):
         """From exec to exit of a program that adds two tensors and prints the sum."""
         source, program = self.folder / "add.cc", self.folder / "add"
@@ -109,6 +116,7 @@ class Costs:
 
 ENTRIES = {
     "start": ("start, add two tensors, end", Costs.start),
+    "header": ("read etude/etude.h", Costs.read_header),
     "compile": ("compile the README's program, no -O", Costs.compile_program),
     "compile_O2": ("compile the README's program, -O2", lambda costs: costs.compile_program("-O2")),
     "build_library": ("clean build of the library", Costs.build_library),

@@ -4,8 +4,8 @@
 
 One process per system is held open; systems take turns, so that noise of the machine meets all alike; a
 workload is timed only after its result was checked. What a program costs before it computes follows: start,
-compile, compile_O2 and, only when named since it takes minutes, build_library. Writes results.json, README.md
-and a chart per workload into build/bench. --store keeps results.json elsewhere as well; --compare holds the
+header, compile, compile_O2 and, only when named since it takes minutes, build_library. Writes results.json,
+README.md and a chart per workload into build/bench. --store keeps results.json elsewhere as well; --compare holds the
 run against such a file (compare.py) and fails if a workload is slower by more than noise, beside its peers.
 """
 import argparse
