@@ -77,10 +77,10 @@ function(etude_precompile_test target)
   endif()
 endfunction()
 
-# A program that includes etude/etude.h, compiled as a test is, in a build with tests. There it is run for
-# its result.
+# A program that includes etude/etude.h. In a build with tests, where it is run for its result, it is compiled
+# as a test is.
 function(etude_precompile_program target)
-  if(ETUDE_PRECOMPILE STREQUAL "OFF")
+  if(NOT ETUDE_BUILD_TESTS OR ETUDE_PRECOMPILE STREQUAL "OFF")
     return()
   endif()
   etude_precompile_test(${target})

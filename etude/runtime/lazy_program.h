@@ -113,6 +113,7 @@ class LazyPrograms {
 
   std::mutex mutex_;
   List programs_;
+  // All of them, each by the hash of its words, which never change.
   std::unordered_multimap<Key, List::iterator, KeyHash> by_hash_;
   uint64_t made_ = 0;
   uint64_t generation_ = 0;  // how often all were forgotten

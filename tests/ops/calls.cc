@@ -313,8 +313,7 @@ const Call& call_of_seed(const Call& call, int seed) {
   static std::pair<const Op*, DType> of;
   static std::map<int, std::vector<Call>> drawn;
   const std::pair wanted(call.op, call.dtype);
-  if (of != wanted) drawn.clear();
-  of = wanted;
+  if (std::exchange(of, wanted) != wanted) drawn.clear();
   std::vector<Call>& calls = drawn[seed];
   if (calls.empty()) calls = calls_of(*call.op, call.dtype, seed);
   return calls[static_cast<std::size_t>(call.sample)];
