@@ -70,6 +70,40 @@ TEST(Softmax, EqualsFloat64AndItselfOnOtherAxes) {
   }
 }
 
+// Rows of few elements are computed side by side: each has the bits that it has alone, whatever its
+// neighbours hold. spec: T9
+TEST(Softmax, ShortRowsHaveTheBitsOfEachAlone) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const int64_t n : {2, 3, 8, 10, 16, 17, 31, 32, 33}) {
+    SCOPED_TRACE(n);
+    const int64_t rows = 2 * n + 3;
+    Tensor x = random_tensor({rows, n}, 3);
+    x.at(1) = -kInfinity;
+    x.at(2, 0) = kInfinity;
+    x.at(3, n - 1) = std::numeric_limits<float>::quiet_NaN();
+    x.at(5, 1) = -kInfinity;
+    const Tensor down = matrix_transpose(x), labels = arange(rows) % n;
+    const auto losses = [](const Tensor& z, const Tensor& y) {
+      return nn::softmax_cross_entropy(z, y, {.reduction = "none", .ignore_index = 1});
+    };
+    const auto gradient = [&](const Tensor& z, const Tensor& y) {
+      return gradient_of([&](const Tensor& v) { return losses(v, y); }, z, ones({z.shape()[0]}));
+    };
+    for (int64_t r = 0; r < rows; ++r) {
+      SCOPED_TRACE(r);
+      const auto row = slice(r, r + 1);
+      const Tensor alone = x.at(row), label = labels.at(row);
+      EXPECT_TRUE(same_value(nn::softmax(x).at(row), nn::softmax(alone)));
+      EXPECT_TRUE(
+          same_value(nn::softmax(down, {.axis = 0}).at(slice({}), r), nn::softmax(x.at(r))));
+      EXPECT_TRUE(same_value(nn::log_softmax(x).at(row), nn::log_softmax(alone)));
+      EXPECT_TRUE(same_value(logsumexp(x, {.axis = 1}).at(row), logsumexp(alone, {.axis = 1})));
+      EXPECT_TRUE(same_value(losses(x, labels).at(row), losses(alone, label)));
+      EXPECT_TRUE(same_value(gradient(x, labels).at(row), gradient(alone, label)));
+    }
+  }
+}
+
 // spec: T9
 TEST(Softmax, HasTheSameBitsForAnyNumberOfThreads) {
   const Tensor x = random_tensor({300, 70, 9}, 2);

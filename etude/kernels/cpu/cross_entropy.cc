@@ -20,6 +20,7 @@ namespace etude::kernels::cpu {
 namespace {
 
 constexpr int64_t kChunkElements = 1 << 13;
+constexpr int64_t kLeastAside = 4;  // short rows that are faster side by side
 
 struct CrossEntropyParams : KernelParams {
   int64_t rows = 0, size = 0;
@@ -62,14 +63,7 @@ class Loss {
     std::atomic<bool> fine{true};
     const double us = static_cast<double>(p_.rows * p_.size) * 2e-3;
     parallel_for((p_.rows + step - 1) / step, us, [&](int64_t chunk) {
-      Scratch scratch(2 * p_.size * static_cast<int64_t>(sizeof(C)));
-      if (scratch.data() == nullptr) {
-        fine = false;
-        return;
-      }
-      C* x = reinterpret_cast<C*>(scratch.data());
-      for (int64_t row = chunk * step; row < std::min(p_.rows, (chunk + 1) * step); ++row)
-        run_row(row, x, x + p_.size);
+      if (!run_rows(chunk * step, std::min(p_.rows, (chunk + 1) * step))) fine = false;
     });
     return fine ? true : Scratch::report();
   }
@@ -96,34 +90,86 @@ class Loss {
     }
   }
 
+  // Rows [begin, end); false if there is no memory.
+  bool run_rows(int64_t begin, int64_t end) const {
+    const int64_t n = p_.size;
+    if constexpr (std::is_same_v<C, float>) {
+      if (n >= 1 && n <= kShortRow && end - begin >= kLeastAside) {
+        for (int64_t row = begin; row < end; row += kRowsAside) {
+          run_aside(row, std::min(kRowsAside, end - row));
+        }
+        return true;
+      }
+    }
+    Scratch scratch(2 * n * static_cast<int64_t>(sizeof(C)));
+    if (scratch.data() == nullptr) return false;
+    C* x = reinterpret_cast<C*>(scratch.data());
+    for (int64_t row = begin; row < end; ++row) run_row(row, x, x + n);
+    return true;
+  }
+
+  // What is known of a row before its targets are.
+  struct Known {
+    C max, sum;  // of exp(z - max)
+    C log;       // of the sum; not for a gradient
+  };
+
   void run_row(int64_t row, C* x, C* q) const {
     const RowMath<C>& math = row_math<C>();
     const int64_t n = p_.size;
-    if (is_ignored(row)) {
-      std::fill_n(out_ + row * (p_.has_grad ? n : 1), p_.has_grad ? n : 1, T(0.0f));
-      return;
+    if (is_ignored(row)) return finish_ignored(row);
+    for (int64_t c = 0; c < n; ++c) x[c] = static_cast<C>(logits_[row * n + c]);
+    Known known{};
+    known.max = math.max(x, n);
+    known.sum = math.exp_sum(p_.has_grad ? x : nullptr, x, n, known.max);
+    if (!p_.has_grad) known.log = math.log(known.sum);
+    finish(row, x, q, known);
+  }
+
+  // So many short rows from `first` on, side by side until the targets are needed.
+  void run_aside(int64_t first, int64_t rows) const {
+    const ShortRowMath& math = short_row_math();
+    const int64_t n = p_.size;
+    float tile[kShortRow * kRowsAside], terms[kShortRow * kRowsAside];
+    float max[kRowsAside], sum[kRowsAside], log[kRowsAside] = {};
+    const ShortRows lie{.rows = rows, .size = n, .row_step = n, .step = 1};
+    lie.read(tile, logits_ + first * n);
+    math.max(max, tile, n);
+    math.exp_sum(sum, terms, tile, n, max);
+    if (!p_.has_grad) math.log(log, sum);
+    float x[kShortRow * kRowsAside], q[kShortRow];
+    lie.write(x, p_.has_grad ? terms : tile);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = first + r;
+      is_ignored(row) ? finish_ignored(row) : finish(row, x + r * n, q, {max[r], sum[r], log[r]});
     }
-    const T* logits = logits_ + row * n;
-    for (int64_t c = 0; c < n; ++c) x[c] = static_cast<C>(logits[c]);
-    const C max = math.max(x, n);
+  }
+
+  void finish_ignored(int64_t row) const {
+    const int64_t results = p_.has_grad ? p_.size : 1;
+    std::fill_n(out_ + row * results, results, T(0.0f));
+  }
+
+  // x holds the logits of the row, or for a gradient exp(z - max).
+  void finish(int64_t row, C* x, C* q, const Known& known) const {
+    const RowMath<C>& math = row_math<C>();
+    const int64_t n = p_.size;
     const bool one = kNumbers && p_.smoothing == 0;
     if (!one) fill_targets(row, q);
     if (!p_.has_grad) {
-      const C log = math.log(math.exp_sum(nullptr, x, n, max));
       if (one)
-        out_[row] = T(weight(at(row)) * (log - (x[at(row)] - max)));
+        out_[row] = T(weight(at(row)) * (known.log - (x[at(row)] - known.max)));
       else
-        out_[row] = T(math.weigh(q, x, n, max, log));
+        out_[row] = T(math.weigh(q, x, n, known.max, known.log));
       return;
     }
     const C ct = static_cast<C>(ct_[row]);
-    const C sum = math.exp_sum(x, x, n, max);
     if (one) {
       const C factor = ct * weight(at(row));
-      math.scale(x, x, n, factor / sum);
+      math.scale(x, x, n, factor / known.sum);
       x[at(row)] -= factor;
     } else {
-      math.blend(x, x, q, n, ct * math.sum(q, n) / sum, ct);
+      math.blend(x, x, q, n, ct * math.sum(q, n) / known.sum, ct);
     }
     for (int64_t c = 0; c < n; ++c) out_[row * n + c] = T(x[c]);
   }

@@ -3,6 +3,7 @@
 // have the fixed tree of 64 partials (reduce.h). Not for columns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace etude::kernels::cpu {
@@ -29,6 +30,45 @@ struct RowMath {
   void (*weigh_difference)(T* y, const T* x, const T* q, int64_t n, T shift);
   // y = a * x - b * q.
   void (*blend)(T* y, const T* x, const T* q, int64_t n, T a, T b);
+};
+
+// Rows of few elements are taken kRowsAside at a time, side by side: element c of row r lies at
+// x[c * kRowsAside + r]. One alone would leave most of a vector empty.
+inline constexpr int64_t kRowsAside = 16;
+inline constexpr int64_t kShortRow = 32;  // most elements of one
+
+// kRowsAside short rows at once, with the bits that RowMath gives each; 1 <= n <= kShortRow.
+struct ShortRowMath {
+  void (*max)(float* most, const float* x, int64_t n);
+  // `terms` may be x.
+  void (*exp_sum)(float* sums, float* terms, const float* x, int64_t n, const float* shifts);
+  void (*log)(float* y, const float* x);
+};
+const ShortRowMath& short_row_math();
+
+// Where short rows lie in memory. Those of a tile that it does not have are zeros.
+struct ShortRows {
+  int64_t rows = 0;                // at most kRowsAside
+  int64_t size = 0;                // elements of a row
+  int64_t row_step = 0, step = 0;  // from row to row, and from element to element
+
+  template <class T>
+  void read(float* tile, const T* x) const {
+    if (rows < kRowsAside) std::fill_n(tile, size * kRowsAside, 0.0f);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < size; ++c) {
+        tile[c * kRowsAside + r] = static_cast<float>(x[r * row_step + c * step]);
+      }
+    }
+  }
+  template <class T>
+  void write(T* y, const float* tile) const {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < size; ++c) {
+        y[r * row_step + c * step] = T(tile[c * kRowsAside + r]);
+      }
+    }
+  }
 };
 
 // For float: the loops of the best instruction set of this machine.

@@ -39,6 +39,64 @@ void run_row(const RowMath<C>& math, RowFn fn, C* y, const C* x, int64_t n) {
     *y = log + shift;
 }
 
+// Short rows side by side: as run_row, for each.
+void run_aside(RowFn fn, float* tile, int64_t n) {
+  const ShortRowMath& math = short_row_math();
+  float most[kRowsAside], shift[kRowsAside], sum[kRowsAside], log[kRowsAside];
+  float terms[kShortRow * kRowsAside];
+  math.max(most, tile, n);
+  for (int64_t r = 0; r < kRowsAside; ++r) {
+    shift[r] = fn == RowFn::kLogSumExp && std::isinf(most[r]) ? 0 : most[r];
+  }
+  math.exp_sum(sum, terms, tile, n, shift);
+  if (fn == RowFn::kSoftmax) {
+    for (float& s : sum) s = 1 / s;
+    for (int64_t i = 0; i < n * kRowsAside; ++i) tile[i] = terms[i] * sum[i % kRowsAside];
+    return;
+  }
+  math.log(log, sum);
+  if (fn == RowFn::kLogSumExp) {
+    for (int64_t r = 0; r < kRowsAside; ++r) tile[r] = log[r] + shift[r];
+    return;
+  }
+  for (int64_t i = 0; i < n * kRowsAside; ++i) {
+    tile[i] = (tile[i] - most[i % kRowsAside]) - log[i % kRowsAside];
+  }
+}
+
+// Whether rows side by side are faster; a row that is not read in place costs twice as much alone.
+bool has_short_rows(const RowsParams& p, bool direct) {
+  const int64_t rows = p.inner == 1 ? p.outer : p.inner;
+  return p.size >= 1 && (direct ? p.size <= kShortRow / 2 && rows >= p.size
+                                : p.size <= kShortRow && 2 * rows >= p.size);
+}
+
+template <class T>
+void run_short(const RowsParams& p, T* out, const T* in) {
+  const int64_t n = p.size, results = p.fn == RowFn::kLogSumExp ? 1 : n;
+  // Rows that lie one after the other are those of one block; else a block is an outer index.
+  const int64_t blocks = p.inner == 1 ? 1 : p.outer, rows = p.inner == 1 ? p.outer : p.inner;
+  const int64_t tiles = (rows + kRowsAside - 1) / kRowsAside;
+  const int64_t per_chunk = std::max<int64_t>(1, kChunkElements / (n * kRowsAside));
+  const double us = static_cast<double>(p.outer * p.inner * n) * 1e-3;
+  parallel_for((blocks * tiles + per_chunk - 1) / per_chunk, us, [&](int64_t chunk) {
+    float tile[kShortRow * kRowsAside];
+    const int64_t end = std::min(blocks * tiles, (chunk + 1) * per_chunk);
+    for (int64_t t = chunk * per_chunk; t < end; ++t) {
+      const int64_t block = t / tiles, first = t % tiles * kRowsAside;
+      ShortRows at{.rows = std::min(kRowsAside, rows - first),
+                   .size = n,
+                   .row_step = p.inner == 1 ? n : 1,
+                   .step = p.inner};
+      at.read(tile, in + block * n * p.inner + first * at.row_step);
+      run_aside(p.fn, tile, n);
+      at.size = results;
+      at.row_step = p.inner == 1 ? results : 1;
+      at.write(out + block * results * p.inner + first * at.row_step, tile);
+    }
+  });
+}
+
 // Rows [begin, end) of the inner axes of one outer index, through a buffer.
 template <class T, class C>
 void run_gathered(const RowsParams& p, C* buffer, T* out, const T* in, int64_t rows) {
@@ -59,8 +117,11 @@ bool run_rows(const KernelCall& call) {
   const auto& p = *static_cast<const RowsParams*>(call.params);
   const T* in = static_cast<const T*>(call.in[0]);
   T* out = static_cast<T*>(call.out[0]);
-  const int64_t n = p.size, results = p.fn == RowFn::kLogSumExp ? 1 : n;
   const bool direct = std::is_same_v<T, C> && p.inner == 1;
+  if constexpr (std::is_same_v<C, float>) {
+    if (has_short_rows(p, direct)) return run_short(p, out, in), true;
+  }
+  const int64_t n = p.size, results = p.fn == RowFn::kLogSumExp ? 1 : n;
   // A task is a tile of rows that lie side by side.
   const int64_t tile = p.inner == 1 ? 1 : kTile;
   const int64_t tiles = (p.inner + tile - 1) / tile, tasks = p.outer * tiles;

@@ -83,6 +83,8 @@ const RowMath<float>& row_math<float>() {
   return ETUDE_OF_BEST_ISA(etude::internal, kRowMath);
 }
 
+const ShortRowMath& short_row_math() { return ETUDE_OF_BEST_ISA(etude::internal, kShortRowMath); }
+
 template <>
 const StandardizeMath<float>& standardize_math<float>() {
   return ETUDE_OF_BEST_ISA(etude::internal, kStandardizeMath);
