@@ -9,13 +9,13 @@
 #include <string>
 
 #include "etude/base/scalar_program.h"
+#include "etude/core/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/runtime/region.h"
 
 namespace etude::codegen {
 
-// kFast: code in about a third of the time, which runs at about half of the speed.
-enum class Tier { kFast = 1, kBest = 2 };
+using internal::Tier;  // kFast or kBest
 
 // kDense: all operands have n elements. kStrided: each has n elements or one.
 enum class Layout { kDense, kStrided };

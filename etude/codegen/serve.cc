@@ -41,12 +41,12 @@ void make_code(const FusedProgram& program, Tier tier, std::mutex& mutex) {
   auto made = std::make_shared<CompiledProgram>(compile_cached(program.program(), {.tier = tier}));
   const DenseKernel code = made->dense();
   const std::lock_guard lock(mutex);
-  program.set_code(static_cast<kernels::cpu::Tier>(tier), code, std::move(made));
+  program.set_code(tier, code, std::move(made));
 }
 void make_code(const RegionCode& region, Tier tier, std::mutex& mutex) {
   const CompiledRegion made = compile_region(region.region(), {.tier = tier});
   const std::lock_guard lock(mutex);
-  region.set_code(static_cast<int>(tier), made.run(), made.code);
+  region.set_code(tier, made.run(), made.code);
 }
 
 class Server {
@@ -264,19 +264,19 @@ void make_now(const Server::Request& request) noexcept {
 }
 
 constexpr kernels::cpu::FusedCompiler kCompiler = {
-    [](const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
-      ask_soon({.program = &program, .tier = static_cast<Tier>(tier)});
+    [](const FusedProgram& program, Tier tier) noexcept {
+      ask_soon({.program = &program, .tier = tier});
     },
-    [](const FusedProgram& program, kernels::cpu::Tier tier) noexcept {
-      make_now({.program = &program, .tier = static_cast<Tier>(tier)});
+    [](const FusedProgram& program, Tier tier) noexcept {
+      make_now({.program = &program, .tier = tier});
     }};
 constexpr internal::RegionCompiler kRegionCompiler = {
     kernels::cpu::tell_small_call, kernels::cpu::fixed_tier,
-    [](const RegionCode& region, int tier) noexcept {
-      ask_soon({.region = &region, .tier = static_cast<Tier>(tier)});
+    [](const RegionCode& region, Tier tier) noexcept {
+      ask_soon({.region = &region, .tier = tier});
     },
-    [](const RegionCode& region, int tier) noexcept {
-      make_now({.region = &region, .tier = static_cast<Tier>(tier)});
+    [](const RegionCode& region, Tier tier) noexcept {
+      make_now({.region = &region, .tier = tier});
     }};
 
 }  // namespace

@@ -26,7 +26,6 @@ namespace etude::codegen {
 namespace {
 
 using kernels::cpu::FusedProgram;
-using KernelTier = kernels::cpu::Tier;
 using scalar::Program;
 
 const FusedProgram& fused(std::string_view text) {
@@ -79,7 +78,7 @@ TEST(FusedProgram, HasTheSameBitsAtAllTiers) {
     for (const std::size_t n : {1, 3, 16, 1000, 1024, 1025, 5000}) {
       const Data data(program.program(), n, static_cast<uint32_t>(n));
       const auto want = on_tiles(program, data);
-      for (const KernelTier tier : {KernelTier::kFast, KernelTier::kBest}) {
+      for (const Tier tier : {Tier::kFast, Tier::kBest}) {
         const ProgramKernel code = program.code(tier);
         ASSERT_EQ(code != nullptr, is_available()) << text;
         if (code == nullptr) continue;
@@ -100,7 +99,7 @@ TEST(FusedProgram, RandomProgramsHaveTheSameBits) {
     const FusedProgram& program = *FusedProgram::of(*def);
     const Data data(program.program(), 1100, static_cast<uint32_t>(i));
     const auto want = on_tiles(program, data);
-    if (const ProgramKernel code = program.code(KernelTier::kFast); code != nullptr) {
+    if (const ProgramKernel code = program.code(Tier::kFast); code != nullptr) {
       EXPECT_TRUE(data.is_same(data.result(code), want)) << scalar::to_string(raw);
       ++seen;
     }
@@ -140,13 +139,13 @@ TEST_F(Served, CodeComesOnceItIsEarned) {
   const auto want = on_tiles(program, data);
   const auto run = [&](auto... args) { program.run(args...); };
   EXPECT_TRUE(data.is_same(data.result(run), want));
-  EXPECT_EQ(program.tier(), KernelTier::kTiles);
+  EXPECT_EQ(program.tier(), Tier::kNone);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(data.is_same(data.result(run), want));
   wait_for_compile();
-  EXPECT_GE(program.tier(), KernelTier::kFast);
+  EXPECT_GE(program.tier(), Tier::kFast);
   for (int i = 0; i < 4000; ++i) data.result(run);
   wait_for_compile();
-  EXPECT_EQ(program.tier(), KernelTier::kBest);
+  EXPECT_EQ(program.tier(), Tier::kBest);
   EXPECT_TRUE(data.is_same(data.result(run), want));
   EXPECT_GE(compiler_report().best, 1u);
   EXPECT_EQ(compiler_report().failed, 0u);
@@ -170,7 +169,7 @@ TEST_F(Served, ManyThreadsRunOneProgramWhileItIsMade) {
   for (std::thread& thread : threads) thread.join();
   wait_for_compile();
   EXPECT_EQ(wrong, 0);
-  EXPECT_GE(program.tier(), KernelTier::kFast);
+  EXPECT_GE(program.tier(), Tier::kFast);
 }
 
 TEST_F(Served, AChildOfForkMakesItsOwn) {
@@ -178,7 +177,7 @@ TEST_F(Served, AChildOfForkMakesItsOwn) {
   GTEST_SKIP() << "the thread sanitizer starts no threads in a child of fork";
 #endif
   const FusedProgram& made = fused("add(multiply(x1, 4.5), exp(x1))");
-  ASSERT_NE(made.code(KernelTier::kBest), nullptr);
+  ASSERT_NE(made.code(Tier::kBest), nullptr);
   const FusedProgram& later = fused("add(multiply(x1, 5.5), exp(x1))");
   const Data data(made.program(), 4096, 1);
   const auto want = on_tiles(made, data), want_later = on_tiles(later, data);
@@ -195,18 +194,18 @@ TEST_F(Served, AChildOfForkMakesItsOwn) {
       }
     };
     wait_for_compile();
-    if (hot.tier() == KernelTier::kTiles) _exit(2);
+    if (hot.tier() == Tier::kNone) _exit(2);
     run(made, want);
     run(later, want_later);
     wait_for_compile();
-    _exit(later.tier() == KernelTier::kTiles ? 3 : 0);
+    _exit(later.tier() == Tier::kNone ? 3 : 0);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   wait_for_compile();
-  EXPECT_GE(hot.tier(), KernelTier::kFast);
+  EXPECT_GE(hot.tier(), Tier::kFast);
 }
 
 // As where the compiler is not there, or ends with each program.
@@ -231,7 +230,7 @@ TEST_F(Served, WhatCannotBeMadeRunsOnTiles) {
         report.failed == failed + 1 && to_string(report).find(
                                            " run on precompiled kernels; the latest since no "
                                            "code is made any more") != std::string::npos;
-    _exit(!is_told ? 2 : program.tier() != KernelTier::kTiles ? 3 : 0);
+    _exit(!is_told ? 2 : program.tier() != Tier::kNone ? 3 : 0);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -246,7 +245,7 @@ TEST_F(Served, ForksWhileCodeIsMade) {
   std::atomic<bool> is_over{false};
   std::thread makes([&] {
     for (int i = 0; !is_over; ++i) {
-      fused("add(multiply(x1, " + std::to_string(i) + ".75), exp(x1))").code(KernelTier::kFast);
+      fused("add(multiply(x1, " + std::to_string(i) + ".75), exp(x1))").code(Tier::kFast);
     }
   });
   int wrong = 0;
@@ -255,7 +254,7 @@ TEST_F(Served, ForksWhileCodeIsMade) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(60);
-      _exit(mine.code(KernelTier::kFast) != nullptr ? 0 : 1);
+      _exit(mine.code(Tier::kFast) != nullptr ? 0 : 1);
     }
     int status = 0;
     wrong += waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;

@@ -35,7 +35,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // for them at once.
 bool makes_behind() {
   const RegionCompiler* const compiler = region_compiler();
-  const bool wants_code = compiler != nullptr && compiler->fixed_tier() > 0;
+  const bool wants_code = compiler != nullptr && compiler->fixed_tier() > Tier::kNone;
   return lazy_options().background && !wants_code && !hears_decisions() && !has_switches_here();
 }
 

@@ -256,8 +256,8 @@ const RegionCode* RegionCode::of(Region region) {
     code = at->second;
   }
   const RegionCompiler* const found = region_compiler();
-  const int tier = found == nullptr ? 0 : found->fixed_tier();
-  if (tier > 0 && code->tier() < tier) found->now(*code, tier);
+  const std::optional<Tier> tier = found == nullptr ? std::nullopt : found->fixed_tier();
+  if (tier && code->tier() < *tier) found->now(*code, *tier);
   return code;
 }
 
@@ -266,13 +266,13 @@ void RegionCode::note(uint64_t ns) const noexcept {
   const uint64_t work = work_.load(std::memory_order_relaxed) + ns;
   work_.store(work, std::memory_order_relaxed);
   if (work < kForFast) return;
-  const int tier = work < kForBest ? 1 : kBest;
+  const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
   if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
   if (asked_for_.exchange(tier) >= tier) return;
   if (const RegionCompiler* const found = region_compiler()) found->soon(*this, tier);
 }
 
-void RegionCode::set_code(int tier, Run run, std::shared_ptr<const void> owner) const {
+void RegionCode::set_code(Tier tier, Run run, std::shared_ptr<const void> owner) const {
   const std::lock_guard lock(mutex_);
   auto& kept = owners_.at(static_cast<std::size_t>(tier));
   if (run == nullptr || kept != nullptr) return;

@@ -19,12 +19,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "etude/base/scalar_program.h"
 #include "etude/core/rules.h"
+#include "etude/core/tier.h"
 
 namespace etude::internal {
 
@@ -109,11 +111,11 @@ class RegionCode;
 struct RegionCompiler {
   // Whether a call is one that can be written in line.
   bool (*tell)(const Prepared& call, std::span<const Type* const> operands, SmallCall& out);
-  // Which tier is fixed: 0, 1 or 2; -1: as earned.
-  int (*fixed_tier)() noexcept;
+  // Which tier is fixed; nothing: as earned.
+  std::optional<Tier> (*fixed_tier)() noexcept;
   // Code of this tier by RegionCode::set_code(), soon or before it returns.
-  void (*soon)(const RegionCode& region, int tier) noexcept;
-  void (*now)(const RegionCode& region, int tier) noexcept;
+  void (*soon)(const RegionCode& region, Tier tier) noexcept;
+  void (*now)(const RegionCode& region, Tier tier) noexcept;
 };
 // Of an object that lives on. thread-safe.
 void set_region_compiler(const RegionCompiler& compiler) noexcept;
@@ -123,7 +125,7 @@ const RegionCompiler* region_compiler() noexcept;
 // Whether plans are to look for regions.
 inline bool makes_regions() noexcept {
   const RegionCompiler* const compiler = region_compiler();
-  return compiler != nullptr && compiler->fixed_tier() != 0;
+  return compiler != nullptr && compiler->fixed_tier() != Tier::kNone;
 }
 
 // The code of one region, for as long as the process runs. thread-safe.
@@ -146,7 +148,7 @@ class RegionCode {
   // would take about so long. Asks for better code once that is earned.
   Run take(uint64_t ns) const noexcept {
     const Run run = run_.load(std::memory_order_acquire);
-    if (tier_.load(std::memory_order_relaxed) != kBest) note(ns);
+    if (tier_.load(std::memory_order_relaxed) != Tier::kBest) note(ns);
 #ifdef ETUDE_ASSERTIONS
     if (run != nullptr) runs_.fetch_add(1, std::memory_order_relaxed);
 #endif
@@ -154,21 +156,20 @@ class RegionCode {
   }
 
   // Code of this tier, which `owner` keeps. The highest tier is the best.
-  void set_code(int tier, Run run, std::shared_ptr<const void> owner) const;
-  int tier() const noexcept { return tier_.load(std::memory_order_relaxed); }
+  void set_code(Tier tier, Run run, std::shared_ptr<const void> owner) const;
+  Tier tier() const noexcept { return tier_.load(std::memory_order_relaxed); }
 
   // How often code was taken in the place of steps, of all regions; 0 in builds without assertions.
   static uint64_t runs() noexcept { return runs_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr int kBest = 2;
   void note(uint64_t ns) const noexcept;
 
   const Region region_;
   mutable std::atomic<Run> run_{nullptr};
-  mutable std::atomic<int> tier_{0};
+  mutable std::atomic<Tier> tier_{Tier::kNone};
   mutable std::atomic<uint64_t> work_{0};  // nanoseconds so far; some may be lost
-  mutable std::atomic<int> asked_for_{0};
+  mutable std::atomic<Tier> asked_for_{Tier::kNone};
   mutable std::mutex mutex_;
   mutable std::array<std::shared_ptr<const void>, 3> owners_{};
   static inline std::atomic<uint64_t> runs_{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of small calls and loops of them as machine code: it is made and run, and gives the bits of
 // the calls one by one.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,21 +15,14 @@
 #include "etude/runtime/plan.h"
 #include "etude/runtime/region.h"
 #include "tests/same_numbers.h"
+#include "tests/tier_scope.h"
 
 namespace etude {
 namespace {
 
 using internal::RegionCode;
-
-// While it lives, plans are made for this tier.
-class TierScope {
- public:
-  explicit TierScope(int tier) { kernels::cpu::fix_tier(tier); }
-  ~TierScope() { kernels::cpu::fix_tier(saved_); }
-
- private:
-  int saved_ = kernels::cpu::fixed_tier();
-};
+using internal::Tier;
+using testing::TierScope;
 
 // How often code ran in the place of steps while f did. Builds without assertions do not count.
 template <class F>
@@ -51,7 +45,7 @@ Tensor numbers(uint64_t seed, const std::vector<int64_t>& shape) {
   return random::normal(shape);
 }
 
-class RegionRuns : public ::testing::TestWithParam<int> {
+class RegionRuns : public ::testing::TestWithParam<Tier> {
  protected:
   void SetUp() override {
     if (!codegen::is_available()) GTEST_SKIP() << "this build generates no code";
@@ -141,7 +135,7 @@ TEST_P(RegionRuns, LargeValuesStaySteps) {
   expect_runs(runs_of([&] { staged(x); }), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers, RegionRuns, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Tiers, RegionRuns, ::testing::Values(Tier::kFast, Tier::kBest));
 
 // At Tier 0 nothing is made; by itself it is once a loop has run for long enough, and then runs.
 TEST(Regions, AreEarned) {
@@ -153,11 +147,11 @@ TEST(Regions, AreEarned) {
   const Tensor want = f(x, steps);
   using Staged = Function<Tensor(const Tensor&, const Tensor&)>;
   {
-    const TierScope tier(0);
+    const TierScope tier(Tier::kNone);
     const Staged staged = function<Tensor(const Tensor&, const Tensor&)>(f);
     expect_runs(runs_of([&] { EXPECT_TRUE(same_value(staged(x, steps), want)); }), 0);
   }
-  const TierScope tier(-1);
+  const TierScope tier(std::nullopt);
   const Staged staged = function<Tensor(const Tensor&, const Tensor&)>(f);
   const std::size_t made = compiler_report().regions;
   expect_runs(runs_of([&] { staged(x, steps); }), 0);
@@ -170,7 +164,7 @@ TEST(Regions, AreEarned) {
 }
 
 TEST(Regions, AreShownByPlans) {
-  const TierScope tier(-1);
+  const TierScope tier(std::nullopt);
   const GraphRef graph = parse_graph(
       "graph f(x: float32[4], w: float32[4,4], v: float32[65]) -> (float32[4], float32[65])\n"
       "  %3 = exp(v)\n"
@@ -185,7 +179,7 @@ TEST(Regions, AreShownByPlans) {
 // A run that can be cancelled, or is profiled, goes step by step.
 TEST(Regions, LeaveWatchedRunsAlone) {
   if (!codegen::is_available()) GTEST_SKIP() << "this build generates no code";
-  const TierScope tier(2);
+  const TierScope tier(Tier::kBest);
   const auto staged = function([](const Tensor& x) { return sum(exp(x)) * x; });
   const Tensor x = numbers(10, {4}), want = sum(exp(x)) * x;
   expect_runs(runs_of([&] { EXPECT_TRUE(same_value(staged(x), want)); }), 1);

@@ -14,9 +14,12 @@
 #include "etude/runtime/region.h"
 #include "tests/ops/checks.h"
 #include "tests/same_numbers.h"
+#include "tests/tier_scope.h"
 
 namespace etude::matrix {
 namespace {
+
+using internal::Tier;
 
 // The results of the call, with two more calls behind each that are numbers.
 std::vector<Tensor> with_calls_behind(std::span<const Tensor> results) {
@@ -39,16 +42,6 @@ bool is_run(const Call& call, const Values& results) {
   return results[0].dtype() == kFloat32;
 }
 
-// While it lives, kernels are made for this tier.
-class TierScope {
- public:
-  explicit TierScope(int tier) { kernels::cpu::fix_tier(tier); }
-  ~TierScope() { kernels::cpu::fix_tier(saved_); }
-
- private:
-  int saved_ = kernels::cpu::fixed_tier();
-};
-
 bool is_small(const Tensor& x) {
   return x.has_value() && x.type()->count() >= 1 &&
          x.type()->count() <= static_cast<int64_t>(internal::Region::kMostElements);
@@ -57,7 +50,7 @@ bool is_small(const Tensor& x) {
 // The call and the two behind it apart, as a region: machine code without memory in between.
 void check_region(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
                   const Values& results, std::span<const Tensor> want) {
-  const TierScope scope(2);
+  const testing::TierScope scope(Tier::kBest);
   const PassScope apart("fuse_elementwise");
   [[maybe_unused]] const uint64_t before = internal::RegionCode::runs();
   const std::vector<Tensor> got = run_plan(*graph, inputs);
@@ -92,15 +85,16 @@ void check_tiers(const Call& call) {
     });
   };
   check_region(call, make(), inputs, results, want);
-  for (int tier = 0; tier < 3; ++tier) {
-    const TierScope scope(tier);
+  for (const Tier tier : {Tier::kNone, Tier::kFast, Tier::kBest}) {
+    const testing::TierScope scope(tier);
     const GraphRef graph = make();
     const std::vector<Tensor> got = run_plan(*graph, inputs);
     for (std::size_t i = 0; i < want.size(); ++i) {
-      expect(testing::same_numbers(got.at(i), want[i]), call.label(fmt::format("tier {}", tier)),
+      expect(testing::same_numbers(got.at(i), want[i]),
+             call.label(fmt::format("tier {}", static_cast<int>(tier))),
              [&] { return fmt::format("got {}, want {}", show(got[i]), show(want[i])); });
     }
-    if (tier > 0 || !is_run(call, results)) continue;
+    if (tier != Tier::kNone || !is_run(call, results)) continue;
     const std::size_t nodes = run_passes(*graph)->size();
     expect(nodes == 1, call.label("fused"), [&] { return fmt::format("{} nodes, want 1", nodes); });
   }

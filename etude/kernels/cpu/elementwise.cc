@@ -153,10 +153,10 @@ void choose_kernel(ElementwiseParams& p, const ScalarDef& def) {
   p.kernel = kernel_for_this_machine(def);
   if (p.kernel != nullptr) return;
   p.fused = FusedProgram::of(def);
-  const int tier = fixed_tier();
-  if (p.fused == nullptr || tier < 0) return;
-  p.runs_tiles = tier == 0;
-  if (tier > 0) p.kernel = p.fused->code(static_cast<Tier>(tier));
+  const std::optional<Tier> tier = fixed_tier();
+  if (p.fused == nullptr || !tier) return;
+  p.runs_tiles = *tier == Tier::kNone;
+  if (!p.runs_tiles) p.kernel = p.fused->code(*tier);
 }
 
 void prepare(const PrepareCall& call, const ScalarDef& def, std::vector<double> params,

@@ -26,6 +26,7 @@ constexpr std::size_t kScratch = 32768;  // bytes for the values of all nodes: t
 
 std::atomic<const FusedCompiler*> compiler{nullptr};
 
+// -1 where none is fixed.
 int tier_of_environment() {
   constexpr std::array<std::string_view, 3> kTiers{"0", "1", "2"};
 #ifdef ETUDE_PORTABLE_PROGRAMS
@@ -76,8 +77,14 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
 }
 
 void set_fused_compiler(const FusedCompiler& made) noexcept { compiler.store(&made); }
-int fixed_tier() noexcept { return tier_setting().load(std::memory_order_relaxed); }
-void fix_tier(int tier) noexcept { tier_setting().store(tier, std::memory_order_relaxed); }
+std::optional<Tier> fixed_tier() noexcept {
+  const int tier = tier_setting().load(std::memory_order_relaxed);
+  if (tier < 0) return std::nullopt;
+  return static_cast<Tier>(tier);
+}
+void fix_tier(std::optional<Tier> tier) noexcept {
+  tier_setting().store(tier ? static_cast<int>(*tier) : -1, std::memory_order_relaxed);
+}
 
 const FusedProgram* FusedProgram::of(const ScalarDef& def) {
   static std::mutex mutex;
@@ -191,11 +198,11 @@ void FusedProgram::note_work(std::size_t n) const {
   const uint64_t work = work_.load(std::memory_order_relaxed) + each * steps_.size();
   work_.store(work, std::memory_order_relaxed);
   if (work < kForFast) return;
-  const auto tier = static_cast<uint8_t>(work < kForBest ? Tier::kFast : Tier::kBest);
+  const Tier tier = work < kForBest ? Tier::kFast : Tier::kBest;
   if (asked_for_.load(std::memory_order_relaxed) >= tier) return;
   if (asked_for_.exchange(tier) >= tier) return;
   const FusedCompiler* found = compiler.load();
-  if (found != nullptr) found->soon(*this, static_cast<Tier>(tier));
+  if (found != nullptr) found->soon(*this, tier);
 }
 
 void FusedProgram::set_code(Tier tier, ProgramKernel code,
@@ -217,7 +224,7 @@ ProgramKernel FusedProgram::code(Tier tier) const {
       return by_tier_[static_cast<std::size_t>(tier)];
   }
   const FusedCompiler* found = compiler.load();
-  if (found == nullptr || tier == Tier::kTiles) return nullptr;
+  if (found == nullptr || tier == Tier::kNone) return nullptr;
   found->now(*this, tier);
   const std::lock_guard lock(mutex_);
   return by_tier_[static_cast<std::size_t>(tier)];

@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "etude/core/op.h"
+#include "etude/core/tier.h"
 
 namespace etude::kernels::cpu {
 
@@ -22,7 +24,7 @@ namespace etude::kernels::cpu {
 // (simd/program.h); null: it has none.
 ProgramKernel kernel_for_this_machine(const ScalarDef& def);
 
-enum class Tier : uint8_t { kTiles = 0, kFast = 1, kBest = 2 };
+using internal::Tier;
 
 class FusedProgram;
 
@@ -50,10 +52,10 @@ struct FusedCompiler {
 void set_fused_compiler(const FusedCompiler& compiler) noexcept;
 
 // Which tier kernels that are prepared from now on run at: what the environment variable ETUDE_TIER
-// (0, 1 or 2) says, or a test; -1: as earned. Where no code is made, tiles run in its place.
+// (0, 1 or 2) says, or a test; nothing: as earned. Where no code is made, tiles run in its place.
 // thread-safe.
-int fixed_tier() noexcept;
-void fix_tier(int tier) noexcept;
+std::optional<Tier> fixed_tier() noexcept;
+void fix_tier(std::optional<Tier> tier) noexcept;
 
 // One for each program, for as long as the process runs. thread-safe.
 class FusedProgram {
@@ -116,9 +118,9 @@ class FusedProgram {
   std::size_t tile_ = 0;  // elements
 
   mutable std::atomic<ProgramKernel> code_{nullptr};
-  mutable std::atomic<Tier> tier_{Tier::kTiles};
-  mutable std::atomic<uint64_t> work_{0};      // estimated nanoseconds so far; some may be lost
-  mutable std::atomic<uint8_t> asked_for_{0};  // the tier
+  mutable std::atomic<Tier> tier_{Tier::kNone};
+  mutable std::atomic<uint64_t> work_{0};  // estimated nanoseconds so far; some may be lost
+  mutable std::atomic<Tier> asked_for_{Tier::kNone};
   mutable std::mutex mutex_;
   mutable std::array<ProgramKernel, 3> by_tier_{};
   mutable std::array<std::shared_ptr<const void>, 3> owners_{};

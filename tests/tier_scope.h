@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which machine code a part of a test runs.
+#pragma once
+
+#include <optional>
+
+#include "etude/kernels/cpu/fused_program.h"
+
+namespace etude::testing {
+
+// While it lives, kernels and plans are made for this tier; nothing: for what they earn.
+class TierScope {
+ public:
+  explicit TierScope(std::optional<internal::Tier> tier) { kernels::cpu::fix_tier(tier); }
+  TierScope(const TierScope&) = delete;
+  TierScope& operator=(const TierScope&) = delete;
+  ~TierScope() { kernels::cpu::fix_tier(saved_); }
+
+ private:
+  const std::optional<internal::Tier> saved_ = kernels::cpu::fixed_tier();
+};
+
+}  // namespace etude::testing
