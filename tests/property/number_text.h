@@ -62,16 +62,14 @@ namespace names {
 #define ETUDE_OF_ONE(f, argument) #f "(" #argument ")",
 #define ETUDE_OF_TWO(f, first, second) #f "(" #first ", " #second ")",
 #define ETUDE_BARE(f) #f "(U)",
-#define ETUDE_BARE_PAIR(f) #f "(U, V)",
 inline constexpr std::string_view kSmooth[] = {ETUDE_SMOOTH_CALLS(ETUDE_OF_ONE)};
 inline constexpr std::string_view kKinked[] = {ETUDE_KINKED_CALLS(ETUDE_BARE)};
 inline constexpr std::string_view kRounded[] = {ETUDE_ROUNDED_CALLS(ETUDE_BARE)};
 inline constexpr std::string_view kPairs[] = {ETUDE_PAIR_CALLS(ETUDE_OF_TWO)};
-inline constexpr std::string_view kKinkedPairs[] = {ETUDE_KINKED_PAIR_CALLS(ETUDE_BARE_PAIR)};
+inline constexpr std::string_view kKinkedPairs[] = {ETUDE_KINKED_PAIR_CALLS(ETUDE_OF_TWO)};
 #undef ETUDE_OF_ONE
 #undef ETUDE_OF_TWO
 #undef ETUDE_BARE
-#undef ETUDE_BARE_PAIR
 inline constexpr std::string_view kCall[kCalls] = {
     "(power(U, 3) - V)",
     "by_closure<T>(U, V)",

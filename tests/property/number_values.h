@@ -231,22 +231,24 @@ class Values {
 #undef ETUDE_CALL
     return T(0);
   }
-  T kinked_pair(const Expr& e, const T& u, const T& v) {
+  T kinked_pair(const Expr& e, const T& first_of, const T& second_of) {
     using etude::value_of;
     using std::rint, std::trunc;
-    const auto ratio = value_of(u) / value_of(v);
+    const auto ratio = value_of(first_of) / value_of(second_of);
     if (e.which < 2) {
       note(&e, static_cast<double>(e.which == 0 ? trunc(ratio) : rint(ratio)));
     } else {
-      note_sign(&e, u - v);
-      note_sign(&e.args, u);
-      note_sign(&e.which, v);
+      note_sign(&e, first_of - second_of);
+      note_sign(&e.args, first_of);
+      note_sign(&e.which, second_of);
     }
+    const auto u = [&]() -> const T& { return first_of; };
+    const auto v = [&]() -> const T& { return second_of; };
     int next = 0;
-#define ETUDE_CALL(f)      \
-  if (e.which == next++) { \
-    using std::f;          \
-    return f(u, v);        \
+#define ETUDE_CALL(f, first, second) \
+  if (e.which == next++) {           \
+    using std::f;                    \
+    return f(first, second);         \
   }
     ETUDE_KINKED_PAIR_CALLS(ETUDE_CALL)
 #undef ETUDE_CALL
