@@ -46,7 +46,8 @@ struct ShortRowMath {
 };
 const ShortRowMath& short_row_math();
 
-// Where short rows lie in memory. Those of a tile that it does not have are zeros.
+// Where the short rows of one tile lie in memory. Where there are fewer than kRowsAside, the others
+// are read as zeros.
 struct ShortRows {
   int64_t rows = 0;                // at most kRowsAside
   int64_t size = 0;                // elements of a row
