@@ -89,17 +89,19 @@ TEST(Softmax, ShortRowsHaveTheBitsOfEachAlone) {
     const auto gradient = [&](const Tensor& z, const Tensor& y) {
       return gradient_of([&](const Tensor& v) { return losses(v, y); }, z, ones({z.shape()[0]}));
     };
+    const Tensor soft = nn::softmax(x), soft_down = nn::softmax(down, {.axis = 0}),
+                 logs = nn::log_softmax(x), sums = logsumexp(x, {.axis = 1}),
+                 lost = losses(x, labels), slopes = gradient(x, labels);
     for (int64_t r = 0; r < rows; ++r) {
       SCOPED_TRACE(r);
       const auto row = slice(r, r + 1);
       const Tensor alone = x.at(row), label = labels.at(row);
-      EXPECT_TRUE(same_value(nn::softmax(x).at(row), nn::softmax(alone)));
-      EXPECT_TRUE(
-          same_value(nn::softmax(down, {.axis = 0}).at(slice({}), r), nn::softmax(x.at(r))));
-      EXPECT_TRUE(same_value(nn::log_softmax(x).at(row), nn::log_softmax(alone)));
-      EXPECT_TRUE(same_value(logsumexp(x, {.axis = 1}).at(row), logsumexp(alone, {.axis = 1})));
-      EXPECT_TRUE(same_value(losses(x, labels).at(row), losses(alone, label)));
-      EXPECT_TRUE(same_value(gradient(x, labels).at(row), gradient(alone, label)));
+      EXPECT_TRUE(same_value(soft.at(row), nn::softmax(alone)));
+      EXPECT_TRUE(same_value(soft_down.at(slice({}), r), nn::softmax(x.at(r))));
+      EXPECT_TRUE(same_value(logs.at(row), nn::log_softmax(alone)));
+      EXPECT_TRUE(same_value(sums.at(row), logsumexp(alone, {.axis = 1})));
+      EXPECT_TRUE(same_value(lost.at(row), losses(alone, label)));
+      EXPECT_TRUE(same_value(slopes.at(row), gradient(alone, label)));
     }
   }
 }

@@ -2,7 +2,6 @@
 // Lazy programs on several threads, pending values that move between them, and programs that are
 // made behind the program.
 #include <cmath>
-#include <cstdlib>
 #include <latch>
 #include <optional>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "etude/etude.h"
+#include "etude/kernels/cpu/fused_program.h"
 #include "etude/runtime/soon.h"
 #include "tests/lazy_options.h"
 
@@ -128,10 +128,7 @@ class SlowCompiler {
 };
 
 // A tier that is fixed to machine code asks for code, and so for programs, at once.
-bool has_fixed_tier() {
-  const char* const tier = std::getenv("ETUDE_TIER");
-  return tier != nullptr && std::string_view(tier) != "0";
-}
+bool has_fixed_tier() { return kernels::cpu::fixed_tier() > internal::Tier::kNone; }
 
 Tensor train_step(Tensor& w, const Tensor& x, float rate) {
   const auto [loss, grad] =

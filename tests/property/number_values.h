@@ -213,9 +213,20 @@ class Values {
     return T(0);
   }
   T of_two(const Expr& e, const T& u, const T& v) {
-    if (e.kind == Expr::kPair) return pair(e, u, v);
     if (e.kind == Expr::kCall) return call(e, u, v);
-    return e.which < 2 ? kinked_pair(e, u, positive(v)) : kinked_pair(e, u, v);
+    return e.kind == Expr::kKinkedPair && e.which < 2 ? pair(e, u, positive(v)) : pair(e, u, v);
+  }
+  void note_sides(const Expr& e, const T& u, const T& v) {
+    using etude::value_of;
+    using std::rint, std::trunc;
+    const auto ratio = value_of(u) / value_of(v);
+    if (e.which < 2) {
+      note(&e, static_cast<double>(e.which == 0 ? trunc(ratio) : rint(ratio)));
+    } else {
+      note_sign(&e, u - v);
+      note_sign(&e.args, u);
+      note_sign(&e.which, v);
+    }
   }
   T pair(const Expr& e, const T& first_of, const T& second_of) {
     const auto u = [&]() -> const T& { return first_of; };
@@ -227,30 +238,12 @@ class Values {
     using std::f;                    \
     return f(first, second);         \
   }
-    ETUDE_PAIR_CALLS(ETUDE_CALL)
-#undef ETUDE_CALL
-    return T(0);
-  }
-  T kinked_pair(const Expr& e, const T& first_of, const T& second_of) {
-    using etude::value_of;
-    using std::rint, std::trunc;
-    const auto ratio = value_of(first_of) / value_of(second_of);
-    if (e.which < 2) {
-      note(&e, static_cast<double>(e.which == 0 ? trunc(ratio) : rint(ratio)));
+    if (e.kind == Expr::kPair) {
+      ETUDE_PAIR_CALLS(ETUDE_CALL)
     } else {
-      note_sign(&e, first_of - second_of);
-      note_sign(&e.args, first_of);
-      note_sign(&e.which, second_of);
+      note_sides(e, first_of, second_of);
+      ETUDE_KINKED_PAIR_CALLS(ETUDE_CALL)
     }
-    const auto u = [&]() -> const T& { return first_of; };
-    const auto v = [&]() -> const T& { return second_of; };
-    int next = 0;
-#define ETUDE_CALL(f, first, second) \
-  if (e.which == next++) {           \
-    using std::f;                    \
-    return f(first, second);         \
-  }
-    ETUDE_KINKED_PAIR_CALLS(ETUDE_CALL)
 #undef ETUDE_CALL
     return T(0);
   }

@@ -26,20 +26,20 @@ constexpr std::size_t kScratch = 32768;  // bytes for the values of all nodes: t
 
 std::atomic<const FusedCompiler*> compiler{nullptr};
 
-// -1 where none is fixed.
-int tier_of_environment() {
+std::optional<Tier> tier_of_environment() {
   constexpr std::array<std::string_view, 3> kTiers{"0", "1", "2"};
 #ifdef ETUDE_PORTABLE_PROGRAMS
-  constexpr int kUnset = 0;  // each test process would start a compiler, sanitized too
+  // Each test process would start a compiler, sanitized too.
+  constexpr std::optional<Tier> kUnset = Tier::kNone;
 #else
-  constexpr int kUnset = -1;
+  constexpr std::optional<Tier> kUnset;
 #endif
   const int tier = internal::environment_choice("ETUDE_TIER", kTiers);
-  return tier < 0 ? kUnset : tier;
+  return tier < 0 ? kUnset : static_cast<Tier>(tier);
 }
 
-std::atomic<int>& tier_setting() {
-  static std::atomic<int> tier{tier_of_environment()};
+std::atomic<std::optional<Tier>>& tier_setting() {
+  static std::atomic<std::optional<Tier>> tier{tier_of_environment()};
   return tier;
 }
 
@@ -77,13 +77,9 @@ ProgramKernel kernel_for_this_machine(const ScalarDef& def) {
 }
 
 void set_fused_compiler(const FusedCompiler& made) noexcept { compiler.store(&made); }
-std::optional<Tier> fixed_tier() noexcept {
-  const int tier = tier_setting().load(std::memory_order_relaxed);
-  if (tier < 0) return std::nullopt;
-  return static_cast<Tier>(tier);
-}
+std::optional<Tier> fixed_tier() noexcept { return tier_setting().load(std::memory_order_relaxed); }
 void fix_tier(std::optional<Tier> tier) noexcept {
-  tier_setting().store(tier ? static_cast<int>(*tier) : -1, std::memory_order_relaxed);
+  tier_setting().store(tier, std::memory_order_relaxed);
 }
 
 const FusedProgram* FusedProgram::of(const ScalarDef& def) {
