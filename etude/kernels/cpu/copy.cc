@@ -8,6 +8,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/broadcast.h"
 #include "etude/kernels/cpu/small_calls.h"
+#include "etude/kernels/cpu/transpose.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -90,6 +91,13 @@ void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
       const int64_t r0 = unit % strips * kTile, r1 = std::min(rows, r0 + kTile);
       for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
         const int64_t c1 = std::min(columns, c0 + kTile);
+        if constexpr (kRun == sizeof(float)) {
+          transpose_matrix(
+              reinterpret_cast<float*>(out + place.to + r0 * row_to + c0 * kBytes), row_to / kBytes,
+              reinterpret_cast<const float*>(in + place.from + r0 * kBytes + c0 * column_from),
+              column_from / kBytes, c1 - c0, r1 - r0);
+          continue;
+        }
         for (int64_t r = r0; r < r1; ++r) {
           copy_line<kRun>(out + place.to + r * row_to + c0 * kBytes,
                           in + place.from + r * kBytes + c0 * column_from, c1 - c0, kBytes,

@@ -11,6 +11,7 @@
 #include "etude/kernels/cpu/small_calls.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
+#include "etude/kernels/cpu/transpose.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -87,14 +88,19 @@ struct Blocks {
   int64_t rows, columns;  // of one block
 };
 
-// Blocks of at least 128 on a side, so that packing stays a small part of the work.
+// Blocks of nearly the same size, of at least 192 on a side, so that packing stays a small part of
+// the work, and a multiple of the eight that oneDNN's kernels take.
 Blocks large_blocks(const MatmulPlan& p) {
-  constexpr int64_t kSide = kLong / 2;
+  constexpr int64_t kSide = kLong / 2, kUnit = 8;
+  const auto part = [](int64_t size) {
+    const int64_t parts = size / kSide;
+    return (size + parts * kUnit - 1) / (parts * kUnit) * kUnit;
+  };
   Blocks b{p.m, p.n};
   if (p.m >= 2 * kSide)
-    b.rows = kSide;
+    b.rows = part(p.m);
   else if (p.n >= 2 * kSide)
-    b.columns = kSide;
+    b.columns = part(p.n);
   return b;
 }
 
@@ -182,7 +188,7 @@ void turned_rows(const MatmulPlan& p, float* out, const float* panel, const floa
   for (int64_t row = begin; row < end; row += kRows) {
     t.rows = std::min(kRows, end - row);
     tile_product(t, block, y + row * p.k, panel);
-    turn_matrix(out + row, p.n, block, kPackedColumns, t.rows, p.m);
+    transpose_matrix(out + row, p.n, block, kPackedColumns, t.rows, p.m);
   }
 }
 
@@ -198,6 +204,77 @@ void run_turned(const MatmulPlan& p, float* out, const float* x, const float* y)
       turned_rows(p, result, panel, matrix, chunk * rows, std::min(p.n, (chunk + 1) * rows));
     });
   }
+}
+
+// Whether the tiles have the width of AVX-512. Narrower ones read and write so little of each row
+// of y and of the result that oneDNN's copies cost less.
+bool has_wide_tiles() {
+  static const bool is_wide = internal::best_isa() == internal::Isa::kAvx512;
+  return is_wide;
+}
+
+// Few rows x with a y that lies as it is read: the tiles read it in place, since what is copied
+// into a panel is read too few times to be worth the copy.
+bool is_few(const MatmulPlan& p) {
+  return has_wide_tiles() && !p.transpose_y && p.m <= kPackedColumns;
+}
+
+// Columns [begin, end) of one product. In blocks of depths, so that all tiles of some columns find
+// in the second cache what the first of them read: shorter ones where rows of y share cache sets.
+void few_columns(const MatmulPlan& p, float* out, const float* x, const float* y, int64_t begin,
+                 int64_t end) {
+  constexpr int64_t kPage = 1024;  // floats
+  const int64_t depth = p.n % kPage == 0 ? kPage / 4 : kPage;
+  const int64_t blocks = (p.k + depth - 1) / depth;
+  TileProduct t = rows_of(p, p.m);
+  t.columns = end - begin;
+  t.start_row = p.n;
+  t.reads = TileReads::kAhead;
+  out += begin;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t from = i * p.k / blocks;
+    t.depth = (i + 1) * p.k / blocks - from;
+    t.start = i > 0 ? out : nullptr;
+    tile_product(t, out, x + from * t.a_depth, y + from * p.n + begin);
+  }
+}
+
+// Calls body(batch, begin, end) for parts of the `size` rows or columns of each product, of a chunk
+// of work and a multiple of `unit`.
+template <class Body>
+void for_parts(const MatmulPlan& p, int64_t size, int64_t unit, Body body) {
+  const double flops_of_one = flops(p) / static_cast<double>(size);
+  const int64_t part = (static_cast<int64_t>(kChunkFlops / (flops_of_one + 1)) / unit + 1) * unit;
+  const int64_t parts = (size + part - 1) / part;
+  const double us = flops(p) * static_cast<double>(p.batches) / kFlopsPerUs;
+  parallel_for(p.batches * parts, us, [&](int64_t chunk) {
+    const int64_t begin = chunk % parts * part;
+    body(chunk / parts, begin, std::min(size, begin + part));
+  });
+}
+
+void run_few(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  for_parts(p, p.n, kPackedColumns, [&](int64_t batch, int64_t begin, int64_t end) {
+    few_columns(p, out + batch * p.m * p.n, x + p.x_offset(batch), y + p.y_offset(batch), begin,
+                end);
+  });
+}
+
+// So little depth that writing the results takes much of the time, as for the gradient of a weight
+// by a small batch.
+bool is_shallow(const MatmulPlan& p) {
+  constexpr int64_t kDeepest = 64;
+  constexpr int64_t kLargest = int64_t{1} << 20;  // of more results oneDNN is a tenth faster
+  return has_wide_tiles() && !p.transpose_y && p.k <= kDeepest && p.m * p.n <= kLargest;
+}
+
+void run_shallow(const MatmulPlan& p, float* out, const float* x, const float* y) {
+  for_parts(p, p.m, kPackedRows, [&](int64_t batch, int64_t begin, int64_t end) {
+    TileProduct t = rows_of(p, end - begin);
+    t.broad = true;
+    tile_product(t, out + (batch * p.m + begin) * p.n, x + p.x_offset(batch) + begin * t.a_row,
+                 y + p.y_offset(batch));
+  });
 }
 
 bool run_one_tile(const KernelCall& call) {
@@ -283,6 +360,8 @@ void matmul_float32(const MatmulPlan& p, float* out, const float* x, const float
   if (p.swapped) std::swap(x, y);
   if (is_small(p)) return run_small(p, out, x, y);
   if (is_turned(p)) return run_turned(p, out, x, y);
+  if (is_few(p)) return run_few(p, out, x, y);
+  if (is_shallow(p)) return run_shallow(p, out, x, y);
   is_long(p) ? run_packed(p, out, x, y) : run_blocks(p, out, x, y);
 }
 

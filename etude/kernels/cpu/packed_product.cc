@@ -7,6 +7,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 #include "etude/kernels/cpu/tile_product.h"
+#include "etude/kernels/cpu/transpose.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -105,41 +106,6 @@ void multiply_block(const PackedProduct& p, const Block& block, float* out, cons
 
 }  // namespace
 
-// By squares of four.
-void turn_matrix(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows,
-                 int64_t columns) {
-  typedef float Four __attribute__((vector_size(16)));
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
-    const float* at = from + i * from_row;
-    int64_t k = 0;
-    for (; k + 4 <= columns; k += 4) {
-      Four a, b, c, d;
-      std::memcpy(&a, at + k, sizeof a);
-      std::memcpy(&b, at + from_row + k, sizeof b);
-      std::memcpy(&c, at + 2 * from_row + k, sizeof c);
-      std::memcpy(&d, at + 3 * from_row + k, sizeof d);
-      const Four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5),
-                 ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7);
-      const Four bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5),
-                 bd_high = __builtin_shufflevector(b, d, 2, 6, 3, 7);
-      const Four turned[] = {__builtin_shufflevector(ac_low, bd_low, 0, 4, 1, 5),
-                             __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
-                             __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5),
-                             __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)};
-      for (int64_t r = 0; r < 4; ++r) {
-        std::memcpy(to + (k + r) * to_row + i, &turned[r], sizeof turned[r]);
-      }
-    }
-    for (; k < columns; ++k) {
-      for (int64_t r = 0; r < 4; ++r) to[k * to_row + i + r] = at[r * from_row + k];
-    }
-  }
-  for (; i < rows; ++i) {
-    for (int64_t k = 0; k < columns; ++k) to[k * to_row + i] = from[i * from_row + k];
-  }
-}
-
 void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, int64_t depth,
                   int64_t columns) {
   pack_columns(to, b, b_depth, b_column, depth, columns, 0, depth);
@@ -159,8 +125,8 @@ void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, 
         std::copy_n(from + k * b_depth, width, panel + k * kPackedColumns);
       }
       if (b_column == 1) continue;
-      turn_matrix(panel + first * kPackedColumns, kPackedColumns, from + first, b_column, width,
-                  last - first);
+      transpose_matrix(panel + first * kPackedColumns, kPackedColumns, from + first, b_column,
+                       width, last - first);
     }
   }
 }

@@ -34,8 +34,4 @@ void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, 
 void pack_columns(float* to, const float* b, int64_t b_depth, int64_t b_column, int64_t depth,
                   int64_t columns, int64_t begin, int64_t end);
 
-// to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns; steps are in elements.
-void turn_matrix(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows,
-                 int64_t columns);
-
 }  // namespace etude::kernels::cpu

@@ -56,6 +56,10 @@ struct TileProduct {
   // are added: a few sums in one chain of additions would wait for each other. At most kHalvesRows
   // and kHalvesColumns; a_row is 1, and there are offsets.
   bool halves = false;
+  // Tiles of few rows and many columns, and the results row by row: for a depth so small that
+  // writing them takes long. One segment, without `start`. Only AVX-512 has registers for such
+  // tiles; elsewhere it has no effect.
+  bool broad = false;
   TileReads reads = TileReads::kPlain;
 };
 

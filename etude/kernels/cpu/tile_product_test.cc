@@ -8,19 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/kernels/cpu/simd/testing_isas.h"
+
 namespace etude::kernels::cpu {
 namespace {
 
 using internal::Isa;
-
-std::vector<Isa> supported() {
-  std::vector<Isa> all = {Isa::kPortable};
-#if defined(__x86_64__)
-  if (internal::best_isa() != Isa::kPortable) all.push_back(Isa::kAvx2);
-  if (internal::best_isa() == Isa::kAvx512) all.push_back(Isa::kAvx512);
-#endif
-  return all;
-}
 
 std::vector<float> random_values(std::size_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -69,7 +62,7 @@ TEST(TileProduct, HalvesHaveTheBitsOfTheirDefinitionOnEveryInstructionSet) {
                                  start =
                                      random_values(static_cast<std::size_t>(rows * p.out_row), 3);
         const std::vector<float> want = halves_by_definition(p, start, a, b);
-        for (const Isa isa : supported()) {
+        for (const Isa isa : internal::isas_to_test()) {
           std::vector<float> out = start;
           p.start = out.data();
           tile_product(isa, p, out.data(), a.data(), b.data());
@@ -81,6 +74,32 @@ TEST(TileProduct, HalvesHaveTheBitsOfTheirDefinitionOnEveryInstructionSet) {
                 << rows << "x" << columns << " segments " << segments << " set "
                 << static_cast<int>(isa) << " element " << i;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(TileProduct, BroadTilesHaveTheBitsOfOthersOnEveryInstructionSet) {
+  constexpr int64_t kDepth = 9, kMostRows = 14, kMostColumns = 150;
+  const std::vector<float> a = random_values(kDepth * kMostRows, 1),
+                           b = random_values(kDepth * kMostColumns, 2);
+  for (int64_t rows = 1; rows <= kMostRows; ++rows) {
+    for (const int64_t columns : {1, 63, 64, 65, 128, 149, 150}) {
+      for (const bool turned : {false, true}) {
+        TileProduct p;
+        p.rows = rows, p.columns = columns, p.depth = kDepth;
+        p.a_row = turned ? 1 : kDepth, p.a_depth = turned ? kMostRows : 1;
+        p.b_depth = columns;
+        p.out_row = columns + 1;
+        std::vector<float> want(static_cast<std::size_t>(rows * p.out_row), 7.0f);
+        std::vector<float> out = want;
+        tile_product(Isa::kPortable, p, want.data(), a.data(), b.data());
+        p.broad = true;
+        for (const Isa isa : internal::isas_to_test()) {
+          tile_product(isa, p, out.data(), a.data(), b.data());
+          ASSERT_EQ(out, want) << rows << " x " << columns << (turned ? ", turned, " : ", ")
+                               << name(isa);
         }
       }
     }

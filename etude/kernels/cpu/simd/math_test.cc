@@ -27,19 +27,13 @@
 
 #include "etude/kernels/cpu/simd/math_reference.h"
 #include "etude/kernels/cpu/simd/math_table.h"
+#include "etude/kernels/cpu/simd/testing_isas.h"
 
 namespace etude::internal {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<Isa> supported() {
-  std::vector<Isa> all = {Isa::kPortable};
-  if (best_isa() >= Isa::kAvx2) all.push_back(Isa::kAvx2);
-  if (best_isa() >= Isa::kAvx512) all.push_back(Isa::kAvx512);
-  return all;
-}
 
 const MathFn& find(Isa isa, std::string_view name) {
   for (const MathFn& f : math_table(isa)) {
@@ -102,7 +96,7 @@ void for_each_block(Body body) {
 }
 
 TEST(Math, EveryFunctionHasAReference) {
-  for (Isa isa : supported()) {
+  for (Isa isa : isas_to_test()) {
     ASSERT_EQ(math_table(isa).size(), math_references().size());
     for (const MathFn& f : math_table(isa)) {
       const MathReference* reference = find_reference(f.name);
@@ -149,7 +143,7 @@ void expect_same_bits(const char* name, const std::vector<float>& x,
   std::vector<float> first(x.size()), other(x.size());
   const float* const second = y == nullptr ? nullptr : y->data();
   find(Isa::kPortable, name).run(first.data(), x.data(), second, x.size());
-  for (Isa isa : supported()) {
+  for (Isa isa : isas_to_test()) {
     find(isa, name).run(other.data(), x.data(), second, x.size());
     if (std::memcmp(first.data(), other.data(), x.size() * sizeof(float)) == 0) continue;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -241,7 +235,7 @@ TEST(Math, LengthAndPositionDoNotMatter) {
     x[i] = (i % 2 ? 1.0f : -1.0f) * std::exp(0.5f * (i - 20));
     y[i] = 0.37f * (i - 30);
   }
-  for (Isa isa : supported()) {
+  for (Isa isa : isas_to_test()) {
     for (const MathFn& f : math_table(isa)) {
       std::vector<float> whole(64);
       f.run(whole.data(), x.data(), y.data(), 64);
