@@ -88,12 +88,12 @@ struct Blocks {
   int64_t rows, columns;  // of one block
 };
 
-// Blocks of nearly the same size, of at least 192 on a side, so that packing stays a small part of
-// the work, and a multiple of the eight that oneDNN's kernels take.
+// Blocks of nearly the same size, about 192 on a side, so that packing stays a small part of the
+// work, and a multiple of the eight that oneDNN's kernels take.
 Blocks large_blocks(const MatmulPlan& p) {
   constexpr int64_t kSide = kLong / 2, kUnit = 8;
   const auto part = [](int64_t size) {
-    const int64_t parts = size / kSide;
+    const int64_t parts = (size + kSide / 2) / kSide;
     return (size + parts * kUnit - 1) / (parts * kUnit) * kUnit;
   };
   Blocks b{p.m, p.n};
