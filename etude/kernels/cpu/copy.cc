@@ -64,6 +64,21 @@ int transposed_axis(const CopyPlan& plan) {
   return -1;
 }
 
+// One tile: rows lie row_to bytes apart in `out`, columns column_from bytes apart in `in`.
+template <std::size_t kRun>
+void copy_square(char* out, int64_t row_to, const char* in, int64_t column_from, int64_t rows,
+                 int64_t columns) {
+  constexpr auto kBytes = static_cast<int64_t>(kRun);
+  if constexpr (kRun == sizeof(float)) {
+    transpose_matrix(reinterpret_cast<float*>(out), row_to / kBytes,
+                     reinterpret_cast<const float*>(in), column_from / kBytes, columns, rows);
+  } else {
+    for (int64_t r = 0; r < rows; ++r, out += row_to, in += kBytes) {
+      copy_line<kRun>(out, in, columns, kBytes, column_from, kBytes);
+    }
+  }
+}
+
 // Square tiles over (q, last), so that both sides move whole cache lines.
 template <std::size_t kRun>
 void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
@@ -91,18 +106,9 @@ void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
       const int64_t r0 = unit % strips * kTile, r1 = std::min(rows, r0 + kTile);
       for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
         const int64_t c1 = std::min(columns, c0 + kTile);
-        if constexpr (kRun == sizeof(float)) {
-          transpose_matrix(
-              reinterpret_cast<float*>(out + place.to + r0 * row_to + c0 * kBytes), row_to / kBytes,
-              reinterpret_cast<const float*>(in + place.from + r0 * kBytes + c0 * column_from),
-              column_from / kBytes, c1 - c0, r1 - r0);
-          continue;
-        }
-        for (int64_t r = r0; r < r1; ++r) {
-          copy_line<kRun>(out + place.to + r * row_to + c0 * kBytes,
-                          in + place.from + r * kBytes + c0 * column_from, c1 - c0, kBytes,
-                          column_from, kBytes);
-        }
+        copy_square<kRun>(out + place.to + r0 * row_to + c0 * kBytes, row_to,
+                          in + place.from + r0 * kBytes + c0 * column_from, column_from, r1 - r0,
+                          c1 - c0);
       }
     }
   });

@@ -216,7 +216,8 @@ bool has_wide_tiles() {
 // Few rows x with a y that lies as it is read: the tiles read it in place, since what is copied
 // into a panel is read too few times to be worth the copy.
 bool is_few(const MatmulPlan& p) {
-  return has_wide_tiles() && !p.transpose_y && p.m <= kPackedColumns;
+  constexpr int64_t kFew = 32;  // with more rows oneDNN is as fast
+  return has_wide_tiles() && !p.transpose_y && p.m <= kFew;
 }
 
 // Columns [begin, end) of one product. In blocks of depths, so that all tiles of some columns find
@@ -254,7 +255,8 @@ void for_parts(const MatmulPlan& p, int64_t size, int64_t unit, Body body) {
 }
 
 void run_few(const MatmulPlan& p, float* out, const float* x, const float* y) {
-  for_parts(p, p.n, kPackedColumns, [&](int64_t batch, int64_t begin, int64_t end) {
+  constexpr int64_t kColumns = 32;  // of a tile
+  for_parts(p, p.n, kColumns, [&](int64_t batch, int64_t begin, int64_t end) {
     few_columns(p, out + batch * p.m * p.n, x + p.x_offset(batch), y + p.y_offset(batch), begin,
                 end);
   });
@@ -269,7 +271,8 @@ bool is_shallow(const MatmulPlan& p) {
 }
 
 void run_shallow(const MatmulPlan& p, float* out, const float* x, const float* y) {
-  for_parts(p, p.m, kPackedRows, [&](int64_t batch, int64_t begin, int64_t end) {
+  constexpr int64_t kRows = 6;  // of a tile
+  for_parts(p, p.m, kRows, [&](int64_t batch, int64_t begin, int64_t end) {
     TileProduct t = rows_of(p, end - begin);
     t.broad = true;
     tile_product(t, out + (batch * p.m + begin) * p.n, x + p.x_offset(batch) + begin * t.a_row,
