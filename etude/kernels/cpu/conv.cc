@@ -111,7 +111,7 @@ void set_segments(Correlation& c) {
 // 0 times infinity would.
 void set_strips(Correlation& c) {
   const ConvPlan& p = c.p;
-  if (!has_masked_tiles()) return;
+  if (!has_wide_tiles()) return;
   c.strips = make_strips(p);
   if (c.strips.count == 1) return;
   for (int64_t d = 0; d < c.strips.depth; ++d) {

@@ -84,6 +84,12 @@ void large_block(const MatmulPlan& p, float* out, const float* x, const float* y
                y + column * (p.transpose_y ? p.k : 1));
 }
 
+// How many rows or columns, of so many flops each, one chunk takes: a multiple of `unit`.
+int64_t lines_per_chunk(double flops_of_one, int64_t unit) {
+  const auto lines = static_cast<int64_t>(kChunkFlops / (flops_of_one + 1));
+  return std::max<int64_t>(1, (lines + unit - 1) / unit) * unit;
+}
+
 struct Blocks {
   int64_t rows, columns;  // of one block
 };
@@ -193,8 +199,7 @@ void turned_rows(const MatmulPlan& p, float* out, const float* panel, const floa
 }
 
 void run_turned(const MatmulPlan& p, float* out, const float* x, const float* y) {
-  const auto least = static_cast<int64_t>(kChunkFlops / (2.0 * static_cast<double>(p.m * p.k) + 1));
-  const int64_t rows = std::clamp<int64_t>((least + 11) / 12 * 12, 12, p.n);
+  const int64_t rows = lines_per_chunk(flops(p) / static_cast<double>(p.n), kPackedRows);
   float* panel = thread_scratch<float, kTurned>(p.k * kPackedColumns);
   for (int64_t b = 0; b < p.batches; ++b) {
     float* result = out + b * p.m * p.n;
@@ -206,15 +211,9 @@ void run_turned(const MatmulPlan& p, float* out, const float* x, const float* y)
   }
 }
 
-// Whether the tiles have the width of AVX-512. Narrower ones read and write so little of each row
-// of y and of the result that oneDNN's copies cost less.
-bool has_wide_tiles() {
-  static const bool is_wide = internal::best_isa() == internal::Isa::kAvx512;
-  return is_wide;
-}
-
 // Few rows x with a y that lies as it is read: the tiles read it in place, since what is copied
-// into a panel is read too few times to be worth the copy.
+// into a panel is read too few times to be worth the copy. Narrower tiles read and write so little
+// of each row of y and of the result that oneDNN's copies cost less; so too where is_shallow().
 bool is_few(const MatmulPlan& p) {
   constexpr int64_t kFew = 32;  // with more rows oneDNN is as fast
   return has_wide_tiles() && !p.transpose_y && p.m <= kFew;
@@ -244,8 +243,7 @@ void few_columns(const MatmulPlan& p, float* out, const float* x, const float* y
 // of work and a multiple of `unit`.
 template <class Body>
 void for_parts(const MatmulPlan& p, int64_t size, int64_t unit, Body body) {
-  const double flops_of_one = flops(p) / static_cast<double>(size);
-  const int64_t part = (static_cast<int64_t>(kChunkFlops / (flops_of_one + 1)) / unit + 1) * unit;
+  const int64_t part = lines_per_chunk(flops(p) / static_cast<double>(size), unit);
   const int64_t parts = (size + part - 1) / part;
   const double us = flops(p) * static_cast<double>(p.batches) / kFlopsPerUs;
   parallel_for(p.batches * parts, us, [&](int64_t chunk) {
@@ -271,8 +269,7 @@ bool is_shallow(const MatmulPlan& p) {
 }
 
 void run_shallow(const MatmulPlan& p, float* out, const float* x, const float* y) {
-  constexpr int64_t kRows = 6;  // of a tile
-  for_parts(p, p.m, kRows, [&](int64_t batch, int64_t begin, int64_t end) {
+  for_parts(p, p.m, kBroadRows, [&](int64_t batch, int64_t begin, int64_t end) {
     TileProduct t = rows_of(p, end - begin);
     t.broad = true;
     tile_product(t, out + (batch * p.m + begin) * p.n, x + p.x_offset(batch) + begin * t.a_row,

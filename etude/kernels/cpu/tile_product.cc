@@ -15,13 +15,7 @@ void tile_product(internal::Isa isa, const TileProduct& p, float* out, const flo
   ETUDE_OF_ISA(isa, cpu, product)(p, out, a, b);
 }
 
-bool has_masked_tiles() {
-#if defined(__x86_64__)
-  return internal::best_isa() == internal::Isa::kAvx512;
-#else
-  return false;
-#endif
-}
+bool has_wide_tiles() { return internal::best_isa() == internal::Isa::kAvx512; }
 
 OneTile::OneTile(const TileProduct& product)
     : product_(product), run_(ETUDE_OF_BEST_ISA(cpu, only_tile)(product)) {}

@@ -29,8 +29,11 @@ enum class TileReads : uint8_t {
   kMasked,      // both lie in the first cache, and not every column has a term for each step
 };
 
-// Whether this processor runs kMasked.
-bool has_masked_tiles();
+// Whether tiles have the vectors of AVX-512: those run kMasked, and broad ones.
+bool has_wide_tiles();
+
+// Rows of a broad tile.
+inline constexpr int64_t kBroadRows = 6;
 
 // Limits of a product in halves.
 inline constexpr int64_t kHalvesRows = 8, kHalvesColumns = 16;

@@ -107,7 +107,7 @@ TEST(TileProduct, BroadTilesHaveTheBitsOfOthersOnEveryInstructionSet) {
 }
 
 TEST(TileProduct, AColumnWithoutATermKeepsItsSum) {
-  if (!has_masked_tiles()) GTEST_SKIP() << "only AVX-512 has masked tiles";
+  if (!has_wide_tiles()) GTEST_SKIP() << "only AVX-512 has masked tiles";
   constexpr int64_t kDepth = 5, kColumns = 11;
   const std::vector<uint16_t> columns_of = {0x001, 0x7ff, 0x0f0, 0x000, 0x555};
   const std::vector<int64_t> offsets = {0, 60};
