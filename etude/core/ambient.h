@@ -57,7 +57,9 @@ struct Ambient {
 Ambient& ambient() noexcept;
 
 inline bool is_training() noexcept { return ambient().phase == Phase::kTraining; }
-// Starts the sequence of this thread anew: what follows repeats what followed the last such call.
+// Starts the sequence of this thread anew: what follows repeats what followed the last such call,
+// whatever compiler made the program, where C++ orders the draws: those in one expression,
+// f(random::normal({2}), random::normal({2})), it does not; statements and lists in braces it does.
 void set_seed(uint64_t seed);
 
 namespace internal {

@@ -151,6 +151,15 @@ TEST(BatchNorm, CopiesAreIndependentAndAxesWork) {
   expect_near(b.mean, {0, 0, 0});
 }
 
+TEST(Sequential, DrawsFromLeftToRightInBraces) {
+  set_seed(1);
+  const Dense first(2, 3), second(3, 2);
+  set_seed(1);
+  const Sequential model{Dense(2, 3), Dense(3, 2)};
+  EXPECT_TRUE(all(model.get<0>().weight == first.weight).item<bool>());
+  EXPECT_TRUE(all(model.get<1>().weight == second.weight).item<bool>());
+}
+
 // spec: L25
 TEST(Sequential, NestsAndIndexes) {
   Sequential model(Dense(2, 3), Function(relu),

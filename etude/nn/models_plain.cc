@@ -15,11 +15,13 @@ ConvUnitOptions pre(std::int64_t window) {
   return {.window = window, .norm_first = true, .epsilon = 1e-5, .activation = relu};
 }
 
-// Two windows see the few channels of a first one.
+// Two windows see the few channels of a first one. In braces, which draw their weights from left to
+// right; the order of arguments in parentheses is the compiler's.
 ConvBlock fire(std::int64_t in, std::int64_t squeezed, std::int64_t out) {
-  return ConvBlock(
+  return ConvBlock{
       {Path{ConvUnit(squeezed, out, biased(1))}, Path{ConvUnit(squeezed, out, biased(3))}},
-      {.join = "concat"}, Path{ConvUnit(in, squeezed, biased(1))});
+      {.join = "concat"},
+      Path{ConvUnit(in, squeezed, biased(1))}};
 }
 
 // Depthwise, then pointwise with normalisation.

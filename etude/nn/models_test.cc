@@ -169,6 +169,35 @@ TEST(Models, GradientsAreThoseOfDifferences) {
   expect_gradient_of("big_transfer", big_transfer(50, {.classes = 10, .width = 0.5}), 32);
 }
 
+// A sum that moves when two layers draw their weights in another order. Both compilers gave these
+// numbers; where they differ, an expression leaves the order of draws to the compiler.
+TEST(Models, ASeedGivesTheSameWeightsByEveryCompiler) {
+  const auto sum_of = [](const auto& make) {
+    set_seed(1);
+    const auto model = make();
+    double total = 0;
+    int64_t leaf = 0;
+    for_each_leaf<Tensor>(model, [&](std::string_view, const Tensor& x) {
+      ++leaf;
+      if (!x.has_value()) return;
+      total += static_cast<double>(leaf) * sum(astype(x, kFloat64)).template item<double>();
+    });
+    return total;
+  };
+  EXPECT_NEAR(sum_of([] { return mobilenet({.width = 0.25}); }), 209251.5497, 1e-3);
+  EXPECT_NEAR(sum_of([] { return mobilenet_v2({.width = 0.25}); }), 776297.6404, 1e-3);
+  EXPECT_NEAR(sum_of([] { return mobilenet_v3("small"); }), 701905.8045, 1e-3);
+  EXPECT_NEAR(sum_of([] { return shufflenet_v2(); }), 1194119.6833, 1e-3);
+  EXPECT_NEAR(sum_of([] { return squeezenet("1.1"); }), -2238.5083, 1e-3);
+  EXPECT_NEAR(sum_of([] { return efficientnet(0); }), 3815232.6522, 1e-3);
+  EXPECT_NEAR(sum_of([] { return resnet_cifar(20); }), 46273.3743, 1e-3);
+  EXPECT_NEAR(sum_of([] { return densenet(121); }), 12248815.7131, 1e-3);
+  EXPECT_NEAR(sum_of([] { return DLRM({10, 20}, 4, {8, 4}, {8, 1}); }), 17.3960, 1e-3);
+  EXPECT_NEAR(sum_of([] { return WideAndDeep({10, 20}, 4, 3, {8, 4}); }), 42.3639, 1e-3);
+  EXPECT_NEAR(sum_of([] { return nn::TransformerEncoderLayer(8, 2); }), 198.0186, 1e-3);
+  EXPECT_NEAR(sum_of([] { return nn::TransformerDecoderLayer(8, 2); }), 620.0227, 1e-3);
+}
+
 TEST(Models, UnpublishedSizesAreRefused) {
   expect_message([&] { static_cast<void>(resnet(51)); },
                  "resnet: there is no depth 51; published are 18, 34, 50, 101, 152");

@@ -63,7 +63,11 @@ Tensor sequenced(const Arg& x, const Layer&... layers) {
 
 // Any number of layers, functions, vectors of layers and further Sequentials, applied in order.
 //
-//   nn::Sequential model(nn::Dense(13, 64, {.activation = nn::relu}), nn::Dense(64, 1));
+//   nn::Sequential model{nn::Dense(13, 64, {.activation = nn::relu}), nn::Dense(64, 1)};
+//
+// In braces, so that the layers draw their weights from left to right: the order of arguments in
+// parentheses is the compiler's, and with it what a seed gives.
+//
 //   model.get<0>().weight;   // "layers/0/weight"
 template <class... Layer>
 class Sequential {

@@ -43,8 +43,10 @@ int main(int argc, char** argv) try {
   const auto some = [&](const Tensor& x) {
     return take(x, random::randint({kBatch}, 0, x.shape()[0]), {.axis = 0});
   };
-  for (int k = 0; k < steps; ++k)
-    step(painters, critics, for_painters, for_critics, some(trousers), some(dresses));
+  for (int k = 0; k < steps; ++k) {
+    const Tensor few_trousers = some(trousers), few_dresses = some(dresses);
+    step(painters, critics, for_painters, for_critics, few_trousers, few_dresses);
+  }
 
   const Tensor t = first(clothing(images.test, 1), 12), d = first(clothing(images.test, 3), 12);
   const Tensor made_d = painters.to_dress(t), made_t = painters.to_trousers(d);

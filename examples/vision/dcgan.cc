@@ -45,7 +45,9 @@ int main(int argc, char** argv) try {
   const int64_t steps = argc > 1 ? std::atoll(argv[1]) : 1200;
   const int64_t width = argc > 2 ? std::atoll(argv[2]) : 32;
   set_seed(3);
-  compete("dcgan", artist_of(width), critic_of(width), 100, steps);
+  const Artist artist = artist_of(width);
+  const Critic critic = critic_of(width);
+  compete("dcgan", artist, critic, 100, steps);
 } catch (const Error& error) {
   std::fprintf(stderr, "dcgan: %s\n", error.what());
   return 1;

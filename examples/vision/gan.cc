@@ -23,7 +23,9 @@ struct Critic {
 
 int main(int argc, char** argv) try {
   set_seed(2);
-  compete("gan", Artist(), Critic(), 64, argc > 1 ? std::atoll(argv[1]) : 12000);
+  const Artist artist;
+  const Critic critic;
+  compete("gan", artist, critic, 64, argc > 1 ? std::atoll(argv[1]) : 12000);
 } catch (const Error& error) {
   std::fprintf(stderr, "gan: %s\n", error.what());
   return 1;

@@ -17,13 +17,13 @@ nn::ConvNet small_net() {
   nn::ConvUnitOptions first = unit, down = unit;
   first.norm = "none", first.stride = 2, down.stride = 2;
   using Block = nn::ConvBlock;
-  return nn::ConvNet(
+  return nn::ConvNet{
       {Block({{nn::ConvUnit(3, 32, first)}}),
        Block({{nn::ConvUnit(32, 32, unit), nn::ConvUnit(32, 32, unit)}}, {.keeps_input = true}),
        Block({{nn::ConvUnit(32, 64, down), nn::ConvUnit(64, 64, unit)}}, {.keeps_input = true}),
        Block({{nn::ConvUnit(64, 64, down), nn::ConvUnit(64, 64, unit)}}, {.keeps_input = true}),
        Block({{nn::ConvUnit::plain(64, unit)}})},
-      {nn::Dense(64, 10)});
+      {nn::Dense(64, 10)}};
 }
 
 template <class Model>

@@ -153,7 +153,7 @@ class LearningTest(ShortRuns):
         self.assert_picture("pose.png", 8 * 49 + 1, 4 * 49 + 1)
 
     def test_transfer(self):  # spec: EX8
-        out = self.run_program("transfer", 80)
+        out = self.run_program("transfer", 120)
         self.assertGreater(self.number(r"ten directions: accuracy ([\d.]+)", out), 0.5)
         learned, nothing = self.numbers(r"accuracy ([\d.]+), with a body that learned nothing ([\d.]+)", out)
         self.assertGreater(learned, nothing)

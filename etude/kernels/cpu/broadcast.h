@@ -3,7 +3,9 @@
 // dense buffer. Used by element-wise kernels and by op records.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "etude/core/op.h"
 
@@ -16,6 +18,7 @@ struct BroadcastPlan {
   std::array<int64_t, kMaxRank> strides{};  // of the operand, in elements; 0 on broadcast axes
   int64_t period = 0;  // the operand repeats with this many elements of the result; 0: it does not
 };
+static_assert(std::has_unique_object_representations_v<BroadcastPlan>);  // see KernelParams
 
 // shapes: `from` broadcasts to `to`, both known.
 BroadcastPlan plan_broadcast(const Shape& from, const Shape& to);

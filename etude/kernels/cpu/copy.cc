@@ -86,7 +86,8 @@ void copy_tiles(const CopyPlan& plan, int q, char* out, const char* in) {
   CopyPlan outer;  // the axes around the two
   for (int axis = 0; axis < last; ++axis) {
     if (axis == q) continue;
-    const std::size_t a = at(outer.rank++);
+    const std::size_t a = at(outer.rank);
+    outer.rank = outer.rank + 1;
     outer.sizes[a] = plan.sizes[at(axis)];
     outer.from[a] = plan.from[at(axis)];
     outer.to[a] = plan.to[at(axis)];
@@ -195,7 +196,8 @@ CopyPlan merge_axes(std::span<const int64_t> sizes, std::span<const int64_t> fro
       plan.to[before] = t;
       continue;
     }
-    const std::size_t a = at(plan.rank++);
+    const std::size_t a = at(plan.rank);
+    plan.rank = plan.rank + 1;
     plan.sizes[a] = sizes[i];
     plan.from[a] = f;
     plan.to[a] = t;
@@ -210,7 +212,7 @@ CopyPlan plan_copy(std::span<const int64_t> sizes, std::span<const int64_t> from
     const std::size_t last = at(plan.rank - 1);
     if (plan.from[last] == item && plan.to[last] == item) {
       plan.run = plan.sizes[last] * item;
-      --plan.rank;
+      plan.rank = plan.rank - 1;
     }
   }
   return plan;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "etude/core/op.h"
 
@@ -20,12 +21,13 @@ Strides dense_strides(const Shape& shape);
 
 // Axes merged where both sides allow it; what is contiguous on both sides is one run.
 struct CopyPlan {
-  int64_t run = 0;  // bytes copied at once; 0: nothing to do
-  int rank = 0;     // axes around the run, outermost first
+  int64_t run = 0;       // bytes copied at once; 0: nothing to do
+  WordOf<int> rank = 0;  // axes around the run, outermost first
   Strides sizes{};
   Strides from{};  // strides in bytes
   Strides to{};
 };
+static_assert(std::has_unique_object_representations_v<CopyPlan>);  // see KernelParams
 
 // sizes: the logical sizes; from, to: strides in elements of `item` bytes, negative ones allowed.
 CopyPlan plan_copy(std::span<const int64_t> sizes, std::span<const int64_t> from,

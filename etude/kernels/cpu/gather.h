@@ -31,7 +31,7 @@ struct IndexWalk {
   int64_t points = 1;
   CopyPlan points_in_v;  // `to` strides of v over the points
   std::vector<IndexArray> arrays;
-  bool drops_outside = false;  // indices outside are skipped; else they are a fault
+  WordOf<bool> drops_outside = false;  // indices outside are skipped; else they are a fault
 };
 
 // The result is the elements of operand 0 that the walk chooses; the operands behind it are the

@@ -3,6 +3,10 @@
 // follows from its shape and dtype alone.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
 #include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
@@ -10,10 +14,10 @@ namespace etude::kernels::cpu {
 // The sizes of one matrix product and where its batches lie, in elements.
 struct MatmulPlan {
   int64_t m = 0, n = 0, k = 0;
-  bool transpose_x = false, transpose_y = false;  // stored as [k, m], [n, k]
-  bool swapped = false;  // the product of y and x, in this order, is computed
+  WordOf<bool> transpose_x = false, transpose_y = false;  // stored as [k, m], [n, k]
+  WordOf<bool> swapped = false;  // the product of y and x, in this order, is computed
   int64_t batches = 1;
-  int rank = 0;  // of the leading axes
+  WordOf<int> rank = 0;  // of the leading axes
   std::array<int64_t, kMaxRank> sizes{}, x_steps{}, y_steps{};
 
   int64_t x_offset(int64_t batch) const { return offset(batch, x_steps); }
@@ -30,6 +34,8 @@ struct MatmulPlan {
     return at;
   }
 };
+static_assert(std::has_unique_object_representations_v<MatmulPlan>);  // see KernelParams
+
 // shapes: x [.., m, k] or [k]; y [.., k, n] or [k]; they fit.
 MatmulPlan plan_matmul(const Shape& x, const Shape& y, bool transpose_x, bool transpose_y);
 

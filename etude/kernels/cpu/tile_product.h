@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "etude/core/rules.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {
@@ -21,7 +23,7 @@ inline constexpr double kFlopsPerUs = 50e3;
 inline constexpr double kChunkFlops = 2e6;
 
 // How a tile reads its operands.
-enum class TileReads : uint8_t {
+enum class TileReads : int64_t {
   kPlain,       // both lie in the first cache
   kAhead,       // b does not: it is asked for some steps before it is used
   kPacked,      // so, and b_depth is kPackedColumns, a_row is kPackedDepth, a_depth is 1
@@ -58,13 +60,14 @@ struct TileProduct {
   // The first half of the segments, the longer one, and the others are summed apart, and the sums
   // are added: a few sums in one chain of additions would wait for each other. At most kHalvesRows
   // and kHalvesColumns; a_row is 1, and there are offsets.
-  bool halves = false;
+  WordOf<bool> halves = false;
   // Tiles of few rows and many columns, and the results row by row: for a depth so small that
   // writing them takes long. One segment, without `start`. Only AVX-512 has registers for such
   // tiles; elsewhere it has no effect.
-  bool broad = false;
+  WordOf<bool> broad = false;
   TileReads reads = TileReads::kPlain;
 };
+static_assert(std::has_unique_object_representations_v<TileProduct>);  // see KernelParams
 
 // Runs on the calling thread.
 void tile_product(const TileProduct& p, float* out, const float* a, const float* b);
