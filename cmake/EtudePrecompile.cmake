@@ -39,8 +39,8 @@ function(etude_precompile_library target)
 endfunction()
 
 # How a test is optimised. Instrumented bodies of tests are large: most of such a build went into
-# optimising them. Elsewhere -O2 takes up to twice the time of -O1, for code that runs once; it stays where
-# tests compute much (FULL), random programs of numbers among them, which are headers and nothing else.
+# optimising them. Elsewhere -O2 takes up to twice the time of -O1, for code that runs once or, as the op
+# matrix and random programs, runs as fast with -O1.
 set(ETUDE_TEST_OPTIMISATION $<$<CONFIG:RelWithDebInfo>:-O1>)
 if(ETUDE_SANITIZE)
   set(ETUDE_TEST_OPTIMISATION -O0)
@@ -60,11 +60,8 @@ if(ETUDE_BUILD_TESTS AND NOT ETUDE_PRECOMPILE STREQUAL "OFF")
   target_precompile_headers(etude_base_test_headers PRIVATE <gtest/gtest.h> "\"etude/diff.h\"")
 endif()
 
-# etude_precompile_test(TARGET [BASE] [FULL]): its optimisation, and its precompiled header.
+# etude_precompile_test(TARGET [BASE]): its optimisation, and its precompiled header.
 function(etude_precompile_test target)
-  if("FULL" IN_LIST ARGN AND NOT ETUDE_SANITIZE)
-    return()
-  endif()
   set(kind "")
   if("BASE" IN_LIST ARGN)
     set(kind BASE_)

@@ -13,6 +13,23 @@
 namespace etude::bench::spline {
 namespace {
 
+// What does not hang on the curve or on the measure.
+template <class S, class T>
+S prices(const std::vector<S>& p, const Problem<T>& problem) {
+  const auto place = [](std::size_t i) { return i; };
+  const auto bends = sequence(p.size() - 2, place), each = sequence(problem.pooled.size(), place);
+  const auto bend = [](auto sum, auto, const auto& p) {
+    return sum + Squares::of(p[2] - 2 * p[1] + p[0], 0);
+  };
+  const auto distance = [](auto sum, auto, const auto& p, auto pooled) {
+    return sum + Squares::of(p[0], pooled);
+  };
+  const S rough = scan(bends.size(), S(0), std::tuple(), bend, windows<3>(p, bends));
+  const S away = scan(problem.pooled.size(), S(0), std::tuple(), distance, windows<1>(p, each),
+                      problem.pooled);
+  return Problem<T>::kRough * rough + Problem<T>::kAway * away;
+}
+
 // The loop over the points is a scan, whose body is compiled with its derivative.
 template <class T, class C, class M>
 class Scan final : public Generic<T, C, M> {
@@ -40,22 +57,7 @@ class Scan final : public Generic<T, C, M> {
       return sum + M::of(curve_of(C::weights(at[0]), reads), at[1]);
     };
     const S error = scan(n, S(0), std::tuple(), add, windows<C::kReads>(p, segments), at);
-    return error / static_cast<T>(n) + prices(p);
-  }
-  template <class S>
-  S prices(const std::vector<S>& p) const {
-    const std::vector<T>& pooled = this->problem_.pooled;
-    const auto place = [](std::size_t i) { return i; };
-    const auto bends = sequence(p.size() - 2, place), each = sequence(pooled.size(), place);
-    const auto bend = [](auto sum, auto, const auto& p) {
-      return sum + Squares::of(p[2] - 2 * p[1] + p[0], 0);
-    };
-    const auto distance = [](auto sum, auto, const auto& p, auto pooled) {
-      return sum + Squares::of(p[0], pooled);
-    };
-    const S rough = scan(bends.size(), S(0), std::tuple(), bend, windows<3>(p, bends));
-    const S away = scan(pooled.size(), S(0), std::tuple(), distance, windows<1>(p, each), pooled);
-    return Problem<T>::kRough * rough + Problem<T>::kAway * away;
+    return error / static_cast<T>(n) + prices(p, this->problem_);
   }
 };
 
