@@ -6,8 +6,7 @@ option(ETUDE_BUILD_EXAMPLES "Build the programs of examples/" ${PROJECT_IS_TOP_L
 option(ETUDE_ASSERTIONS "Check the standard library's preconditions, and the slots of numbers" OFF)
 set(ETUDE_CODEGEN AUTO CACHE STRING "Machine code while a program runs (needs LLVM 22.1): AUTO, ON, OFF")
 set_property(CACHE ETUDE_CODEGEN PROPERTY STRINGS AUTO ON OFF)
-set(ETUDE_PRECOMPILE OFF CACHE STRING "Precompiled headers: OFF, TESTS (of the library, standard headers alone) or ALL")
-set_property(CACHE ETUDE_PRECOMPILE PROPERTY STRINGS OFF TESTS ALL)
+option(ETUDE_PRECOMPILE "Precompiled headers, for builds in which most sources are compiled" OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

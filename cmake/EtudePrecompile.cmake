@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# ETUDE_PRECOMPILE: what most sources include, read once for all of them. In the library that is standard
-# headers with TESTS, and headers of Etude as well with ALL, for presets in which all sources are mostly
-# compiled at once. The preset dev has TESTS: there a source that lacks a header of Etude, or reaches for a
-# folder below its own, fails to compile; that no source lacks a standard one is for tools/check_includes.py.
+# ETUDE_PRECOMPILE: what most sources include, read once for all of them, as all presets do. That a source
+# includes what it uses all the same is for tools/check_includes.py, which reads the lists below, and for a
+# build without it.
 #
 # A precompiled header fits those sources alone that have the flags of the target that owns it. g++ takes
 # another level of optimisation for granted and compiles with that of the header: such sources have none.
-if(NOT ETUDE_PRECOMPILE MATCHES "^(OFF|TESTS|ALL)$")
-  message(FATAL_ERROR "ETUDE_PRECOMPILE is '${ETUDE_PRECOMPILE}'; set OFF, TESTS or ALL")
-endif()
 # So that ccache can keep what includes one: it sees what was included, and no times. The other half is
 # CCACHE_SLOPPINESS, in CMakePresets.json. What clang precompiles has absolute paths in it, so that in another
 # checkout #pragma once takes each header for a new one. CMake names clang's files by absolute paths behind
@@ -17,24 +13,34 @@ set(ETUDE_PRECOMPILE_OPTIONS
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
+# Of the standard, and of {fmt}, what most sources of the library include.
+set(ETUDE_PRECOMPILED_STANDARD
+    <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <numeric> <optional>
+    <string> <unordered_map> <utility> <vector> <fmt/format.h>)
+
 # The folders from core on; the two before it are a dozen sources that include little.
 function(etude_precompile_library target)
-  if(ETUDE_PRECOMPILE STREQUAL "OFF" OR target MATCHES "^etude_(base|device)$")
+  if(NOT ETUDE_PRECOMPILE OR target MATCHES "^etude_(base|device)$")
     return()
   endif()
   target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
   if(target STREQUAL "etude_core")
-    set(headers
-        <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <numeric>
-        <optional> <string> <unordered_map> <utility> <vector> <fmt/format.h>)
-    if(ETUDE_PRECOMPILE STREQUAL "ALL")
-      list(APPEND headers "\"etude/base/check.h\"" "\"etude/core/batching.h\"" "\"etude/core/builtin.h\""
-           "\"etude/core/call.h\"" "\"etude/core/call_scope.h\"" "\"etude/core/context.h\""
-           "\"etude/core/registry.h\"")
-    endif()
-    target_precompile_headers(etude_core PRIVATE ${headers})
+    target_precompile_headers(
+      etude_core
+      PRIVATE ${ETUDE_PRECOMPILED_STANDARD} "\"etude/base/check.h\"" "\"etude/core/batching.h\""
+              "\"etude/core/builtin.h\"" "\"etude/core/call.h\"" "\"etude/core/call_scope.h\""
+              "\"etude/core/context.h\"" "\"etude/core/registry.h\"")
   else()
     target_precompile_headers(${target} REUSE_FROM etude_core)
+  endif()
+endfunction()
+
+# etude_precompile_own(TARGET HEADERS...): for a program most of whose time goes into HEADERS. It gets those of the
+# standard with them.
+function(etude_precompile_own target)
+  if(ETUDE_PRECOMPILE)
+    target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
+    target_precompile_headers(${target} PRIVATE ${ETUDE_PRECOMPILED_STANDARD} ${ARGN})
   endif()
 endfunction()
 
@@ -48,7 +54,7 @@ endif()
 
 # Two headers: tests with BASE are linked without the library, which etude/etude.h needs. tests/expect_error.h
 # stays out: with etude::testing in sight, tests cannot call GoogleTest's namespace by its short name.
-if(ETUDE_BUILD_TESTS AND NOT ETUDE_PRECOMPILE STREQUAL "OFF")
+if(ETUDE_BUILD_TESTS AND ETUDE_PRECOMPILE)
   foreach(kind IN ITEMS "" BASE_)
     string(TOLOWER "etude_${kind}test_headers" headers)
     add_library(${headers} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/precompiled.cc")
@@ -67,7 +73,7 @@ function(etude_precompile_test target)
     set(kind BASE_)
   endif()
   target_compile_options(${target} PRIVATE ${ETUDE_TEST_OPTIMISATION})
-  if(NOT ETUDE_PRECOMPILE STREQUAL "OFF")
+  if(ETUDE_PRECOMPILE)
     target_compile_options(${target} PRIVATE ${ETUDE_PRECOMPILE_OPTIONS})
     string(TOLOWER "etude_${kind}test_headers" headers)
     target_precompile_headers(${target} REUSE_FROM ${headers})
@@ -77,7 +83,7 @@ endfunction()
 # A program that includes etude/etude.h. In a build with tests, where it is run for its result, it is compiled
 # as a test is.
 function(etude_precompile_program target)
-  if(NOT ETUDE_BUILD_TESTS OR ETUDE_PRECOMPILE STREQUAL "OFF")
+  if(NOT ETUDE_BUILD_TESTS OR NOT ETUDE_PRECOMPILE)
     return()
   endif()
   etude_precompile_test(${target})

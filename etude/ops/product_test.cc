@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/time.h>
 
+#include "etude/base/sanitizers.h"
 #include "etude/core/context.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
@@ -58,6 +59,7 @@ const Sizes kSizes[] = {{1, 1, 1},       {2, 3, 4},      {12, 16, 5},     {13, 1
 
 // spec: T11
 TEST(Matmul, EqualsDirectSumsForAllTranspositionsAndKernels) {
+  constexpr int64_t kLooks = internal::kHasAddressSanitizer ? 10 : 50;  // along an axis
   for (const Sizes& s : kSizes) {
     for (int flags = 0; flags < 4; ++flags) {
       const bool tx = (flags & 1) != 0, ty = (flags & 2) != 0;
@@ -74,8 +76,8 @@ TEST(Matmul, EqualsDirectSumsForAllTranspositionsAndKernels) {
             matmul(astype(x, dtype), astype(y, dtype), {.transpose_x = tx, .transpose_y = ty});
         ASSERT_EQ(z.shape(), (Shape{s.m, s.n}));
         const std::vector<double> got = z.to_vector<double>();
-        for (int64_t i = 0; i < s.m; i += 1 + s.m / 50) {
-          for (int64_t j = 0; j < s.n; j += 1 + s.n / 50) {
+        for (int64_t i = 0; i < s.m; i += 1 + s.m / kLooks) {
+          for (int64_t j = 0; j < s.n; j += 1 + s.n / kLooks) {
             const double want = element(xv, yv, s.m, s.n, s.k, tx, ty, i, j);
             ASSERT_NEAR(got[static_cast<std::size_t>(i * s.n + j)], want,
                         (dtype == kFloat32 ? 2e-5 : 1e-12) * terms * (1 + std::abs(want)));

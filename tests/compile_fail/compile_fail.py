@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""compile_fail.py SOURCE COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or compiles
-with a warning that has each `// warn:` text; if what a `// never:` pattern matches is said; and if the compiler has
-more than 30 lines to say of a wrong use, of which SOURCE holds one, whose words stand in the first error.
+"""compile_fail.py SOURCE FOLDER COMPILER ARGS...: fails unless SOURCE is refused with each `// expect:` text, or
+compiles with a warning that has each `// warn:` text; if what a `// never:` pattern matches is said; and if the
+compiler has more than 30 lines to say of a wrong use, of which SOURCE holds one, whose words stand in the first error.
 With `// error:` texts SOURCE holds a wrong use for each, and the compiler says nothing else.
 With `// bodies: N` it holds N functions whose bodies do not compile: for each the compiler says so in its own words, and
-then what to do in ours, in 30 lines together."""
+then what to do in ours, in 30 lines together.
+Of the headers that SOURCE includes, the first that is precompiled in FOLDER is read from there."""
 import os
 import re
 import subprocess
@@ -56,8 +57,17 @@ def wrong_bodies(count, said):
     return f"{longest} lines for one body\n" if longest > MOST_LINES else ""
 
 
+def precompiled(folder, source_text):
+    """The options by which the compiler reads a precompiled header, if the folder has one for the source."""
+    # Behind other includes g++ would not look for one, and for an #include clang never does.
+    for header in re.findall(r'^#include "(.*)"$', source_text, re.MULTILINE):
+        if os.path.exists(f"{folder}/{header}.gch"):
+            return ["-include", f"{folder}/{header}"]
+    return []
+
+
 def main():
-    source, *compiler = sys.argv[1:]
+    source, folder, *compiler = sys.argv[1:]
     with open(source) as text:
         source_text = text.read()
     expected = re.findall(r"^// expect: (.*)$", source_text, re.MULTILINE)
@@ -65,7 +75,8 @@ def main():
     never = re.findall(r"^// never: (.*)$", source_text, re.MULTILINE)
     errors = re.findall(r"^// error: (.*)$", source_text, re.MULTILINE)
     bodies = re.search(r"^// bodies: (\d+)$", source_text, re.MULTILINE)
-    run = subprocess.run([*compiler, source], capture_output=True, text=True, env=os.environ | {"LC_ALL": "C"})
+    run = subprocess.run([*compiler, *precompiled(folder, source_text), source], capture_output=True, text=True,
+                         env=os.environ | {"LC_ALL": "C"})
     for text in never:
         if re.search(text, run.stderr):
             return f"said, but must not be: {text}\n{run.stderr}"

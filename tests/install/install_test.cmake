@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DSOURCE_DIR=.. -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -DCODEGEN=ON -DPRECOMPILE=TESTS -P install_test.cmake
+# cmake -DSOURCE_DIR=.. -DBUILD_DIR=.. -DCXX=.. -DLIBDIR=lib -DCODEGEN=ON -P install_test.cmake
 set(root "${BUILD_DIR}/tests/install")
 set(prefix "${root}/moved")
 file(REMOVE_RECURSE "${root}/prefix" "${prefix}" "${root}/consumer")
@@ -32,13 +32,10 @@ foreach(path IN LISTS texts)
   endif()
 endforeach()
 
-# A header that a source of the library includes first has shown that it compiles by itself, unless one of
-# Etude was precompiled before it. What it takes of standard headers is for tools/check_includes.py.
+# A header that a source of the library includes first has shown that it compiles by itself, but for what it
+# takes of headers that are precompiled, which is for tools/check_includes.py.
 set(shown)
-set(sources)
-if(NOT PRECOMPILE STREQUAL "ALL")
-  file(GLOB_RECURSE sources "${SOURCE_DIR}/etude/*.cc")
-endif()
+file(GLOB_RECURSE sources "${SOURCE_DIR}/etude/*.cc")
 foreach(source IN LISTS sources)
   file(STRINGS "${source}" first LIMIT_COUNT 1 REGEX "^#include")
   if(NOT source MATCHES "_test\\.cc$" AND first MATCHES "\"(etude/.*\\.h)\"")
