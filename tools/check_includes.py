@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a name of the standard library, of {fmt}, or of a precompiled header of Etude, whose header a file
-of the library does not include.
+of the library, or of tools/, does not include.
 
 Precompiled headers hide that from a build (cmake/EtudePrecompile.cmake). A file includes what its own
 headers include, so far as they are Etude's: what one standard header happens to include of another does
@@ -46,10 +46,11 @@ NAMES = {
     "exception": """current_exception exception exception_ptr rethrow_exception throw_with_nested
         uncaught_exceptions""",
     "filesystem": "error_code filesystem",
-    "fstream": "ifstream ios streamoff",
+    "fstream": "ifstream ios ofstream streamoff",
     "functional": "equal_to function greater hash invoke less mem_fn ref",
     "initializer_list": "initializer_list",
     "iosfwd": "ios ostream",
+    "iostream": "cerr",
     "iterator": """back_inserter begin data end forward_iterator_tag istreambuf_iterator make_move_iterator prev
         size""",
     "limits": "numeric_limits",
@@ -68,7 +69,7 @@ NAMES = {
     "set": "begin end erase_if less set size",
     "shared_mutex": "shared_lock shared_mutex",
     "span": "begin data end size span",
-    "sstream": "istringstream",
+    "sstream": "istringstream ostringstream",
     "stdexcept": "runtime_error",
     "string": "begin data end erase_if getline size stod string string_view to_string",
     "string_view": "begin data end size string_view",
@@ -112,7 +113,7 @@ NOT_CODE = re.compile(
 USE = re.compile(r"(?<![\w:])(?:std::(ranges::)?(\w+)|(fmt)::\w+|(u?int(?:8|16|32|64)_t)\b)")
 LIST = "cmake/EtudePrecompile.cmake"
 PRECOMPILED = re.compile(r"^function\(etude_precompile_library .*?^endfunction", re.S | re.M)
-OURS = ("etude/", "tests/")
+OURS = ("etude/", "tests/", "tools/")
 # What namespaces declare begins a line, since clang-format indents what classes and functions do. NOT_CODE leaves
 # the comment by which the end of a namespace is told from others.
 DECLARED = re.compile(r"""^(?:
@@ -336,7 +337,7 @@ def check():
     files = Files(common.read)
     found = set() if files.offered else {f"{LIST}: etude_precompile_library names no header of Etude"}
     for path in common.cpp_files():
-        if path.startswith("etude/") and path.endswith((".h", ".cc")) and not path.endswith("_test.cc"):
+        if path.startswith(("etude/", "tools/")) and path.endswith((".h", ".cc")) and not path.endswith("_test.cc"):
             found.update(f"{file}:{line}: {message}" for file, line, message in files.faults(path))
     return sorted(found)
 

@@ -2,6 +2,7 @@
 // Writes etude/ops.h and etude/ops/functions.cc from the op records: `opgen --write`, `opgen
 // --check` (exit 1 if one is stale).
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
