@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # ETUDE_PRECOMPILE: what most sources include, read once for all of them, as all presets do. That a source
-# includes what it uses all the same is for tools/check_includes.py, which reads the lists below, and for a
+# includes what it uses all the same is for tools/check_includes.py, which reads the list below, and for a
 # build without it.
 #
 # A precompiled header fits those sources alone that have the flags of the target that owns it. g++ takes
 # another level of optimisation for granted and compiles with that of the header: such sources have none.
+
 # So that ccache can keep what includes one: it sees what was included, and no times. The other half is
 # CCACHE_SLOPPINESS, in CMakePresets.json. What clang precompiles has absolute paths in it, so that in another
 # checkout #pragma once takes each header for a new one. CMake names clang's files by absolute paths behind
