@@ -53,8 +53,7 @@ if(ETUDE_SANITIZE)
   set(ETUDE_TEST_OPTIMISATION -O0)
 endif()
 
-# Two headers: tests with BASE are linked without the library, which etude/etude.h needs. tests/expect_error.h
-# stays out: with etude::testing in sight, tests cannot call GoogleTest's namespace by its short name.
+# Two headers: tests with BASE are linked without the library, which etude/etude.h needs.
 if(ETUDE_BUILD_TESTS AND ETUDE_PRECOMPILE)
   foreach(kind IN ITEMS "" BASE_)
     string(TOLOWER "etude_${kind}test_headers" headers)

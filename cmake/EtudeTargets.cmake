@@ -168,6 +168,9 @@ function(etude_test)
     list(APPEND kind BASE)
   endif()
   etude_precompile_test(${target} ${kind})
+  # What several sources have of templates and inline functions is compiled once for them. More than eight at
+  # once gain little, and take memory.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ETUDE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()

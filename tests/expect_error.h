@@ -10,7 +10,7 @@
 
 #include "etude/base/error.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // The message of what f throws.
 template <class F>
@@ -51,4 +51,4 @@ void expect_error(F&& f, ErrorCode code, const std::vector<std::string_view>& fr
   }
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

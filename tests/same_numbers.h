@@ -9,7 +9,7 @@
 
 #include "etude/core/tensor.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // Of two NaN operands the processor takes the first, and which one that is, is the compiler's
 // choice: so sign and payload of a NaN may differ where one code runs for several calls.
@@ -27,4 +27,4 @@ inline bool same_numbers(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -6,7 +6,7 @@
 
 #include "etude/kernels/cpu/fused_program.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // While it lives, kernels and plans are made for this tier; nothing: for what they earn.
 class TierScope {
@@ -20,4 +20,4 @@ class TierScope {
   const std::optional<internal::Tier> saved_ = kernels::cpu::fixed_tier();
 };
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -24,7 +24,7 @@ namespace {
 
 using scalar::Fn;
 using scalar::Program;
-using testing::expect_error;
+using tests::expect_error;
 
 void expect_refused(const Program& program, ErrorCode code, std::string_view fragment) {
   expect_error([&] { compile(program); }, code, {fragment});

@@ -19,7 +19,7 @@
 namespace etude::codegen {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 #if !defined(__x86_64__)
 #define SKIP_OTHER_MACHINES() GTEST_SKIP() << "code is made for x86-64 only"

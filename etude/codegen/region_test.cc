@@ -414,12 +414,12 @@ TEST(Region, IsReadAsItWasWritten) {
       EXPECT_THROW(read_region(source.substr(0, end)), Error) << end;
     }
   }
-  testing::expect_error([] { read_region("0 0 5"); }, ErrorCode::kInvalidArgument,
-                        {"what is no region: '5' where a number is needed"});
-  testing::expect_error([] { read_region("0 0 5000 1 "); }, ErrorCode::kInvalidArgument,
-                        {"what is no region: 5000 of something, in 2 characters"});
-  testing::expect_error([] { read_region("0 0 0 0 0 0 0 0 "); }, ErrorCode::kInvalidArgument,
-                        {"the compiler was sent more than a region: '0 '"});
+  tests::expect_error([] { read_region("0 0 5"); }, ErrorCode::kInvalidArgument,
+                      {"what is no region: '5' where a number is needed"});
+  tests::expect_error([] { read_region("0 0 5000 1 "); }, ErrorCode::kInvalidArgument,
+                      {"what is no region: 5000 of something, in 2 characters"});
+  tests::expect_error([] { read_region("0 0 0 0 0 0 0 0 "); }, ErrorCode::kInvalidArgument,
+                      {"the compiler was sent more than a region: '0 '"});
 }
 
 // A value that nobody gives, one that is given twice, an element outside.
@@ -427,7 +427,7 @@ TEST(Region, RefusesWhatBreaksItsInvariants) {
   std::mt19937 random(1);
   const Region fine = Grower(random, 7).grow(5, false);
   const auto expect_broken = [](const Region& region, std::string_view text) {
-    testing::expect_error([&] { compile_region(region); }, ErrorCode::kInternal, {text});
+    tests::expect_error([&] { compile_region(region); }, ErrorCode::kInternal, {text});
   };
   Region broken = fine;
   broken.loads.pop_back();

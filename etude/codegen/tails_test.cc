@@ -149,11 +149,7 @@ TEST_P(Tails, WriteOverAnOperand) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<internal::Isa>& info) {
-  return std::string(internal::name(info.param));
-}
-
-INSTANTIATE_TEST_SUITE_P(Codegen, Tails, testing::ValuesIn(isas()), name_of);
+INSTANTIATE_TEST_SUITE_P(Codegen, Tails, testing::ValuesIn(isas()), isa_of);
 
 }  // namespace
 }  // namespace etude::codegen

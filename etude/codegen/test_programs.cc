@@ -42,9 +42,10 @@ Bytes filled(double number, std::size_t count) {
 }
 
 // Grows one random program.
-class Grower {
+class ProgramGrower {
  public:
-  explicit Grower(std::mt19937& random) : random_(random), builder_(nodes_.data(), nodes_.size()) {
+  explicit ProgramGrower(std::mt19937& random)
+      : random_(random), builder_(nodes_.data(), nodes_.size()) {
     for (int i = 0; i < 3; ++i) values_.push_back(scalar::operand(builder_, i));
     truths_.push_back(scalar::operand(builder_, 3));
     for (int i = 0; i < 2; ++i) values_.push_back(scalar::param(builder_, i));
@@ -109,6 +110,10 @@ std::vector<internal::Isa> isas() {
   return all;
 }
 
+std::string isa_of(const testing::TestParamInfo<internal::Isa>& info) {
+  return std::string(internal::name(info.param));
+}
+
 std::vector<Fn> float_functions() {
   std::vector<Fn> all;
   for (std::size_t k = static_cast<std::size_t>(Fn::kWhere); k < std::size(scalar::kFnInfo); ++k) {
@@ -130,7 +135,7 @@ Program program_of(Fn fn) {
 }
 
 Program random_program(std::mt19937& random, int calls) {
-  Grower grower(random);
+  ProgramGrower grower(random);
   const std::vector<Fn> functions = float_functions();
   constexpr std::size_t kRoom = 3;  // a call is a node and perhaps a constant; the result is one
   for (int k = 0; k < calls && grower.size() + kRoom <= scalar::kMaxNodes; ++k) {

@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <random>
+#include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "etude/base/scalar_program.h"
 #include "etude/codegen/compile.h"
@@ -16,6 +19,8 @@ using Bytes = std::vector<std::byte>;
 
 // Those that this machine, and ETUDE_ISA, allow.
 std::vector<internal::Isa> isas();
+// Its name, for tests that run on each of them.
+std::string isa_of(const testing::TestParamInfo<internal::Isa>& info);
 
 // Every function that float32 kernels have; constants and operands are none.
 std::vector<scalar::Fn> float_functions();

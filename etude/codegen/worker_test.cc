@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using scalar::Fn;
 using scalar::Program;
-using testing::expect_error;
+using tests::expect_error;
 using namespace std::chrono_literals;
 
 Request small() { return request_of(Product::kAssembly, program_of(Fn::kAdd), {}); }

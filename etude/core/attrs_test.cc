@@ -18,7 +18,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 // An op with an attribute of each kind that a caller gives. Lives for ever, as caches remember ops.
 const Op& op_with_attrs(const char* name) {

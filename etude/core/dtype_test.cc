@@ -48,8 +48,8 @@ TEST(DType, EachIsOfOneKind) {
     EXPECT_EQ(isdtype(d, "numeric"), d != kBool);
     EXPECT_EQ(isdtype(d, "real floating") || isdtype(d, "complex floating"), is_differentiable(d));
   }
-  testing::expect_error([] { isdtype(kBool, "number"); }, ErrorCode::kInvalidArgument,
-                        {"\"number\"", "complex floating"});
+  tests::expect_error([] { isdtype(kBool, "number"); }, ErrorCode::kInvalidArgument,
+                      {"\"number\"", "complex floating"});
 }
 
 // The standard: within a kind the wider one; a signed and an unsigned integer give the next signed
@@ -86,8 +86,8 @@ TEST(DType, PromotesByTheStandard) {
       }
     }
   }
-  testing::expect_error([] { result_type(kInt32, kFloat32); }, ErrorCode::kInvalidArgument,
-                        {"int32", "float32", "astype"});
+  tests::expect_error([] { result_type(kInt32, kFloat32); }, ErrorCode::kInvalidArgument,
+                      {"int32", "float32", "astype"});
 }
 
 template <class T>
@@ -121,8 +121,8 @@ TEST(DType, Limits) {
   EXPECT_EQ(finfo(kFloat16).max, 65504);
   EXPECT_EQ(finfo(kBFloat16).eps, 0x1p-7);
   EXPECT_EQ(finfo(kComplex64).dtype, kFloat32);
-  testing::expect_error([] { finfo(kInt8); }, ErrorCode::kInvalidArgument, {"int8", "iinfo"});
-  testing::expect_error([] { iinfo(kFloat16); }, ErrorCode::kInvalidArgument, {"float16", "finfo"});
+  tests::expect_error([] { finfo(kInt8); }, ErrorCode::kInvalidArgument, {"int8", "iinfo"});
+  tests::expect_error([] { iinfo(kFloat16); }, ErrorCode::kInvalidArgument, {"float16", "finfo"});
 }
 
 // ---- conversion of elements

@@ -10,7 +10,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 const Op& joined_op() {
   static Registry& registry = *new Registry;

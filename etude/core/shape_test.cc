@@ -17,7 +17,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 Shape random_shape(std::mt19937& random, int max_rank = 4) {
   Shape shape;

@@ -57,7 +57,7 @@ TEST(Slices, WhatIsDenseComesBackAsItIs) {
 }
 
 TEST(Slices, RowsOfUnknownHeightStayRows) {
-  testing::expect_error(
+  tests::expect_error(
       [] {
         to_dense(rows({0}, {1, 2}, 2, {kAny, 2}));
       },
@@ -66,12 +66,12 @@ TEST(Slices, RowsOfUnknownHeightStayRows) {
 
 TEST(Slices, SizesThatDoNotAgreeAreRefused) {
   const std::vector<double> four = {1, 2, 3, 4};
-  testing::expect_error(
+  tests::expect_error(
       [&] {
         rows({0, 1}, four, 2, {4, 3});
       },
       ErrorCode::kInvalidArgument, {"values [2,2]", "dense_shape [4,3]"});
-  testing::expect_error(
+  tests::expect_error(
       [&] {
         rows({0, 1}, four, 2, {4});
       },
@@ -81,8 +81,8 @@ TEST(Slices, SizesThatDoNotAgreeAreRefused) {
   bad.indices = Tensor(std::vector<int64_t>{0});
   bad.values = Tensor({{1.0}, {2.0}});
   bad.dense_shape = {4, 1};
-  testing::expect_error([&] { make_slices(bad); }, ErrorCode::kInvalidArgument,
-                        {"indices [1]", "values [2,1]", "same first size"});
+  tests::expect_error([&] { make_slices(bad); }, ErrorCode::kInvalidArgument,
+                      {"indices [1]", "values [2,1]", "same first size"});
 }
 
 int operand_of(std::initializer_list<const Tensor*> operands) {

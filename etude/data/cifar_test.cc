@@ -65,7 +65,7 @@ TEST(Cifar, TheFilesOfTheSetAreJoined) {
   const Folder folder;
   for (std::uint8_t k = 1; k <= 5; ++k)
     folder.write("data_batch_" + std::to_string(k) + ".bin", records({k, 0}));
-  etude::testing::expect_error(
+  etude::tests::expect_error(
       [&] { cifar10({folder.path()}); }, ErrorCode::kNotFound,
       {"CIFAR-10: there is no '", "test_batch.bin'", "set ETUDE_DATA", "cifar_test.cc"});
   folder.write("test_batch.bin", records({7}));
@@ -82,11 +82,11 @@ TEST(Cifar, DamageIsTold) {
   for (std::size_t size = 0; size < whole.size(); size += size < 3070 || size > 3076 ? 307 : 1) {
     if (size == 3073) continue;
     const std::string text = size < 3073 ? "that at byte 0 has " : "that at byte 3073 has ";
-    etude::testing::expect_error([&] { parse_cifar10(std::span(whole).first(size), "x.bin"); },
-                                 ErrorCode::kDataLoss,
-                                 {"'x.bin': records of CIFAR-10 have 3073 bytes", text, "cut off"});
+    etude::tests::expect_error([&] { parse_cifar10(std::span(whole).first(size), "x.bin"); },
+                               ErrorCode::kDataLoss,
+                               {"'x.bin': records of CIFAR-10 have 3073 bytes", text, "cut off"});
   }
-  etude::testing::expect_error(
+  etude::tests::expect_error(
       [&] {
         parse_cifar10(records({1, 10}), "x.bin");
       },

@@ -19,8 +19,8 @@ namespace etude::data {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-using testing::expect_error;
-using testing::message_of;
+using tests::expect_error;
+using tests::message_of;
 
 Dataset<Tensor> tensors(std::int64_t n) {
   Numbers values;

@@ -16,7 +16,7 @@
 namespace etude::data {
 namespace {
 
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 
 Samples numbered(int n) {
   std::vector<float> inputs;

@@ -14,7 +14,7 @@
 
 #include "etude/diff.h"
 
-namespace etude {
+namespace etude::container_types_test {
 namespace {
 
 // f(x), its gradient g as numbers in order, and that modes agree: of a tangent that is twice the
@@ -180,4 +180,4 @@ TEST(ContainerTypes, InsideOfOtherDerivatives) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::container_types_test

@@ -3,7 +3,7 @@
 // methods that take derivatives. Each operator inside of each other: operator_nestings_test.cc.
 #include "etude/diff/scalar_expect.h"
 
-namespace etude {
+namespace etude::operator_forms_test {
 namespace {
 
 // The derivative of f by one number, where five are recorded.
@@ -249,4 +249,4 @@ TEST(OperatorForms, ScansWithoutParameters) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::operator_forms_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/rows/control_flow.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(OnNumbers, ControlFlow, OnNumbers);
 
@@ -20,4 +20,4 @@ TEST(ScalarControlFlow, CapturedVariables) {
   EXPECT_EQ(gradient([&](Real x) { return seen * x; }, 5.0), 4);
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -17,7 +17,7 @@ namespace etude {
 namespace {
 
 using Map = std::map<std::string, double>;
-using testing::expect_error;
+using tests::expect_error;
 
 void expect_invalid(const std::vector<std::string_view>& parts, const std::function<void()>& f) {
   expect_error(f, ErrorCode::kInvalidArgument, parts);

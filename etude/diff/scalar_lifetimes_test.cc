@@ -190,9 +190,9 @@ TEST(ScalarLifetimes, ArithmeticOnAnotherThreadIsAnError) {
       constexpr auto kCode = ErrorCode::kFailedPrecondition;
       const std::vector<std::string_view> texts = {"used on another, where nothing records it",
                                                    "stop_gradient(x)"};
-      etude::testing::expect_error([&] { sum += x[0] * x[1]; }, kCode, texts);
+      etude::tests::expect_error([&] { sum += x[0] * x[1]; }, kCode, texts);
       const auto inside = [&](const Reals& y) { return y[0] * x[2]; };
-      etude::testing::expect_error([&] { gradient(inside, five); }, kCode, texts);
+      etude::tests::expect_error([&] { gradient(inside, five); }, kCode, texts);
       expect_working();
     }).join();
     std::thread([&] { sum += stop_gradient(x[1]) * 2.0; }).join();  // a constant, as it says

@@ -7,10 +7,10 @@
 #include "etude/diff/scan.h"
 #include "tests/rows/modes.h"
 
-namespace etude {
+namespace etude::scalar_math_test {
 namespace {
 
-using testing::Pair;
+using tests::Pair;
 
 // Functions and where they are looked at. One class calls all of them, so that one derivative is
 // compiled for each mode, not for each function.
@@ -201,4 +201,4 @@ TEST(ScalarMath, FmaAndLerpRoundOnce) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::scalar_math_test

@@ -7,7 +7,7 @@
 
 #include "etude/diff/scalar_expect.h"
 
-namespace etude {
+namespace etude::scalar_operators_test {
 namespace {
 
 using Pair = std::tuple<double, double>;
@@ -252,4 +252,4 @@ TEST(ScalarGradient, NothingGrows) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::scalar_operators_test

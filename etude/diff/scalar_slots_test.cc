@@ -214,8 +214,8 @@ TEST(ScalarSlots, FailedUpdatesChangeNothing) {
   const auto f = [](const Reals& v) {
     Real s = v[0] * v[1];
     const auto inner = [&](const Reals& w) {
-      etude::testing::expect_error([&] { s *= w[0]; }, ErrorCode::kInvalidArgument,
-                                   {"a number of an outer derivative"});
+      etude::tests::expect_error([&] { s *= w[0]; }, ErrorCode::kInvalidArgument,
+                                 {"a number of an outer derivative"});
       return w[0];
     };
     gradient(inner, at);
@@ -249,8 +249,8 @@ TEST(ScalarSlots, WritesBehindANumberAreFound) {
     tape.set(y.slot_on(tape), 1, v[2].slot_on(tape));
     return y * v[3];
   };
-  etude::testing::expect_error([&] { gradient(f, at); }, ErrorCode::kInternal,
-                               {"was written while a number held it", "a bug in Etude"});
+  etude::tests::expect_error([&] { gradient(f, at); }, ErrorCode::kInternal,
+                             {"was written while a number held it", "a bug in Etude"});
 }
 #endif
 

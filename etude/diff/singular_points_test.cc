@@ -14,7 +14,7 @@
 
 #include "etude/diff.h"
 
-namespace etude {
+namespace etude::singular_points_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity(),
@@ -372,4 +372,4 @@ TEST(SingularPoints, SquaresNeitherOverflowNorVanish) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::singular_points_test

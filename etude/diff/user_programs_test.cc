@@ -16,7 +16,7 @@
 
 #include "etude/diff/scalar_expect.h"
 
-namespace etude {
+namespace etude::user_programs_test {
 namespace {
 
 // Programs that are compiled together: one class, one derivative for each mode.
@@ -196,4 +196,4 @@ TEST(UserPrograms, AConstantResultIsComputedWithTheNumbersOfADerivative) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::user_programs_test

@@ -21,11 +21,11 @@ namespace etude {
 namespace {
 
 using internal::BinaryHeader;
-using testing::apply_op;
-using testing::attrs_of;
-using testing::attrs_op;
-using testing::Draft;
-using testing::expect_error;
+using tests::apply_op;
+using tests::attrs_of;
+using tests::attrs_op;
+using tests::Draft;
+using tests::expect_error;
 
 // The bytes with a header that fits what else they are.
 std::string repaired(std::string bytes) {
@@ -61,7 +61,7 @@ void expect_refused(const std::string& bytes, ErrorCode code, const std::string&
 }
 
 TEST(BinaryGraph, HoldsWhatTheTextHolds) {
-  for (const GraphRef& graph : testing::sample_graphs()) {
+  for (const GraphRef& graph : tests::sample_graphs()) {
     const std::string bytes = to_binary(*graph);
     EXPECT_TRUE(is_binary_graph(bytes));
     const GraphRef read = read_binary(bytes);
@@ -78,7 +78,7 @@ TEST(BinaryGraph, HoldsFramesAndLines) {
   const Draft x = build.add_input("x", intern_type(kFloat32, {2}));
   const uint32_t outer = build.add_frame({"outer", {"a.cc", 7}, Graph::kNoFrame});
   build.set_frame(build.add_frame({"inner", {}, outer}));
-  const Op& tanh = testing::op("tanh");
+  const Op& tanh = tests::op("tanh");
   const Draft y = build.add_node(tanh, tanh.default_attrs(), std::array{x}, {"b c.cc", 1 << 30});
   const GraphRef read = read_binary(to_binary(*build.finish(std::array{y})));
   ASSERT_EQ(read->frames().size(), 2u);
@@ -94,7 +94,7 @@ TEST(BinaryGraph, HoldsFramesAndLines) {
 }
 
 TEST(BinaryGraph, PutsElementsWhereAMappedFileCanBeRead) {
-  const GraphRef graph = testing::constants_graph();
+  const GraphRef graph = tests::constants_graph();
   const std::string bytes = to_binary(*graph);
   BinaryHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -110,7 +110,7 @@ TEST(BinaryGraph, PutsElementsWhereAMappedFileCanBeRead) {
 }
 
 TEST(BinaryGraph, StoresEachGraphTypeAndTextOnce) {
-  const std::string bytes = to_binary(*testing::nested_graph());
+  const std::string bytes = to_binary(*tests::nested_graph());
   for (const char* text : {"matmul", "train.cc", "float32[2,3]"}) {
     const std::size_t first = bytes.find(text);
     ASSERT_NE(first, std::string::npos) << text;
@@ -119,7 +119,7 @@ TEST(BinaryGraph, StoresEachGraphTypeAndTextOnce) {
 }
 
 TEST(BinaryGraph, RefusesWhatIsTornOrDamaged) {
-  const std::string bytes = to_binary(*testing::nested_graph());
+  const std::string bytes = to_binary(*tests::nested_graph());
   expect_refused("graph f() -> ()\n", ErrorCode::kDataLoss,
                  "these 16 bytes are no graph in binary form, which begins with \\x89ETG");
   expect_refused(bytes.substr(0, 20), ErrorCode::kDataLoss,
@@ -142,7 +142,7 @@ TEST(BinaryGraph, RefusesWhatIsTornOrDamaged) {
 
 // Any prefix, with a header that fits: no count is believed.
 TEST(BinaryGraph, RefusesAllThatIsCutOff) {
-  const std::string bytes = to_binary(*testing::constants_graph());
+  const std::string bytes = to_binary(*tests::constants_graph());
   for (std::size_t size = sizeof(BinaryHeader); size < bytes.size(); ++size) {
     std::string cut = bytes.substr(0, size);
     BinaryHeader header;
@@ -235,7 +235,7 @@ TEST(BinaryGraph, RefusesDamagedBools) {
 }
 
 TEST(BinaryGraph, RefusesGraphsThatAreTooDeep) {
-  GraphRef graph = testing::layer_graph();
+  GraphRef graph = tests::layer_graph();
   const auto around = [](const GraphRef& inner) {
     GraphBuilder build("f");
     std::vector<Draft> inputs;

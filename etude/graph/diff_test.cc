@@ -29,14 +29,14 @@ std::string after(std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
-  testing::apply_op();  // known before it is read
+  tests::apply_op();  // known before it is read
   return diff(*parse_graph(kText), *parse_graph(text));
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 TEST(GraphDiff, OfOneTextIsEmpty) {
-  for (const GraphRef& graph : testing::sample_graphs()) EXPECT_EQ(diff(*graph, *graph), "");
+  for (const GraphRef& graph : tests::sample_graphs()) EXPECT_EQ(diff(*graph, *graph), "");
 }
 
 TEST(GraphDiff, ShowsWordsAndLines) {

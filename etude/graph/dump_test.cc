@@ -12,9 +12,9 @@
 namespace etude {
 namespace {
 
-using testing::attrs_of;
-using testing::attrs_op;
-using testing::Draft;
+using tests::attrs_of;
+using tests::attrs_op;
+using tests::Draft;
 using Json = nlohmann::json;
 
 void expect_parts(const std::string& text, std::initializer_list<std::string_view> parts) {
@@ -25,7 +25,7 @@ void expect_parts(const std::string& text, std::initializer_list<std::string_vie
 
 TEST(GraphDot, ShowsNodesOperandsRolesAndLines) {
   expect_parts(
-      to_dot(*testing::layer_graph()),
+      to_dot(*tests::layer_graph()),
       {"digraph \"layer\" {\n", "g0_v0 [label=\"x\\nfloat32[2,3]\", tooltip=\"x\", shape=ellipse",
        "g0_v2 [label=\"*key\\nuint64[2]\", tooltip=\"*key\", shape=hexagon",
        "g0_v3 [label=\"^scale\\nfloat32[]\", tooltip=\"^scale\", shape=ellipse, style=\"filled,d",
@@ -36,7 +36,7 @@ TEST(GraphDot, ShowsNodesOperandsRolesAndLines) {
 }
 
 TEST(GraphDot, GraphsThatAreAttributesAreClusters) {
-  expect_parts(to_dot(*testing::nested_graph()),
+  expect_parts(to_dot(*tests::nested_graph()),
                {"apply_sample\\ngraph=@body~2\\n", "  subgraph cluster_1 {\n    label=\"@body\"",
                 "    label=\"@layer\"", "    g3_v0 [label=\"x\\n"});
 }
@@ -44,7 +44,7 @@ TEST(GraphDot, GraphsThatAreAttributesAreClusters) {
 TEST(GraphDot, TellsSeveralResultsApartAndShowsAbsentOnes) {
   GraphBuilder build("f");
   const Draft x = build.add_input("x", intern_type(kFloat32, {4}));
-  const Op& split = testing::op("split");
+  const Op& split = tests::op("split");
   const Draft parts = build.add_node(
       split, attrs_of(split, {{"parts_or_sizes", std::vector<int64_t>{2}}}), std::array{x});
   expect_parts(to_dot(*build.finish(std::array{parts + 1, GraphBuilder::kNoDraft})),
@@ -55,7 +55,7 @@ TEST(GraphDot, TellsSeveralResultsApartAndShowsAbsentOnes) {
 // All quotes are closed on their line: names may hold anything.
 TEST(GraphDot, QuotesWhatNamesHold) {
   const std::regex line(R"re(([^"\\]|"([^"\\]|\\.)*")*)re");
-  for (const GraphRef& graph : testing::sample_graphs()) {
+  for (const GraphRef& graph : tests::sample_graphs()) {
     const std::string text = to_dot(*graph);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = text.find('\n', at);
@@ -66,7 +66,7 @@ TEST(GraphDot, QuotesWhatNamesHold) {
 }
 
 TEST(GraphJson, HasAllOfAGraph) {
-  const Json json = Json::parse(to_json(*testing::layer_graph()));
+  const Json json = Json::parse(to_json(*tests::layer_graph()));
   ASSERT_EQ(json["graphs"].size(), 1u);
   const Json& graph = json["graphs"][0];
   EXPECT_EQ(graph["name"], "layer");
@@ -98,7 +98,7 @@ TEST(GraphJson, AttributesHaveTheirKinds) {
                      attrs_of(attrs_op(), {{"scale", -infinity},
                                            {"mode", std::string("a\xff\"")},  // no UTF-8
                                            {"weights", std::vector<double>{0.5, infinity}},
-                                           {"program", &testing::op("tanh").def().scalar}}),
+                                           {"program", &tests::op("tanh").def().scalar}}),
                      operands);
   const Json node = Json::parse(
       to_json(*build.finish(std::array{y, GraphBuilder::kNoDraft})))["graphs"][0]["nodes"][0];
@@ -116,14 +116,14 @@ TEST(GraphJson, AttributesHaveTheirKinds) {
 }
 
 TEST(GraphJson, NamesGraphsThatAreAttributes) {
-  const Json json = Json::parse(to_json(*testing::nested_graph()));
+  const Json json = Json::parse(to_json(*tests::nested_graph()));
   ASSERT_EQ(json["graphs"].size(), 4u);
   EXPECT_EQ(json["graphs"][0]["nodes"][1]["attributes"]["graph"], "@body~2");
   EXPECT_EQ(json["graphs"][2]["name"], "body~2");
 }
 
 TEST(GraphJson, IsJsonWhateverTheGraph) {
-  for (const GraphRef& graph : testing::sample_graphs()) {
+  for (const GraphRef& graph : tests::sample_graphs()) {
     EXPECT_TRUE(Json::accept(to_json(*graph)));
   }
 }

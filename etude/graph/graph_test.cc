@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/context.h"
-#include "etude/core/registry.h"
 #include "etude/graph/builder.h"
+#include "etude/graph/sample_graphs.h"
 
 namespace etude {
 namespace {
 
+using tests::op;
 using Draft = GraphBuilder::Draft;
 
-const Op& op(std::string_view name) { return Registry::global().at(name); }
 const Type* matrix(int64_t rows, int64_t columns) { return intern_type(kFloat32, {rows, columns}); }
 
 GraphRef tanh_of_product(std::string name = "f") {

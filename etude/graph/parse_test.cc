@@ -16,9 +16,9 @@
 namespace etude {
 namespace {
 
-using testing::attrs_op;
-using testing::Draft;
-using testing::expect_error;
+using tests::attrs_op;
+using tests::Draft;
+using tests::expect_error;
 
 void expect_round_trip(const Graph& graph) {
   const std::string text = to_text(graph);
@@ -31,18 +31,18 @@ void expect_round_trip(const Graph& graph) {
 }
 
 TEST(ParseGraph, GivesBackWhatWasPrinted) {
-  for (const GraphRef& graph : testing::sample_graphs()) expect_round_trip(*graph);
+  for (const GraphRef& graph : tests::sample_graphs()) expect_round_trip(*graph);
 }
 
 TEST(ParseGraph, GivesBackRandomGraphs) {
   for (uint64_t seed = 1000; seed < 1200; ++seed) {
-    expect_round_trip(*testing::random_graph(seed, 3));
+    expect_round_trip(*tests::random_graph(seed, 3));
     if (HasFailure()) break;
   }
 }
 
 TEST(ParseGraph, GivesBackInputsLinesAndNames) {
-  const GraphRef graph = testing::names_graph(), again = parse_graph(to_text(*graph));
+  const GraphRef graph = tests::names_graph(), again = parse_graph(to_text(*graph));
   EXPECT_TRUE(std::ranges::equal(graph->inputs(), again->inputs()));
   for (std::size_t i = 0; i < graph->size(); ++i) {
     EXPECT_STREQ(graph->node(i).where.file, again->node(i).where.file);
@@ -405,7 +405,7 @@ class Damage {
 
 TEST(ParseGraph, DamagedTextsAreErrorsOrGraphs) {
   int parsed = 0, refused = 0;
-  for (const GraphRef& graph : testing::sample_graphs()) {
+  for (const GraphRef& graph : tests::sample_graphs()) {
     const std::string text = to_text(*graph);
     for (uint64_t seed = 0; seed < 60; ++seed) {
       const std::string damaged = Damage(seed * 977 + text.size()).apply(text);
@@ -425,7 +425,7 @@ TEST(ParseGraph, DamagedTextsAreErrorsOrGraphs) {
 }
 
 TEST(ParseGraph, TornTextsAreErrors) {
-  const std::string text = to_text(*testing::layer_graph());
+  const std::string text = to_text(*tests::layer_graph());
   for (std::size_t length = 0; length + 3 < text.size(); ++length) {
     EXPECT_THROW(parse_graph(text.substr(0, length)), Error) << text.substr(0, length);
   }

@@ -12,10 +12,10 @@
 namespace etude {
 namespace {
 
-using testing::attrs_of;
-using testing::attrs_op;
-using testing::Draft;
-using testing::op;
+using tests::attrs_of;
+using tests::attrs_op;
+using tests::Draft;
+using tests::op;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -38,7 +38,7 @@ std::string call_line(const std::vector<std::pair<std::string_view, AttrValue>>&
 }
 
 TEST(GraphText, ShowsRolesConstantsAndLines) {
-  EXPECT_EQ(to_text(*testing::layer_graph()),
+  EXPECT_EQ(to_text(*tests::layer_graph()),
             "graph layer(\n"
             "    x: float32[2,3],\n"
             "    layers[0]/w: float32[3,4],\n"
@@ -54,12 +54,12 @@ TEST(GraphText, ShowsRolesConstantsAndLines) {
 }
 
 TEST(GraphText, ShowsTypesAndLeavesOutLinesIfAsked) {
-  const std::string text = to_text(*testing::layer_graph(), {.types = true, .call_sites = false});
+  const std::string text = to_text(*tests::layer_graph(), {.types = true, .call_sites = false});
   EXPECT_NE(text.find("  %7: float32[2,4] = tanh(%6)\n"), std::string::npos) << text;
 }
 
 TEST(GraphText, PrintsEachGraphOnceBehindThoseThatReferToIt) {
-  const std::string text = to_text(*testing::nested_graph());
+  const std::string text = to_text(*tests::nested_graph());
   const auto place = [&](std::string_view part) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
     EXPECT_EQ(text.find(part), text.rfind(part)) << part << " is twice in\n" << text;
@@ -73,7 +73,7 @@ TEST(GraphText, PrintsEachGraphOnceBehindThoseThatReferToIt) {
 }
 
 TEST(GraphText, TellsApartInputsOfOneName) {
-  const std::string text = to_text(*testing::names_graph());
+  const std::string text = to_text(*tests::names_graph());
   for (const char* part :
        {"graph \"not a \\\"name\\\"\\n\"(", "    x: ", "    x~2: ", "    x~3: ", "    \"none\": ",
         "    \"a b\": ", "    \"x~2\": ", "    &x~2: ", "    ^x~2: ", "    \"na\xc3\xafve\": ",

@@ -8,7 +8,7 @@
 
 #include "etude/base/philox.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 Values run_attribute(Operands in, const Attrs& attrs) {
@@ -272,4 +272,4 @@ std::vector<GraphRef> sample_graphs() {
   return out;
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -12,7 +12,7 @@
 #include "etude/graph/builder.h"
 #include "etude/graph/graph.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 using Draft = GraphBuilder::Draft;
 
@@ -40,4 +40,4 @@ GraphRef random_graph(uint64_t seed, int depth = 2);
 // All of the above, and some at random.
 std::vector<GraphRef> sample_graphs();
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -11,12 +11,12 @@
 namespace etude {
 namespace {
 
-using testing::apply_op;
-using testing::attrs_of;
-using testing::attrs_op;
-using testing::Draft;
-using testing::expect_error;
-using testing::op;
+using tests::apply_op;
+using tests::attrs_of;
+using tests::attrs_op;
+using tests::Draft;
+using tests::expect_error;
+using tests::op;
 
 const Type* vector_of(int64_t n) { return intern_type(kFloat32, {n}); }
 
@@ -43,7 +43,7 @@ T& writable(const T& item) {
 }
 
 TEST(Verify, AcceptsWhatBuildersMake) {
-  for (const GraphRef& graph : testing::sample_graphs()) {
+  for (const GraphRef& graph : tests::sample_graphs()) {
     EXPECT_NO_THROW(verify(*graph)) << to_text(*graph);
   }
 }
@@ -92,23 +92,23 @@ TEST(Verify, ChecksAttributesByTheRecord) {
 }
 
 TEST(Verify, OperandsAreValuesOfEarlierNodes) {
-  const GraphRef graph = testing::layer_graph();
+  const GraphRef graph = tests::layer_graph();
   writable(graph->node(1).operands[0]) = 6;  // its own result
   expect_fault(graph, {"node 1, %6 = multiply: operand 0 is value 6, which no input, constant or "
                        "earlier node gives"});
 }
 
 TEST(Verify, OutputsExist) {
-  const GraphRef graph = testing::layer_graph();
+  const GraphRef graph = tests::layer_graph();
   writable(graph->outputs()[0]) = 99;
   expect_fault(graph, {"output 0 is value 99, which does not exist"});
 }
 
 TEST(Verify, ConstantsHaveElementsOfTheirType) {
-  const GraphRef ghost = testing::layer_graph();
+  const GraphRef ghost = tests::layer_graph();
   writable(ghost->constants()[0]) = intern_type(kFloat32, {})->ghost();
   expect_fault(ghost, {"constant %4 has no elements"});
-  const GraphRef other = testing::layer_graph();
+  const GraphRef other = tests::layer_graph();
   writable(other->constants()[0]) = Tensor(1);
   expect_fault(other, {"constant %4 is float32[], but holds int32[]"});
 }

@@ -18,13 +18,13 @@
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
-namespace etude::io {
+namespace etude::io::formats_test {
 namespace {
 
 namespace fs = std::filesystem;
 using etude::internal::TempFolder;
-using testing::expect_error;
-using testing::message_of;
+using tests::expect_error;
+using tests::message_of;
 using Bytes = std::vector<std::uint8_t>;
 
 Bytes content(const fs::path& path) {
@@ -462,4 +462,4 @@ TEST(TextLines, AreElements) {
 }
 
 }  // namespace
-}  // namespace etude::io
+}  // namespace etude::io::formats_test

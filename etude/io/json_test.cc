@@ -15,7 +15,7 @@
 namespace etude::io {
 namespace {
 
-using etude::testing::error_of;
+using etude::tests::error_of;
 
 // spec: T3
 TEST(Json, EveryDTypeKeepsItsBits) {

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using etude::internal::TempFolder;
-using testing::expect_error;
+using tests::expect_error;
 
 // Warnings while it lives.
 class Warnings {

@@ -19,8 +19,8 @@ namespace etude::io {
 namespace {
 
 using etude::internal::TempFolder;
-using etude::testing::error_of;
-using etude::testing::expect_error;
+using etude::tests::error_of;
+using etude::tests::expect_error;
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using etude::internal::TempFolder;
-using etude::testing::error_of;
+using etude::tests::error_of;
 
 class SafetensorsTest : public ::testing::Test {
  protected:

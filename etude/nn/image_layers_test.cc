@@ -15,27 +15,23 @@
 #include "etude/nn/pooling.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
 #include "etude/ops/random.h"
+#include "etude/ops/test_numbers.h"
 #include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 
-namespace etude::nn {
+namespace etude::nn::image_layers_test {
 namespace {
 
-using etude::testing::expect_error;
-using etude::testing::message_of;
+using etude::tests::drawn;
+using etude::tests::expect_error;
+using etude::tests::message_of;
 using Sizes = std::vector<std::int64_t>;
 
-void expect_near(const Tensor& got, const std::vector<double>& want, double tolerance = 1e-5) {
-  const std::vector<double> values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    EXPECT_NEAR(values[i], want[i], tolerance * (1 + std::abs(want[i]))) << i;
-  }
-}
 void expect_close(const Tensor& got, const Tensor& want, double tolerance = 1e-5) {
   ASSERT_EQ(got.shape(), want.shape());
-  expect_near(got, want.to_vector<double>(), tolerance);
+  expect_relatively_near(got, want.to_vector<double>(), tolerance);
 }
 
 // How a window lies on an axis.
@@ -77,8 +73,6 @@ std::vector<double> direct(const Tensor& x, const Tensor& filter, const std::arr
   return y;
 }
 
-Tensor drawn(const Shape& shape) { return random::normal(shape, {.dtype = kFloat32}); }
-
 // spec: T13, L2, L3
 TEST(Convolutions, OverOneAndThreeAxesAreTheirSums) {
   const SeedScope seed(1);
@@ -86,8 +80,9 @@ TEST(Convolutions, OverOneAndThreeAxesAreTheirSums) {
       3, 4, 6,
       {.strides = 2, .explicit_padding = {3, 1}, .dilations = 2, .groups = 2, .bias = false});
   const Tensor x = drawn({2, 9, 4});
-  expect_near(line(x), direct(reshape(x, {2, 1, 1, 9, 4}), reshape(line.filter, {1, 1, 3, 2, 6}),
-                              {Axis(), Axis(), Axis{2, 2, 3, 1}}, 2));
+  expect_relatively_near(line(x),
+                         direct(reshape(x, {2, 1, 1, 9, 4}), reshape(line.filter, {1, 1, 3, 2, 6}),
+                                {Axis(), Axis(), Axis{2, 2, 3, 1}}, 2));
   const Tensor volume = drawn({2, 5, 4, 6, 4});
   for (const std::int64_t groups : {1, 2}) {
     const Conv3D conv({2, 3, 2}, 4, 6,
@@ -96,9 +91,9 @@ TEST(Convolutions, OverOneAndThreeAxesAreTheirSums) {
                        .dilations = {2, 1, 3},
                        .groups = groups,
                        .bias = false});
-    expect_near(conv(volume),
-                direct(volume, conv.filter, {Axis{2, 2, 1, 2}, Axis{1, 1, 0, 1}, Axis{3, 3, 1, 0}},
-                       groups));
+    expect_relatively_near(conv(volume),
+                           direct(volume, conv.filter,
+                                  {Axis{2, 2, 1, 2}, Axis{1, 1, 0, 1}, Axis{3, 3, 1, 0}}, groups));
   }
   Conv3D same(3, 4, 2, {.strides = 2, .padding = "same", .activation = relu});
   same.bias = Tensor({-100.0F, 100.0F});
@@ -116,7 +111,7 @@ TEST(Convolutions, DepthwiseAndSeparableOnesAreTheirSums) {
   const std::vector<double> want =
       direct(reshape(x, {2, 1, 6, 5, 3}), reshape(each.filter, {1, 3, 2, 1, 6}),
              {Axis(), Axis{2, 1, 0, 1}, Axis{1, 1, 0, 1}}, 3);
-  expect_near(each(x), want);
+  expect_relatively_near(each(x), want);
   const SeparableConv2D both(3, 3, 4, {.multiplier = 2});
   const Tensor inner(direct(reshape(x, {2, 1, 6, 5, 3}), reshape(both.depthwise, {1, 3, 3, 1, 6}),
                             {Axis(), Axis(), Axis()}, 3),
@@ -189,7 +184,7 @@ TEST(Convolutions, TransposedOnesAreTheGradientsInX) {
   }
   TransposedConv2D biased(2, 1, 1, {.filter_init = ones});
   biased.bias = Tensor({0.5F});
-  expect_near(biased(ones({1, 1, 2, 1})), {1.5, 2.5, 1.5, 1.5, 2.5, 1.5});
+  expect_relatively_near(biased(ones({1, 1, 2, 1})), {1.5, 2.5, 1.5, 1.5, 2.5, 1.5});
 }
 
 // spec: L30
@@ -233,29 +228,29 @@ TEST(Pooling, OverThreeAxesIsThatOfAllElementsOfAWindow) {
     }
   }
   // Padding takes no part: a corner sees one element of eight.
-  expect_near(AvgPool3D(2, {.strides = 2, .padding = "same"})(ones({1, 3, 3, 3, 1})),
-              std::vector<double>(8, 1));
-  expect_near(MaxPool1D(2)(Tensor({{{1.0}, {3.0}, {2.0}, {0.0}}})), {3, 2});
-  expect_near(AvgPool1D(2, {.strides = 1})(Tensor({{{1.0}, {3.0}, {2.0}}})), {2, 2.5});
+  expect_relatively_near(AvgPool3D(2, {.strides = 2, .padding = "same"})(ones({1, 3, 3, 3, 1})),
+                         std::vector<double>(8, 1));
+  expect_relatively_near(MaxPool1D(2)(Tensor({{{1.0}, {3.0}, {2.0}, {0.0}}})), {3, 2});
+  expect_relatively_near(AvgPool1D(2, {.strides = 1})(Tensor({{{1.0}, {3.0}, {2.0}}})), {2, 2.5});
   // Of equal maxima the first in row-major order gets the gradient.
   const Tensor flat = ones({1, 2, 2, 2, 1});
-  expect_near(gradient([](const Tensor& v) { return sum(MaxPool3D(2)(v)); }, flat),
-              {1, 0, 0, 0, 0, 0, 0, 0});
+  expect_relatively_near(gradient([](const Tensor& v) { return sum(MaxPool3D(2)(v)); }, flat),
+                         {1, 0, 0, 0, 0, 0, 0, 0});
 }
 
 // spec: L9, L11
 TEST(Pooling, GlobalOnesAndUpSampling) {
   const Tensor x(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 2, 2});
-  expect_near(GlobalMaxPool2D()(x), {7, 8});
-  expect_near(GlobalAvgPool2D()(x), {4, 5});
+  expect_relatively_near(GlobalMaxPool2D()(x), {7, 8});
+  expect_relatively_near(GlobalAvgPool2D()(x), {4, 5});
   EXPECT_EQ(GlobalAvgPool1D()(zeros({2, 3, 4})).shape(), (Shape{2, 4}));
   EXPECT_EQ(GlobalMaxPool3D()(zeros({2, 3, 4, 5, 6})).shape(), (Shape{2, 6}));
-  expect_near(UpSampling2D(2)(Tensor(std::vector<float>{1, 2}, {1, 1, 2, 1})),
-              {1, 1, 2, 2, 1, 1, 2, 2});
+  expect_relatively_near(UpSampling2D(2)(Tensor(std::vector<float>{1, 2}, {1, 1, 2, 1})),
+                         {1, 1, 2, 2, 1, 1, 2, 2});
   EXPECT_EQ(UpSampling3D({1, 2, 3})(zeros({1, 2, 2, 2, 1})).shape(), (Shape{1, 2, 4, 6, 1}));
   const Tensor small = ones({1, 2, 2, 1});
-  expect_near(gradient([](const Tensor& v) { return sum(UpSampling2D(2)(v)); }, small),
-              {4, 4, 4, 4});
+  expect_relatively_near(gradient([](const Tensor& v) { return sum(UpSampling2D(2)(v)); }, small),
+                         {4, 4, 4, 4});
 }
 
 // spec: T14, L10
@@ -284,9 +279,9 @@ TEST(Pooling, FractionalRegionsCoverTheImage) {
       }
     }
   }
-  expect_near(FractionalMaxPool2D({1, 1, 1, 1}, {.pseudo_random = true})(
-                  Tensor(std::vector<float>{1, 2, 3, 4}, {1, 2, 2, 1})),
-              {1, 2, 3, 4});
+  expect_relatively_near(FractionalMaxPool2D({1, 1, 1, 1}, {.pseudo_random = true})(
+                             Tensor(std::vector<float>{1, 2, 3, 4}, {1, 2, 2, 1})),
+                         {1, 2, 3, 4});
   EXPECT_NE(message_of([] {
               FractionalMaxPool2D({1, 0.5, 1, 1});
             }).find("FractionalMaxPool2D: ratio is 0.5 for height and 1 for width"),
@@ -323,7 +318,7 @@ TEST(Padding, PaddingAndCroppingAreInverse) {
             std::string::npos);
   // Channel 0 of a block of two by two, then channel 1.
   const Tensor block(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 8});
-  expect_near(PixelShuffle(2)(block), {1, 5, 2, 6, 3, 7, 4, 8});
+  expect_relatively_near(PixelShuffle(2)(block), {1, 5, 2, 6, 3, 7, 4, 8});
   EXPECT_NE(message_of([&] { PixelShuffle(3)(block); }).find("no multiple of 9"),
             std::string::npos);
 }
@@ -340,13 +335,13 @@ TEST(Normalisation, OfEachExample) {
   expect_close(norm(x), away / sqrt(variance + 1e-5) * norm.scale + norm.offset);
   const LayerNorm other(IntList{3, 5}, {.axes = {0, 2}, .offset = false});
   EXPECT_FALSE(other.offset.has_value());
-  expect_near(mean(other(x), {.axis = {0, 2}}), {0, 0, 0, 0});
-  expect_near(LayerNorm(2)(Tensor({{1.0, 3.0}})), {-.9995004, .9995004}, 1e-6);
+  expect_relatively_near(mean(other(x), {.axis = {0, 2}}), {0, 0, 0, 0});
+  expect_relatively_near(LayerNorm(2)(Tensor({{1.0, 3.0}})), {-.9995004, .9995004}, 1e-6);
   RMSNorm rms(2, 0);
   rms.scale = Tensor({1.0F, 10.0F});
-  expect_near(rms(Tensor({{3.0, 4.0}})), {.8485281, 11.3137085});
+  expect_relatively_near(rms(Tensor({{3.0, 4.0}})), {.8485281, 11.3137085});
   const Tensor rows({{3.0, 4.0}, {0.0, 0.0}});
-  expect_near(l2_normalize(rows), {.6, .8, 0, 0});
+  expect_relatively_near(l2_normalize(rows), {.6, .8, 0, 0});
   EXPECT_NE(message_of([&] {
               norm(zeros({3, 4, 4}));
             }).find("with [4,4] on the axes of the layer"),
@@ -560,4 +555,4 @@ TEST(ImageLayers, ErrorsNameTheLayerAndBothShapes) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::image_layers_test

@@ -13,7 +13,7 @@
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 
-namespace etude::nn {
+namespace etude::nn::layer_error_test {
 namespace {
 
 struct LeNet {
@@ -200,4 +200,4 @@ TEST(Activation, NamesAndOpsWithOptions) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::layer_error_test

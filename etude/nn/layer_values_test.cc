@@ -29,7 +29,7 @@ struct LayerRow {
 };
 #include "etude/nn/layer_values.inc"
 
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 using Calls = std::vector<std::pair<std::string, std::function<Tensor()>>>;
 using Ids = std::vector<std::int64_t>;
 

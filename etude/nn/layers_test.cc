@@ -14,16 +14,11 @@
 #include "etude/nn/sequential.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
 #include "etude/runtime/gradient.h"
 
-namespace etude::nn {
+namespace etude::nn::layers_test {
 namespace {
-
-void expect_near(const Tensor& got, const std::vector<double>& want, double tolerance = 1e-5) {
-  const std::vector<double> values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], tolerance) << i;
-}
 
 template <class Fn>
 std::string failure(Fn fn) {
@@ -363,4 +358,4 @@ TEST(Initialisers, OrthogonalAndIdentity) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::layers_test

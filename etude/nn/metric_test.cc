@@ -14,11 +14,11 @@
 #include "etude/runtime/lazy_metrics.h"
 #include "tests/expect_error.h"
 
-namespace etude::nn {
+namespace etude::nn::metric_test {
 namespace {
 
 using Numbers = std::vector<double>;
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 
 // Rows of tensors from `first` to before `last`.
 Tensor part(const Tensor& x, std::int64_t first, std::int64_t last) {
@@ -294,4 +294,4 @@ TEST(Metric, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::metric_test

@@ -18,7 +18,7 @@ namespace {
 
 template <class F>
 void expect_message(const F& f, const char* text) {
-  const std::string message = etude::testing::message_of(f);
+  const std::string message = etude::tests::message_of(f);
   EXPECT_NE(message.find(text), std::string::npos) << message;
 }
 
@@ -146,7 +146,7 @@ void expect_gradient_of(const char* name, ConvNet net, std::int64_t image) {
   const PhaseScope training(Phase::kTraining);
   const Tensor x = random::normal({4, image, image, 3}), labels = Tensor({0, 1, 2, 3});
   net.dropout = Dropout(0);  // so that all losses are of the same function
-  etude::testing::expect_gradient(
+  etude::tests::expect_gradient(
       net, [&](const ConvNet& m) { return softmax_cross_entropy(m(x), labels); });
 }
 

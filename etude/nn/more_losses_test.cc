@@ -11,12 +11,12 @@
 #include "etude/runtime/function.h"
 #include "tests/expect_error.h"
 
-namespace etude::nn {
+namespace etude::nn::more_losses_test {
 namespace {
 
 using Doubles = std::vector<double>;
 using Loss = std::function<Tensor(const Tensor&, const Tensor&)>;
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 
 Tensor table(const Doubles& values) { return Tensor(values, {2, 3}); }
 
@@ -317,4 +317,4 @@ TEST(MoreLosses, BalancedClassWeights) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::more_losses_test

@@ -12,27 +12,24 @@
 #include "etude/nn/recurrent.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
+#include "etude/ops/gradient_of.h"
 #include "etude/ops/random.h"
+#include "etude/ops/test_numbers.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 
-namespace etude::nn {
+namespace etude::nn::sequence_layers_test {
 namespace {
 
-using etude::testing::expect_error;
-using etude::testing::message_of;
+using etude::tests::drawn;
+using etude::tests::expect_error;
+using etude::tests::message_of;
 
-void expect_near(const Tensor& got, const std::vector<double>& want, double tolerance = 1e-5) {
-  const std::vector<double> values = got.to_vector<double>();
-  ASSERT_EQ(values.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], tolerance) << i;
-}
 void expect_close(const Tensor& got, const Tensor& want, double tolerance = 1e-5) {
   ASSERT_EQ(got.shape(), want.shape());
   expect_near(got, want.to_vector<double>(), tolerance);
 }
-Tensor drawn(const Shape& shape) { return random::normal(shape, {.dtype = kFloat32}); }
 
 // spec: L14
 TEST(Embedding, RowsAndTheirSparseGradient) {
@@ -435,4 +432,4 @@ TEST(Shapes, PermuteRepeatBilinearPReLU) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::sequence_layers_test

@@ -14,7 +14,7 @@
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
 
-namespace etude::nn {
+namespace etude::nn::summary_test {
 namespace {
 
 // Layers wherever a structure may hold them.
@@ -91,4 +91,4 @@ TEST(Summary, ErrorsHaveOpAndLine) {
 }
 
 }  // namespace
-}  // namespace etude::nn
+}  // namespace etude::nn::summary_test

@@ -12,7 +12,7 @@
 #include "etude/runtime/announce.h"
 #include "etude/runtime/gradient.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // The model with `by` times its gradient added.
 template <class Model>
@@ -45,4 +45,4 @@ void expect_gradient(const Model& model, const Loss& loss, double step = 2e-3,
   EXPECT_NEAR((at(step) - at(-step)) / (2 * step), 1, tolerance);
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -16,7 +16,7 @@ namespace {
 
 template <class F>
 void expect_message(const F& f, const char* text) {
-  const std::string message = etude::testing::message_of(f);
+  const std::string message = etude::tests::message_of(f);
   EXPECT_NE(message.find(text), std::string::npos) << message;
 }
 
@@ -105,10 +105,10 @@ TEST(TextModels, GradientsAreThoseOfDifferences) {
   const SeedScope seed(3);
   const PhaseScope training(Phase::kTraining);
   const Tensor ids({{1, 2, 3, 4}, {5, 6, 7, 8}}), next({{2, 3, 4, 1}, {6, 7, 8, 5}});
-  etude::testing::expect_gradient(
+  etude::tests::expect_gradient(
       tiny_decoder(), [&](const TextDecoder& m) { return softmax_cross_entropy(m(ids), next); });
   for (const bool shared : {false, true}) {
-    etude::testing::expect_gradient(tiny_encoder(shared), [&](const TextEncoder& m) {
+    etude::tests::expect_gradient(tiny_encoder(shared), [&](const TextEncoder& m) {
       return softmax_cross_entropy(m.pooled({.ids = ids}), Tensor({0, 1}));
     });
   }

@@ -16,7 +16,7 @@
 #include "etude/core/registry.h"
 #include "etude/ops.h"
 
-namespace etude {
+namespace etude::array_api_elements_test {
 namespace {
 
 #include "etude/ops/array_api_statements.inc"
@@ -287,4 +287,4 @@ INSTANTIATE_TEST_SUITE_P(Complex, ComplexArrayApi, testing::Values(kComplex64, k
                          [](const auto& p) { return std::string(name(p.param)); });
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::array_api_elements_test

@@ -14,10 +14,10 @@
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 
-namespace etude {
+namespace etude::array_api_test {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 using Doubles = std::vector<double>;
 
 const double kNan = std::nan(""), kInf = std::numeric_limits<double>::infinity();
@@ -296,4 +296,4 @@ TEST(ArrayApiFunctions, Utilities) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::array_api_test

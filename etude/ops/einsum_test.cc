@@ -10,7 +10,7 @@
 #include "etude/ops/einsum_equation.h"
 #include "etude/runtime/tape.h"
 
-namespace etude {
+namespace etude::einsum_test {
 namespace {
 
 Tensor random_tensor(const Shape& shape, uint32_t seed) {
@@ -203,4 +203,4 @@ TEST(Einsum, ErrorsSayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::einsum_test

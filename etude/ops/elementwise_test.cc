@@ -16,7 +16,7 @@
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/ops.h"
 
-namespace etude {
+namespace etude::elementwise_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -264,4 +264,4 @@ TEST(Elementwise, HalfTypesRoundTheFloat32Result) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::elementwise_test

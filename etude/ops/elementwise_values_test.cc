@@ -11,7 +11,7 @@
 #include "etude/ops.h"
 #include "etude/runtime/gradient_tape.h"
 
-namespace etude {
+namespace etude::elementwise_values_test {
 namespace {
 
 using Unary = std::function<Tensor(const Tensor&)>;
@@ -296,4 +296,4 @@ TEST(ElementwiseGradient, OfDigammaIsTrigamma) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::elementwise_values_test

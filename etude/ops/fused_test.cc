@@ -16,7 +16,7 @@ namespace etude {
 namespace {
 
 using scalar::Fn;
-using testing::expect_error;
+using tests::expect_error;
 
 // x0 + x1 + ... + x(n-1), a program that no record has: it has no compiled kernels. Programs are
 // static below, since caches know them by address.

@@ -2,6 +2,7 @@
 // Derivatives for the tests of op families.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -37,13 +38,23 @@ std::string message_of(const F& f) {
   return "";
 }
 
-inline void expect_near(const Tensor& got, const std::vector<double>& want, double tolerance) {
+inline void expect_near(const Tensor& got, const std::vector<double>& want,
+                        double tolerance = 1e-5) {
   ASSERT_TRUE(got.has_value());
   const std::vector<double> values = got.to_vector<double>();
   ASSERT_EQ(values.size(), want.size()) << got;
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (values[i] == want[i]) continue;  // infinities, whose difference is not a number
     EXPECT_NEAR(values[i], want[i], tolerance) << "element " << i;
+  }
+}
+// The same by 1 + |want|.
+inline void expect_relatively_near(const Tensor& got, const std::vector<double>& want,
+                                   double tolerance = 1e-5) {
+  const std::vector<double> values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(values[i], want[i], tolerance * (1 + std::abs(want[i]))) << "element " << i;
   }
 }
 

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index expressions against NumPy (a table) and against a plain reference (random ones).
 #include <algorithm>
-#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "etude/ops.h"
+#include "etude/ops/test_numbers.h"
 
 namespace etude {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-Tensor iota(const Shape& shape, double first = 0) {
-  std::vector<double> values(static_cast<std::size_t>(shape.count()));
-  std::iota(values.begin(), values.end(), first);
-  return Tensor(values, shape);
-}
+using tests::iota;
 
 #define ETUDE_LIST(...) \
   { __VA_ARGS__ }
@@ -46,6 +41,7 @@ TEST(IndexTable, AgreesWithNumPy) {
     ++cases;                                                                       \
   }
 #include "etude/ops/index_cases.inc"
+#include "etude/ops/test_numbers.h"
 #undef INDEX_CASE
   EXPECT_GE(cases, 40);
 }

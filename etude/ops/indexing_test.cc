@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numeric>
-
 #include <gtest/gtest.h>
 
 #include "etude/ops.h"
+#include "etude/ops/test_numbers.h"
 #include "etude/runtime/tape.h"
 #include "tests/expect_error.h"
 
 namespace etude {
 namespace {
 
-using testing::message_of;
+using tests::iota;
+using tests::message_of;
 using Doubles = std::vector<double>;
-
-Tensor iota(const Shape& shape) {
-  std::vector<double> values(static_cast<std::size_t>(shape.count()));
-  std::iota(values.begin(), values.end(), 0.0);
-  return Tensor(values, shape);
-}
 
 template <class F>
 std::vector<Tensor> gradients(std::vector<Tensor> inputs, F&& f) {

@@ -24,7 +24,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 Tensor matrices(const std::vector<double>& values, const Shape& shape) {
   return reshape(Tensor(values), shape);

@@ -14,11 +14,11 @@
 #include "etude/runtime/variable.h"
 #include "tests/expect_error.h"
 
-namespace etude {
+namespace etude::masked_write_test {
 namespace {
 
 using Floats = std::vector<float>;
-using testing::expect_error;
+using tests::expect_error;
 
 Tensor iota(const Shape& shape) {
   return reshape(arange(static_cast<double>(shape.count()), {.dtype = kFloat32}), shape);
@@ -170,4 +170,4 @@ TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::masked_write_test

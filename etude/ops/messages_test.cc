@@ -19,7 +19,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 constexpr ErrorCode kWrong = ErrorCode::kInvalidArgument;
 

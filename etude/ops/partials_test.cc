@@ -12,7 +12,7 @@
 #include "etude/core/registry.h"
 #include "etude/kernels/cpu/elementwise.h"
 
-namespace etude {
+namespace etude::partials_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -100,4 +100,4 @@ TEST(Partials, NothingTimesAnInfiniteSlopeIsNothing) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::partials_test

@@ -8,7 +8,7 @@
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
 
-namespace etude {
+namespace etude::pooling_test {
 namespace {
 
 Tensor gradient(Tape& tape, const Tensor& target, const Tensor& source) {
@@ -171,4 +171,4 @@ TEST(AvgPool2d, WindowsThatLieInsideHaveTheBitsOfDirectSums) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::pooling_test

@@ -16,7 +16,7 @@
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
 
-namespace etude {
+namespace etude::product_test {
 namespace {
 
 using List = std::vector<Tensor>;
@@ -300,4 +300,4 @@ TEST(Matmul, SignalsFindTheStack) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::product_test

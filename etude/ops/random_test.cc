@@ -108,10 +108,10 @@ TEST(Random, KeysFollowFromKeysAndNumbers) {
   const auto of_key = [](const Tensor& k) { return random::fold_in(k, 5); };
   EXPECT_TRUE(same_value(vmap(of_key)(random::split(key, 2)).at(1),
                          random::fold_in(random::fold_in(key, 1), 5)));
-  testing::expect_error([&] { random::fold_in(key, 1.5); }, ErrorCode::kInvalidArgument,
-                        {"random.fold_in: ", "1.5"});
-  testing::expect_error([&] { random::split(key, -1); }, ErrorCode::kInvalidArgument,
-                        {"random.split: n is -1, but must be 0 or more"});
+  tests::expect_error([&] { random::fold_in(key, 1.5); }, ErrorCode::kInvalidArgument,
+                      {"random.fold_in: ", "1.5"});
+  tests::expect_error([&] { random::split(key, -1); }, ErrorCode::kInvalidArgument,
+                      {"random.split: n is -1, but must be 0 or more"});
 }
 
 // spec: T2

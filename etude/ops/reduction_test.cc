@@ -10,7 +10,7 @@
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
 
-namespace etude {
+namespace etude::reduction_test {
 namespace {
 
 using Ints = std::vector<int64_t>;
@@ -329,4 +329,4 @@ TEST(SumTo, UndoesBroadcasting) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::reduction_test

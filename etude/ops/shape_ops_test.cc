@@ -6,18 +6,14 @@
 
 #include "etude/core/dtype_functions.h"
 #include "etude/ops.h"
+#include "etude/ops/test_numbers.h"
 #include "etude/runtime/tape.h"
 
-namespace etude {
+namespace etude::shape_ops_test {
 namespace {
 
 using Doubles = std::vector<double>;
-
-Tensor iota(const Shape& shape) {
-  std::vector<double> values(static_cast<std::size_t>(shape.count()));
-  std::iota(values.begin(), values.end(), 0.0);
-  return Tensor(values, shape);
-}
+using tests::iota;
 
 void expect(const Tensor& got, const Shape& shape, const Doubles& values, int line) {
   EXPECT_EQ(got.shape(), shape) << "line " << line;
@@ -277,4 +273,4 @@ TEST(Messages, NameOpShapesAndLine) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::shape_ops_test

@@ -9,7 +9,7 @@
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
 
-namespace etude {
+namespace etude::softmax_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -200,4 +200,4 @@ TEST(CrossEntropy, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::softmax_test

@@ -10,7 +10,7 @@
 #include "etude/base/error.h"
 #include "etude/kernels/cpu/schedules.h"
 
-namespace etude::optim {
+namespace etude::optim::schedule_test {
 namespace {
 
 struct Row {
@@ -143,4 +143,4 @@ TEST(Schedule, AreEqualWhereTheirNumbersAre) {
 }
 
 }  // namespace
-}  // namespace etude::optim
+}  // namespace etude::optim::schedule_test

@@ -17,7 +17,7 @@
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/lazy.h"
 
-namespace etude::optim {
+namespace etude::optim::transforms_test {
 namespace {
 
 using Vector = std::vector<double>;
@@ -411,4 +411,4 @@ TEST(Transforms, AScaledRateMakesNoNewGraph) {
 }
 
 }  // namespace
-}  // namespace etude::optim
+}  // namespace etude::optim::transforms_test

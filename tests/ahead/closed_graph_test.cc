@@ -19,11 +19,11 @@ TEST(ClosedGraph, HoldsItsCaptures) {
   const auto close = [&](const std::vector<Tensor>& captures) {
     closed_graph(trace.graph(), captures);
   };
-  testing::expect_error([&] { close({}); }, ErrorCode::kInvalidArgument,
-                        {"graph 'f' has 1 captures, but 0 were given. Give the captures of the "
-                         "trace that made it"});
-  testing::expect_error([&] { close({ones({2})}); }, ErrorCode::kInvalidArgument,
-                        {"capture 0 of graph 'f', ", "is float32[2,3], but float32[2] was given"});
+  tests::expect_error([&] { close({}); }, ErrorCode::kInvalidArgument,
+                      {"graph 'f' has 1 captures, but 0 were given. Give the captures of the "
+                       "trace that made it"});
+  tests::expect_error([&] { close({ones({2})}); }, ErrorCode::kInvalidArgument,
+                      {"capture 0 of graph 'f', ", "is float32[2,3], but float32[2] was given"});
 }
 
 }  // namespace

@@ -165,14 +165,14 @@ TEST_F(ImageTest, ANumberThatLooksLikeAnAddressStaysANumber) {
 
 TEST_F(ImageTest, RefusesAFunctionThatTheFileLacks) {
   function = {};
-  etude::testing::expect_error(
+  etude::tests::expect_error(
       [&] { add(); }, ErrorCode::kUnimplemented,
       {"some_function", "of image_test.cc", "which is not in the archive of kernels"});
 }
 
 TEST_F(ImageTest, RefusesWhatNobodyAllocated) {
   const int local = 1;
-  etude::testing::expect_error(
+  etude::tests::expect_error(
       [&] { image.add(&local, &local); }, ErrorCode::kUnimplemented,
       {"what it was made ready with lies where nobody says how large it is"});
 }
@@ -200,19 +200,18 @@ TEST(Blocks, AreThoseOfOperatorNew) {
 }
 
 TEST(Archives, DamagedOnesAreRefused) {
-  etude::testing::expect_error([&] { read_archive("x.a", "no archive"); }, ErrorCode::kDataLoss,
-                               {"x.a: it is no archive"});
+  etude::tests::expect_error([&] { read_archive("x.a", "no archive"); }, ErrorCode::kDataLoss,
+                             {"x.a: it is no archive"});
   std::string head(60, ' ');
   head.replace(0, 5, "a.o/ ");
   head.replace(48, 3, "100");
-  etude::testing::expect_error([&] { read_archive("x.a", "!<arch>\n" + head + "abc"); },
-                               ErrorCode::kDataLoss,
-                               {"x.a: it has 71 bytes, of which 100 from byte 68 on are needed"});
-  etude::testing::expect_error([&] { ObjectFile("x.o", std::string(64, 'x')); },
-                               ErrorCode::kDataLoss,
-                               {"x.o: it is no relocatable ELF file of 64 bits"});
-  etude::testing::expect_error([&] { ObjectFile("x.o", "abc"); }, ErrorCode::kDataLoss,
-                               {"x.o: it ends at byte 3, before byte 64"});
+  etude::tests::expect_error([&] { read_archive("x.a", "!<arch>\n" + head + "abc"); },
+                             ErrorCode::kDataLoss,
+                             {"x.a: it has 71 bytes, of which 100 from byte 68 on are needed"});
+  etude::tests::expect_error([&] { ObjectFile("x.o", std::string(64, 'x')); }, ErrorCode::kDataLoss,
+                             {"x.o: it is no relocatable ELF file of 64 bits"});
+  etude::tests::expect_error([&] { ObjectFile("x.o", "abc"); }, ErrorCode::kDataLoss,
+                             {"x.o: it ends at byte 3, before byte 64"});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace etude {
 namespace {
 
-using etude::testing::error_of;
+using etude::tests::error_of;
 
 void expect_parts(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts)
@@ -243,7 +243,7 @@ TEST(Create, InTheDTypeThatIsAskedFor) {
                           std::function([] { tensor(std::vector<Tensor>{}); }), std::function([] {
                             tensor({Tensor({1.0}), Tensor(1.0)});
                           })}) {
-    testing::expect_error(bad, ErrorCode::kInvalidArgument, {"eager_test.cc"});
+    tests::expect_error(bad, ErrorCode::kInvalidArgument, {"eager_test.cc"});
   }
 }
 

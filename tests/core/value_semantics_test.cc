@@ -8,15 +8,17 @@
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
+#include "tests/core/storage.h"
 
 namespace etude {
 namespace {
 
+using tests::address;
+using tests::first;
+
 constexpr int64_t kElements = 1 << 16;  // large enough for a buffer of its own
 
 Tensor large(double value = 1) { return full(Shape{kElements}, value); }
-float first(const Tensor& x) { return x.data<float>()[0]; }
-const void* address(const Tensor& x) { return TensorAccess::data(x); }
 
 // What is allocated in `f`, in units of one large tensor.
 template <class F>

@@ -4,16 +4,18 @@
 
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
+#include "tests/core/storage.h"
 
 namespace etude {
 namespace {
+
+using tests::address;
+using tests::first;
 
 constexpr int64_t kRows = 1 << 8, kColumns = 1 << 10;
 constexpr int64_t kBytes = kRows * kColumns * 4;
 
 Tensor matrix(double value = 1) { return full(Shape{kRows, kColumns}, value); }
-float first(const Tensor& x) { return x.data<float>()[0]; }
-const void* address(const Tensor& x) { return TensorAccess::data(x); }
 
 template <class F>
 int64_t peak_bytes(F f) {

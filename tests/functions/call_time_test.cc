@@ -11,7 +11,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 // spec: LC-06
 TEST(CallTimeValues, AreReadAtEachCallOfOneTrace) {

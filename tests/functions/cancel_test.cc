@@ -14,7 +14,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 constexpr const char* kText = "did not run: the Cancellation of a CancelScope around it";
 

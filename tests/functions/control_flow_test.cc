@@ -12,7 +12,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 using Floats = std::vector<float>;
 
 // f and function(f) on the same arguments give the same bits; gives what they give.

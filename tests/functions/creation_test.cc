@@ -16,7 +16,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 // Scales by a Variable that the first call makes of its argument.
 struct Scaling {

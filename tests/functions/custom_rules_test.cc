@@ -15,7 +15,7 @@ namespace etude {
 namespace {
 
 using internal::Plan;
-using testing::expect_error;
+using tests::expect_error;
 
 using Floats = std::vector<float>;
 

@@ -9,7 +9,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 using Floats = std::vector<float>;
 
 const void* address(const Tensor& x) { return x.data<float>().data(); }

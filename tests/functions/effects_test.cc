@@ -13,8 +13,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::Printing;
+using tests::expect_error;
+using tests::Printing;
 using Lines = std::vector<std::string>;
 
 // The lines of f(x...), which are those of function(f)(x...) at its first and its second call.

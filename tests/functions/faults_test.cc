@@ -11,8 +11,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::message_of;
+using tests::expect_error;
+using tests::message_of;
 
 constexpr int kTakeLine = __LINE__ + 1;
 Tensor pick(const Tensor& x, const Tensor& i) { return take(x, i); }

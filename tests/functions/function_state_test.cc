@@ -13,7 +13,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 float number(const Variable& v) { return v.read().item<float>(); }
 

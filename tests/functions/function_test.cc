@@ -14,7 +14,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 TEST(Function, GivesTheSameBitsAsThePlainCall) {
   const auto f = [](const Tensor& x, const Tensor& w) { return tanh(matmul(x, w) + 0.5F) * 2.0F; };

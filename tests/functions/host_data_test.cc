@@ -14,7 +14,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 // spec: TC-09
 TEST(HostData, CountsAsATensor) {

@@ -10,7 +10,7 @@
 
 #include "etude/runtime/effects.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // Keeps what is printed while it lives, and calls `at_line` at each line.
 class Printing {
@@ -31,4 +31,4 @@ class Printing {
   PrintSink before_;
 };
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -21,7 +21,7 @@
 namespace etude {
 namespace {
 
-using testing::Printing;
+using tests::Printing;
 
 constexpr int64_t kRows = 3, kColumns = 4;
 

@@ -22,7 +22,7 @@ namespace {
 
 using internal::RegionCode;
 using internal::Tier;
-using testing::TierScope;
+using tests::TierScope;
 
 // How often code ran in the place of steps while f did. Builds without assertions do not count.
 template <class F>
@@ -75,8 +75,8 @@ TEST_P(RegionRuns, LoopsAreOneFunction) {
     const std::size_t made = compiler_report().regions;
     std::pair<Tensor, Tensor> got;
     expect_runs(runs_of([&] { got = staged(x, w, rows); }), 1);
-    EXPECT_TRUE(testing::same_numbers(got.first, want.first)) << got.first << want.first;
-    EXPECT_TRUE(testing::same_numbers(got.second, want.second)) << got.second << want.second;
+    EXPECT_TRUE(tests::same_numbers(got.first, want.first)) << got.first << want.first;
+    EXPECT_TRUE(tests::same_numbers(got.second, want.second)) << got.second << want.second;
     EXPECT_EQ(compiler_report().regions, made + 2);  // of the loop, and of one step
   }
 }
@@ -96,7 +96,7 @@ TEST_P(RegionRuns, RunsOfCallsAreOneFunction) {
     const auto staged = function<Tensor(const Tensor&, const Tensor&)>(f);
     Tensor got;
     expect_runs(runs_of([&] { got = staged(x, y); }), 1);
-    EXPECT_TRUE(testing::same_numbers(got, want)) << got << want;
+    EXPECT_TRUE(tests::same_numbers(got, want)) << got << want;
   }
 }
 
@@ -116,8 +116,8 @@ TEST_P(RegionRuns, DerivativesOfLoopsAreOneFunctionEach) {
   const auto staged = function<std::pair<Tensor, Tensor>(const Tensor&, const Tensor&)>(gradients);
   std::pair<Tensor, Tensor> got;
   const uint64_t runs = runs_of([&] { got = staged(x, w); });
-  EXPECT_TRUE(testing::same_numbers(got.first, want.first)) << got.first << want.first;
-  EXPECT_TRUE(testing::same_numbers(got.second, want.second)) << got.second << want.second;
+  EXPECT_TRUE(tests::same_numbers(got.first, want.first)) << got.first << want.first;
+  EXPECT_TRUE(tests::same_numbers(got.second, want.second)) << got.second << want.second;
 #ifdef ETUDE_ASSERTIONS
   EXPECT_GE(runs, 2u);
 #else

@@ -8,7 +8,7 @@
 #include "etude/base/warning.h"
 #include "etude/etude.h"
 
-namespace etude {
+namespace etude::retrace_test {
 namespace {
 
 class Retraces : public ::testing::Test {
@@ -93,4 +93,4 @@ TEST_F(Retraces, NameTheValuesThatDiffer) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::retrace_test

@@ -13,7 +13,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 
 // spec: SG-01, TC-13
 TEST(Signatures, MakeOneGraphForAllSizes) {

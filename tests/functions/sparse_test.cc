@@ -7,10 +7,10 @@
 #include "etude/etude.h"
 #include "tests/expect_error.h"
 
-namespace etude {
+namespace etude::sparse_test {
 namespace {
 
-using testing::expect_error;
+using tests::expect_error;
 using Ints = std::vector<int>;
 
 Tensor wave(const Shape& shape, float by = 1.3F) {
@@ -298,4 +298,4 @@ TEST(SparseFunctions, NothingOfTheSizeOfTheTableIsMade) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::sparse_test

@@ -26,7 +26,7 @@
 namespace etude {
 namespace {
 
-using testing::expect_values;
+using tests::expect_values;
 
 int drawn = 0;  // initialisers that ran
 Tensor draw(const Shape& shape) {

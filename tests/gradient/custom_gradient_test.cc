@@ -10,8 +10,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 
 auto log1pexp() {
   return custom_gradient([](const Tensor& x) {

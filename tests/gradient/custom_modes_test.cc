@@ -10,8 +10,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 
 // Not the derivatives of what they compute, so that a mode that leaves out the rule is seen.
 const auto kRound = custom_gradient([](const Tensor& x) {  // straight through: slope 1

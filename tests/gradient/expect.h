@@ -9,7 +9,7 @@
 #include "etude/core/tensor.h"
 #include "tests/expect_error.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 inline void expect_values(const Tensor& x, std::vector<double> want, double tolerance = 1e-5) {
   ASSERT_TRUE(x.has_value());
@@ -21,4 +21,4 @@ inline void expect_values(const Tensor& x, std::vector<double> want, double tole
   }
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -9,12 +9,12 @@
 #include "etude/ops.h"
 #include "tests/gradient/expect.h"
 
-namespace etude {
+namespace etude::gradient_test {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
-using testing::message_of;
+using tests::expect_error;
+using tests::expect_values;
+using tests::message_of;
 
 struct Dense {
   Tensor weight, bias;
@@ -343,4 +343,4 @@ TEST(Operators, WarningsSayWhereTheChainEnded) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::gradient_test

@@ -16,12 +16,12 @@
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 
-namespace etude {
+namespace etude::layer_state_test {
 namespace {
 
 using nn::BatchNorm;
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 
 // Counts its calls in the training phase.
 struct Counted {
@@ -332,4 +332,4 @@ TEST(BatchNorm, AnnouncesTheFormula) {  // spec: L15
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::layer_state_test

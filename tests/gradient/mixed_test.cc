@@ -15,7 +15,7 @@ namespace etude {
 namespace {
 
 using std::vector;
-using testing::expect_error;
+using tests::expect_error;
 
 template <class T>
 struct Scaled {

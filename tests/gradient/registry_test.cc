@@ -15,8 +15,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 
 Types like_first(const TypeCall& call) { return {call.types[0]}; }
 void copy_first(const PrepareCall& call) { call.view(0); }

@@ -5,7 +5,7 @@
 #include "tests/rows/arrays.h"
 #include "tests/rows/control_flow.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // Arguments and results are numbers to the rows, and tensors to the programs.
 struct OnTensors {
@@ -70,4 +70,4 @@ TEST(TensorControlFlow, CapturedVariables) {
   EXPECT_EQ(gradient([&](const Tensor& x) { return seen * x; }, Tensor(5.0)).item<double>(), 4);
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -8,11 +8,11 @@
 #include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
 
-namespace etude {
+namespace etude::tape_test {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 using Map = std::map<std::string, Tensor>;
 
 TEST(Tape, NestsForSecondOrder) {  // spec: TP-01, CG-11
@@ -387,4 +387,4 @@ TEST(Tape, RecordsPullbacksByHand) {  // spec: CG-04, CG-05, CG-10, TP-22, TP-23
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::tape_test

@@ -11,8 +11,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::expect_values;
+using tests::expect_error;
+using tests::expect_values;
 
 TEST(Variable, OwnsItsStorage) {  // spec: VR-01
   const Tensor x({{1.0, 2.0}});

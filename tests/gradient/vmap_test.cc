@@ -159,7 +159,7 @@ TEST(Vmap, OfCallsWithManyOperands) {
 }
 
 TEST(Vmap, NamesWhatIsWrong) {
-  using testing::expect_error;
+  using tests::expect_error;
   constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
   const auto f = [](const Tensor& a, const Tensor& b) { return a * b; };
   expect_error([&] { vmap(f)(ones({2}), ones({3})); }, kInvalid,

@@ -4,7 +4,7 @@
 
 #include "etude/etude.h"
 
-namespace etude {
+namespace etude::derivatives_test {
 namespace {
 
 struct Net {
@@ -86,4 +86,4 @@ TEST(LazyDerivatives, LayersReadNothingBack) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::derivatives_test

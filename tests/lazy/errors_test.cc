@@ -8,8 +8,8 @@
 namespace etude {
 namespace {
 
-using testing::expect_error;
-using testing::message_of;
+using tests::expect_error;
+using tests::message_of;
 
 // spec: Z22
 TEST(LazyErrors, TypesAreCheckedByTheCall) {

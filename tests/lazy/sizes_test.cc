@@ -10,7 +10,7 @@
 #include "etude/etude.h"
 #include "tests/lazy_options.h"
 
-namespace etude {
+namespace etude::sizes_test {
 namespace {
 
 struct Net {
@@ -238,4 +238,4 @@ TEST(LazySizes, RandomProgramsAtManySizes) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::sizes_test

@@ -93,7 +93,7 @@ TEST(LazyState, AFunctionCapturesAPendingValue) {
 
 // spec: Z35
 TEST(LazyState, PrintsComeInTheOrderOfTheProgram) {
-  testing::Printing printing;
+  tests::Printing printing;
   const auto program = [] {
     Tensor x = ones({2}) * 2.0F;
     print("first", x);

@@ -7,7 +7,7 @@
 #include "etude/etude.h"
 #include "tests/lazy_options.h"
 
-namespace etude {
+namespace etude::training_test {
 namespace {
 
 struct Net {
@@ -113,4 +113,4 @@ TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::training_test

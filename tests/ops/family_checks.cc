@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kPoints = 3, kMostSizes = 6;
 // How much size i grows at each point. Steps of 12 keep what must be even, or go into windows; no
 // size grows as another does, so that what follows from one is told from what follows from another.
-constexpr int64_t kStep = 12;
+constexpr int64_t kGrowthStep = 12;
 constexpr std::array<std::array<int64_t, kPoints>, kMostSizes> kGrowth = {
     {{1, 2, 5}, {3, 1, 2}, {2, 5, 1}, {5, 3, 7}, {4, 9, 3}, {7, 4, 11}}};
 
@@ -50,7 +50,7 @@ const Type* type_at(const Type* type, const Sizes& varied, std::size_t point) {
     const auto at = std::ranges::find(varied, shape[axis]);
     if (at == varied.end()) continue;
     const auto i = static_cast<std::size_t>(at - varied.begin());
-    shape.set(axis, shape[axis] + kStep * kGrowth[i][point]);
+    shape.set(axis, shape[axis] + kGrowthStep * kGrowth[i][point]);
   }
   return intern_type(type->dtype(), shape, type->device());
 }

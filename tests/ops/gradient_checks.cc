@@ -92,7 +92,7 @@ void compare_numbers(const std::string& label, const Tensor& got, const Numbers&
   });
 }
 
-double tolerance(DType dtype) { return real_dtype(dtype) == kFloat64 ? 1e-9 : 2e-4; }
+double product_tolerance(DType dtype) { return real_dtype(dtype) == kFloat64 ? 1e-9 : 2e-4; }
 
 }  // namespace
 
@@ -135,7 +135,7 @@ void check_vjp(const Call& call) {
         scale += std::sqrt(inner_product(u[r], u[r]) * inner_product(t[r], t[r]));
     }
     const double got = inner_product(g[i], v[i]);
-    expect(std::abs(got - want) <= tolerance(call.dtype) * scale,
+    expect(std::abs(got - want) <= product_tolerance(call.dtype) * scale,
            fmt::format("{} operand {}", call.label("vjp"), operand_label(call, i)),
            [&] { return fmt::format("got {:.7g}, want {:.7g}", got, want); });
   }

@@ -50,12 +50,12 @@ bool is_small(const Tensor& x) {
 // The call and the two behind it apart, as a region: machine code without memory in between.
 void check_region(const Call& call, const GraphRef& graph, const std::vector<Tensor>& inputs,
                   const Values& results, std::span<const Tensor> want) {
-  const testing::TierScope scope(Tier::kBest);
+  const tests::TierScope scope(Tier::kBest);
   const PassScope apart("fuse_elementwise");
   [[maybe_unused]] const uint64_t before = internal::RegionCode::runs();
   const std::vector<Tensor> got = run_plan(*graph, inputs);
   for (std::size_t i = 0; i < want.size(); ++i) {
-    expect(testing::same_numbers(got.at(i), want[i]), call.label("region"),
+    expect(tests::same_numbers(got.at(i), want[i]), call.label("region"),
            [&] { return fmt::format("got {}, want {}", show(got[i]), show(want[i])); });
   }
 #ifdef ETUDE_ASSERTIONS
@@ -86,11 +86,11 @@ void check_tiers(const Call& call) {
   };
   check_region(call, make(), inputs, results, want);
   for (const Tier tier : {Tier::kNone, Tier::kFast, Tier::kBest}) {
-    const testing::TierScope scope(tier);
+    const tests::TierScope scope(tier);
     const GraphRef graph = make();
     const std::vector<Tensor> got = run_plan(*graph, inputs);
     for (std::size_t i = 0; i < want.size(); ++i) {
-      expect(testing::same_numbers(got.at(i), want[i]),
+      expect(tests::same_numbers(got.at(i), want[i]),
              call.label(fmt::format("tier {}", static_cast<int>(tier))),
              [&] { return fmt::format("got {}, want {}", show(got[i]), show(want[i])); });
     }

@@ -110,7 +110,7 @@ void check_eager(const Call& call) {
   if (twice) {
     const ContextScope scope(eager_context(), CallSite::here());
     compare_all(call, "lowered", call.op->def().lower(call.list().view(), call.attrs), y,
-                etude::testing::same_numbers);
+                etude::tests::same_numbers);
   }
 }
 

@@ -24,7 +24,7 @@
 #include "tests/passes/rules.h"
 #include "tests/same_numbers.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 struct Case {
@@ -123,4 +123,4 @@ TEST(Cases, OfRules) {
 }
 
 }  // namespace
-}  // namespace etude::testing
+}  // namespace etude::tests

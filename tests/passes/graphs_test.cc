@@ -16,7 +16,7 @@
 #include "tests/passes/random_values.h"
 #include "tests/same_numbers.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 void expect_same(std::span<const Tensor> got, std::span<const Tensor> want) {
@@ -106,4 +106,4 @@ TEST(CarriedGraphs, PassAsWell) {
 }
 
 }  // namespace
-}  // namespace etude::testing
+}  // namespace etude::tests

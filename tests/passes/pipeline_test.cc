@@ -17,7 +17,7 @@
 #include "tests/expect_error.h"
 #include "tests/passes/random_values.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 GraphRef sample() {
@@ -194,4 +194,4 @@ TEST(Pipeline, LeavesFailuresToTheRun) {
 }
 
 }  // namespace
-}  // namespace etude::testing
+}  // namespace etude::tests

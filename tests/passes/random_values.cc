@@ -6,7 +6,7 @@
 
 #include "etude/core/tensor_inline.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 // Bits of a float with this many of exponent and of mantissa.
@@ -77,4 +77,4 @@ std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed) {
   return out;
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -7,7 +7,7 @@
 
 #include "etude/graph/graph.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 // Any bits, and among them zeros of both signs, infinities, NaNs that are quiet or not, and numbers
 // of all sizes. The same for the same seed.
@@ -15,4 +15,4 @@ Tensor random_value(const Type* type, uint64_t seed);
 // One for each input.
 std::vector<Tensor> random_inputs(const Graph& graph, uint64_t seed);
 
-}  // namespace etude::testing
+}  // namespace etude::tests

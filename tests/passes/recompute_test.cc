@@ -18,7 +18,7 @@
 #include "etude/runtime/plan.h"
 #include "tests/passes/random_values.h"
 
-namespace etude::testing {
+namespace etude::tests::recompute_test {
 namespace {
 
 using Draft = GraphBuilder::Draft;
@@ -115,4 +115,4 @@ TEST(Recomputation, KeepsTheBitsOfGraphsAtRandom) {
 }
 
 }  // namespace
-}  // namespace etude::testing
+}  // namespace etude::tests::recompute_test

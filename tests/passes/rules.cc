@@ -5,7 +5,7 @@
 
 #include "etude/core/registry.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> out;
@@ -29,4 +29,4 @@ std::string sample_of(const Rule& rule, DType dtype) {
                             std::string(name(dtype)));
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -7,7 +7,7 @@
 
 #include "etude/core/op.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 struct Rule {
   const Op* op;
@@ -19,4 +19,4 @@ std::vector<DType> dtypes_of(const Rule& rule);
 // The sample with a dtype in the place of the word T.
 std::string sample_of(const Rule& rule, DType dtype);
 
-}  // namespace etude::testing
+}  // namespace etude::tests

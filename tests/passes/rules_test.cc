@@ -17,7 +17,7 @@
 #include "etude/runtime/plan.h"
 #include "tests/passes/random_values.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 // All rules, or all but one, as a PassScope takes them.
@@ -86,4 +86,4 @@ TEST(RuleNames, AreDistinct) {
 }
 
 }  // namespace
-}  // namespace etude::testing
+}  // namespace etude::tests

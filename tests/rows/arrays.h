@@ -11,7 +11,7 @@
 
 #include "tests/rows/modes.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 template <class Mode>
 class Arrays : public ::testing::Test, public Mode {};
@@ -97,4 +97,4 @@ TYPED_TEST_P(Arrays, StandardAlgorithms) {
 
 REGISTER_TYPED_TEST_SUITE_P(Arrays, ElementsReadAndWritten, GrowingAndJoining, StandardAlgorithms);
 
-}  // namespace etude::testing
+}  // namespace etude::tests

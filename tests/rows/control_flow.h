@@ -12,7 +12,7 @@
 
 #include "tests/rows/modes.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 template <class Mode>
 class ControlFlow : public ::testing::Test, public Mode {};
@@ -332,4 +332,4 @@ REGISTER_TYPED_TEST_SUITE_P(ControlFlow, Branches, TuplesAndStructsReassigned, R
                             ValuesFieldsAndCaptures, LongLoopsAndLoopsThatDoNotRun,
                             RunTimeTypesAndCallsThatMayThrow);
 
-}  // namespace etude::testing
+}  // namespace etude::tests

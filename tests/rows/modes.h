@@ -10,7 +10,7 @@
 
 #include "etude/diff/scalar_operators.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 using Doubles = std::vector<double>;
 using Pair = std::tuple<double, double>;
@@ -50,4 +50,4 @@ struct OnNumbers {
   }
 };
 
-}  // namespace etude::testing
+}  // namespace etude::tests

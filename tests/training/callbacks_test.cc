@@ -25,10 +25,10 @@
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
-namespace etude {
+namespace etude::callbacks_test {
 namespace {
 
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 
 struct Net {
   nn::Dense hidden{3, 8, {.activation = nn::relu}};
@@ -481,4 +481,4 @@ TEST(EventFile, CallbackLogsBatchesEpochsAndTensors) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::callbacks_test

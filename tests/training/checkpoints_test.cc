@@ -22,12 +22,12 @@
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
-namespace etude {
+namespace etude::checkpoints_test {
 namespace {
 
 namespace fs = std::filesystem;
 using etude::internal::TempFolder;
-using etude::testing::error_of;
+using etude::tests::error_of;
 
 struct Net {
   nn::Dense hidden{2, 4, {.activation = nn::tanh}};
@@ -284,4 +284,4 @@ TEST_F(Checkpoints, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::checkpoints_test

@@ -15,7 +15,7 @@
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
-namespace etude {
+namespace etude::fit_test {
 namespace {
 
 struct Net {
@@ -245,9 +245,9 @@ TEST(Checkpoint, AnotherFileOrModelIsNamed) {
   const auto path = folder.path() / "model.safetensors";
   Training run = fresh();
   io::save(run.model, path);
-  testing::expect_error([&] { io::load_checkpoint(path, run.model, run.optimizer, run.data); },
-                        ErrorCode::kInvalidArgument, {path.string(), "hidden/weight"});
+  tests::expect_error([&] { io::load_checkpoint(path, run.model, run.optimizer, run.data); },
+                      ErrorCode::kInvalidArgument, {path.string(), "hidden/weight"});
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::fit_test

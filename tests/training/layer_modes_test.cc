@@ -24,12 +24,12 @@
 namespace etude {
 namespace {
 
-using testing::CallOn;
-using testing::file_of;
-using testing::layer_cases;
-using testing::same_numbers;
-using testing::Tensors;
-using Case = testing::LayerCase;
+using tests::CallOn;
+using tests::file_of;
+using tests::layer_cases;
+using tests::same_numbers;
+using tests::Tensors;
+using Case = tests::LayerCase;
 
 // The result, and how its square moves the input and the parameters.
 Tensors outcome(const CallOn& call, const Tensors& parameters, const Tensor& x) {

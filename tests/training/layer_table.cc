@@ -28,7 +28,7 @@
 #include "tests/same_numbers.h"
 #include "tests/temp_folder.h"
 
-namespace etude::testing {
+namespace etude::tests {
 namespace {
 
 template <class Layer>
@@ -305,4 +305,4 @@ std::string file_of(const std::string& what) {
   return (folder.path() / what).string();
 }
 
-}  // namespace etude::testing
+}  // namespace etude::tests

@@ -10,7 +10,7 @@
 
 #include "etude/core/tensor.h"
 
-namespace etude::testing {
+namespace etude::tests {
 
 using Tensors = std::vector<Tensor>;
 using CallOn = std::function<Tensor(std::span<const Tensor>, const Tensor&)>;
@@ -32,4 +32,4 @@ const std::vector<LayerCase>& layer_cases();
 // A path for a file of this process.
 std::string file_of(const std::string& what);
 
-}  // namespace etude::testing
+}  // namespace etude::tests

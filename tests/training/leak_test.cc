@@ -13,7 +13,7 @@
 #include "etude/optim/adam.h"
 #include "etude/runtime/gradient.h"
 
-namespace etude {
+namespace etude::leak_test {
 namespace {
 
 // Runs `work` twice, so that what is made once is there, and then under a LeakCheck.
@@ -108,4 +108,4 @@ TEST(LeakCheck, TrainingStepsAreBalanced) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::leak_test

@@ -11,7 +11,7 @@
 #include "etude/etude.h"
 #include "etude/runtime/recording.h"
 
-namespace etude {
+namespace etude::lines_test {
 namespace {
 
 struct Net {
@@ -221,4 +221,4 @@ TEST(Lines, OfErrorsAreTheUsers) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::lines_test

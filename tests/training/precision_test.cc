@@ -19,13 +19,13 @@
 #include "etude/optim/sgd.h"
 #include "tests/expect_error.h"
 
-namespace etude {
+namespace etude::precision_test {
 namespace {
 
 using nn::Mode;
 using nn::Precision;
 using nn::PrecisionPolicy;
-using testing::expect_error;
+using tests::expect_error;
 
 struct Net {
   nn::BatchNorm input{3, {.momentum = 0.9}};
@@ -197,4 +197,4 @@ TEST(Precision, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::precision_test

@@ -24,10 +24,10 @@
 namespace etude {
 namespace {
 
-using testing::file_of;
-using testing::layer_cases;
-using testing::LayerCase;
-using testing::Tensors;
+using tests::file_of;
+using tests::layer_cases;
+using tests::LayerCase;
+using tests::Tensors;
 
 // Numbers between -1 and 1 that no symmetry hides a fault in.
 Tensor waves(const Shape& shape) {

@@ -17,7 +17,7 @@
 #include "etude/optim/sgd.h"
 #include "tests/temp_folder.h"
 
-namespace etude {
+namespace etude::staged_fit_test {
 namespace {
 
 using nn::Mode;
@@ -210,4 +210,4 @@ TEST(StagedFitErrors, NameTheLineOfWhatCannotBeStaged) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::staged_fit_test

@@ -16,11 +16,11 @@
 #include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 
-namespace etude {
+namespace etude::staged_steps_test {
 namespace {
 
 using namespace optim;
-using etude::testing::expect_error;
+using etude::tests::expect_error;
 
 struct Net {
   nn::Dense hidden{3, 4, {.activation = nn::relu}};
@@ -188,4 +188,4 @@ TEST(StagedSteps, MistakesAreNamed) {
 }
 
 }  // namespace
-}  // namespace etude
+}  // namespace etude::staged_steps_test

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace etude::internal {
+namespace etude::internal::large_pool_test {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
@@ -98,4 +98,4 @@ TEST(LargePool, RefusesWhatNoMachineHas) {
 }
 
 }  // namespace
-}  // namespace etude::internal
+}  // namespace etude::internal::large_pool_test

@@ -10,7 +10,7 @@
 #include "etude/base/error.h"
 #include "etude/core/buffer.h"
 
-namespace etude::internal {
+namespace etude::internal::memory_limit_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -126,4 +126,4 @@ TEST(OutOfMemory, OfTheSystemIsAnError) {
 }
 
 }  // namespace
-}  // namespace etude::internal
+}  // namespace etude::internal::memory_limit_test

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of what shares memory: where a tensor's elements are, and the first of them.
+#pragma once
+
+#include "etude/core/tensor.h"
+
+namespace etude::tests {
+
+inline float first(const Tensor& x) { return x.data<float>()[0]; }
+inline const void* address(const Tensor& x) { return TensorAccess::data(x); }
+
+}  // namespace etude::tests
