@@ -11,13 +11,14 @@
 
 namespace etude::tests {
 
-// first, first + 1, ... in row-major order, of float32 as all numbers of C++ are.
+// first, first + 1, ... in row-major order, of float64.
 inline Tensor iota(const Shape& shape, double first = 0) {
   std::vector<double> values(static_cast<std::size_t>(shape.count()));
   std::iota(values.begin(), values.end(), first);
   return Tensor(values, shape);
 }
 
+// Normal numbers of the generator in scope, of float32.
 inline Tensor drawn(const Shape& shape) { return random::normal(shape, {.dtype = kFloat32}); }
 
 }  // namespace etude::tests
