@@ -10,6 +10,7 @@
 
 #include "etude/core/op.h"
 #include "etude/graph/names.h"
+#include "etude/io/xml_text.h"
 #include "etude/passes/decisions.h"
 
 namespace etude::tools {
@@ -19,24 +20,6 @@ using internal::FusedCall;
 
 constexpr int kWidth = 250, kLine = 16, kGapX = 40, kGapY = 56, kMargin = 30;
 constexpr std::size_t kMostText = 36;  // characters in a box
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 std::string shortened(std::string text) {
   if (text.size() <= kMostText) return text;
@@ -84,12 +67,12 @@ class Page {
     for (const auto& region : plan_.regions()) svg += frame(region);
     for (const Box& box : boxes_) svg += rectangle(box);
     for (const Edge& edge : edges_) svg += line(edge);
-    return fmt::format(kPage, fmt::arg("name", escaped(graph_.name())),
+    return fmt::format(kPage, fmt::arg("name", internal::xml_text(graph_.name())),
                        fmt::arg("steps", plan_.steps()),
                        fmt::arg("arena", bytes_text(plan_.arena_bytes())),
                        fmt::arg("live", bytes_text(plan_.live_bytes())), fmt::arg("svg", svg),
                        fmt::arg("width", width_), fmt::arg("height", height_),
-                       fmt::arg("text", escaped(plan_.to_string())));
+                       fmt::arg("text", internal::xml_text(plan_.to_string())));
   }
 
  private:
@@ -199,7 +182,7 @@ runs of small calls that become one function. Edges: how much is read.</p>
     int y = box.y + kLine;
     const auto add = [&](std::string_view style, std::string_view text, int indent) {
       out += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", style,
-                         box.x + 8 + indent, y, escaped(text));
+                         box.x + 8 + indent, y, internal::xml_text(text));
       y += kLine;
     };
     add("title", box.title, 0);

@@ -52,9 +52,9 @@ std::vector<Module> modules() {
 }
 
 // Symbols of one file by address, counted from its base.
-class Table {
+class SymbolTable {
  public:
-  explicit Table(const std::string& file) {
+  explicit SymbolTable(const std::string& file) {
     std::ifstream in(file, std::ios::binary);
     bytes_.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     if (bytes_.size() < sizeof(Elf64_Ehdr)) return;
@@ -122,12 +122,12 @@ ProgramSymbol other_symbol(uintptr_t address) {
   return {info.dli_sname, file.substr(file.rfind('/') + 1), address, 1, true};
 }
 
-const Table& table_of(const std::string& file) {
+const SymbolTable& table_of(const std::string& file) {
   static std::mutex mutex;
-  static auto& tables = *new std::map<std::string, std::unique_ptr<const Table>>;
+  static auto& tables = *new std::map<std::string, std::unique_ptr<const SymbolTable>>;
   const std::lock_guard lock(mutex);
   auto& out = tables[file];
-  if (out == nullptr) out = std::make_unique<const Table>(file);
+  if (out == nullptr) out = std::make_unique<const SymbolTable>(file);
   return *out;
 }
 
@@ -140,7 +140,7 @@ ProgramSymbol symbol_at(uintptr_t address) {
         own < module.begin || own >= module.end) {
       return other_symbol(address);
     }
-    const Table& table = table_of(module.file);
+    const SymbolTable& table = table_of(module.file);
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !table.is_empty(),
                        "compiling ahead of time reads the names of kernels in {}, which was "
                        "stripped. Install it with its symbols: cmake --install without --strip",

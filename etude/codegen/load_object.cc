@@ -55,9 +55,9 @@ const std::vector<Import>& imports() {
 }
 
 // A part of a file, or of memory, of which nothing outside is read.
-class Reader {
+class ObjectReader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  explicit ObjectReader(std::string_view bytes) : bytes_(bytes) {}
 
   std::size_t size() const { return bytes_.size(); }
   template <class T>
@@ -68,11 +68,11 @@ class Reader {
     std::memcpy(&out, bytes_.data() + offset, sizeof out);
     return out;
   }
-  Reader part(uint64_t offset, uint64_t count) const {
+  ObjectReader part(uint64_t offset, uint64_t count) const {
     ETUDE_OBJECT_REQUIRE(offset <= size() && count <= size() - offset,
                          "it has {} bytes, of which {} from byte {} on are needed", size(), count,
                          offset);
-    return Reader(bytes_.substr(offset, count));
+    return ObjectReader(bytes_.substr(offset, count));
   }
   std::string_view text(uint64_t offset) const {
     const std::size_t end = offset < size() ? bytes_.find('\0', offset) : std::string_view::npos;
@@ -159,7 +159,8 @@ class Object {
     ETUDE_OBJECT_REQUIRE(head.e_shentsize == sizeof(Elf64_Shdr) && head.e_shnum > 0,
                          "it has {} sections, described by {} bytes each", head.e_shnum,
                          head.e_shentsize);
-    const Reader table = file_.part(head.e_shoff, uint64_t{head.e_shnum} * sizeof(Elf64_Shdr));
+    const ObjectReader table =
+        file_.part(head.e_shoff, uint64_t{head.e_shnum} * sizeof(Elf64_Shdr));
     for (uint64_t k = 0; k < head.e_shnum; ++k) {
       sections_.push_back({table.at<Elf64_Shdr>(k * sizeof(Elf64_Shdr))});
       check_section(k);
@@ -194,7 +195,7 @@ class Object {
       symbol_table_ = static_cast<std::size_t>(&section - sections_.data());
       const Elf64_Shdr& names = sections_[head.sh_link].head;
       names_ = file_.part(names.sh_offset, names.sh_size);
-      const Reader table = file_.part(head.sh_offset, head.sh_size);
+      const ObjectReader table = file_.part(head.sh_offset, head.sh_size);
       for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.size(); at += sizeof(Elf64_Sym)) {
         symbols_.push_back(table.at<Elf64_Sym>(at));
       }
@@ -227,7 +228,7 @@ class Object {
                              head.sh_link == symbol_table_,
                          "its relocations are of {} bytes, of symbols in section {}",
                          head.sh_entsize, head.sh_link);
-    const Reader table = file_.part(head.sh_offset, head.sh_size);
+    const ObjectReader table = file_.part(head.sh_offset, head.sh_size);
     for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= table.size(); at += sizeof(Elf64_Rela)) {
       relocate(table.at<Elf64_Rela>(at), target);
     }
@@ -300,10 +301,10 @@ class Object {
     entry_ = *found;
   }
 
-  Reader file_;
+  ObjectReader file_;
   std::vector<Section> sections_;
   std::size_t symbol_table_ = 0;
-  Reader names_{""};
+  ObjectReader names_{""};
   std::vector<Elf64_Sym> symbols_;
   std::vector<uint64_t> jumps_;  // addresses
   std::size_t jumps_place_ = 0;

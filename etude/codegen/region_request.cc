@@ -43,9 +43,9 @@ class Writer {
   }
 };
 
-class Reader {
+class RegionReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit RegionReader(std::string_view text) : text_(text) {}
 
   template <class... T>
   void numbers(T&... all) {
@@ -136,7 +136,7 @@ Request request_of(Product product, const Region& region, const CompileOptions& 
 }
 
 Region read_region(std::string_view source) {
-  Reader reader(source);
+  RegionReader reader(source);
   Region region;
   pass_region(reader, region);
   reader.expect_end();

@@ -6,27 +6,14 @@
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
 #include "etude/io/atomic_file.h"
+#include "etude/io/xml_text.h"
 
 namespace etude::io {
 namespace {
 
-constexpr std::int64_t kCell = 44, kLeft = 96, kTop = 48;
+using etude::internal::xml_text;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
-  }
-  return out;
-}
+constexpr std::int64_t kCell = 44, kLeftOfCells = 96, kAboveCells = 48;
 
 // From white for nothing to blue for the whole row.
 std::string shade_of(double part) {
@@ -40,32 +27,32 @@ class Drawing {
       : confusion_(confusion), names_(names) {}
 
   std::string draw() {
-    const std::int64_t n = confusion_.classes(), width = kLeft + n * kCell + 16,
-                       height = kTop + n * kCell + 16;
+    const std::int64_t n = confusion_.classes(), width = kLeftOfCells + n * kCell + 16,
+                       height = kAboveCells + n * kCell + 16;
     text_ = fmt::format(
         R"(<svg xmlns="http://www.w3.org/2000/svg" width="{}" height="{}" font-family="sans-serif" )"
         R"(font-size="11" text-anchor="middle"><rect width="{}" height="{}" fill="#fff"/>)",
         width, height, width, height);
-    put(kLeft + n * kCell / 2, 14, "#000", "predicted");
+    put(kLeftOfCells + n * kCell / 2, 14, "#000", "predicted");
     for (std::int64_t label = 0; label < n; ++label) draw_row(label);
     return text_ + "</svg>\n";
   }
 
  private:
   void put(std::int64_t x, std::int64_t y, const char* fill, std::string_view text) {
-    text_ += fmt::format(R"(<text x="{}" y="{}" fill="{}">{}</text>)", x, y, fill, escaped(text));
+    text_ += fmt::format(R"(<text x="{}" y="{}" fill="{}">{}</text>)", x, y, fill, xml_text(text));
   }
   std::string name_of(std::int64_t i) const {
     return names_.empty() ? std::to_string(i) : std::string(names_[static_cast<std::size_t>(i)]);
   }
   void draw_row(std::int64_t label) {
-    const std::int64_t y = kTop + label * kCell;
-    put(kLeft + label * kCell + kCell / 2, kTop - 8, "#000", name_of(label));
-    put(kLeft / 2, y + kCell / 2 + 4, "#000", name_of(label));
+    const std::int64_t y = kAboveCells + label * kCell;
+    put(kLeftOfCells + label * kCell + kCell / 2, kAboveCells - 8, "#000", name_of(label));
+    put(kLeftOfCells / 2, y + kCell / 2 + 4, "#000", name_of(label));
     std::int64_t all = 0;
     for (std::int64_t i = 0; i < confusion_.classes(); ++i) all += confusion_.count(label, i);
     for (std::int64_t i = 0; i < confusion_.classes(); ++i) {
-      const std::int64_t count = confusion_.count(label, i), x = kLeft + i * kCell;
+      const std::int64_t count = confusion_.count(label, i), x = kLeftOfCells + i * kCell;
       const double part =
           static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(all, 1));
       text_ += fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>)", x, y,

@@ -115,9 +115,9 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-class Reader {
+class CsvReader {
  public:
-  Reader(std::string_view text, std::string_view name, const CsvOptions& options)
+  CsvReader(std::string_view text, std::string_view name, const CsvOptions& options)
       : start_(text.data()),
         begin_(start_),
         end_(text.data() + text.size()),
@@ -577,7 +577,7 @@ Tensor CsvTable::matrix(const std::vector<std::string>& names, DType dtype, Call
 CsvTable parse_csv(std::string_view text, std::string_view name, const CsvOptions& options,
                    CallSite where) {
   return etude::internal::located("read_csv", where,
-                                  [&] { return Reader(text, name, options).read(); });
+                                  [&] { return CsvReader(text, name, options).read(); });
 }
 
 CsvTable read_csv(const std::string& path, const CsvOptions& options, CallSite where) {

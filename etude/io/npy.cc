@@ -15,10 +15,13 @@
 #include "etude/io/atomic_file.h"
 #include "etude/io/dense_copy.h"
 #include "etude/io/mapped_file.h"
+#include "etude/io/tensor_file.h"
 #include "etude/io/zip_file.h"
 
 namespace etude::io {
 namespace {
+
+using etude::internal::bytes_of;
 
 static_assert(std::endian::native == std::endian::little, "files have the order of little endian");
 
@@ -178,7 +181,7 @@ Header read_header(std::span<const std::uint8_t> file, std::string_view name) {
   return header;
 }
 
-Tensor parse(std::span<const std::uint8_t> file, std::string_view name) {
+Tensor parse_array(std::span<const std::uint8_t> file, std::string_view name) {
   const Header header = read_header(file, name);
   const char order = header.descr.empty() ? ' ' : header.descr[0];
   const auto code = std::find_if(kCodes.begin(), kCodes.end(), [&](const auto& row) {
@@ -228,22 +231,16 @@ std::vector<std::uint8_t> make_header(const Tensor& x, std::string_view name) {
   return out;
 }
 
-std::span<const std::uint8_t> bytes_of(const Tensor& x) {
-  etude::internal::observe(x);
-  return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
-          static_cast<std::size_t>(x.nbytes())};
-}
-
 }  // namespace
 
 Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name, CallSite where) {
-  return etude::internal::located("load_npy", where, [&] { return parse(file, name); });
+  return etude::internal::located("load_npy", where, [&] { return parse_array(file, name); });
 }
 
 Tensor load_npy(const std::string& path, CallSite where) {
   return etude::internal::located("load_npy", where, [&] {
     const etude::internal::MappedFile file(path);
-    return parse(file.bytes(), path);
+    return parse_array(file.bytes(), path);
   });
 }
 
@@ -266,8 +263,8 @@ NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name
       std::string key = entry.name;
       if (key.ends_with(kSuffix)) key.resize(key.size() - kSuffix.size());
       std::vector<std::uint8_t> room;
-      Tensor x =
-          parse(archive.read(entry, room), fmt::format("{}: entry '{:.100}'", name, entry.name));
+      Tensor x = parse_array(archive.read(entry, room),
+                             fmt::format("{}: entry '{:.100}'", name, entry.name));
       ETUDE_REQUIRE_CODE(kDataLoss, out.emplace(key, std::move(x)).second,
                          "{}: offset {}: there are two arrays '{:.100}'", name, entry.begin, key);
     }

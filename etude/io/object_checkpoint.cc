@@ -10,20 +10,14 @@
 #include "etude/base/check.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/object_graph.h"
+#include "etude/io/tensor_file.h"
 
 namespace etude::io {
 namespace {
 
 namespace fs = std::filesystem;
+using etude::internal::append_paths;
 constexpr const char* kLatest = "latest";  // the file that names the latest checkpoint
-
-void append(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
-  constexpr std::size_t kShown = 12;
-  if (paths.empty()) return;
-  text += fmt::format("\n  {} {}:", paths.size(), what);
-  for (std::size_t i = 0; i < std::min(paths.size(), kShown); ++i) text += "\n    " + paths[i];
-  if (paths.size() > kShown) text += fmt::format("\n    and {} more", paths.size() - kShown);
-}
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -63,9 +57,9 @@ std::vector<Numbered> numbered_in(const fs::path& folder, const std::string& pre
 std::string RestoreReport::to_string() const {
   std::string text = fmt::format("{} restored, {} unused, {} without a value, {} doubled",
                                  restored.size(), unused.size(), unmatched.size(), doubled.size());
-  append(text, "unused", unused);
-  append(text, "without a value", unmatched);
-  append(text, "doubled", doubled);
+  append_paths(text, "unused", unused);
+  append_paths(text, "without a value", unmatched);
+  append_paths(text, "doubled", doubled);
   return text;
 }
 

@@ -56,13 +56,14 @@ TEST_F(PictureTest, GridRefusesOtherTensors) {
 TEST_F(PictureTest, SvgShowsCurves) {
   const float inf = std::numeric_limits<float>::infinity();
   write_svg(path_, {{"a<b", {0, 1, inf, 3, 2}}, {"other", {1, 2}, {0, 4}}},
-            {.title = "t", .x = "step", .y = "loss", .width = 480, .height = 280});
+            {.title = "\"R\x01&D\"", .x = "step", .y = "loss", .width = 480, .height = 280});
   const std::string svg = read(path_);
   // Pixels: x from 64 to 464 for 0 to 4, y from 232 down to 32 for 0 to 3.
   EXPECT_NE(svg.find(R"(points="64.0,232.0 164.0,165.3")"), std::string::npos) << svg;
   EXPECT_NE(svg.find(R"(points="364.0,32.0 464.0,98.7")"), std::string::npos) << svg;
   EXPECT_NE(svg.find(R"(points="64.0,165.3 464.0,98.7")"), std::string::npos) << svg;
   EXPECT_NE(svg.find(">a&lt;b<"), std::string::npos);
+  EXPECT_NE(svg.find(">&quot;R&amp;D&quot;<"), std::string::npos);
   EXPECT_NE(svg.find(">3</text>"), std::string::npos) << "round ticks";
   EXPECT_EQ(svg.find(">0.6</text>"), std::string::npos);
 }

@@ -11,28 +11,16 @@
 #include "etude/core/call_scope.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/picture.h"
+#include "etude/io/xml_text.h"
 
 namespace etude::io {
 namespace {
 
+using etude::internal::xml_text;
+
 constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 48;  // room around the axes
 // Told apart by people who do not see all colours (Okabe and Ito, 2008).
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
-}
 
 // One axis: values low to high on pixels from `at` to `to`.
 struct Axis {
@@ -177,11 +165,11 @@ class Plot {
         y_.at, x_.to);
     const double middle = (x_.at + x_.to) / 2, half = (y_.at + y_.to) / 2;
     add(R"(<text x="{:.1f}" y="20" text-anchor="middle" font-size="14">{}</text>)", middle,
-        escaped(options_.title));
+        xml_text(options_.title));
     add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", middle,
-        options_.height - 10.0, escaped(options_.x));
+        options_.height - 10.0, xml_text(options_.x));
     add(R"svg(<text transform="translate(14 {:.1f})rotate(-90)" text-anchor="middle">{}</text>)svg",
-        half, escaped(options_.y));
+        half, xml_text(options_.y));
   }
 
   void draw_curve(std::size_t k) {
@@ -202,7 +190,7 @@ class Plot {
       const double y = kTop + 12 + 18 * static_cast<double>(k), x = x_.to - 120;
       add(R"(<path d="M{:.1f} {:.1f}h20" stroke="{}" stroke-width="3"/>)", x, y - 4,
           kColours[k % kColours.size()]);
-      add(R"(<text x="{:.1f}" y="{:.1f}">{}</text>)", x + 26, y, escaped(curves_[k].name));
+      add(R"(<text x="{:.1f}" y="{:.1f}">{}</text>)", x + 26, y, xml_text(curves_[k].name));
     }
   }
 

@@ -83,18 +83,18 @@ bool read_rows(png_structp png, png_bytepp rows) {
   return true;
 }
 
-class Reader {
+class PngReader {
  public:
-  explicit Reader(Source& source) {
+  explicit PngReader(Source& source) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, note_error, ignore_warning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) destroy();
     ETUDE_REQUIRE_CODE(kResourceExhausted, info_ != nullptr, "libpng could not start");
     png_set_read_fn(png_, &source, give_bytes);
   }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-  ~Reader() { destroy(); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+  ~PngReader() { destroy(); }
   png_structp png() const { return png_; }
   png_infop info() const { return info_; }
 
@@ -106,7 +106,7 @@ class Reader {
 
 Tensor decode(std::span<const std::uint8_t> file, std::string_view name, int channels) {
   Source source{.file = file};
-  const Reader reader(source);
+  const PngReader reader(source);
   const auto require = [&](bool holds) {
     ETUDE_REQUIRE_CODE(kDataLoss, holds, "{}: offset {}: {}", name, source.at, source.message);
   };

@@ -15,6 +15,8 @@
 namespace etude::io {
 namespace {
 
+using etude::internal::append_paths;
+using etude::internal::bytes_of;
 using etude::internal::SafetensorsEntry;
 
 constexpr std::string_view kComplexMark = "etude.complex128/";
@@ -47,12 +49,6 @@ SafetensorsEntry entry_of(const std::string& name, const Tensor& x) {
     if (dtype == x.dtype()) entry.dtype = text;
   }
   return entry;
-}
-
-std::span<const std::uint8_t> bytes_of(const Tensor& x) {
-  etude::internal::observe(x);
-  return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
-          static_cast<std::size_t>(x.nbytes())};
 }
 
 const Type* type_of(const SafetensorsEntry& entry, bool is_complex128, const std::string& file) {
@@ -99,14 +95,6 @@ std::string with_separator(std::string path, const std::string& separator) {
   return path;
 }
 
-void append(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
-  constexpr std::size_t kShown = 12;
-  if (paths.empty()) return;
-  text += fmt::format("\n  {} {}:", paths.size(), what);
-  for (std::size_t i = 0; i < std::min(paths.size(), kShown); ++i) text += "\n    " + paths[i];
-  if (paths.size() > kShown) text += fmt::format("\n    and {} more", paths.size() - kShown);
-}
-
 }  // namespace
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
@@ -136,9 +124,9 @@ SafetensorsFile load_safetensors(const std::string& path, CallSite where) {
 std::string LoadReport::to_string() const {
   std::string text = fmt::format("{} loaded, {} missing, {} superfluous, {} of another type",
                                  loaded.size(), missing.size(), extra.size(), unfit.size());
-  append(text, "missing", missing);
-  append(text, "superfluous", extra);
-  append(text, "of another type", unfit);
+  append_paths(text, "missing", missing);
+  append_paths(text, "superfluous", extra);
+  append_paths(text, "of another type", unfit);
   return text;
 }
 
@@ -191,6 +179,20 @@ LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
 
 namespace etude::internal {
 
+std::span<const std::uint8_t> bytes_of(const Tensor& x) {
+  observe(x);
+  return {static_cast<const std::uint8_t*>(TensorAccess::data(x)),
+          static_cast<std::size_t>(x.nbytes())};
+}
+
+void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths) {
+  constexpr std::size_t kShown = 12;
+  if (paths.empty()) return;
+  text += fmt::format("\n  {} {}:", paths.size(), what);
+  for (std::size_t i = 0; i < std::min(paths.size(), kShown); ++i) text += "\n    " + paths[i];
+  if (paths.size() > kShown) text += fmt::format("\n    and {} more", paths.size() - kShown);
+}
+
 void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
                    FunctionRef<void(std::span<const std::uint8_t>)> write) {
   std::vector<SafetensorsEntry> entries;
@@ -205,7 +207,7 @@ void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata
   const std::string header = make_safetensors_header(entries, all);
   write({reinterpret_cast<const std::uint8_t*>(header.data()), header.size()});
   for (const SafetensorsEntry& entry : entries) {
-    const auto bytes = io::bytes_of(tensors.at(entry.name));
+    const auto bytes = bytes_of(tensors.at(entry.name));
     if (!bytes.empty()) write(bytes);
   }
 }

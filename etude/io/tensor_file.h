@@ -6,12 +6,21 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "etude/base/function_ref.h"
 #include "etude/io/safetensors.h"
 #include "etude/io/safetensors_format.h"
 
 namespace etude::internal {
+
+// The bytes of x, which is computed if it was not yet; they live as long as x does.
+std::span<const std::uint8_t> bytes_of(const Tensor& x);
+
+// Appends a line with the number of `paths` and `what` they are, and a line for each of the first
+// twelve; nothing where there are none.
+void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths);
 
 // Hands the bytes of a file of these tensors to `write`, in order. cost: no copy of a tensor.
 //

@@ -17,15 +17,15 @@ using etude::internal::Pickle;
 using etude::internal::PickleValue;
 using etude::internal::ZipEntry;
 using etude::internal::ZipReader;
-using Kind = PickleValue::Kind;
+using PickleKind = PickleValue::Kind;
 
 constexpr int kMostLevels = 100;  // of dicts in dicts
 constexpr std::uint64_t kMostTextBytes = std::uint64_t{256} << 20;
 constexpr std::int64_t kMostValues = 1'000'000;  // of all dicts; one value may stand at many places
 
-class Reader {
+class TorchReader {
  public:
-  Reader(std::span<const std::uint8_t> file, std::string_view name)
+  TorchReader(std::span<const std::uint8_t> file, std::string_view name)
       : name_(name), archive_(file, name), room_left_(file.size() * 8 + kFreeRoom) {
     constexpr std::string_view kProgram = "/data.pkl";
     for (const ZipEntry& entry : archive_.entries()) {
@@ -69,26 +69,26 @@ class Reader {
     ETUDE_REQUIRE_CODE(kResourceExhausted, text_bytes_ <= kMostTextBytes,
                        "{}: paths and texts have more than {} bytes", name_, kMostTextBytes);
     switch (value.kind) {
-      case Kind::kTensor:
+      case PickleKind::kTensor:
         return put(out_.tensors, path, tensor(value, path));
-      case Kind::kDict:
+      case PickleKind::kDict:
         for (std::size_t i = 0; i < value.items.size(); i += 2) {
           add(*value.items[i + 1], below(path, key(*value.items[i], path)), level + 1);
         }
         return;
-      case Kind::kList:
-      case Kind::kTuple:
+      case PickleKind::kList:
+      case PickleKind::kTuple:
         for (std::size_t i = 0; i < value.items.size(); ++i) {
           add(*value.items[i], below(path, std::to_string(i)), level + 1);
         }
         return;
-      case Kind::kTruth:
+      case PickleKind::kTruth:
         return put(out_.metadata, path, std::string(value.whole != 0 ? "true" : "false"));
-      case Kind::kWhole:
+      case PickleKind::kWhole:
         return put(out_.metadata, path, std::to_string(value.whole));
-      case Kind::kReal:
+      case PickleKind::kReal:
         return put(out_.metadata, path, fmt::format("{:.17g}", value.real));
-      case Kind::kText:
+      case PickleKind::kText:
         return put(out_.metadata, path, value.text);
       default:
         return;  // None, and what no dict of PyTorch holds by itself
@@ -104,8 +104,8 @@ class Reader {
     return path.empty() ? key : path + "/" + key;
   }
   std::string key(const PickleValue& value, const std::string& path) const {
-    if (value.kind == Kind::kText) return value.text;
-    ETUDE_REQUIRE_CODE(kUnimplemented, value.kind == Kind::kWhole,
+    if (value.kind == PickleKind::kText) return value.text;
+    ETUDE_REQUIRE_CODE(kUnimplemented, value.kind == PickleKind::kWhole,
                        "{}: a dict at '{:.200}' has a key that is neither text nor a whole number",
                        name_, path);
     return std::to_string(value.whole);
@@ -159,26 +159,26 @@ class Reader {
   std::uint64_t room_left_, text_bytes_ = 0;
 };
 
-SafetensorsFile parse(std::span<const std::uint8_t> file, std::string_view name) {
+SafetensorsFile parse_state(std::span<const std::uint8_t> file, std::string_view name) {
   constexpr std::uint8_t kProtocol = 0x80;
   ETUDE_REQUIRE_CODE(kUnimplemented, file.size() < 2 || file[0] != kProtocol,
                      "{}: it is a pickle without a zip archive, as PyTorch wrote it before version "
                      "1.6. Write it anew in Python: torch.save(torch.load(path), path)",
                      name);
-  return Reader(file, name).read();
+  return TorchReader(file, name).read();
 }
 
 }  // namespace
 
 SafetensorsFile parse_torch(std::span<const std::uint8_t> file, std::string_view name,
                             CallSite where) {
-  return etude::internal::located("load_torch", where, [&] { return parse(file, name); });
+  return etude::internal::located("load_torch", where, [&] { return parse_state(file, name); });
 }
 
 SafetensorsFile load_torch(const std::string& path, CallSite where) {
   return etude::internal::located("load_torch", where, [&] {
     const etude::internal::MappedFile file(path);
-    return parse(file.bytes(), path);
+    return parse_state(file.bytes(), path);
   });
 }
 

@@ -5,20 +5,16 @@
 
 #include "etude/base/check.h"
 #include "etude/core/run.h"
+#include "etude/nn/families.h"
 #include "etude/ops.h"
 
 namespace etude::nn {
 namespace {
 
+using detail::name_of;
 using etude::internal::op;
 using etude::internal::run;
 using Sizes = std::vector<std::int64_t>;
-
-// The name of the member of a family for so many axes.
-template <int axes>
-constexpr const char* name_of(const char* one, const char* two, const char* three) {
-  return axes == 1 ? one : axes == 2 ? two : three;
-}
 
 void require_channels(std::int64_t in, std::int64_t out) {
   ETUDE_REQUIRE(in >= 1 && out >= 1, "{} input and {} output channels; both must be at least 1", in,

@@ -90,7 +90,7 @@ class Message {
   std::string bytes_;
 };
 
-double now_seconds() {
+double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
@@ -100,7 +100,7 @@ std::string file_name() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   return fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
-                     static_cast<std::int64_t>(now_seconds()),
+                     static_cast<std::int64_t>(unix_seconds()),
                      host[0] != '\0' ? host.data() : "localhost", ::getpid(), serial++);
 }
 
@@ -157,7 +157,7 @@ EventFile::EventFile(const std::string& folder, CallSite where) {
     path_ = (std::filesystem::path(folder) / file_name()).string();
     file_.reset(std::fopen(path_.c_str(), "wb"));
     require(file_ != nullptr);
-    record(Message().real(1, now_seconds()).bytes(3, "brain.Event:2").text());
+    record(Message().real(1, unix_seconds()).bytes(3, "brain.Event:2").text());
     flush();
   });
 }
@@ -181,7 +181,7 @@ void EventFile::record(std::string_view event) {
 void EventFile::add(std::int64_t step, std::string_view value) {
   const std::string summary = Message().bytes(1, value).text();
   record(Message()
-             .real(1, now_seconds())
+             .real(1, unix_seconds())
              .integer(2, static_cast<std::uint64_t>(step))
              .bytes(5, summary)
              .text());

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
+#include "etude/nn/clock.h"
 #include "etude/ops.h"
 
 namespace etude::nn {
@@ -36,14 +37,6 @@ double number_of(const EpochRecord& epoch, const std::string& name) {
 }
 
 namespace detail {
-namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 void require_same_epochs(const FitOptions& options, std::int64_t epochs,
                          const std::string& checkpoint, CallSite where) {
   if (checkpoint.empty() || epochs == 0 || epochs == options.epochs || options.prolong) return;
@@ -98,7 +91,7 @@ void FitRun::start_epoch(std::int64_t epoch, std::int64_t step) {
   state_.loss.reset();
   state_.accuracy.reset();
   state_.metrics = options_.metrics;
-  started_ = now_seconds();
+  started_ = detail::now_seconds();
 }
 
 bool FitRun::end_batch() {
@@ -129,7 +122,7 @@ void FitRun::end_epoch() {
     emit(Event::kValidationEnd, Cancel::kEpoch);
     state_.is_validating = false;
   }
-  record.seconds = now_seconds() - started_;
+  record.seconds = detail::now_seconds() - started_;
   const double score = record.has_validation ? record.validation_loss : record.loss;
   is_best_ = std::isfinite(score) && (!has_best_ || score < best_);
   if (is_best_) best_ = score;

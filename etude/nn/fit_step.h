@@ -222,7 +222,8 @@ class TrainingStep {
   bool looks_first_, is_lazy_, wants_norm_;
   const Loss& loss_;
   CallSite where_;
-  std::optional<Function<std::vector<Tensor>(Model&, Optimizer&, const Tensor&, const Tensor&)>>
+  std::optional<
+      etude::Function<std::vector<Tensor>(Model&, Optimizer&, const Tensor&, const Tensor&)>>
       staged_;
 };
 

@@ -12,9 +12,12 @@
 #include "etude/nn/sequential.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
+#include "tests/expect_error.h"
 
 namespace etude::nn::layer_error_test {
 namespace {
+
+using etude::tests::thrown_by;
 
 struct LeNet {
   Conv2D conv1{{5, 5}, 1, 6, {.padding = "same", .activation = relu}};
@@ -32,18 +35,6 @@ struct LeNet {
 
 constexpr const char* kFile = "etude/nn/layer_error_test.cc";
 
-// Runs fn, which has to fail in a layer, and gives the error.
-template <class Fn>
-Error failure(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error";
-  return {ErrorCode::kInternal, "no error"};
-}
-
 std::string at_line(int line) {
   return std::string("\n  at ") + kFile + ":" + std::to_string(line);
 }
@@ -53,7 +44,7 @@ TEST(LayerError, NamesKindShapesAndLine) {
   const Dense dense(2, 3);
   const Tensor x = zeros({1, 3});
   const int line = __LINE__ + 1;
-  const Error error = failure([&] { dense(x); });
+  const Error error = thrown_by([&] { dense(x); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(error.what(),
             "Dense: the input has shape [1,3], but the layer needs at least 1 axis, the last of "
@@ -82,8 +73,8 @@ TEST(LayerError, AModelThatIsKnownGivesThePath) {
   const LeNet model;
   for (const Wrong& wrong : kWrong) {
     const std::string want = wrong.text + at_line(LeNet::kLine);
-    EXPECT_EQ(failure([&] { infer(model, zeros(wrong.input)); }).what(), want);
-    EXPECT_EQ(failure([&] { summary(model, wrong.input); }).what(), want);
+    EXPECT_EQ(thrown_by([&] { infer(model, zeros(wrong.input)); }).what(), want);
+    EXPECT_EQ(thrown_by([&] { summary(model, wrong.input); }).what(), want);
   }
 }
 
@@ -117,15 +108,15 @@ TEST(LayerError, TrainingAndEvaluationGiveThePath) {
   NoOptimizer optimizer;
   Data data{{zeros({2, 32, 32, 1}), Tensor({0, 1})}, {}};
   const std::string want = kWrong[2].text + at_line(LeNet::kLine);
-  EXPECT_EQ(failure([&] { fit(model, optimizer, data, softmax_cross_entropy); }).what(), want);
+  EXPECT_EQ(thrown_by([&] { fit(model, optimizer, data, softmax_cross_entropy); }).what(), want);
   const std::vector<Batch> batches = {data.batch};
-  EXPECT_EQ(failure([&] { evaluate(model, batches, softmax_cross_entropy); }).what(), want);
+  EXPECT_EQ(thrown_by([&] { evaluate(model, batches, softmax_cross_entropy); }).what(), want);
 }
 
 // spec: L25
 TEST(LayerError, ContainersCount) {
   const LeNet lenet;
-  const Error called = failure([&] { lenet(zeros({2, 32, 32, 1})); });
+  const Error called = thrown_by([&] { lenet(zeros({2, 32, 32, 1})); });
   EXPECT_EQ(std::string(called.what()).find("sequenced[5] (Dense): the input has shape [2,576]"),
             0u)
       << called.what();
@@ -135,10 +126,10 @@ TEST(LayerError, ContainersCount) {
                          Sequential(std::vector<Dense>{Dense(3, 3), Dense(4, 4)}, Dense(3, 1)));
   const Tensor x = zeros({4, 2});
   const int here = __LINE__ + 1;
-  const Error direct = failure([&] { model(x); });
+  const Error direct = thrown_by([&] { model(x); });
   EXPECT_EQ(std::string(direct.what()).find("Sequential[2][0][1] (Dense): "), 0u) << direct.what();
   EXPECT_EQ(direct.where().line, here);
-  const Error inferred = failure([&] { infer(model, x); });
+  const Error inferred = thrown_by([&] { infer(model, x); });
   EXPECT_EQ(std::string(inferred.what()).find("layers/2/layers/0/1 (Dense): "), 0u)
       << inferred.what();
   EXPECT_EQ(std::string(inferred.where().file), kFile);
@@ -155,16 +146,16 @@ struct Small {
 // spec: L3, L15
 TEST(LayerError, OpsInsideLayersAreNamedToo) {
   const Small model;
-  const Error small = failure([&] { infer(model, zeros({1, 4, 4, 1})); });
+  const Error small = thrown_by([&] { infer(model, zeros({1, 4, 4, 1})); });
   EXPECT_EQ(std::string(small.what()).find("convs/1 (Conv2D): conv2d: "), 0u) << small.what();
   EXPECT_EQ(small.where().line, Small::kLine);
-  const Error norm = failure([&] { infer(model, zeros({1, 8, 8, 1})); });
+  const Error norm = thrown_by([&] { infer(model, zeros({1, 8, 8, 1})); });
   EXPECT_EQ(std::string(norm.what()).find("norm (BatchNorm): the input has shape [1,4,4,1]"), 0u)
       << norm.what();
   EXPECT_EQ(norm.where().line, Small::kLine);
   const Dense dense(2, 3);
   const int line = __LINE__ + 1;
-  const Error dtype = failure([&] { dense(Tensor({true, false})); });
+  const Error dtype = thrown_by([&] { dense(Tensor({true, false})); });
   EXPECT_EQ(std::string(dtype.what()).find("Dense: matmul: "), 0u) << dtype.what();
   EXPECT_EQ(dtype.where().line, line);
 }
@@ -173,7 +164,7 @@ TEST(LayerError, OpsInsideLayersAreNamedToo) {
 TEST(LayerError, TheLineOfAUsersFunctionStays) {
   const int line = __LINE__ + 1;
   const Function function([](const Tensor& x) { return reshape(x, {7}); });
-  const Error error = failure([&] { function(zeros({2})); });
+  const Error error = thrown_by([&] { function(zeros({2})); });
   EXPECT_EQ(std::string(error.what()).find("Function: reshape: "), 0u) << error.what();
   EXPECT_EQ(error.where().line, line);
 }

@@ -11,6 +11,7 @@
 
 namespace etude::nn {
 
+using detail::last_sum;
 using detail::run_loss;
 
 namespace {
@@ -35,8 +36,6 @@ Tensor times_log(const Tensor& a, const Tensor& b) { return a * log(where(a == 0
 Tensor log_cosh(const Tensor& d) { return d + softplus(-2.0 * d) - M_LN2; }
 
 Tensor margin(const Tensor& p, const Tensor& e) { return maximum(1.0 - e * p, 0.0); }
-
-Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
+#include "etude/nn/clock.h"
 #include "etude/nn/metric_parts.h"
 #include "etude/ops.h"
 
@@ -162,20 +163,12 @@ std::string Confusion::to_string(std::span<const std::string_view> names) const 
   return text;
 }
 
-namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 double Throughput::result() const {
-  return static_cast<double>(samples_) / std::max(now_seconds() - started_, 1e-9);
+  return static_cast<double>(samples_) / std::max(detail::now_seconds() - started_, 1e-9);
 }
 void Throughput::reset() {
   samples_ = 0;
-  started_ = now_seconds();
+  started_ = detail::now_seconds();
 }
 
 // It is read at once, and fit asks for it at each batch: rows are counted here and not by calls.

@@ -15,7 +15,8 @@ Counts counts_of(int depth, bool bottlenecks_only) {
       "depth", depth, {{18, small}, {34, medium}, {50, medium}, {101, large}, {152, largest}});
 }
 
-ConvUnitOptions conv(std::int64_t window, std::int64_t stride, Activation activation = {}) {
+// With the numbers that batch normalisation has in PyTorch.
+ConvUnitOptions torch_conv(std::int64_t window, std::int64_t stride, Activation activation = {}) {
   return {.window = window,
           .stride = stride,
           .epsilon = 1e-5,
@@ -25,7 +26,7 @@ ConvUnitOptions conv(std::int64_t window, std::int64_t stride, Activation activa
 
 // Normalisation, activation, convolution.
 ConvUnitOptions pre(std::int64_t window, std::int64_t stride) {
-  ConvUnitOptions options = conv(window, stride, relu);
+  ConvUnitOptions options = torch_conv(window, stride, relu);
   options.norm_first = true;
   return options;
 }
@@ -42,14 +43,14 @@ ConvBlock stem(std::int64_t in, std::int64_t out, const ConvUnitOptions& options
 // Convolutions of 3 by 3, or with a narrow middle, added to x or its projection.
 ConvBlock residual(std::int64_t in, std::int64_t middle, std::int64_t out, std::int64_t stride,
                    bool has_bottleneck) {
-  Path path =
-      has_bottleneck
-          ? Path{ConvUnit(in, middle, conv(1, 1, relu)),
-                 ConvUnit(middle, middle, conv(3, stride, relu)), ConvUnit(middle, out, conv(1, 1))}
-          : Path{ConvUnit(in, out, conv(3, stride, relu)), ConvUnit(out, out, conv(3, 1))};
+  Path path = has_bottleneck ? Path{ConvUnit(in, middle, torch_conv(1, 1, relu)),
+                                    ConvUnit(middle, middle, torch_conv(3, stride, relu)),
+                                    ConvUnit(middle, out, torch_conv(1, 1))}
+                             : Path{ConvUnit(in, out, torch_conv(3, stride, relu)),
+                                    ConvUnit(out, out, torch_conv(3, 1))};
   if (in == out && stride == 1)
     return ConvBlock({std::move(path)}, {.keeps_input = true, .activation = relu});
-  return ConvBlock({std::move(path), Path{ConvUnit(in, out, conv(1, stride))}},
+  return ConvBlock({std::move(path), Path{ConvUnit(in, out, torch_conv(1, stride))}},
                    {.activation = relu});
 }
 
@@ -72,24 +73,24 @@ ConvBlock pre_bottleneck(std::int64_t in, std::int64_t middle, std::int64_t out,
                          std::int64_t stride, const PreStyle& style) {
   Path path;
   if (style.inner_first) {
-    path = Path{ConvUnit(in, middle, style.of(bare(conv(1, 1)))),
+    path = Path{ConvUnit(in, middle, style.of(bare(torch_conv(1, 1)))),
                 ConvUnit(middle, middle, style.of(pre(3, stride))),
                 ConvUnit(middle, out, style.of(pre(1, 1)))};
   } else {
-    path = Path{ConvUnit(in, middle, style.of(conv(1, 1, relu))),
-                ConvUnit(middle, middle, style.of(conv(3, stride, relu))),
-                ConvUnit(middle, out, style.of(bare(conv(1, 1)), true))};
+    path = Path{ConvUnit(in, middle, style.of(torch_conv(1, 1, relu))),
+                ConvUnit(middle, middle, style.of(torch_conv(3, stride, relu))),
+                ConvUnit(middle, out, style.of(bare(torch_conv(1, 1)), true))};
   }
-  Path before = Path{ConvUnit::plain(in, style.of(conv(1, 1, relu)))};
+  Path before = Path{ConvUnit::plain(in, style.of(torch_conv(1, 1, relu)))};
   if (in == out && stride == 1)
     return ConvBlock({std::move(path)}, {.keeps_input = true}, std::move(before));
-  Path projection = Path{ConvUnit(in, out, style.of(bare(conv(1, stride)), true))};
+  Path projection = Path{ConvUnit(in, out, style.of(bare(torch_conv(1, stride)), true))};
   return ConvBlock({std::move(path), std::move(projection)}, {}, std::move(before));
 }
 
 ConvNet pre_resnet(int depth, const ImageOptions& options, const PreStyle& style) {
   const std::int64_t base = scaled(64, options);
-  Blocks blocks = {stem(options.in, base, style.of(bare(conv(7, 2)), true))};
+  Blocks blocks = {stem(options.in, base, style.of(bare(torch_conv(7, 2)), true))};
   std::int64_t in = base, middle = base;
   for (const int count : counts_of(depth, true)) {
     for (int k = 0; k < count; ++k, in = 4 * middle)
@@ -97,7 +98,7 @@ ConvNet pre_resnet(int depth, const ImageOptions& options, const PreStyle& style
           pre_bottleneck(in, middle, 4 * middle, k == 0 && middle > base ? 2 : 1, style));
     middle *= 2;
   }
-  blocks.push_back(chain_of({ConvUnit::plain(in, style.of(conv(1, 1, relu)))}));
+  blocks.push_back(chain_of({ConvUnit::plain(in, style.of(torch_conv(1, 1, relu)))}));
   return ConvNet(std::move(blocks), {Dense(in, options.classes)});
 }
 
@@ -108,7 +109,7 @@ ConvNet resnet(int depth, const ImageOptions& options, std::int64_t inner, CallS
     const std::int64_t base = scaled(64, options);
     const Counts counts = counts_of(depth, inner != 1);
     const bool has_bottleneck = depth >= 50;
-    Blocks blocks = {stem(options.in, base, conv(7, 2, relu))};
+    Blocks blocks = {stem(options.in, base, torch_conv(7, 2, relu))};
     std::int64_t in = base, width = base;
     for (const int count : counts) {
       const std::int64_t out = has_bottleneck ? 4 * width : width;
@@ -126,7 +127,7 @@ ConvNet resnet_cifar(int depth, const ImageOptions& options, CallSite where) {
     ETUDE_REQUIRE(depth >= 8 && depth % 6 == 2, "the depth {}; needed is 6 n + 2, such as 56",
                   depth);
     const std::int64_t base = scaled(16, options);
-    Blocks blocks = {chain_of({ConvUnit(options.in, base, conv(3, 1, relu))})};
+    Blocks blocks = {chain_of({ConvUnit(options.in, base, torch_conv(3, 1, relu))})};
     std::int64_t in = base;
     for (const std::int64_t out : {base, 2 * base, 4 * base}) {
       for (int k = 0; k < depth / 6; ++k, in = out) {
@@ -145,23 +146,24 @@ ConvNet wide_resnet_cifar(int depth, std::int64_t widen, const ImageOptions& opt
                   "and a width of at least 1",
                   depth, widen);
     const std::int64_t base = scaled(16, options);
-    Blocks blocks = {chain_of({ConvUnit(options.in, base, bare(conv(3, 1)))})};
+    Blocks blocks = {chain_of({ConvUnit(options.in, base, bare(torch_conv(3, 1)))})};
     std::int64_t in = base;
     for (const std::int64_t out : {base * widen, 2 * base * widen, 4 * base * widen}) {
       for (int k = 0; k < depth / 6; ++k, in = out) {
         const std::int64_t stride = k == 0 && out > base * widen ? 2 : 1;
-        Path path = Path{ConvUnit(in, out, bare(conv(3, stride))), ConvUnit(out, out, pre(3, 1))};
-        Path before = Path{ConvUnit::plain(in, conv(1, 1, relu))};
+        Path path =
+            Path{ConvUnit(in, out, bare(torch_conv(3, stride))), ConvUnit(out, out, pre(3, 1))};
+        Path before = Path{ConvUnit::plain(in, torch_conv(1, 1, relu))};
         if (in == out && stride == 1) {
           blocks.push_back(ConvBlock({std::move(path)}, {.keeps_input = true}, std::move(before)));
         } else {
-          Path projection = Path{ConvUnit(in, out, bare(conv(1, stride)))};
+          Path projection = Path{ConvUnit(in, out, bare(torch_conv(1, stride)))};
           blocks.push_back(
               ConvBlock({std::move(path), std::move(projection)}, {}, std::move(before)));
         }
       }
     }
-    blocks.push_back(chain_of({ConvUnit::plain(in, conv(1, 1, relu))}));
+    blocks.push_back(chain_of({ConvUnit::plain(in, torch_conv(1, 1, relu))}));
     return ConvNet(std::move(blocks), {Dense(in, options.classes)});
   });
 }

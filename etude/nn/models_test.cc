@@ -16,11 +16,7 @@
 namespace etude::nn::models {
 namespace {
 
-template <class F>
-void expect_message(const F& f, const char* text) {
-  const std::string message = etude::tests::message_of(f);
-  EXPECT_NE(message.find(text), std::string::npos) << message;
-}
+using etude::tests::expect_message;
 
 template <class Make>
 void expect_count(std::int64_t published, const Make& make, std::int64_t image = 224) {

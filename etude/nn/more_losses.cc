@@ -11,10 +11,10 @@
 namespace etude::nn {
 namespace {
 
+using detail::last_sum;
 using detail::run_loss;
 using etude::internal::check_options;
 
-Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 // The small number keeps the root differentiable where both are equal.
 Tensor distance(const Tensor& x, const Tensor& y) { return sqrt(last_sum(square(x - y + 1e-6))); }
 Tensor cosine(const Tensor& x, const Tensor& y) {

@@ -4,20 +4,18 @@
 #include "etude/base/check.h"
 #include "etude/core/run.h"
 #include "etude/nn/convolution.h"
+#include "etude/nn/families.h"
 #include "etude/ops.h"
 
 namespace etude::nn {
 namespace {
 
+using detail::name_of;
 using etude::internal::op;
 using etude::internal::run;
 using Sizes = std::vector<std::int64_t>;
 
 // "MaxPool1D", "MaxPool2D" or "MaxPool3D". As long as the text of the family.
-template <int axes>
-constexpr const char* name_of(const char* one, const char* two, const char* three) {
-  return axes == 1 ? one : axes == 2 ? two : three;
-}
 #define ETUDE_NAME(family) name_of<axes>(#family "1D", #family "2D", #family "3D")
 
 // The widths before and after every axis of x, of which the first and the last have none.

@@ -8,10 +8,14 @@
 #include "etude/core/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/losses.h"
+#include "etude/ops.h"
 
 namespace etude::nn::detail {
 
 using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Tensor& e)>;
+
+// The sum over the last axis.
+inline Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
 // Computes the terms and reduces them, by `otherwise` unless a reduction is given; errors get the
 // name of the loss and the caller's line.

@@ -13,9 +13,12 @@
 #include "etude/base/error.h"
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
+#include "tests/expect_error.h"
 
 namespace etude::nn::summary_test {
 namespace {
+
+using etude::tests::thrown_by;
 
 // Layers wherever a structure may hold them.
 struct Holder {
@@ -63,27 +66,17 @@ TEST(Summary, TakesInputsOfAnyDtype) {
   EXPECT_EQ(found.parameters, 50);
 }
 
-template <class Fn>
-Error failure(const Fn& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error;
-  }
-  return {ErrorCode::kInternal, "no error"};
-}
-
 TEST(Summary, ErrorsHaveOpAndLine) {
-  const Error wrong = failure([] { summary(Embedded(), {8, 20}); });
+  const Error wrong = thrown_by([] { summary(Embedded(), {8, 20}); });
   EXPECT_EQ(wrong.op(), "take");
   EXPECT_STREQ(wrong.where().file, __FILE__);
   EXPECT_NE(std::string(wrong.what()).find("take: operand 'indices' is float32"), std::string::npos)
       << wrong.what();
-  const Error unknown = failure([] { summary(Embedded(), {{kAny, 20}, kInt32}); });
+  const Error unknown = thrown_by([] { summary(Embedded(), {{kAny, 20}, kInt32}); });
   EXPECT_NE(std::string(unknown.what()).find("has an unknown size"), std::string::npos);
   EXPECT_STREQ(unknown.where().file, __FILE__);
   const Function twice([](const Tensor& x) { return x + ones({3}); });
-  const Error inside = failure([&] { summary(std::pair{twice, 1}.first, {2}); });
+  const Error inside = thrown_by([&] { summary(std::pair{twice, 1}.first, {2}); });
   EXPECT_NE(std::string(inside.what()).find("Function: add: operands 'x1' and 'x2'"),
             std::string::npos)
       << inside.what();

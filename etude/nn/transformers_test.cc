@@ -14,11 +14,7 @@
 namespace etude::nn {
 namespace {
 
-template <class F>
-void expect_message(const F& f, const char* text) {
-  const std::string message = etude::tests::message_of(f);
-  EXPECT_NE(message.find(text), std::string::npos) << message;
-}
+using etude::tests::expect_message;
 
 template <class Make>
 void expect_count(std::int64_t published, std::int64_t last, const Make& make) {

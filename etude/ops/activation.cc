@@ -8,13 +8,11 @@
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
-const std::vector<ErrorCase> kFloatsOnly = {
-    {{"int32[2]"}, "operand 'x' is int32, but must be one of"},
-    {{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}};
 // SELU's constants (Klambauer et al. 2017): mean 0 and variance 1 are a fixed point.
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
@@ -47,7 +45,7 @@ OpDef activation(std::string_view name, std::string_view doc, const ScalarDef& s
       .dtypes = kFloating,
       .scalar = scalar,
       .partials = partials,
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   };
 }
 // The same for a function with a kink at each of `avoid`.

@@ -14,6 +14,7 @@
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
@@ -28,7 +29,7 @@ double scale_of(const Attrs& attrs, const Shape& q) {
   return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(d, 1)));
 }
 
-AttentionOptions options_of(const PrepareCall& call) {
+AttentionOptions attention_options(const PrepareCall& call) {
   return {.scale = scale_of(call.attrs, call.shape(0)),
           .causal = call.attrs.flag("causal"),
           .dropout = call.attrs.real("dropout")};
@@ -121,7 +122,7 @@ Types forward_types(const TypeCall& call, std::size_t key) {
 
 Types attention_type(const TypeCall& call) { return forward_types(call, 5); }
 
-Types gradient_type(const TypeCall& call) {
+Types attention_gradient_type(const TypeCall& call) {
   const Types forward = forward_types(call, 9);
   for (const std::size_t i : {5, 6, 7}) {
     const Shape& wanted = forward[i == 6 ? 1 : 0]->shape();
@@ -189,12 +190,10 @@ struct Whole {
   Tensor shares, moves, along, slope;
 };
 
-void add_to(Tensor& sum, const Tensor& part) { sum = sum.has_value() ? sum + part : part; }
-
 // With shares p, factors z of dropout, moves m = z ct v^T and slope s = p (m - sum(p m) + ct of the
 // logarithm), the gradient is dq = scale s k, dk = scale s^T q, dv = (z p)^T ct, dbias = s. For
 // cotangents a, b, c, e of these, s has the cotangent w = scale (a k^T + q b^T) + e.
-Values gradient_vjp(const VjpCall& call) {
+Values attention_gradient_vjp(const VjpCall& call) {
   Values out(call.in.size());
   const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2], &ct = call.in[7];
   const Whole f(call.in, ct, call.attrs);
@@ -340,7 +339,7 @@ void define_forward(Registry& r) {
       .type = attention_type,
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        kernels::cpu::prepare_attention(call, options_of(call));
+                        kernels::cpu::prepare_attention(call, attention_options(call));
                       }},
       .vjp = attention_vjp,
       .batch = attention_batch,
@@ -401,14 +400,14 @@ void define_gradient(Registry& r) {
       .attrs = attrs,
       .results = {"dq", "dk", "dv", "dbias"},
       .dtypes = kRealMatrixDTypes,
-      .type = gradient_type,
+      .type = attention_gradient_type,
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        AttentionOptions options = options_of(call);
+                        AttentionOptions options = attention_options(call);
                         options.bias_gradient = call.attrs.flag("bias_gradient");
                         kernels::cpu::prepare_attention_gradient(call, options);
                       }},
-      .vjp = gradient_vjp,
+      .vjp = attention_gradient_vjp,
       .batch = gradient_batch,
       .samples = {.calls = {{{"[3,2]", "[4,2]", "[4,3]", "-", "-", "[3,3]", "[3]", "[3,3]", "-",
                               "-"},

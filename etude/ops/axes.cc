@@ -19,6 +19,10 @@ Shape shape_of(const Attrs& attrs, std::string_view name) {
   return Shape(sizes);
 }
 
+int axis_of(const Attrs& attrs, const Shape& shape) {
+  return normalize_axis(attrs.integer("axis"), shape.rank());
+}
+
 std::vector<int> axes_of(const Attrs& attrs, int rank) {
   if (attrs.has("axis")) return normalize_axes(attrs.ints("axis"), rank);
   std::vector<int> all(static_cast<std::size_t>(rank));

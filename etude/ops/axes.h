@@ -15,6 +15,9 @@ namespace etude::ops {
 // The list attribute `name` as a shape. throws: kInvalidArgument for a negative size.
 Shape shape_of(const Attrs& attrs, std::string_view name);
 
+// The attribute "axis" of a value of `shape`, counted from the front. throws: kOutOfRange.
+int axis_of(const Attrs& attrs, const Shape& shape);
+
 // The axes of the list attribute "axis", counted from the front; all of them if it is absent.
 // throws: kOutOfRange, and kInvalidArgument for an axis given twice.
 std::vector<int> axes_of(const Attrs& attrs, int rank);

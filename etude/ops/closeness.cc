@@ -7,11 +7,10 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-constexpr std::string_view kStep = "the result is piecewise constant";
 
 std::vector<AttrDef> tolerances() { return {{"rtol", 1e-5}, {"atol", 1e-8}, {"equal_nan", false}}; }
 
@@ -54,7 +53,7 @@ void define_isclose(Registry& r) {
         const auto same = math::logical_or(x1 == x2, math::logical_and(nans, equal_nan != 0.0));
         return math::logical_or(same, math::logical_and(finite, near));
       }),
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[3]"},
                              {{"rtol", 0.5}, {"atol", 0.1}, {"equal_nan", 0.0}}}}},
   });
@@ -66,7 +65,7 @@ void define_isclose(Registry& r) {
       .operands = {"x1", "x2"},
       .attrs = tolerances(),
       .lower = lower_isclose,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[3]"}}, {{"[2,3]", "[2,3]"}, {{"atol", 0.5}}}}},
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"}},
   });
@@ -89,7 +88,7 @@ void define_closeness(Registry& r) {
                                          .equal_nan = attrs.flag("equal_nan")};
             return Values{all(isclose(in[0], in[1], options))};
           },
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[3]"}}, {{"[2,3]", "[2,3]"}, {{"atol", 8.0}}}}},
       .errors = {{{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   });
@@ -103,7 +102,7 @@ void define_closeness(Registry& r) {
             if (in[0].shape() == in[1].shape()) return Values{all(equal(in[0], in[1]))};
             return Values{internal::full(intern_type(kBool, {}, in[0].device()), 0)};
           },
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}}, {{"[2,3]", "[3]"}}}},
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"}},
   });

@@ -2,11 +2,10 @@
 // Comparisons, logic and selection. Results of comparisons are bool and carry no derivative.
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-constexpr std::string_view kStep = "the result is piecewise constant";
 
 OpDef comparison(std::string_view name, std::string_view symbol, DTypeSet dtypes,
                  std::string_view doc, const ScalarDef& scalar) {
@@ -19,7 +18,7 @@ OpDef comparison(std::string_view name, std::string_view symbol, DTypeSet dtypes
       .dtypes = dtypes,
       .result_dtype = ResultDType::kBool,
       .scalar = scalar,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   };
@@ -42,13 +41,13 @@ OpDef logical(std::string_view name, std::vector<OperandDef> operands, std::stri
       .dtypes = kBool,
       .result_dtype = ResultDType::kBool,
       .scalar = scalar,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .errors = {{wrong, binary ? "operand 'x1' is int32, but must be one of bool"
                                 : "operand 'x' is int32, but must be one of bool"}},
   };
 }
 
-void define_order(Registry& r) {
+void define_comparisons(Registry& r) {
   r.define(
       comparison("equal", "==", kAnyDType,
                  "Whether x1 and x2 are equal, element by element with broadcasting; NaN equals "
@@ -92,7 +91,7 @@ void define_logic(Registry& r) {
 }  // namespace
 
 void define_comparison(Registry& r) {
-  define_order(r);
+  define_comparisons(r);
   define_logic(r);
   r.define({
       .name = "where",

@@ -47,7 +47,7 @@ Values lower_vecdot(Operands in, const Attrs& attrs) {
 struct Axes {
   std::vector<int64_t> x, y;
 };
-Axes axes_of(Operands in, const std::vector<int64_t>& given) {
+Axes summed_axes(Operands in, const std::vector<int64_t>& given) {
   Axes out;
   if (given.size() == 1) {
     ETUDE_REQUIRE(given[0] >= 0 && given[0] <= std::min(in[0].rank(), in[1].rank()),
@@ -210,7 +210,7 @@ void define_contraction(Registry& r) {
       .dtypes = kNumeric,
       .lower =
           [](Operands in, const Attrs& attrs) {
-            return Values{contract(in[0], in[1], axes_of(in, attrs.ints("axes")))};
+            return Values{contract(in[0], in[1], summed_axes(in, attrs.ints("axes")))};
           },
       .samples = {.calls = {{{"[2,3,4]", "[3,4,2]"}, {{"axes", std::vector<int64_t>{2}}}},
                             {{"[2,3,4]", "[4,2]"}, {{"axes", std::vector<int64_t>{0, 2, 1, 0}}}},

@@ -26,7 +26,7 @@ struct Part {
 
 bool holds(const Labels& labels, int label) { return std::ranges::count(labels, label) > 0; }
 
-int64_t product(const Labels& labels, const Sizes& sizes) {
+int64_t size_of(const Labels& labels, const Sizes& sizes) {
   int64_t out = 1;
   for (const int label : labels) out *= sizes.at(label);
   return out;
@@ -153,7 +153,7 @@ Labels joined(std::initializer_list<const Labels*> lists) {
   return out;
 }
 
-Shape shape_of(const Labels& labels, const Sizes& sizes) {
+Shape shape_of_labels(const Labels& labels, const Sizes& sizes) {
   Shape out;
   for (const int label : labels) out.push_back(sizes.at(label));
   return out;
@@ -163,10 +163,10 @@ Shape shape_of(const Labels& labels, const Sizes& sizes) {
 Part contract(const Part& a, const Part& b, const Labels& kept, const Sizes& sizes) {
   const Roles r = roles_of(a, b, kept);
   const Labels labels = joined({&r.batch, &r.left, &r.right});
-  const int64_t left = product(r.left, sizes), right = product(r.right, sizes),
-                inner = product(r.contracted, sizes);
+  const int64_t left = size_of(r.left, sizes), right = size_of(r.right, sizes),
+                inner = size_of(r.contracted, sizes);
   const auto shape = [&](int64_t rows, int64_t columns) {
-    Shape s = shape_of(r.batch, sizes);
+    Shape s = shape_of_labels(r.batch, sizes);
     s.push_back(rows);
     s.push_back(columns);
     return s;
@@ -175,12 +175,12 @@ Part contract(const Part& a, const Part& b, const Labels& kept, const Sizes& siz
   if (r.contracted.empty()) {
     const Tensor y = ordered(b, joined({&r.batch, &r.right}));
     return {in_shape(in_shape(x, shape(left, 1)) * in_shape(y, shape(1, right)),
-                     shape_of(labels, sizes)),
+                     shape_of_labels(labels, sizes)),
             labels};
   }
   const Tensor y = ordered(b, joined({&r.batch, &r.contracted, &r.right}));
   const Tensor z = matmul(in_shape(x, shape(left, inner)), in_shape(y, shape(inner, right)));
-  return {in_shape(z, shape_of(labels, sizes)), labels};
+  return {in_shape(z, shape_of_labels(labels, sizes)), labels};
 }
 
 // What parts but `a` and `b`, and the result, have.

@@ -10,6 +10,7 @@
 
 #include "etude/ops.h"
 #include "etude/runtime/gradient_tape.h"
+#include "tests/expect_error.h"
 
 namespace etude::elementwise_values_test {
 namespace {
@@ -34,18 +35,8 @@ std::pair<double, double> slopes(const Binary& f, double x1, double x2) {
   tape.stop();
   return {tape.gradient(y, a).to_vector<double>()[0], tape.gradient(y, b).to_vector<double>()[0]};
 }
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
 #define EXPECT_TEXT(call, part) \
-  EXPECT_NE(message_of([&] { call; }).find(part), std::string::npos) << message_of([&] { call; })
+  tests::expect_error([&] { call; }, ErrorCode::kInvalidArgument, {part})
 
 // spec: T8, T9
 TEST(ElementwiseValues, OfTheSpecification) {

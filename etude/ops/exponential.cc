@@ -7,12 +7,10 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-const std::vector<ErrorCase> kNoIntegers = {
-    {{"int32[2]"}, "operand 'x' is int32, but must be one of"}};
 
 void define_exponentials(Registry& r) {
   r.define({
@@ -22,7 +20,7 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "exp2",
@@ -31,7 +29,7 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp2(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "exp10",
@@ -40,7 +38,7 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::exp10(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "expm1",
@@ -49,7 +47,7 @@ void define_exponentials(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::expm1(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 
@@ -62,7 +60,7 @@ void define_logarithms(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "log2",
@@ -72,7 +70,7 @@ void define_logarithms(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log2(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "log10",
@@ -82,7 +80,7 @@ void define_logarithms(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log10(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "log1p",
@@ -92,7 +90,7 @@ void define_logarithms(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::log1p(x); }),
       .samples = {.ranges = {{-0.75, 3}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 
@@ -128,7 +126,7 @@ void define_differences(Registry& r) {
                 where(near_zero, log(negative(expm1(in[0]))), log1p(negative(exp(in[0]))))};
           },
       .samples = {.calls = {{.operands = {"[2,3]"}}}, .ranges = {{-3, -0.25}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "logaddexp",
@@ -150,7 +148,7 @@ void define_roots(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sqrt(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "rsqrt",
@@ -160,7 +158,7 @@ void define_roots(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::rsqrt(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "cbrt",
@@ -170,7 +168,7 @@ void define_roots(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cbrt(x); }),
       .samples = {.ranges = {{0.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 

@@ -8,11 +8,11 @@
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
-constexpr std::string_view kSpace = "linalg";
 constexpr std::string_view kPhases =
     "complex vectors have phases that a decomposition chooses, and the rule is that of functions "
     "that do not depend on them";
@@ -28,8 +28,6 @@ std::vector<ErrorCase> with_square_error(std::vector<ErrorCase> errors) {
 
 int64_t rows_of(const Shape& x) { return x[x.rank() - 2]; }
 int64_t columns_of(const Shape& x) { return x[x.rank() - 1]; }
-
-void add_to(Tensor& sum, const Tensor& part) { sum = sum.has_value() ? sum + part : part; }
 
 // --- qr ---
 
@@ -308,7 +306,7 @@ void define_qr(Registry& r) {
                     {{"mode", std::string("full")}}});
   r.define({
       .name = "qr",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc =
           "x = q r for each matrix of x [.., m, n]: q with orthonormal columns, [.., m, k] for k "
@@ -334,7 +332,7 @@ void define_eigenvalues(Registry& r) {
   r.define(eigh("complex_eigh", kComplex));
   r.define({
       .name = "eigh",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors "
              "as columns. The lower half of x is read, and cotangents reach that half alone. "
@@ -348,7 +346,7 @@ void define_eigenvalues(Registry& r) {
   });
   r.define({
       .name = "eigvalsh",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.",
       .operands = {"x"},
       .results = {"values"},
@@ -384,7 +382,7 @@ void define_singular_values(Registry& r) {
   });
   r.define({
       .name = "svd",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in "
              "descending order; u is [.., m, m] and vh [.., n, n], or without full_matrices of "
@@ -402,7 +400,7 @@ void define_singular_values(Registry& r) {
   });
   r.define({
       .name = "svdvals",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "The singular values of each matrix of x, in descending order.",
       .operands = {"x"},
       .results = {"s"},
@@ -425,7 +423,7 @@ void define_inverses(Registry& r) {
   errors.push_back({{"float32[2,2]"}, "rtol is -1, but must be 0 or more", {{"rtol", -1.0}}});
   r.define({
       .name = "pinv",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "The pseudo-inverse of each matrix of x [.., m, n], [.., n, m]. Singular values up to "
              "rtol times the largest count as 0; by default that is max(m, n) times the epsilon of "
              "the dtype. The derivative is that at constant rank.",
@@ -448,7 +446,7 @@ void define_inverses(Registry& r) {
   });
   r.define({
       .name = "matrix_rank",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "How many singular values of each matrix of x are greater than rtol times the largest "
              "(by default max(m, n) times the epsilon of the dtype), as int64.",
       .operands = {"x"},
@@ -471,7 +469,7 @@ void define_inverses(Registry& r) {
   });
   r.define({
       .name = "lstsq",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The x of least norm for which |a x - b| is least, for a [.., m, n] and b [m] or "
              "[.., m, k]: pinv(a, rtol) b.",

@@ -15,17 +15,13 @@
 namespace etude::ops {
 namespace {
 
-constexpr std::string_view kSpace = "fft";
+constexpr std::string_view kFourierSpace = "fft";
 constexpr DTypeSet kDTypes = DTypeSet(kFloat32) | kFloat64 | kComplex;
 using Ints = std::vector<int64_t>;
 
 // --- one axis ---
 
-int axis_of(const Attrs& attrs, const Shape& shape) {
-  return normalize_axis(attrs.integer("axis"), shape.rank());
-}
-
-kernels::cpu::FourierOptions options_of(const PrepareCall& call) {
+kernels::cpu::FourierOptions fourier_options(const PrepareCall& call) {
   return {.axis = axis_of(call.attrs, call.shape(0)),
           .divides = static_cast<int>(call.attrs.integer("divides"))};
 }
@@ -124,7 +120,7 @@ void define_transforms(Registry& r) {
           },
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        auto options = options_of(call);
+                        auto options = fourier_options(call);
                         options.inverse = call.attrs.flag("inverse");
                         kernels::cpu::prepare_fourier(call, options);
                       }},
@@ -163,7 +159,7 @@ void define_transforms(Registry& r) {
       .type = of_real_type,
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        auto options = options_of(call);
+                        auto options = fourier_options(call);
                         options.doubles = call.attrs.flag("doubles");
                         kernels::cpu::prepare_fourier_of_real(call, options);
                       }},
@@ -198,7 +194,7 @@ void define_transforms(Registry& r) {
       .type = to_real_type,
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        auto options = options_of(call);
+                        auto options = fourier_options(call);
                         options.doubles = call.attrs.flag("doubles");
                         kernels::cpu::prepare_fourier_to_real(call, options);
                       }},
@@ -383,7 +379,7 @@ Values lower_frequencies(Operands, const Attrs& attrs) {
 
 template <Form form, bool inverse, bool list>
 OpDef transform(std::string_view name, std::string_view doc) {
-  OpDef def{.name = name, .space = kSpace, .kind = Kind::kComposition, .doc = doc};
+  OpDef def{.name = name, .space = kFourierSpace, .kind = Kind::kComposition, .doc = doc};
   def.operands = {"x"};
   if (list)
     def.attrs = {{"s", AttrKind::kInts, none}, {"axes", AttrKind::kInts, none}};
@@ -429,7 +425,7 @@ template <bool inverse>
 OpDef shift(std::string_view name, std::string_view doc) {
   return {
       .name = name,
-      .space = kSpace,
+      .space = kFourierSpace,
       .kind = Kind::kComposition,
       .doc = doc,
       .operands = {"x"},
@@ -446,7 +442,7 @@ OpDef shift(std::string_view name, std::string_view doc) {
 template <bool real>
 OpDef frequencies(std::string_view name, std::string_view doc) {
   return {.name = name,
-          .space = kSpace,
+          .space = kFourierSpace,
           .kind = Kind::kComposition,
           .doc = doc,
           .operands = {},

@@ -67,7 +67,7 @@ Values gates_vjp(const VjpCall& call) {
 // state, and r = q + p o (1 - t^2), the gradient is (r g i', r i g', r c f', p t o', r f), where a
 // prime is the slope by the sum. The sum of its products with cotangents (a, b, d, e, k) is r K +
 // p t o' e with K = a g i' + b i g' + d c f' + k f; what follows are its derivatives.
-Values gradient_vjp(const VjpCall& call) {
+Values gates_gradient_vjp(const VjpCall& call) {
   const Blocks y(call.in[0]), ct(cotangent(call, 0, call.in[0]));
   const Tensor &i = y.i, &g = y.g, &f = y.f, &o = y.o;
   const Tensor &a = ct.i, &b = ct.g, &d = ct.f, &e = ct.o;
@@ -150,7 +150,7 @@ void define_gates(Registry& r) {
             return Types{call.types[0], call.types[1]};
           },
       .kernels = {.cpu = kernels::cpu::prepare_lstm_gates_gradient},
-      .vjp = gradient_vjp,
+      .vjp = gates_gradient_vjp,
       .batch = gates_batch,
       .samples = {.calls = {{{"[8]", "[2]", "[2]", "[2]", "[2]"}},
                             {{"[3,20]", "[3,5]", "[3,5]", "[3,5]", "[3,5]"}},

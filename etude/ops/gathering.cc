@@ -13,13 +13,12 @@
 #include "etude/ops/families.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // x with `axis` replaced by the axes of the indices.
 IndexRegion take_region(const Shape& x, int axis) {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "etude/ops.h"
 #include "etude/runtime/tape.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 
@@ -27,16 +27,7 @@ Tensor gradient_of(const F& f, const Tensor& x, const Tensor& seed = {}) {
   return tape.gradient(targets, sources, seeds)[0];
 }
 
-// The message of the Error that `f` throws, or "".
-template <class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using tests::message_of;
 
 inline void expect_near(const Tensor& got, const std::vector<double>& want,
                         double tolerance = 1e-5) {

@@ -4,13 +4,9 @@
 #include "etude/core/graph_calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
-namespace {
-
-Types same_type(const TypeCall& call) { return {call.types[0]}; }
-
-}  // namespace
 
 void define_gradient_ops(Registry& r) {
   r.define({

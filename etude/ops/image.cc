@@ -11,12 +11,12 @@
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 #include "etude/ops/windows.h"
 
 namespace etude::ops {
 namespace {
 
-constexpr std::string_view kSpace = "image";
 using Ints = std::vector<int64_t>;
 using kernels::cpu::Taps;
 
@@ -140,10 +140,6 @@ Taps resize_taps(const Attrs& attrs, int64_t in, int64_t out) {
 }
 
 // --- resizing of an axis, and its adjoint ---
-
-int axis_of(const Attrs& attrs, const Shape& shape) {
-  return normalize_axis(attrs.integer("axis"), shape.rank());
-}
 
 Types resize_axis_type(const TypeCall& call) {
   Shape shape = call.shape(0);
@@ -412,7 +408,7 @@ OpDef morphology(std::string_view name, std::string_view doc, LowerRule lower) {
       {"padding", std::string("same")}};
   return {
       .name = name,
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc = doc,
       .operands = {"x", "filter"},
@@ -435,7 +431,7 @@ void define_places(Registry& r) {
   const std::vector<AttrDef> block = {{"block", AttrKind::kInt}};
   r.define({
       .name = "depth_to_space",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc = "x [.., h, w, block block c] -> [.., block h, block w, c]: the channels of a pixel "
              "become a block of pixels, row by row.",
@@ -452,7 +448,7 @@ void define_places(Registry& r) {
   });
   r.define({
       .name = "space_to_depth",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc = "The inverse of depth_to_space: x [.., block h, block w, c] -> [.., h, w, block block "
              "c].",
@@ -467,7 +463,7 @@ void define_places(Registry& r) {
   });
   r.define({
       .name = "crop",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc = "height x width pixels of x [.., h, w, c] from row `top` and column `left` on.",
       .operands = {"x"},
@@ -490,7 +486,7 @@ void define_places(Registry& r) {
   });
   r.define({
       .name = "central_crop",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc =
           "The middle of x [.., h, w, c]: `fraction` of its height and width, with as many pixels "
@@ -506,7 +502,7 @@ void define_places(Registry& r) {
   });
   const auto define_flip = [&](std::string_view name, std::string_view doc, LowerRule lower) {
     r.define({.name = name,
-              .space = kSpace,
+              .space = kImageSpace,
               .kind = Kind::kComposition,
               .doc = doc,
               .operands = {"x"},
@@ -528,7 +524,7 @@ void define_resize(Registry& r) {
   };
   r.define({
       .name = "resize",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc =
           "x [.., h, w, c] with size [height, width]. Methods: nearest, bilinear, bicubic (Keys, "

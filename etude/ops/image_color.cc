@@ -7,11 +7,11 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
-constexpr std::string_view kSpace = "image";
 using Ints = std::vector<int64_t>;
 
 void require_image(const Shape& shape) {
@@ -161,7 +161,7 @@ Values lower_ssim(Operands in, const Attrs& attrs) {
 
 OpDef color(std::string_view name, std::string_view doc, std::vector<AttrDef> attrs,
             LowerRule lower, std::vector<std::pair<std::string_view, AttrValue>> given) {
-  OpDef def{.name = name, .space = kSpace, .kind = Kind::kComposition, .doc = doc};
+  OpDef def{.name = name, .space = kImageSpace, .kind = Kind::kComposition, .doc = doc};
   def.operands = {"x"};
   def.attrs = std::move(attrs);
   def.dtypes = kFloating;
@@ -222,7 +222,7 @@ void define_image_color(Registry& r) {
       {{"float32[2,3,3]", "float32[2,3,3]"}, "max_value is 0", {{"max_value", 0.0}}}};
   r.define({
       .name = "psnr",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc = "The peak signal-to-noise ratio in decibels of each pair of images [.., h, w, c]: 10 "
              "log10(max_value^2 / mean squared difference).",
@@ -237,7 +237,7 @@ void define_image_color(Registry& r) {
   });
   r.define({
       .name = "ssim",
-      .space = kSpace,
+      .space = kImageSpace,
       .kind = Kind::kComposition,
       .doc =
           "The structural similarity of each pair of images [.., h, w, c], the mean over channels "

@@ -12,13 +12,13 @@
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
 #include "etude/ops/masked_write.h"
+#include "etude/ops/records.h"
 
 namespace etude {
 namespace {
 
+using ops::at;
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // An expression with its ellipsis written out, applied to a shape.
 struct Parsed {

@@ -9,11 +9,10 @@
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-constexpr std::string_view kSpace = "linalg";
 
 // --- cholesky ---
 
@@ -212,7 +211,7 @@ void define_cholesky(Registry& r) {
   samples.calls.push_back({{"[2,3,3]"}, {{"upper", true}}, kDominant});
   r.define({
       .name = "cholesky",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The lower triangle l with a positive diagonal for which l l^H = x, or its adjoint "
              "(upper). Of the positive definite x the lower half is read, and cotangents reach "
@@ -256,7 +255,7 @@ void define_systems(Registry& r) {
   });
   r.define({
       .name = "solve",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "x with a x = b for square a [.., n, n] and b [n], [.., n, k], or [.., n] with the "
              "leading axes of a where that cannot be read as [.., n, k]; leading axes broadcast.",
@@ -306,7 +305,7 @@ void define_systems(Registry& r) {
   });
   r.define({
       .name = "triangular_solve",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "x with a x = b, or a^T x = b (transpose), for the lower or upper half of a; `unit` "
              "takes its diagonal as ones. b as in solve. What is not used of a is not read.",
@@ -322,7 +321,7 @@ void define_systems(Registry& r) {
   });
   r.define({
       .name = "inv",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The inverse of each matrix of a [.., n, n].",
       .operands = {"a"},
@@ -336,7 +335,7 @@ void define_systems(Registry& r) {
 void define_determinants(Registry& r) {
   r.define({
       .name = "det",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "The determinant of each matrix of x [.., n, n]; 1 of empty ones. Its gradient is the "
              "matrix of cofactors, also where the determinant is 0.",
       .operands = {"x"},
@@ -364,7 +363,7 @@ void define_determinants(Registry& r) {
   });
   r.define({
       .name = "slogdet",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "The sign of the determinant of each matrix, of size 1 if it is complex, and the "
              "logarithm of its absolute value: 0 and -infinity where it is 0.",
       .operands = {"x"},
@@ -379,7 +378,7 @@ void define_determinants(Registry& r) {
   });
   r.define({
       .name = "logdet",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The logarithm of the absolute value of the determinant of each matrix.",
       .operands = {"x"},

@@ -11,11 +11,10 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // An index with one mask: what it is beside the mask.
 struct MaskedIndex {

@@ -8,11 +8,10 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-constexpr std::string_view kSpace = "linalg";
 
 // --- diagonals ---
 
@@ -79,7 +78,7 @@ void define_diagonals(Registry& r) {
   const std::vector<ErrorCase> errors = {{{"float32[3]"}, "a matrix needs two axes"}};
   r.define({
       .name = "diagonal",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kLinear,
       .doc = "Diagonal `offset` of each matrix of x [.., m, n]; above the main one for a positive "
              "offset.",
@@ -105,7 +104,7 @@ void define_diagonals(Registry& r) {
   });
   r.define({
       .name = "set_diagonal",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .doc = "x with v [.., length of the diagonal] on diagonal `offset` of each matrix.",
       .operands = {"x", "v"},
       .attrs = attrs,
@@ -125,7 +124,7 @@ void define_diagonals(Registry& r) {
   });
   r.define({
       .name = "diag",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "Square matrices with v [.., n] on diagonal `offset` and zeros elsewhere.",
       .operands = {"v"},
@@ -139,7 +138,7 @@ void define_diagonals(Registry& r) {
   });
   r.define({
       .name = "band_part",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "x with zeros outside a band: `lower` diagonals below the main one and `upper` above "
              "it are kept; a negative number keeps all on its side.",
@@ -156,7 +155,7 @@ void define_diagonals(Registry& r) {
   });
   r.define({
       .name = "trace",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The sum of diagonal `offset` of each matrix of x.",
       .operands = {"x"},
@@ -240,7 +239,7 @@ Sample norm_sample(std::string_view shape, std::string ord) {
 void define_norms(Registry& r) {
   r.define({
       .name = "matrix_power",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The product of n factors x, for each square matrix; of its inverse for negative n.",
       .operands = {"x"},
@@ -256,7 +255,7 @@ void define_norms(Registry& r) {
   });
   r.define({
       .name = "matrix_norm",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc =
           "A norm of each matrix of x: \"fro\", \"nuc\" (the sum of singular values), \"2\" and "
@@ -281,7 +280,7 @@ void define_norms(Registry& r) {
   });
   r.define({
       .name = "vector_norm",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc =
           "A norm of x over `axis`, all of it by default, as if flat: (sum |x|^ord)^(1/ord), the "
@@ -302,7 +301,7 @@ void define_norms(Registry& r) {
   });
   r.define({
       .name = "cross",
-      .space = kSpace,
+      .space = kLinalgSpace,
       .kind = Kind::kComposition,
       .doc = "The cross product of vectors of three elements along `axis`; other axes broadcast.",
       .operands = {"x", "y"},

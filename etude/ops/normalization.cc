@@ -142,12 +142,12 @@ Values standardize_by_vjp(const VjpCall& call) {
   return out;
 }
 
-Types gradient_type(const TypeCall& call) {
+Types standardize_gradient_type(const TypeCall& call) {
   standardize_type(call, 1);
   return standard_gradient_types(call, call.shape(0)[1]);
 }
 
-Values gradient_vjp(const VjpCall& call) {
+Values standardize_gradient_vjp(const VjpCall& call) {
   const Standard s(call.in[0], {call.attrs.flag("columns") ? 0 : 1}, call.attrs.real("epsilon"));
   const Tensor scale = call.in.has(1) ? call.in[1] : Tensor();
   std::vector<Tensor> cotangents;
@@ -215,9 +215,9 @@ void define_standardize(Registry& r) {
       .attrs = {{"columns", AttrKind::kFlag}, {"epsilon", 0.001}},
       .results = {"dx", "to_scale", "to_offset"},
       .dtypes = kFloating,
-      .type = gradient_type,
+      .type = standardize_gradient_type,
       .kernels = {.cpu = kernels::cpu::prepare_standardize_gradient},
-      .vjp = gradient_vjp,
+      .vjp = standardize_gradient_vjp,
       .samples = {.calls = standard_gradient_samples(samples), .ulp = 64},
       .errors = {{{"float32[2,3]", "-", "float32[2,2]"},
                   "they must be equal",

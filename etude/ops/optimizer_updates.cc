@@ -32,7 +32,7 @@ constexpr DTypeSet kUpdated = DTypeSet(kFloat32) | kFloat64;
 constexpr std::size_t kFirstState = 3;
 
 // Results have the types of the parameter and of the state; the gradient has that of the parameter.
-Types update_type(const TypeCall& call) {
+Types optimizer_update_type(const TypeCall& call) {
   for (std::size_t i = 0; i < call.types.size(); ++i) {
     if (i == 2 || !call.has(i)) continue;
     ETUDE_REQUIRE(call.shape(i) == call.shape(0),
@@ -63,7 +63,7 @@ Types rule_type(const TypeCall& call) {
   std::size_t states = 0;
   const bool is_known = optimizer::with_rule(name, [&](auto rule) { states = rule.kState.size(); });
   ETUDE_REQUIRE(is_known, "there is no rule '{}'", name);
-  Types out = update_type(call);
+  Types out = optimizer_update_type(call);
   ETUDE_REQUIRE(out.size() == states + 1, "the rule '{}' has {} states, but {} are given", name,
                 states, out.size() - 1);
   return out;

@@ -14,8 +14,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Ints list(std::initializer_list<int64_t> values) { return values; }
-
 constexpr std::string_view kImage[] = {"", "[n, width, channels]", "[n, height, width, channels]",
                                        "[n, depth, height, width, channels]"};
 
@@ -74,7 +72,7 @@ Values lower_conv1d(Operands in, const Attrs& attrs) {
   AttrValue padding;
   if (attrs.has("explicit_padding")) {
     const Ints& given = attrs.ints("explicit_padding");
-    padding = list({0, 0, given[0], given[1]});
+    padding = Ints{0, 0, given[0], given[1]};
   }
   const Tensor bias = in.has(2) ? in[2] : Tensor();
   const Tensor x = expand_dims(in[0], {1}), filter = expand_dims(in[1], {0});
@@ -116,9 +114,9 @@ Values lower_conv3d(Operands in, const Attrs& attrs) {
   const Tensor bias = in.has(2) ? in[2] : Tensor();
   const WindowAxis &down = window[1], &across = window[2];
   const Tensor y = run(op<"conv2d">(), {&taps, &filter, &bias},
-                       {list({down.stride, across.stride}), none,
-                        list({down.before, down.after, across.before, across.after}),
-                        list({down.dilation, across.dilation}), groups});
+                       {Ints{down.stride, across.stride}, none,
+                        Ints{down.before, down.after, across.before, across.after},
+                        Ints{down.dilation, across.dilation}, groups});
   return {reshaped(y, {x[0], window[0].output, window[1].output, window[2].output, f[4]})};
 }
 
@@ -190,10 +188,10 @@ void require_transposed(Operands in, int axes) {
 Tensor transposed_of(const Tensor& x, const Tensor& filter, std::span<const WindowAxis> axes) {
   const WindowAxis one{.input = 1}, &down = axes.size() > 1 ? axes[axes.size() - 2] : one;
   const WindowAxis& across = axes.back();
-  return run(op<"conv2d_input_gradient">(), {&x, &filter},
-             {list({down.stride, across.stride}),
-              list({down.before, down.after, across.before, across.after}), list({1, 1}), 1,
-              list({down.input, across.input})});
+  return run(
+      op<"conv2d_input_gradient">(), {&x, &filter},
+      {Ints{down.stride, across.stride}, Ints{down.before, down.after, across.before, across.after},
+       Ints{1, 1}, 1, Ints{down.input, across.input}});
 }
 
 Values biased(Tensor y, Operands in) {

@@ -21,14 +21,12 @@ namespace {
 using Ints = std::vector<int64_t>;
 enum class Kind2d { kMax, kMean };
 
-Ints list(std::initializer_list<int64_t> values) { return values; }
-
 // One pooling of x [n, h, w, c].
 Tensor pool_of(Kind2d kind, const Tensor& x, const WindowAxis& down, const WindowAxis& across) {
   const Op& pool = kind == Kind2d::kMax ? op<"max_pool2d">() : op<"avg_pool2d">();
   return run(pool, {&x},
-             {list({down.size, across.size}), list({down.stride, across.stride}), "valid",
-              list({down.before, down.after, across.before, across.after})});
+             {Ints{down.size, across.size}, Ints{down.stride, across.stride}, "valid",
+              Ints{down.before, down.after, across.before, across.after}});
 }
 
 std::vector<WindowAxis> windows_of(const Attrs& attrs, const Shape& x, std::size_t axes) {
@@ -69,13 +67,6 @@ Values lower_pool3d(Operands in, const Attrs& attrs) {
   return {reshape(y, {x[0], window[0].output, window[1].output, window[2].output, x[4]})};
 }
 
-std::vector<AttrDef> attr_defs() {
-  return {{"window", AttrKind::kInts},
-          {"strides", AttrKind::kInts, none},
-          {"padding", "valid"},
-          {"explicit_padding", AttrKind::kInts, none}};
-}
-
 std::vector<Sample> samples1d() {
   return {
       {{"[2,6,3]"}, {{"window", Ints{2}}}},
@@ -111,7 +102,7 @@ void define_one(Registry& r, std::string_view name, std::string_view doc, DTypeS
       .kind = Kind::kComposition,
       .doc = doc,
       .operands = {"x"},
-      .attrs = attr_defs(),
+      .attrs = window_attrs(),
       .dtypes = dtypes,
       .lower = lower,
       .samples = {.calls = std::move(samples)},

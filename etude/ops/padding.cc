@@ -10,13 +10,12 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Before and after each axis: one number for all, a pair for all, or a pair per axis.
 Ints widths_of(const Attrs& attrs, int rank) {

@@ -63,14 +63,7 @@ void prepare(const PrepareCall& call) {
   kernels::cpu::prepare_pool2d(call, pool_plan(call.attrs, x), kPool);
 }
 
-std::vector<AttrDef> attr_defs() {
-  return {{"window", AttrKind::kInts},
-          {"strides", AttrKind::kInts, none},
-          {"padding", "valid"},
-          {"explicit_padding", AttrKind::kInts, none}};
-}
-
-// What all pooling ops have in common: the values of attr_defs().
+// What all pooling ops have in common: the values of window_attrs().
 std::vector<AttrValue> window_values(const Attrs& attrs) {
   return {attrs.values().begin(), attrs.values().begin() + 4};
 }
@@ -115,7 +108,7 @@ void define_max_derivatives(Registry& r) {
       .doc = "The transpose of max_pool2d_gather: each element of ct at the first maximum of its "
              "window in x.",
       .operands = {"ct", "x"},
-      .attrs = attr_defs(),
+      .attrs = window_attrs(),
       .dtypes = kFloating,
       .type =
           [](const TypeCall& call) {
@@ -152,7 +145,7 @@ void define_max_derivatives(Registry& r) {
       .space = "internal",
       .doc = "The elements of g at the first maximum of each window of x.",
       .operands = {"g", "x"},
-      .attrs = attr_defs(),
+      .attrs = window_attrs(),
       .dtypes = kFloating,
       .type =
           [](const TypeCall& call) {
@@ -197,7 +190,7 @@ void define_max_pool(Registry& r) {
              "equal maxima the "
              "first one gets the gradient.",
       .operands = {"x"},
-      .attrs = attr_defs(),
+      .attrs = window_attrs(),
       .dtypes = kReal,
       .type = [](const TypeCall& call) { return Types{pool_type(call, call.shape(0))}; },
       .kernels = {.cpu = prepare<Pool::kMax>},
@@ -218,7 +211,7 @@ void define_max_pool(Registry& r) {
 }
 
 void define_mean_pool(Registry& r) {
-  std::vector<AttrDef> gradient_attrs = attr_defs();
+  std::vector<AttrDef> gradient_attrs = window_attrs();
   gradient_attrs.emplace_back("size", AttrKind::kInts);
   r.define({
       .name = "avg_pool2d",
@@ -229,7 +222,7 @@ void define_mean_pool(Registry& r) {
              "default to the window; padding is \"valid\", \"same\" or explicit_padding {top, "
              "bottom, left, right}.",
       .operands = {"x"},
-      .attrs = attr_defs(),
+      .attrs = window_attrs(),
       .dtypes = kFloating,
       .type = [](const TypeCall& call) { return Types{pool_type(call, call.shape(0))}; },
       .kernels = {.cpu = prepare<Pool::kMean>},

@@ -8,14 +8,13 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using kernels::cpu::Reduce;
 using Ints = std::vector<int64_t>;
-
-constexpr std::string_view kStep = "the result is piecewise constant";
 
 std::vector<AttrDef> axis_attrs() { return {{"axis", AttrKind::kInts, none}, {"keepdims", false}}; }
 
@@ -263,7 +262,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kAll>,
       .kernels = {.cpu = reduce_kernel<Reduce::kAll>},
       .batch = batching::along_axis,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -275,7 +274,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kAny>,
       .kernels = {.cpu = reduce_kernel<Reduce::kAny>},
       .batch = batching::along_axis,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });
@@ -287,7 +286,7 @@ void define_reduction(Registry& r) {
       .type = reduce_type<Reduce::kCountNonzero>,
       .kernels = {.cpu = reduce_kernel<Reduce::kCountNonzero>},
       .batch = batching::along_axis,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .samples = axis_samples(),
       .errors = axis_errors(),
   });

@@ -11,11 +11,10 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-constexpr std::string_view kStep = "the result is piecewise constant";
 
 OpDef rounding(std::string_view name, std::string_view doc, const ScalarDef& scalar) {
   return {
@@ -25,7 +24,7 @@ OpDef rounding(std::string_view name, std::string_view doc, const ScalarDef& sca
       .operands = {"x"},
       .dtypes = kReal,
       .scalar = scalar,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .errors = {{{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}},
   };
 }
@@ -40,7 +39,7 @@ OpDef classification(std::string_view name, DTypeSet dtypes, std::string_view do
       .dtypes = dtypes,
       .result_dtype = ResultDType::kBool,
       .scalar = scalar,
-      .no_derivative = kStep,
+      .no_derivative = kPiecewiseConstant,
       .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   };
 }

@@ -14,7 +14,6 @@
 namespace etude::ops {
 namespace {
 
-using kernels::cpu::Scan;
 using Ints = std::vector<int64_t>;
 
 std::vector<AttrDef> scan_attrs() {
@@ -33,7 +32,7 @@ int scan_axis(const Attrs& attrs, const Shape& shape) {
   return 0;
 }
 
-Types scan_type(const TypeCall& call) {
+Types cumulative_type(const TypeCall& call) {
   Shape shape = call.shape(0);
   const int axis = scan_axis(call.attrs, shape);
   const bool longer = call.attrs.flag("include_initial");
@@ -45,7 +44,7 @@ Types scan_type(const TypeCall& call) {
   return {call.make(kernels::cpu::reduced_dtype(kernels::cpu::Reduce::kSum, call.dtype(0)), shape)};
 }
 
-template <Scan kScan>
+template <kernels::cpu::Scan kScan>
 void scan_kernel(const PrepareCall& call) {
   kernels::cpu::prepare_scan(call, kScan,
                              {.axis = scan_axis(call.attrs, call.shape(0)),
@@ -60,7 +59,7 @@ Tensor run_scan(std::string_view name, const Tensor& x, int64_t axis, bool exclu
 }
 
 // Elements [start, start + size) along an axis.
-Tensor part(const Tensor& x, int axis, int64_t start, int64_t size) {
+Tensor part_along(const Tensor& x, int axis, int64_t start, int64_t size) {
   Ints from(static_cast<std::size_t>(x.rank()), 0), to = x.shape().to_vector();
   from[static_cast<std::size_t>(axis)] = start;
   to[static_cast<std::size_t>(axis)] = start + size;
@@ -76,25 +75,25 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t axis, bool reverse)
 }
 
 // The transpose of a running sum is one that runs backwards.
-Tensor sum_transpose(Operands in, int, const Tensor& ct, const Attrs& attrs) {
+Tensor cumulative_sum_transpose(Operands in, int, const Tensor& ct, const Attrs& attrs) {
   const int axis = scan_axis(attrs, in[0].shape());
   const bool reverse = attrs.flag("reverse"), longer = attrs.flag("include_initial");
   const bool exclusive = longer ? !reverse : attrs.flag("exclusive");
   const Tensor g = internal::cast(ct, in[0].dtype());
   if (!longer) return run_scan("cumulative_sum", g, axis, exclusive, !reverse);
-  return part(run_scan("cumulative_sum", g, axis, exclusive, !reverse), axis, 0,
-              in[0].shape()[axis]);
+  return part_along(run_scan("cumulative_sum", g, axis, exclusive, !reverse), axis, 0,
+                    in[0].shape()[axis]);
 }
 
 // d/dx_k is (product before k) times sum_i ct_i (product of what lies between k and i): the second
 // factor is a linear recurrence, so that nothing is divided and zeros need no special case.
-Values prod_vjp(const VjpCall& call) {
+Values cumulative_prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   const int axis = scan_axis(call.attrs, x.shape());
   const bool reverse = call.attrs.flag("reverse"), longer = call.attrs.flag("include_initial");
   const int64_t back = reverse ? 1 : -1;  // brings the next element here
   Tensor ct = call.ct();
-  if (longer) ct = part(ct, axis, reverse ? 0 : 1, x.shape()[axis]);
+  if (longer) ct = part_along(ct, axis, reverse ? 0 : 1, x.shape()[axis]);
   if (call.attrs.flag("exclusive")) ct = shift(ct, axis, back);
   const Tensor before = internal::conj(run_scan("cumulative_prod", x, axis, true, reverse));
   const Tensor next = internal::conj(shift(x, axis, back));
@@ -149,9 +148,9 @@ void define_running(Registry& r) {
       .operands = {"x"},
       .attrs = scan_attrs(),
       .dtypes = kNumeric,
-      .type = scan_type,
-      .kernels = {.cpu = scan_kernel<Scan::kSum>},
-      .transpose = sum_transpose,
+      .type = cumulative_type,
+      .kernels = {.cpu = scan_kernel<kernels::cpu::Scan::kSum>},
+      .transpose = cumulative_sum_transpose,
       .batch = batching::along_axis,
       .samples = scan_samples(),
       .errors = scan_errors(),
@@ -164,9 +163,9 @@ void define_running(Registry& r) {
       .operands = {"x"},
       .attrs = scan_attrs(),
       .dtypes = kNumeric,
-      .type = scan_type,
-      .kernels = {.cpu = scan_kernel<Scan::kProd>},
-      .vjp = prod_vjp,
+      .type = cumulative_type,
+      .kernels = {.cpu = scan_kernel<kernels::cpu::Scan::kProd>},
+      .vjp = cumulative_prod_vjp,
       .batch = batching::along_axis,
       .samples = scan_samples(),
       .errors = scan_errors(),

@@ -12,13 +12,12 @@
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/index_plan.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 Tensor index_get(const Tensor& x, const std::vector<Tensor>& indices, const IndexRegion& region) {
   OperandList list({&x});

@@ -142,7 +142,7 @@ void define_sums(Registry& r) {
 }
 
 // Rows that attain the extreme of their segment share its cotangent equally.
-Values extreme_vjp(const VjpCall& call) {
+Values segment_extreme_vjp(const VjpCall& call) {
   Values out(2);
   const Tensor &x = call.in[0], &ids = call.in[1];
   const int64_t num = call.attrs.integer("num");
@@ -154,7 +154,7 @@ Values extreme_vjp(const VjpCall& call) {
 }
 
 // The product of the other rows: without dividing by a zero, zeros are left out and counted.
-Values prod_vjp(const VjpCall& call) {
+Values segment_prod_vjp(const VjpCall& call) {
   Values out(2);
   const Tensor &x = call.in[0], &ids = call.in[1];
   const int64_t num = call.attrs.integer("num");
@@ -217,17 +217,17 @@ void define_others(Registry& r) {
       "segment_max",
       "Row k of the result is the largest of the rows of x whose id is k, element by element; "
       "the lowest value of the dtype if there are none.",
-      kReal, extreme_vjp));
+      kReal, segment_extreme_vjp));
   r.define(extreme<Update::kMin>(
       "segment_min",
       "Row k of the result is the smallest of the rows of x whose id is k, element by "
       "element; the highest value of the dtype if there are none.",
-      kReal, extreme_vjp));
+      kReal, segment_extreme_vjp));
   r.define(extreme<Update::kMultiply>(
       "segment_prod",
       "Row k of the result is the product of the rows of x whose id is k, ones if there "
       "are none.",
-      kNumeric, prod_vjp));
+      kNumeric, segment_prod_vjp));
 }
 
 }  // namespace

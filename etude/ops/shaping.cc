@@ -11,13 +11,12 @@
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 void share(const PrepareCall& call) { call.view(0); }
 
@@ -145,17 +144,8 @@ Tensor permute_back(Operands, int, const Tensor& ct, const Attrs& attrs) {
   return permute_dims(ct, inverse);
 }
 
-std::vector<int> axes_or_all(const Attrs& attrs, int rank) {
-  if (attrs.has("axis")) return normalize_axes(attrs.ints("axis"), rank);
-  std::vector<int> all(at(rank));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
-Types same_type(const TypeCall& call) { return {call.types[0]}; }
-
 Types flip_type(const TypeCall& call) {
-  axes_or_all(call.attrs, call.rank(0));
+  axes_of(call.attrs, call.rank(0));
   return same_type(call);
 }
 
@@ -164,7 +154,7 @@ void prepare_flip(const PrepareCall& call) {
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(shape);
   Ints from(dense.begin(), dense.begin() + shape.rank());
   int64_t offset = 0;
-  for (const int axis : axes_or_all(call.attrs, shape.rank())) {
+  for (const int axis : axes_of(call.attrs, shape.rank())) {
     offset += std::max<int64_t>(shape[axis] - 1, 0) * dense[at(axis)];
     from[at(axis)] = -dense[at(axis)];
   }

@@ -11,13 +11,12 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Whether starts, sizes and steps name elements of an array of shape `whole`.
 void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, const Ints& steps) {
@@ -42,7 +41,7 @@ Types strided_type(const TypeCall& call) {
   return {call.make(call.dtype(0), Shape(sizes))};
 }
 
-Types spread_type(const TypeCall& call) {
+Types spread_slice_type(const TypeCall& call) {
   const Shape whole(call.attrs.ints("shape"));
   require_region(whole, call.attrs.ints("starts"), call.shape(0).to_vector(),
                  call.attrs.ints("steps"));
@@ -75,7 +74,7 @@ void prepare_strided(const PrepareCall& call) {
   kernels::cpu::prepare_copy(call, plan, offset);
 }
 
-void prepare_spread(const PrepareCall& call) {
+void prepare_spread_slice(const PrepareCall& call) {
   int64_t offset = 0;
   const kernels::cpu::CopyPlan plan =
       plan_slice(call.out.results[0]->shape(), call.attrs, call.shape(0).to_vector(),
@@ -124,7 +123,7 @@ Values lower_slice(Operands in, const Attrs& attrs) {
 }
 
 // Of a slice as large as its operand.
-bool keeps_order(const RewriteCall& call) {
+bool takes_in_order(const RewriteCall& call) {
   const Ints &sizes = call.attrs.ints("sizes"), &steps = call.attrs.ints("steps");
   for (std::size_t a = 0; a < sizes.size(); ++a) {
     if (sizes[a] > 1 && steps[a] != 1) return false;
@@ -201,7 +200,7 @@ void define_slicing(Registry& r) {
           },
       .batch = strided_batch,
       .rewrites = {{.name = "slice_of_whole",
-                    .when = keeps_order,
+                    .when = takes_in_order,
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
                               "  %1 = strided_slice(x, starts=[0,0], sizes=[2,3], steps=[1,1])\n"
                               "  return %1"},
@@ -232,8 +231,8 @@ void define_slicing(Registry& r) {
       .attrs = {{"shape", AttrKind::kInts},
                 {"starts", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
-      .type = spread_type,
-      .kernels = {.cpu = prepare_spread},
+      .type = spread_slice_type,
+      .kernels = {.cpu = prepare_spread_slice},
       .transpose =
           [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"strided_slice">(), {&ct},

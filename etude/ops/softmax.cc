@@ -18,11 +18,7 @@ namespace {
 using kernels::cpu::RowFn;
 using Ints = std::vector<int64_t>;
 
-int axis_of(const Attrs& attrs, const Shape& shape) {
-  return normalize_axis(attrs.integer("axis"), shape.rank());
-}
-
-Types same_type(const TypeCall& call) {
+Types softmax_type(const TypeCall& call) {
   axis_of(call.attrs, call.shape(0));
   return {call.types[0]};
 }
@@ -34,15 +30,15 @@ void rows_kernel(const PrepareCall& call) {
 
 Tensor row_sum(const Tensor& x, int64_t axis) { return sum(x, {.axis = axis, .keepdims = true}); }
 
-Types gradient_type(const TypeCall& call) {
+Types softmax_gradient_type(const TypeCall& call) {
   ETUDE_REQUIRE(call.shape(0) == call.shape(1),
                 "operand 'y' has shape {} and operand 'ct' has shape {}; they must be equal",
                 call.shape(0).to_string(), call.shape(1).to_string());
-  return same_type(call);
+  return softmax_type(call);
 }
 
 // It is linear in ct and its own transpose there.
-Values gradient_vjp(const VjpCall& call) {
+Values softmax_gradient_vjp(const VjpCall& call) {
   const Tensor &y = call.in[0], &ct = call.in[1], &a = call.ct();
   const int64_t axis = call.attrs.integer("axis");
   Values out(2);
@@ -51,7 +47,7 @@ Values gradient_vjp(const VjpCall& call) {
   return out;
 }
 
-Samples axis_samples() {
+Samples softmax_samples() {
   Samples samples;
   samples.calls = {{{"[2,3]"}},
                    {{"[3,4,5]"}, {{"axis", int64_t{1}}}},
@@ -61,7 +57,7 @@ Samples axis_samples() {
   return samples;
 }
 
-std::vector<ErrorCase> axis_errors() {
+std::vector<ErrorCase> softmax_errors() {
   return {{{"float32[2,3]"},
            "axis 2 is outside [-2, 2)",
            {{"axis", int64_t{2}}},
@@ -116,7 +112,7 @@ void define_softmax(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
-      .type = same_type,
+      .type = softmax_type,
       .kernels = {.cpu = rows_kernel<RowFn::kSoftmax>},
       .vjp =
           [](const VjpCall& call) {
@@ -124,8 +120,8 @@ void define_softmax(Registry& r) {
                               {call.attrs.integer("axis")})};
           },
       .batch = batching::along_axis,
-      .samples = axis_samples(),
-      .errors = axis_errors(),
+      .samples = softmax_samples(),
+      .errors = softmax_errors(),
   });
   r.define({
       .name = "softmax_gradient",
@@ -134,9 +130,9 @@ void define_softmax(Registry& r) {
       .operands = {"y", "ct"},
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
-      .type = gradient_type,
+      .type = softmax_gradient_type,
       .kernels = {.cpu = prepare_softmax_gradient},
-      .vjp = gradient_vjp,
+      .vjp = softmax_gradient_vjp,
       .batch = batching::along_axis,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}},
                             {{"[3,4,5]", "[3,4,5]"}, {{"axis", int64_t{1}}}},
@@ -155,7 +151,7 @@ void define_softmax(Registry& r) {
       .operands = {"x"},
       .attrs = {{"axis", -1}},
       .dtypes = kFloating,
-      .type = same_type,
+      .type = softmax_type,
       .kernels = {.cpu = rows_kernel<RowFn::kLogSoftmax>},
       .vjp =
           [](const VjpCall& call) {
@@ -164,8 +160,8 @@ void define_softmax(Registry& r) {
             return Values{call.ct() - run(op<"exp">(), {&y}) * row_sum(call.ct(), axis)};
           },
       .batch = batching::along_axis,
-      .samples = axis_samples(),
-      .errors = axis_errors(),
+      .samples = softmax_samples(),
+      .errors = softmax_errors(),
   });
   r.define({
       .name = "logsumexp_rows",

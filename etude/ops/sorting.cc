@@ -16,11 +16,8 @@ namespace {
 constexpr std::string_view kPosition = "positions do not depend smoothly on elements";
 constexpr std::string_view kTies = "neighbours may change places within the step of the check";
 
-int axis_of(const Attrs& attrs, const Shape& shape) {
-  return normalize_axis(attrs.integer("axis"), shape.rank());
-}
-
-std::vector<ErrorCase> axis_errors(std::vector<std::pair<std::string_view, AttrValue>> more = {}) {
+std::vector<ErrorCase> sorting_errors(
+    std::vector<std::pair<std::string_view, AttrValue>> more = {}) {
   more.emplace_back("axis", int64_t{2});
   return {{{"float32[2,3]"}, "axis 2 is outside [-2, 2)", more, ErrorCode::kOutOfRange}};
 }
@@ -113,7 +110,7 @@ void prepare_top_k(const PrepareCall& call) {
   kernels::cpu::prepare_top_k(call, axis_of(call.attrs, call.shape(0)), call.attrs.integer("k"));
 }
 
-void define_order(Registry& r) {
+void define_sorts(Registry& r) {
   const Samples samples = {.calls = {{{"[5]"}},
                                      {{"[3,4]"}, {{"axis", int64_t{0}}}},
                                      {{"[2,3,4]"}, {{"axis", int64_t{1}}, {"descending", true}}}},
@@ -131,7 +128,7 @@ void define_order(Registry& r) {
       .vjp = sort_vjp,
       .batch = batching::along_axis,
       .samples = samples,
-      .errors = axis_errors(),
+      .errors = sorting_errors(),
   });
   r.define({
       .name = "argsort",
@@ -149,9 +146,9 @@ void define_order(Registry& r) {
       .batch = batching::along_axis,
       .no_derivative = kPosition,
       .samples = samples,
-      .errors = axis_errors(),
+      .errors = sorting_errors(),
   });
-  std::vector<ErrorCase> errors = axis_errors({{"k", int64_t{1}}});
+  std::vector<ErrorCase> errors = sorting_errors({{"k", int64_t{1}}});
   errors.push_back(
       {{"float32[2,3]"}, "k is 4, but axis 1 of operand 'x' has 3 elements", {{"k", int64_t{4}}}});
   r.define({
@@ -188,6 +185,6 @@ void define_order(Registry& r) {
 
 }  // namespace
 
-void define_sorting(Registry& r) { define_order(r); }
+void define_sorting(Registry& r) { define_sorts(r); }
 
 }  // namespace etude::ops

@@ -2,15 +2,9 @@
 // Error functions and the gamma function.
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
-namespace {
-
-const std::vector<ErrorCase> kFloatsOnly = {
-    {{"int32[2]"}, "operand 'x' is int32, but must be one of"},
-    {{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}};
-
-}  // namespace
 
 void define_special(Registry& r) {
   r.define({
@@ -20,7 +14,7 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erf(x); }),
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   });
   r.define({
       .name = "erfc",
@@ -29,7 +23,7 @@ void define_special(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erfc(x); }),
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   });
   r.define({
       .name = "erfinv",
@@ -39,7 +33,7 @@ void define_special(Registry& r) {
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::erfinv(x); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   });
   r.define({
       .name = "lgamma",
@@ -49,7 +43,7 @@ void define_special(Registry& r) {
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::lgamma(x); }),
       .samples = {.ranges = {{0.5, 4}}},
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   });
   r.define({
       .name = "digamma",
@@ -59,7 +53,7 @@ void define_special(Registry& r) {
       .dtypes = kFloating,
       .scalar = scalar_of<1>([](auto x) { return math::digamma(x); }),
       .samples = {.ranges = {{0.5, 4}}},
-      .errors = kFloatsOnly,
+      .errors = errors_of_all_but_reals(),
   });
 }
 

@@ -92,14 +92,14 @@ Values lower_diff(Operands in, const Attrs& attrs) {
   return {y};
 }
 
-const std::vector<ErrorCase>& axis_errors() {
+const std::vector<ErrorCase>& statistic_errors() {
   static const std::vector<ErrorCase> errors = {
       {{"float32[2,3]"}, "axis 2 is outside [-2, 2)", {{"axis", Ints{2}}}, ErrorCode::kOutOfRange},
       {{"float32[2,3]"}, "axis -1 is given twice", {{"axis", Ints{1, -1}}}}};
   return errors;
 }
 
-Samples axis_samples() {
+Samples statistic_samples() {
   Samples samples;
   samples.calls = {{{"[2,3]"}},
                    {{"[2,3,4]"}, {{"axis", Ints{1}}}},
@@ -137,8 +137,8 @@ void define_spread(Registry& r) {
       .attrs = var_attrs(),
       .dtypes = kFloating,
       .lower = lower_var<false>,
-      .samples = axis_samples(),
-      .errors = axis_errors(),
+      .samples = statistic_samples(),
+      .errors = statistic_errors(),
   });
   r.define({
       .name = "std",
@@ -150,8 +150,8 @@ void define_spread(Registry& r) {
       .attrs = var_attrs(),
       .dtypes = kFloating,
       .lower = lower_var<true>,
-      .samples = axis_samples(),
-      .errors = axis_errors(),
+      .samples = statistic_samples(),
+      .errors = statistic_errors(),
   });
   r.define({
       .name = "moments",
@@ -162,8 +162,8 @@ void define_spread(Registry& r) {
       .results = {"mean", "var"},
       .dtypes = kFloating,
       .lower = lower_moments,
-      .samples = axis_samples(),
-      .errors = axis_errors(),
+      .samples = statistic_samples(),
+      .errors = statistic_errors(),
   });
 }
 
@@ -172,7 +172,7 @@ void define_spread(Registry& r) {
 void define_statistics(Registry& r) {
   define_spread(r);
   const double infinity = std::numeric_limits<double>::infinity();
-  Samples norms = axis_samples();
+  Samples norms = statistic_samples();
   norms.calls.push_back({{"[2,3]"}, {{"ord", 1.0}, {"axis", Ints{1}}}});
   norms.calls.push_back({{"[2,3]"}, {{"ord", infinity}, {"axis", Ints{1}}}});
   norms.calls.push_back({{"[2,3]"}, {{"ord", 3.0}, {"axis", Ints{0}}}});
@@ -190,7 +190,7 @@ void define_statistics(Registry& r) {
       .dtypes = kFloatingComplex,
       .lower = lower_norm,
       .samples = norms,
-      .errors = axis_errors(),
+      .errors = statistic_errors(),
   });
   r.define({
       .name = "diff",

@@ -2,12 +2,10 @@
 // Trigonometric and hyperbolic functions of floating and complex values.
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
-
-const std::vector<ErrorCase> kNoIntegers = {
-    {{"int32[2]"}, "operand 'x' is int32, but must be one of"}};
 
 void define_circular(Registry& r) {
   r.define({
@@ -17,7 +15,7 @@ void define_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sin(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "cos",
@@ -26,7 +24,7 @@ void define_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cos(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "tan",
@@ -36,7 +34,7 @@ void define_circular(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::tan(x); }),
       .samples = {.ranges = {{-1, 1}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 
@@ -49,7 +47,7 @@ void define_inverse_circular(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::asin(x); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "acos",
@@ -59,7 +57,7 @@ void define_inverse_circular(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::acos(x); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "atan",
@@ -68,7 +66,7 @@ void define_inverse_circular(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::atan(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "atan2",
@@ -92,7 +90,7 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::sinh(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "cosh",
@@ -101,7 +99,7 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::cosh(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "tanh",
@@ -110,7 +108,7 @@ void define_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::tanh(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 
@@ -122,7 +120,7 @@ void define_inverse_hyperbolic(Registry& r) {
       .operands = {"x"},
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::asinh(x); }),
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "acosh",
@@ -132,7 +130,7 @@ void define_inverse_hyperbolic(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::acosh(x); }),
       .samples = {.ranges = {{1.25, 4}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
   r.define({
       .name = "atanh",
@@ -142,7 +140,7 @@ void define_inverse_hyperbolic(Registry& r) {
       .dtypes = kFloatingComplex,
       .scalar = scalar_of<1>([](auto x) { return math::atanh(x); }),
       .samples = {.ranges = {{-0.75, 0.75}}},
-      .errors = kNoIntegers,
+      .errors = errors_of_integers(),
   });
 }
 

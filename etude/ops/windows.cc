@@ -53,6 +53,13 @@ std::string list_of(const std::vector<WindowAxis>& window) {
 
 }  // namespace
 
+std::vector<AttrDef> window_attrs() {
+  return {{"window", AttrKind::kInts},
+          {"strides", AttrKind::kInts, none},
+          {"padding", "valid"},
+          {"explicit_padding", AttrKind::kInts, none}};
+}
+
 std::vector<int64_t> sizes_attr(const Attrs& attrs, std::string_view name,
                                 std::vector<int64_t> otherwise) {
   if (!has_attr(attrs, name) || !attrs.has(name)) return otherwise;

@@ -22,6 +22,9 @@ struct WindowAxis {
 };
 using Window2d = std::array<WindowAxis, 2>;
 
+// The attributes of a pooling op.
+std::vector<AttrDef> window_attrs();
+
 // One number per axis from an attribute that gives one for all axes, or one for each. absent:
 // `otherwise`, which has as many numbers as there are axes.
 // throws: kInvalidArgument for another number of them, or one below 1.

@@ -299,7 +299,7 @@ Transform checked(std::string_view transform, std::initializer_list<Checked> num
   return {transform, std::move(values)};
 }
 
-double real(std::int64_t n) { return static_cast<double>(n); }
+double number(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
@@ -317,22 +317,24 @@ Transform add_noise(double eta, double gamma, CallSite where) {
   return checked("add_noise", {{"eta", eta, at_least(0)}, {"gamma", gamma, at_least(0)}}, where);
 }
 Transform accumulate(std::int64_t n, CallSite where) {
-  return checked("accumulate", {{"n", real(n), at_least(1)}}, where);
+  return checked("accumulate", {{"n", number(n), at_least(1)}}, where);
 }
 Transform loss_scaling(const LossScalingOptions& options, CallSite where) {
   etude::internal::check_options("loss_scaling", options, where);
-  return {"loss_scaling", {options.initial, options.growth, options.backoff, real(options.every)}};
+  return {"loss_scaling",
+          {options.initial, options.growth, options.backoff, number(options.every)}};
 }
 Transform freeze(std::string pattern) { return {"freeze", {}, std::move(pattern)}; }
 Transform ema(double decay, CallSite where) {
   return checked("ema", {{"decay", decay, within(0, 1)}}, where);
 }
 Transform swa(std::int64_t start, std::int64_t every, CallSite where) {
-  return checked("swa", {{"start", real(start), at_least(1)}, {"every", real(every), at_least(1)}},
-                 where);
+  return checked(
+      "swa", {{"start", number(start), at_least(1)}, {"every", number(every), at_least(1)}}, where);
 }
 Transform lookahead(std::int64_t k, double alpha, CallSite where) {
-  return checked("lookahead", {{"k", real(k), at_least(1)}, {"alpha", alpha, within(0, 1)}}, where);
+  return checked("lookahead", {{"k", number(k), at_least(1)}, {"alpha", alpha, within(0, 1)}},
+                 where);
 }
 
 bool path_matches(std::string_view pattern, std::string_view path) {

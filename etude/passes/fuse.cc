@@ -21,7 +21,7 @@ using scalar::Fn;
 using scalar::Program;
 
 constexpr std::size_t kMostOperands = 6;  // of one kernel (kernels/cpu/elementwise.h)
-constexpr int64_t kSmall = 1 << 16;       // bytes: what waits below this costs nothing
+constexpr int64_t kSmallBytes = 1 << 16;  // what waits below this costs nothing
 constexpr std::size_t kNear = 8;          // nodes between which operands may wait
 constexpr uint32_t kNone = ~uint32_t{0};
 
@@ -289,7 +289,7 @@ class Fuser {
       if (std::ranges::find(before, v) != before.end()) continue;
       if (maker_[v] != kNone && last_reader_[v] < run.root) more += graph_.type(v)->bytes();
     }
-    return more > kSmall;
+    return more > kSmallBytes;
   }
 
   void gather(std::size_t root) {

@@ -11,21 +11,22 @@
 namespace etude::internal {
 namespace {
 
-// Of longer constants only those are one that share their memory.
-constexpr int64_t kMostBytes = 4096;
+// Bytes. Of longer constants only those are one that share their memory.
+constexpr int64_t kMostCompared = 4096;
 
 uint64_t hash_of(const Tensor& x) {
   const auto* data = static_cast<const char*>(TensorAccess::data(x));
   const int64_t bytes = x.type()->bytes();
   const uint64_t of_data =
-      bytes > kMostBytes ? reinterpret_cast<uintptr_t>(data)
-                         : std::hash<std::string_view>()({data, static_cast<std::size_t>(bytes)});
+      bytes > kMostCompared
+          ? reinterpret_cast<uintptr_t>(data)
+          : std::hash<std::string_view>()({data, static_cast<std::size_t>(bytes)});
   return mix(x.type()->id(), of_data);
 }
 
 bool are_one(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type()) return false;
-  if (a.type()->bytes() > kMostBytes) return TensorAccess::data(a) == TensorAccess::data(b);
+  if (a.type()->bytes() > kMostCompared) return TensorAccess::data(a) == TensorAccess::data(b);
   return same_value(a, b);
 }
 

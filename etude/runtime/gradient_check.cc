@@ -12,10 +12,10 @@ namespace etude {
 namespace {
 
 using Number = std::complex<double>;
-using Function = std::function<Tensor(std::span<const Tensor>)>;
+using TensorFunction = std::function<Tensor(std::span<const Tensor>)>;
 
 // What is differentiated: the real part of the sum of the result.
-double objective(const Function& f, std::span<const Tensor> x) {
+double objective(const TensorFunction& f, std::span<const Tensor> x) {
   double total = 0;
   for (const Number& v : f(x).to_vector<Number>()) total += v.real();
   return total;
@@ -30,8 +30,8 @@ Tensor with_element(const Tensor& x, std::vector<Number> values, std::size_t at,
   return internal::cast(Tensor(reals, x.shape()), x.dtype());
 }
 
-double difference(const Function& f, std::vector<Tensor> x, std::size_t argument, std::size_t at,
-                  Number step) {
+double difference(const TensorFunction& f, std::vector<Tensor> x, std::size_t argument,
+                  std::size_t at, Number step) {
   const Tensor original = x[argument];
   const std::vector<Number> values = original.to_vector<Number>();
   x[argument] = with_element(original, values, at, step);
@@ -42,7 +42,7 @@ double difference(const Function& f, std::vector<Tensor> x, std::size_t argument
 
 }  // namespace
 
-std::string check_gradient(const Function& f, std::span<const Tensor> arguments,
+std::string check_gradient(const TensorFunction& f, std::span<const Tensor> arguments,
                            GradientCheckOptions options) {
   std::vector<Tensor> x;
   for (const Tensor& a : arguments) {

@@ -48,7 +48,7 @@ class Memory {
 
 // Whether the kernel may write result r where operand o lies. The same value at an operand that may
 // be overwritten serves as well, where a kernel works element by element.
-bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
+bool may_stand_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
   const bool is_alone = std::ranges::count(node.operands, node.operands[o]) == 1;
   if (!is_alone && node.op.def().kind != Kind::kElementwise) return false;
   if (node.results > 1)
@@ -97,7 +97,7 @@ void Plan::verify_donation(const Donation& d, bool may_fail) const {
       bool writes = false;
       for (uint32_t r = 0; r < step.results; ++r) {
         const bool is_here = results[r].home == Home::kOutput && results[r].index == d.made;
-        writes = writes || (is_here && may_write_over(node, *p, o, r));
+        writes = writes || (is_here && may_stand_over(node, *p, o, r));
       }
       ETUDE_CHECK(writes && results[step.results + o].offset == 0,
                   "operand {} of step {} ({}) is an input that was overwritten", o, step.node,
@@ -158,7 +158,7 @@ void Plan::verify_places() const {
         const int64_t to_end = to + graph_->type(node.first_result + r)->bytes();
         if (to >= end || begin >= to_end) continue;
         const bool is_same = to == begin && to_end == end;
-        ETUDE_CHECK(is_same && may_write_over(node, *p, o, r),
+        ETUDE_CHECK(is_same && may_stand_over(node, *p, o, r),
                     "step {} ({}) of a plan writes over operand {}", next - 1, node.op.name(), o);
       }
     }

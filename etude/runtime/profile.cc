@@ -212,7 +212,7 @@ std::string human_bytes(int64_t bytes) {
 }
 
 // Text inside a JSON string.
-std::string escaped(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -292,8 +292,8 @@ void Profile::write_trace(const std::string& path) const {
       const std::string text = fmt::format(
           "{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
           "\"args\":{{\"line\":\"{}\",\"bytes\":{}}}}}",
-          separator, escaped(e.op->name()), thread->thread(), 1e-3 * static_cast<double>(e.start),
-          1e-3 * static_cast<double>(e.duration), escaped(place(e.where)), e.bytes);
+          separator, json_text(e.op->name()), thread->thread(), 1e-3 * static_cast<double>(e.start),
+          1e-3 * static_cast<double>(e.duration), json_text(place(e.where)), e.bytes);
       std::fputs(text.c_str(), file);
       separator = ",\n";
     }

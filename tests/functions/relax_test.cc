@@ -13,9 +13,7 @@
 namespace etude {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using tests::contains;
 
 // spec: TC-14, SC-01
 TEST(Relax, TwoSizesMakeAGraphForAll) {

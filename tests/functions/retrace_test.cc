@@ -7,9 +7,12 @@
 
 #include "etude/base/warning.h"
 #include "etude/etude.h"
+#include "tests/expect_error.h"
 
 namespace etude::retrace_test {
 namespace {
+
+using tests::contains;
 
 class Retraces : public ::testing::Test {
  protected:
@@ -23,10 +26,6 @@ class Retraces : public ::testing::Test {
  private:
   WarningHandler before_;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // spec: TC-16
 TEST_F(Retraces, WarnAtTheFifthTraceWithinTenCalls) {
