@@ -7,7 +7,7 @@ option(ETUDE_ASSERTIONS "Check the standard library's preconditions, and the slo
 set(ETUDE_CODEGEN AUTO CACHE STRING "Machine code while a program runs (needs LLVM 22.1): AUTO, ON, OFF")
 set_property(CACHE ETUDE_CODEGEN PROPERTY STRINGS AUTO ON OFF)
 option(ETUDE_PRECOMPILE "Precompiled headers, for builds in which most sources are compiled" OFF)
-option(ETUDE_UNITY "Up to eight sources of a test compiled as one, for builds from nothing" OFF)
+option(ETUDE_UNITY "Several sources of a test, and with sanitizers of the library, compiled as one, for builds from nothing" OFF)
 set(ETUDE_SANITIZE "" CACHE STRING "Sanitizers, as g++ spells them: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
