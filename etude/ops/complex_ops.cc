@@ -10,6 +10,7 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 #include "etude/ops/zero_gradient.h"
 
 namespace etude::ops {
@@ -76,7 +77,7 @@ void define_parts(Registry& r) {
       .doc = "x with its imaginary part negated; real x comes back as it is.",
       .operands = {"x"},
       .dtypes = kNumeric,
-      .type = [](const TypeCall& call) { return Types{call.types[0]}; },
+      .type = same_type,
       .kernels = {.cpu = prepare_conj},
       .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return conj(ct); },
       .batch = batching::same,

@@ -152,7 +152,7 @@ Values slogdet_vjp(const VjpCall& call) {
   if (call.cotangents.has(0) && is_complex(dtype)) {
     const Tensor turn = imag(internal::conj(call.cotangents[0]) * call.out[0]);
     const Tensor part = internal::cast(turn, dtype) * Tensor(std::complex<float>(0, -1));
-    weight = weight.has_value() ? weight + part : part;
+    add_to(weight, part);
   }
   if (!weight.has_value()) return {internal::full(call.in[0].type(), 0)};
   return {of_matrix(weight) * adjoint(inverse(call.in[0]))};

@@ -11,6 +11,7 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 #include "etude/ops/standard.h"
 
 namespace etude::ops {
@@ -108,7 +109,7 @@ Values standardize_vjp(const VjpCall& call) {
   if (call.cotangents.has(2)) {
     const Tensor away = x - with_axes(call.out[1], x.shape(), {axis});
     const Tensor by_variance = 2.0 * share(call.cotangents[2]) * away;
-    more = more.has_value() ? more + by_variance : by_variance;
+    add_to(more, by_variance);
   }
   if (more.has_value()) out[0] = out[0].has_value() ? out[0] + more : more;
   return wanted_of(call, std::move(out));

@@ -7,6 +7,7 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 #include "etude/ops/windows.h"
 
 namespace etude::ops {
@@ -232,7 +233,7 @@ Tensor add_taps(const Tensor& taps, const WindowAxis& depth) {
                   {s[0], spread});
     }
     if (all > spread) tap = pad(tap, {0, 0, k, all - spread - k, 0, 0, 0, 0, 0, 0});
-    sum = sum.has_value() ? sum + tap : tap;
+    add_to(sum, tap);
   }
   return slice(sum, {0, depth.before}, {s[0], depth.before + depth.input});
 }

@@ -9,6 +9,7 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 
@@ -82,24 +83,23 @@ Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
                              const std::vector<Tensor>& cotangents) {
   Values out(3);
   const Tensor &scale = call.scale, &ct = call.ct, &a = cotangents[0];
-  const auto add = [](Tensor& sum, const Tensor& t) { sum = sum.has_value() ? sum + t : t; };
   const auto scaled = [&](const Tensor& t) { return scale.has_value() ? t * scale : t; };
   Tensor to_h;
   if (a.has_value()) {
     const Tensor g = scaled(ct), back = s.project(a);
     const Tensor along = s.average(g * s.h), a_along = s.average(a * s.h);
     if (call.wants_scale) out[1] = internal::sum_to(ct * back, scale.shape());
-    add(out[2], scaled(back));
+    add_to(out[2], scaled(back));
     to_h = -(s.deviations * (a * along + g * a_along));
     const Tensor by_r = s.average(a * g) - s.average(a) * s.average(g) - a_along * along;
-    add(out[0], -(s.deviations * s.deviations * s.h * by_r));
+    add_to(out[0], -(s.deviations * s.deviations * s.h * by_r));
   }
   if (cotangents[1].has_value()) {
-    add(out[2], cotangents[1] * s.h);
-    add(to_h, cotangents[1] * ct);
+    add_to(out[2], cotangents[1] * s.h);
+    add_to(to_h, cotangents[1] * ct);
   }
-  if (cotangents[2].has_value()) add(out[2], broadcasted(cotangents[2], ct.shape()));
-  if (to_h.has_value()) add(out[0], s.project(to_h));
+  if (cotangents[2].has_value()) add_to(out[2], broadcasted(cotangents[2], ct.shape()));
+  if (to_h.has_value()) add_to(out[0], s.project(to_h));
   return out;
 }
 
