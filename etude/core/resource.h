@@ -17,6 +17,9 @@ Tensor make_resource(const Type* type, std::weak_ptr<void> state);
 bool is_resource(const Tensor& x) noexcept;
 // The state; null if it is gone. x is a resource.
 std::shared_ptr<void> state_of(const Tensor& x) noexcept;
+// What a read gives after an assignment of `x` (op read_assigned). `before` is what the resource
+// held when the graph began. A cotangent of the result goes to `before`, none to `x`.
+Tensor read_assigned(const Tensor& x, const Tensor& before);
 
 }  // namespace internal
 }  // namespace etude

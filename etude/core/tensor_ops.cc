@@ -234,6 +234,10 @@ Tensor read_resource(const Tensor& resource, CallSite where) {
   return run(op<"read_variable">(), {&resource}, {}, where);
 }
 
+Tensor read_assigned(const Tensor& x, const Tensor& before) {
+  return run(op<"read_assigned">(), {&x, &before});
+}
+
 Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where) {
   return run(op<"assign_variable">(), {&resource, &x}, {}, where);
 }

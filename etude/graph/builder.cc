@@ -41,6 +41,13 @@ GraphBuilder::Draft GraphBuilder::add_constant(Tensor value) {
   return static_cast<Draft>(values_.size() - 1);
 }
 
+void GraphBuilder::drop_input(Draft input) {
+  Value& v = values_[input];
+  ETUDE_CHECK(v.origin == Origin::kInput, "value {} of a graph is no input", input);
+  inputs_[v.index].type = nullptr;  // left out by finish()
+  v = {};
+}
+
 void GraphBuilder::make_constant(Draft input, Tensor value) {
   Value& v = values_[input];
   ETUDE_CHECK(v.origin == Origin::kInput, "value {} of a graph is no input", input);

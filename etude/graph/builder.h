@@ -67,6 +67,8 @@ class GraphBuilder {
   Made maker(Draft value) const;
   // A constant; null for any other value.
   const Tensor* constant(Draft value) const;
+  // Takes an input back that nothing reads.
+  void drop_input(Draft input);
   // Makes the input `value` a constant, where its value turned out to be fixed.
   void make_constant(Draft input, Tensor value);
   // Keeps the text of a line alive as long as the graph; gives the pointer for a CallSite.

@@ -447,7 +447,8 @@ class LoopGraphs {
       const Step step = unpack(in);
       std::vector<Tensor> arguments = step.state;
       for (std::size_t r = 0; r < rows_; ++r) arguments.push_back(in[carried_ + r]);
-      const std::vector<Tensor> all = run_body(body_, outside_, step.inside, arguments, false);
+      std::vector<Tensor> all = run_body(body_, outside_, step.inside, arguments, false);
+      cut_assignments(all, step.inside);
       std::vector<Tensor> out;
       for (const std::size_t c : changing_) out.push_back(all[c]);
       out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(body_.results), all.end());
@@ -475,6 +476,15 @@ class LoopGraphs {
     Tensor number;
     Inside inside;
   };
+
+  // What the next step reads of a Variable was assigned in this one.
+  void cut_assignments(std::vector<Tensor>& results, const Inside& inside) const {
+    std::size_t at = body_.results;
+    for (const std::size_t v : outside_.variables_with(true)) {
+      Tensor& after = results[at++];
+      if (is_differentiable(after.dtype())) after = read_assigned(after, inside.variables[v]);
+    }
+  }
 
   void add_variable(std::size_t v) {
     layout_.add(input_name(outside_.variables[v]), outside_.variables[v].value);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/core/builtin.h"
 #include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/dispatch.h"
@@ -131,6 +132,8 @@ Tensor TraceContext::take_call_time(const std::shared_ptr<const CallTimeValue>& 
   const Tensor standing = serving->made(input, "", at);
   serving->variables_.push_back(
       {{standing, fmt::format("call_time_value at {}:{}", at.file, at.line), true, false, source},
+       standing,
+       {},
        standing});
   return standing;
 }
@@ -143,17 +146,24 @@ TraceContext::Held& TraceContext::held(const Tensor& resource) {
       return known;
     }
   }
-  return variables_.emplace_back(Held{{resource, title_of(variable), false, false, nullptr}, {}});
+  const std::string name = variable.name().empty() ? "variable" : variable.name();
+  const Draft input = builder_.add_input(name, resource.type(), InputRole::kVariable);
+  return variables_.emplace_back(
+      Held{{resource, title_of(variable), false, false, nullptr}, made(input, "", {}), {}, {}});
 }
 
 Tensor TraceContext::read(const Tensor& resource) {
   Held& v = held(resource);
-  if (!v.current.has_value()) {
-    const std::string& name = variable_of(resource).name();
+  if (v.current.has_value()) return v.current;
+  if (!v.assigned.has_value()) {
     v.variable.is_read = true;
-    v.current = made(
-        builder_.add_input(name.empty() ? "variable" : name, resource.type(), InputRole::kVariable),
-        "", {});
+    v.current = v.first;
+  } else if (is_differentiable(v.assigned.dtype())) {
+    v.variable.is_read = true;
+    const ContextScope scope(*this, {});
+    v.current = read_assigned(v.assigned, v.first);
+  } else {
+    v.current = v.assigned;
   }
   return v.current;
 }
@@ -161,8 +171,13 @@ Tensor TraceContext::read(const Tensor& resource) {
 Tensor TraceContext::write(const Tensor& resource, const Tensor& x) {
   Held& v = held(resource);
   v.variable.is_written = true;
-  v.current = made(number(to_dense(x)), "assign", {});  // a value of its own
-  return v.current;
+  v.assigned = made(number(to_dense(x)), "assign", {});  // a value of its own
+  v.current = {};
+  if (is_differentiable(v.assigned.dtype())) {
+    const ContextScope scope(*this, {});
+    v.assigned = stop_gradient(v.assigned);
+  }
+  return v.assigned;
 }
 
 Values TraceContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
@@ -181,9 +196,10 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   std::vector<Draft> results;
   for (const Tensor& y : outputs) results.push_back(number(y.has_value() ? to_dense(y) : y));
   TracedGraph out;
-  // Inputs stand in the order of the first reads, outputs in that of the first uses.
+  // Inputs and outputs stand in the order of the first uses.
   for (const Held& v : variables_) {
-    if (v.variable.is_written) results.push_back(number(v.current));
+    if (v.variable.is_written) results.push_back(number(v.assigned));
+    if (!v.variable.is_read) builder_.drop_input(number(v.first));
     out.variables.push_back(v.variable);
   }
   leave();

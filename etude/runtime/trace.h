@@ -108,7 +108,9 @@ class TraceContext final : public Context, private KeySource {
   // each value is the result of the node that made it.
   struct Held {
     TracedVariable variable;
-    Tensor current;  // absent until it is read or assigned
+    Tensor first;     // the input, which goes again if nothing reads it
+    Tensor assigned;  // the last value that was assigned, without its history; absent before
+    Tensor current;   // what reads give; absent until the first one, and after each assignment
   };
 
   Tensor next_key() override;
