@@ -2,6 +2,7 @@
 // Who executes calls: the stack of contexts, scopes, the mode word; what belongs to a thread.
 #include "etude/core/context.h"
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/ambient.h"
+#include "etude/core/followed_values.h"
 #include "etude/core/mode.h"
 #include "etude/core/registry.h"
 #include "etude/core/slices.h"
@@ -246,6 +248,34 @@ TEST(ValueObserver, MayLeaveInAnyOrder) {
   EXPECT_EQ(third.ids.size(), 2U);
   std::thread([] { TensorAccess::id(Tensor(1.0F)); }).join();  // of another thread
   EXPECT_EQ(third.ids.size(), 2U);
+}
+
+// Each tensor is held by the entry of the one before it, so that each death is told while another
+// entry goes.
+internal::FollowedValues::Map chain_of(std::size_t length, Tensor first) {
+  internal::FollowedValues::Map chain;
+  for (std::size_t i = 0; i < length; ++i) {
+    const uint64_t id = TensorAccess::id(first);
+    first = Tensor(1.0F);
+    chain[id] = first;
+  }
+  return chain;
+}
+
+TEST(FollowedValues, MayBeFollowedThemselves) {
+  constexpr std::size_t kLength = 100;
+  Tensor first(1.0F);
+  const uint64_t id = TensorAccess::id(first);
+  std::optional<internal::FollowedValues> values(std::in_place, chain_of(kLength, first));
+  EXPECT_EQ(values->all().size(), kLength);
+  EXPECT_NE(values->find(id), nullptr);
+  const Deaths deaths;
+  values.reset();                             // while the tensors that they belong to live
+  EXPECT_EQ(deaths.ids.size(), kLength - 1);  // the last one has no id
+  values.emplace(chain_of(kLength, first));
+  first = {};
+  EXPECT_EQ(values->find(id), nullptr);
+  EXPECT_TRUE(values->all().empty());  // one death after the other
 }
 
 }  // namespace

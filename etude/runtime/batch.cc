@@ -22,14 +22,12 @@ BatchContext::~BatchContext() { ContextStack::remove(*this); }
 Tensor BatchContext::example_of(const Tensor& x) {
   if (!x.has_value()) return {};
   Tensor example = internal::make_ghost(batching::example_type(x.type()));
-  batches_[TensorAccess::id(example)] = x;
+  batches_.set(TensorAccess::id(example), x);
   return example;
 }
 
 const Tensor* BatchContext::find(const Tensor& x) const {
-  if (!x.has_value()) return nullptr;
-  const auto found = batches_.find(TensorAccess::id_or_zero(x));
-  return found == batches_.end() ? nullptr : &found->second;
+  return x.has_value() ? batches_.find(TensorAccess::id_or_zero(x)) : nullptr;
 }
 
 Tensor BatchContext::batch_of(const Tensor& x) const {
@@ -38,14 +36,6 @@ Tensor BatchContext::batch_of(const Tensor& x) const {
   if (const Tensor* batch = find(dense)) return *batch;
   const ContextScope scope(*parent_, {});
   return batching::spread(dense, size_);
-}
-
-void BatchContext::value_died(uint64_t id) noexcept {
-  // Moved out first: destroying a batch may announce deaths of its own.
-  const auto found = batches_.find(id);
-  if (found == batches_.end()) return;
-  const Tensor dying = std::move(found->second);
-  batches_.erase(found);
 }
 
 Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {

@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
-#include "etude/core/value_observer.h"
+#include "etude/core/followed_values.h"
 #include "etude/diff/function_values.h"
 #include "etude/runtime/announce.h"
 #include "etude/runtime/tangent.h"
@@ -24,12 +23,12 @@ struct BatchCall;
 // Runs calls on examples as calls on the batch, by the rules of op records. On the stack for its
 // lifetime. confined to the thread that made it. Nests, and stands above or below tapes and forward
 // mode: gradients for each example, or of a batch.
-class BatchContext final : public Context, private internal::ValueObserver {
+class BatchContext final : public Context {
  public:
   // `size` is the number of examples, at least 1.
   explicit BatchContext(int64_t size);
   // The same batch once more, also after it ended: what was made inside runs again on its examples.
-  using Batches = std::unordered_map<uint64_t, Tensor>;
+  using Batches = internal::FollowedValues::Map;
   BatchContext(int64_t size, Batches batches);
   ~BatchContext() override;
 
@@ -39,7 +38,7 @@ class BatchContext final : public Context, private internal::ValueObserver {
   bool is_example(const Tensor& x) const { return find(x) != nullptr; }
   int64_t size() const noexcept { return size_; }
   // Of the examples that are alive.
-  const Batches& batches() const noexcept { return batches_; }
+  const Batches& batches() const noexcept { return batches_.all(); }
   // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
   Tensor batch_of(const Tensor& x) const;
 
@@ -48,14 +47,13 @@ class BatchContext final : public Context, private internal::ValueObserver {
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
 
  private:
-  void value_died(uint64_t id) noexcept override;
   // The batch that x stands for; null if it is the same for all examples.
   const Tensor* find(const Tensor& x) const;
   Values run(const BatchCall& call, std::span<const Type* const> types) const;
   Values one_by_one(const BatchCall& call) const;
 
   int64_t size_;
-  Batches batches_;
+  internal::FollowedValues batches_;
 };
 
 namespace internal {

@@ -15,7 +15,7 @@ void JvpContext::set_tangent(const Tensor& x, const Tensor& t) {
                 "a sparse value cannot be given a tangent. Take to_dense(x) of it first");
   ETUDE_REQUIRE(t.type() == x.type(), "a tangent of type {} does not fit a value of type {}",
                 t.type()->to_string(), x.type()->to_string());
-  tangents_[TensorAccess::id(x)] = t;
+  tangents_.set(TensorAccess::id(x), t);
 }
 
 Tensor JvpContext::tangent(const Tensor& x) const {
@@ -24,16 +24,8 @@ Tensor JvpContext::tangent(const Tensor& x) const {
     Tensor t = tangent(x.slices()->values);
     return t.has_value() ? internal::with_rows(x, std::move(t)) : Tensor();
   }
-  const auto found = tangents_.find(TensorAccess::id_or_zero(x));
-  return found == tangents_.end() ? Tensor() : found->second;
-}
-
-void JvpContext::value_died(uint64_t id) noexcept {
-  // Moved out first: destroying a tangent may announce deaths of its own.
-  const auto found = tangents_.find(id);
-  if (found == tangents_.end()) return;
-  const Tensor dying = std::move(found->second);
-  tangents_.erase(found);
+  const Tensor* found = tangents_.find(TensorAccess::id_or_zero(x));
+  return found == nullptr ? Tensor() : *found;
 }
 
 Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
@@ -57,7 +49,7 @@ Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSi
   const ContextScope scope(*parent_, where);
   Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (moved[i].has_value()) tangents_[TensorAccess::id(out[i])] = std::move(moved[i]);
+    if (moved[i].has_value()) tangents_.set(TensorAccess::id(out[i]), std::move(moved[i]));
   }
   return out;
 }

@@ -3,16 +3,14 @@
 // their own, so perturbations are never confused.
 #pragma once
 
-#include <unordered_map>
-
 #include "etude/core/context.h"
-#include "etude/core/value_observer.h"
+#include "etude/core/followed_values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 
 // On the stack for its lifetime. confined to the thread that made it.
-class JvpContext final : public Context, private internal::ValueObserver {
+class JvpContext final : public Context {
  public:
   JvpContext();
   ~JvpContext() override;
@@ -25,8 +23,7 @@ class JvpContext final : public Context, private internal::ValueObserver {
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
 
  private:
-  void value_died(uint64_t id) noexcept override;
-  std::unordered_map<uint64_t, Tensor> tangents_;
+  internal::FollowedValues tangents_;
 };
 
 }  // namespace etude

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a context carries beside values: their tangents, or the batches that they stand for. For jvp
+// and batch contexts only.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+
+#include "etude/core/tensor.h"
+#include "etude/core/value_observer.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// Tensors by the ids of the values that they belong to. An entry goes when its value dies; what
+// dies with it may be followed as well. confined to the thread that made it.
+class FollowedValues final : private ValueObserver {
+ public:
+  using Map = std::unordered_map<uint64_t, Tensor>;
+
+  FollowedValues() = default;
+  explicit FollowedValues(Map values) : values_(std::move(values)) {}
+  ~FollowedValues() {
+    // Deaths are told while these tensors die: they are in no map by then.
+    const Map dying = std::exchange(values_, {});
+  }
+
+  void set(uint64_t id, Tensor x) { std::swap(values_[id], x); }
+  // Null: none.
+  const Tensor* find(uint64_t id) const {
+    const auto found = values_.find(id);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+  const Map& all() const noexcept { return values_; }
+
+ private:
+  void value_died(uint64_t id) noexcept override {
+    const auto found = values_.find(id);
+    if (found == values_.end()) return;
+    const Tensor dying = std::move(found->second);
+    values_.erase(found);
+  }
+
+  Map values_;
+};
+
+}  // namespace internal
+}  // namespace etude
