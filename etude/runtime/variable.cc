@@ -20,6 +20,16 @@
 #include "etude/runtime/variable_state.h"
 
 namespace etude {
+namespace {
+
+// Whether x has no elements and will have none: it stands for an example of a vmap, or for a value
+// of a trace.
+bool is_standing(const Tensor& x) noexcept {
+  return x.has_value() && TensorAccess::is_ghost(x) && !internal::is_unrun(x);
+}
+
+}  // namespace
+
 namespace internal {
 
 struct VariableCell {
@@ -66,7 +76,10 @@ struct VariableCell {
                        title());
     is_running_initialiser = true;
     try {
-      set_initial(initialiser());
+      Tensor initial = initialiser();
+      ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_standing(initial), "the initialiser of {}: {}",
+                         title(), explain_ghost(initial));
+      set_initial(std::move(initial));
     } catch (...) {
       is_running_initialiser = false;
       throw;
@@ -178,9 +191,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
     const ContextScope scope(eager_context(), where);
     if (initial.has_value()) {
-      if (TensorAccess::is_ghost(initial) && !internal::is_unrun(initial)) {
-        refuse_initial(initial);
-      }
+      if (is_standing(initial)) refuse_initial(initial);
       cell_->set_initial(std::move(initial));
     }
   });
@@ -221,11 +232,15 @@ Tensor Variable::read(CallSite where) const {
   return snapshot;
 }
 
+bool Variable::is_direct(const Arg& x) noexcept {
+  return ContextStack::is_on_eager() && (x.tensor() == nullptr || !is_standing(*x.tensor()));
+}
+
 template <class Next>
 Tensor Variable::change(const Arg& x, const char* name, const Next& next) const {
   return located(name, x.where(), [&] {
     internal::VariableCell& c = cell();
-    if (ContextStack::is_on_eager()) {
+    if (is_direct(x)) {
       const std::lock_guard lock(c.mutex);
       const ContextScope scope(eager_context(), x.where());
       c.get();
@@ -242,7 +257,7 @@ Tensor Variable::change(const Arg& x, const char* name, const Next& next) const 
 Tensor Variable::assign(const Arg& x) const {
   return located("assign", x.where(), [&] {
     internal::VariableCell& c = cell();
-    if (ContextStack::is_on_eager()) {
+    if (is_direct(x)) {
       const ContextScope scope(eager_context(), x.where());
       const Tensor value = operand(x, c.dtype);
       return internal::assign_now(*this, value);
@@ -328,7 +343,9 @@ namespace internal {
 struct VariableAccess {
   static VariableCell& cell(const Variable& v) { return v.cell(); }
   static std::weak_ptr<void> state(const Variable& v) { return v.cell_; }
-  static Variable of(std::shared_ptr<VariableCell> cell) { return Variable(std::move(cell)); }
+  static Variable of(std::shared_ptr<VariableCell> cell) {
+    return Variable(Variable::Existing{std::move(cell)});
+  }
 };
 
 bool has_value(const Variable& variable) {

@@ -93,8 +93,14 @@ class Variable {
     std::function<Tensor()> run;
   };
   Variable(Initialiser initialiser, VariableOptions options, CallSite where);
-  explicit Variable(std::shared_ptr<internal::VariableCell> cell) noexcept
-      : cell_(std::move(cell)) {}
+  // The type of the first parameter is no pointer: Variable(0) is of the number.
+  struct Existing {
+    std::shared_ptr<internal::VariableCell> cell;
+  };
+  explicit Variable(Existing existing) noexcept : cell_(std::move(existing.cell)) {}
+  // Whether an assignment of x is a matter of the cell alone: calls end at kernels, and x is not
+  // what some context knows by its type.
+  static bool is_direct(const Arg& x) noexcept;
   internal::VariableCell& cell() const;
   // throws: always; before that it tells the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;

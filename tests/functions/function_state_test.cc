@@ -277,6 +277,59 @@ TEST(FunctionState, RefusesAssignmentsOfExamples) {
   expect_error([&] { staged(ones({3})); }, ErrorCode::kInvalidArgument, {"vmap", "Variable"});
 }
 
+// spec: VR-03
+TEST(FunctionState, RefusesAssignmentsOfExamplesEagerly) {
+  Variable v({1.0, 2.0});
+  const Tensor rows({{1.0, 2.0}, {3.0, 4.0}});
+  const auto expect_refused = [&](const auto& change) {
+    const auto f = [&](const Tensor& x) {
+      change(x);
+      return sum(x);
+    };
+    const std::vector<std::string_view> parts = {"vmap", "Variable", "function_state_test.cc"};
+    expect_error([&] { vmap(f)(rows); }, ErrorCode::kInvalidArgument, parts);
+    expect_error([&] { vmap([&](const Tensor& x) { return gradient(f, x); })(rows); },
+                 ErrorCode::kInvalidArgument, parts);
+    expect_error([&] { gradient([&](const Tensor& x) { return sum(vmap(f)(x)); }, rows); },
+                 ErrorCode::kInvalidArgument, parts);
+    EXPECT_TRUE(same_value(v.read(), Tensor({1.0, 2.0})));
+  };
+  expect_refused([&](const Tensor& x) { v.assign(x * 0.5F); });
+  expect_refused([&](const Tensor& x) { v.assign_add(x); });
+  expect_refused([&](const Tensor& x) { v.assign_sub(x); });
+  expect_refused([&](const Tensor& x) { v.at(0) = sum(x); });
+  expect_refused([&](const Tensor& x) { v.at(0).assign_add(sum(x)); });
+  // What is the same for all examples may be assigned.
+  const Tensor sums = vmap([&](const Tensor& x) {
+    v.assign(v * 2.0F);
+    return sum(x * v);
+  })(rows);
+  EXPECT_TRUE(same_value(sums, Tensor({10.0, 22.0})));
+}
+
+TEST(FunctionState, RefusesToHoldWhatHasNoElements) {
+  Variable v({1.0, 2.0});
+  Tensor kept;
+  const auto keep = [&](const Tensor& x) {
+    kept = x;
+    return sum(x);
+  };
+  vmap(keep)(ones({3, 2}));
+  expect_error([&] { v.assign(kept); }, ErrorCode::kFailedPrecondition, {"example of a vmap"});
+  const Variable lazily([&] { return kept; }, {.name = "w"});
+  expect_error([&] { lazily.read(); }, ErrorCode::kFailedPrecondition,
+               {"the initialiser of Variable 'w'", "example of a vmap"});
+  function(keep)(ones({2}));
+  expect_error([&] { v.assign(kept); }, ErrorCode::kFailedPrecondition, {"whose trace has ended"});
+  EXPECT_TRUE(same_value(v.read(), Tensor({1.0, 2.0})));
+}
+
+TEST(FunctionState, HoldsZero) {
+  const Variable v(0);
+  EXPECT_EQ(v.dtype(), kInt32);
+  EXPECT_EQ(v.read().item<int>(), 0);
+}
+
 // spec: SC-01, SC-06
 TEST(FunctionState, MakesVariablesInTheFirstCall) {
   std::optional<Variable> v;
