@@ -10,6 +10,7 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/group_products.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
 
@@ -181,20 +182,25 @@ Values set_vjp(const VjpCall& call, const Places& places) {
   return out;
 }
 
-// y = x * product of the values v_i of a place. A zero among them is left out of the product and
-// counted instead, so that nothing divides by zero.
+// The number of the element of x at each place, in row-major order.
+Tensor element_numbers(const Places& places, const Shape& x) {
+  const auto count = static_cast<double>(x.count());
+  return places.get(reshape(arange(0, {.stop = count, .dtype = kInt64}), x));
+}
+
+// y = x * product of the values v_i of a place: the derivative by v_i is x times the other values.
 Values multiply_vjp(const VjpCall& call, const Places& places) {
   Values out(call.in.size());
   if (call.wants(0)) out[0] = places.update(call.ct(), internal::conj(call.in[1]), "mul");
   if (!call.wants(1)) return out;
   const Tensor &x = call.in[0], &v = call.in[1];
-  const Tensor one = scalar_like(x, 1), zero = scalar_like(x, 0);
-  const Tensor is_zero = equal(v, zero);
-  const Tensor safe = where(is_zero, one, v);
-  const Tensor products = places.get(places.update(x, safe, "mul"));
-  const Tensor zeros =
-      places.get(places.update(zeros_of(x.type()), where(is_zero, one, zero), "add"));
-  const Tensor others = where(equal(zeros, where(is_zero, one, zero)), products / safe, zero);
+  Tensor others = places.get(x);
+  if (places.may_repeat()) {
+    const Shape shape = places.shape(), flat{shape.count()};
+    const Tensor values = reshaped(broadcasted(v, shape), flat);
+    const Tensor numbers = reshaped(element_numbers(places, x.shape()), flat);
+    others = others * reshaped(products_of_others(values, numbers), shape);
+  }
   out[1] = internal::sum_to(places.get(call.ct()) * internal::conj(others), v.shape());
   return out;
 }

@@ -191,7 +191,9 @@ void define_scan(Registry& r) {
   r.define({
       .name = "linear_scan",
       .space = "internal",
-      .doc = "The recurrence r[i] = b[i] + a[i] r[i - 1] along an axis, or r[i + 1] in reverse.",
+      .doc =
+          "The recurrence r[i] = b[i] + a[i] r[i - 1] along an axis, or r[i + 1] in reverse. Where "
+          "a[i] is 0, r[i] is b[i], also after an infinity or a NaN.",
       .operands = {"a", "b"},
       .attrs = {{"axis", AttrKind::kInt}, {"reverse", false}},
       .dtypes = kFloatingComplex,

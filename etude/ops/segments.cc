@@ -7,6 +7,7 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/group_products.h"
 #include "etude/ops/index_plan.h"
 
 namespace etude::ops {
@@ -58,17 +59,21 @@ void prepare_segment(const PrepareCall& call) {
       call, row_walk(call, call.out.results[0]->shape(), call.shape(0), dtype), kMode);
 }
 
+Tensor number(int64_t value) { return internal::cast(Tensor(value), kInt64); }
+
+Tensor are_outside(const Tensor& ids, int64_t num) {
+  return logical_or(less(ids, number(0)), greater_equal(ids, number(num)));
+}
+
 // The ids of all examples in one array: example e has the rows from e * num on. Ids outside stay
 // outside.
 Tensor ids_of_batch(const BatchCall& call, int64_t num) {
   const Tensor ids = internal::cast(batching::leading(call, 1), kInt64);
-  const auto number = [](int64_t value) { return internal::cast(Tensor(value), kInt64); };
   Ints column(static_cast<std::size_t>(ids.rank()), 1);
   column[0] = call.size;
   const Tensor first =
       reshape(arange(static_cast<double>(call.size), {.dtype = kInt64}), column) * number(num);
-  const Tensor outside = logical_or(less(ids, number(0)), greater_equal(ids, number(num)));
-  return where(outside, number(-1), ids + first);
+  return where(are_outside(ids, num), number(-1), ids + first);
 }
 
 Values segment_batch(const BatchCall& call) {
@@ -153,18 +158,20 @@ Values segment_extreme_vjp(const VjpCall& call) {
   return out;
 }
 
-// The product of the other rows: without dividing by a zero, zeros are left out and counted.
+// The product of the other rows of a segment. Rows outside count as ones, so that no NaN of theirs
+// meets a zero.
 Values segment_prod_vjp(const VjpCall& call) {
   Values out(2);
   const Tensor &x = call.in[0], &ids = call.in[1];
-  const int64_t num = call.attrs.integer("num");
-  const Type* scalar = intern_type(x.dtype(), {});
-  const Tensor one = internal::full(scalar, 1), zero = internal::full(scalar, 0);
-  const Tensor is_zero = equal(x, zero), own = where(is_zero, one, zero),
-               safe = where(is_zero, one, x);
-  const Tensor products = rows_of(segment_prod(safe, ids, num), ids) / safe;
-  const Tensor zeros = rows_of(segment_sum(own, ids, num), ids);
-  out[0] = rows_of(call.ct(), ids) * internal::conj(where(equal(zeros, own), products, zero));
+  const Shape row = row_shape(x.shape(), ids.shape());
+  const int64_t count = ids.shape().count();
+  const Tensor groups = internal::cast(reshaped(ids, {count}), kInt64);
+  const Tensor outside = reshape(are_outside(groups, call.attrs.integer("num")),
+                                 with_rows(count, Shape(Ints(row.sizes().size(), 1))).to_vector());
+  const Tensor one = internal::full(intern_type(x.dtype(), {}), 1);
+  const Tensor rows = where(outside, one, reshaped(x, with_rows(count, row)));
+  const Tensor others = reshaped(products_of_others(rows, groups), x.shape());
+  out[0] = rows_of(call.ct(), ids) * internal::conj(others);
   return out;
 }
 

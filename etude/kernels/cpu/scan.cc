@@ -94,8 +94,9 @@ bool run_linear(const KernelCall& call) {
       const int64_t at = (p.options.reverse ? v.size - 1 - i : i) * v.inner;
       for (int64_t j = 0; j < width; ++j) {
         Acc& r = acc[static_cast<std::size_t>(j)];
-        r = i == 0 ? static_cast<Acc>(b[at + j])
-                   : add(static_cast<Acc>(b[at + j]), multiply(static_cast<Acc>(a[at + j]), r));
+        const Acc factor = static_cast<Acc>(a[at + j]), more = static_cast<Acc>(b[at + j]);
+        // A factor 0 starts again, whatever came before.
+        r = i == 0 || factor == Acc(0) ? more : add(more, multiply(factor, r));
         out[at + j] = T(r);
       }
     }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of the first three orders, in all modes, at points where a rule that divides would
+// divide by zero. Wanted values are those of polynomials, in closed form (polynomial.h), and others
+// written out.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etude/etude.h"
+#include "tests/gradient/expect.h"
+#include "tests/gradient/polynomial.h"
+
+namespace etude::second_order_test {
+
+using Doubles = std::vector<double>;
+using Scalar = std::function<Tensor(const Tensor&)>;
+using tests::expect_values;
+using tests::Polynomial;
+
+struct Derivatives {
+  Doubles gradient, hessian, third;  // third: of sum(hessian * weights)
+};
+
+Doubles weights_of(std::size_t count) {
+  Doubles weights;
+  for (std::size_t i = 0; i < count; ++i) weights.push_back(1.0 + static_cast<double>(i % 5));
+  return weights;
+}
+
+Derivatives derivatives_of(const Polynomial& p, const Doubles& at) {
+  const std::size_t n = at.size();
+  const Doubles weights = weights_of(n * n);
+  Derivatives want{.third = Doubles(n)};
+  for (std::size_t i = 0; i < n; ++i) {
+    want.gradient.push_back(p.by(i)(at));
+    for (std::size_t j = 0; j < n; ++j) {
+      const Polynomial second = p.by(i).by(j);
+      want.hessian.push_back(second(at));
+      for (std::size_t k = 0; k < n; ++k) want.third[k] += weights[i * n + j] * second.by(k)(at);
+    }
+  }
+  return want;
+}
+
+Tensor unit(std::size_t size, std::size_t i) {
+  Doubles values(size);
+  values[i] = 1;
+  return Tensor(values);
+}
+
+Tensor third_of(const Scalar& f, const Tensor& x) {
+  const auto n = static_cast<std::size_t>(x.size());
+  const Tensor weights = reshape(Tensor(weights_of(n * n)), {x.size(), x.size()});
+  return gradient([&](const Tensor& at) { return sum(hessian(f, at) * weights); }, x);
+}
+
+void expect_forward_over_forward(const Scalar& f, const Tensor& x, const Doubles& want) {
+  const auto n = static_cast<std::size_t>(x.size());
+  Doubles got;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto slope = [&](const Tensor& at) { return jvp(f, at, unit(n, i)).second; };
+    for (std::size_t j = 0; j < n; ++j) {
+      const Tensor second = jvp(slope, x, unit(n, j)).second;
+      got.push_back(second.has_value() ? second.item<double>() : 0);
+    }
+  }
+  expect_values(Tensor(got), want, 1e-11);
+}
+
+// f takes a vector of float64.
+void expect_derivatives(const std::string& what, const Scalar& f, const Doubles& at,
+                        const Derivatives& want) {
+  SCOPED_TRACE(what + " at " + Tensor(at).to_string());
+  constexpr double kNear = 1e-11;
+  const Tensor x(at);
+  expect_values(gradient(f, x), want.gradient, kNear);
+  expect_values(hessian(f, x), want.hessian, kNear);
+  expect_values(third_of(f, x), want.third, kNear);
+  expect_forward_over_forward(f, x, want.hessian);
+  const auto staged = function([f](const Tensor& v) { return hessian(f, v); });
+  expect_values(staged(x), want.hessian, kNear);
+  const auto of_staged = function([f](const Tensor& v) { return f(v); });
+  expect_values(hessian(of_staged, x), want.hessian, kNear);
+  const auto staged_third = function([f](const Tensor& v) { return third_of(f, v); });
+  expect_values(staged_third(x), want.third, kNear);
+  {
+    const LazyScope lazy;
+    expect_values(hessian(f, x), want.hessian, kNear);
+    expect_values(third_of(f, x), want.third, kNear);
+  }
+  Doubles twice = want.hessian;
+  twice.insert(twice.end(), want.hessian.begin(), want.hessian.end());
+  expect_values(vmap([&](const Tensor& v) { return hessian(f, v); })(stack({x, x})), twice, kNear);
+}
+
+void expect_polynomial(const std::string& what, const Scalar& f, const Polynomial& p,
+                       const std::vector<Doubles>& points) {
+  for (const Doubles& at : points) expect_derivatives(what, f, at, derivatives_of(p, at));
+}
+
+const std::vector<Doubles> kZeros = {{2, 3, 5, 7}, {0, 3, 5, 7}, {0, 0, 5, 7},
+                                     {0, 3, 0, 7}, {0, 0, 0, 7}, {0, 0, 0, 0}};
+
+// x0 x1 x2 + 10 x3: products of two groups.
+const Polynomial kGroups = {{{1, {1, 1, 1, 0}}, {10, {0, 0, 0, 1}}}};
+
+TEST(SecondOrder, Products) {
+  const Polynomial whole = {{{1, {1, 1, 1, 1}}}};
+  expect_polynomial(
+      "prod", [](const Tensor& x) { return prod(x); }, whole, kZeros);
+  const auto last = [](const Tensor& x) { return cumulative_prod(x).at(3); };
+  expect_polynomial("cumulative_prod", last, whole, kZeros);
+}
+
+TEST(SecondOrder, ProductsOfSegments) {
+  const Tensor weights(Doubles{1, 10, 1000});
+  const Tensor together({0, 0, 0, 1}), apart({1, 0, 1, 1});
+  const auto by = [&](const Tensor& ids) {
+    return [=](const Tensor& x) { return sum(segment_prod(x, ids, 3) * weights); };
+  };
+  expect_polynomial("segment_prod", by(together), kGroups, kZeros);
+  const Polynomial others = {{{10, {1, 0, 1, 1}}, {1, {0, 1, 0, 0}}}};
+  expect_polynomial("segment_prod of ids that do not ascend", by(apart), others, kZeros);
+  const auto of_rows = [&](const Tensor& x) {
+    return sum(segment_prod(reshape(x, {2, 2}), Tensor({1, 1}), 3));
+  };
+  const Polynomial columns = {{{1, {1, 0, 1, 0}}, {1, {0, 1, 0, 1}}}};
+  expect_polynomial("segment_prod of rows", of_rows, columns, kZeros);
+}
+
+TEST(SecondOrder, RowsOutsideOfSegments) {
+  const Tensor x(Doubles{0, 3, NAN, INFINITY}), ids({0, 0, -1, 7});
+  const auto f = [&](const Tensor& v) { return sum(segment_prod(v, ids, 1)); };
+  expect_values(gradient(f, x), {3, 0, 0, 0});
+  expect_values(hessian(f, x), {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
+TEST(SecondOrder, UpdatesThatMultiply) {
+  const Tensor base(Doubles{1, 10}), ids({0, 0, 0, 1});
+  const auto scattered = [&](const Tensor& x) {
+    return sum(scatter(base, ids, x, {.mode = "mul"}));
+  };
+  expect_polynomial("scatter", scattered, kGroups, kZeros);
+  const auto indexed = [&](const Tensor& x) {
+    Tensor y = base;
+    y.at(ids) *= x;
+    return sum(y);
+  };
+  expect_polynomial("at(ids) *=", indexed, kGroups, kZeros);
+  const auto one_by_one = [&](const Tensor& x) {
+    Tensor y = base;
+    for (const int i : {0, 1, 2}) y.at(0) *= x.at(i);
+    y.at(1) *= x.at(3);
+    return sum(y);
+  };
+  expect_polynomial("at(0) *=", one_by_one, kGroups, kZeros);
+  // The array, and the updates: x0 x1 x2 + x3 x1.
+  const auto both = [&](const Tensor& x) {
+    const Tensor updates = take(x, Tensor({1, 2, 1}));
+    return sum(scatter(take(x, Tensor({0, 3})), Tensor({0, 0, 1}), updates, {.mode = "mul"}));
+  };
+  expect_polynomial("scatter into x", both, {{{1, {1, 1, 1, 0}}, {1, {0, 1, 0, 1}}}}, kZeros);
+}
+
+// The product of all overflows, or vanishes, where the product of the others does not.
+TEST(SecondOrder, ProductsBeyondTheRange) {
+  const Tensor ids({0, 0, 0});
+  const auto by_segments = [&](const Tensor& x) { return sum(segment_prod(x, ids, 1)); };
+  const auto by_scatter = [&](const Tensor& x) {
+    return sum(scatter(ones({1}), ids, x, {.mode = "mul"}));
+  };
+  for (const Scalar& f : {Scalar(by_segments), Scalar(by_scatter)}) {
+    const Doubles large = gradient(f, Tensor({1e20F, 1e20F, 1e-5F})).to_vector<double>();
+    EXPECT_NEAR(large[0] / 1e15, 1, 1e-6);
+    EXPECT_NEAR(large[1] / 1e15, 1, 1e-6);
+    EXPECT_EQ(large[2], INFINITY);
+    expect_values(gradient(f, Tensor({1e-30F, 1e-30F, 1e30F})), {1, 1, 0});
+  }
+}
+
+}  // namespace etude::second_order_test
