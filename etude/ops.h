@@ -1321,7 +1321,8 @@ inline Tensor inv(const Arg& a) {
 }
 
 // The determinant of each matrix of x [.., n, n]; 1 of empty ones. Its gradient is the matrix of
-// cofactors, also where the determinant is 0.
+// cofactors, also where the determinant is 0, and nor do derivatives of higher order divide by it.
+// That of order k costs n^k.
 inline Tensor det(const Arg& x) {
   static const Op& op = internal::op("det");
   return internal::call1(op, x);

@@ -129,13 +129,43 @@ Values det_vjp(const VjpCall& call) {
   return {of_matrix(call.ct()) * internal::conj(cofactor)};
 }
 
-// c = det(x) x^-T moves by c tr(x^-1 dx) - x^-T dx^T c.
+// The derivative of order k + 1 of the determinant is linear and symmetric in its directions, the
+// element that is asked for being one of them. So the rule along k directions calls it with the
+// cotangent in the place of one, or, for x, as one more.
+Tensor cofactor_along(const std::vector<Tensor>& operands) {
+  return run(op<"cofactor_along">(), OperandList(std::span<const Tensor>(operands)));
+}
+
 Values cofactor_vjp(const VjpCall& call) {
-  const Tensor& c = call.out[0];
-  const Tensor b = matrix_transpose(inverse(call.in[0]));
-  const Tensor weight = sum(internal::conj(call.ct()) * b, {.axis = {-2, -1}, .keepdims = true});
-  const Tensor crossed = product(product(c, adjoint(call.ct())), b);
-  return {internal::conj(weight * c - crossed)};
+  if (call.in[0].shape()[call.in[0].rank() - 1] < 2) return Values(1);
+  return {internal::conj(cofactor_along({call.in[0], internal::conj(call.ct())}))};
+}
+
+Values cofactor_along_vjp(const VjpCall& call) {
+  const std::size_t count = call.in.size();
+  const Tensor ct = internal::conj(call.ct());
+  Values out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!call.wants(i)) continue;
+    std::vector<Tensor> operands;
+    for (std::size_t j = 0; j < count; ++j) operands.push_back(i > 0 && j == i ? ct : call.in[j]);
+    if (i == 0) operands.push_back(ct);
+    // A polynomial of degree n has no derivatives beyond.
+    const bool constant =
+        static_cast<int64_t>(operands.size()) > call.in[0].shape()[call.in[0].rank() - 1];
+    if (!constant) out[i] = internal::conj(cofactor_along(operands));
+  }
+  return out;
+}
+
+Types cofactor_along_type(const TypeCall& call) {
+  require_square(call.shape(0), "x");
+  for (std::size_t i = 1; i < call.types.size(); ++i) {
+    ETUDE_REQUIRE(call.types[i] == call.types[0],
+                  "direction {} is {}, but must be {} as operand 'x'", i - 1,
+                  call.types[i]->to_string(), call.types[0]->to_string());
+  }
+  return {call.types[0]};
 }
 
 Types log_det_type(const TypeCall& call) {
@@ -337,7 +367,8 @@ void define_determinants(Registry& r) {
       .name = "det",
       .space = kLinalgSpace,
       .doc = "The determinant of each matrix of x [.., n, n]; 1 of empty ones. Its gradient is the "
-             "matrix of cofactors, also where the determinant is 0.",
+             "matrix of cofactors, also where the determinant is 0, and nor do derivatives of "
+             "higher order divide by it. That of order k costs n^k.",
       .operands = {"x"},
       .dtypes = kMatrixDTypes,
       .type = [](const TypeCall& call) { return Types{log_det_type(call)[0]}; },
@@ -358,8 +389,28 @@ void define_determinants(Registry& r) {
       .kernels = {.cpu = kernels::cpu::prepare_cofactor},
       .vjp = cofactor_vjp,
       .batch = batching::same,
-      .samples = square_samples(true),
+      .samples = square_samples(false),
       .errors = errors,
+  });
+  r.define({
+      .name = "cofactor_along",
+      .space = "internal",
+      .doc = "The derivative of the matrix of cofactors of x along all directions: the derivative "
+             "of the determinant by each element and along them.",
+      .operands = {"x", "directions..."},
+      .dtypes = kMatrixDTypes,
+      .type = cofactor_along_type,
+      .kernels = {.cpu = kernels::cpu::prepare_cofactor_along},
+      .vjp = cofactor_along_vjp,
+      .batch = batching::same,
+      .samples = {.calls = {{{"[3,3]", "[3,3]"}},
+                            {{"[2,4,4]", "[2,4,4]", "[2,4,4]"}},
+                            {{"[2,2]", "[2,2]", "[2,2]"}},
+                            {{"[0,2,2]", "[0,2,2]"}},
+                            {{"[0,0]", "[0,0]"}}},
+                  .ulp = 64},
+      .errors = {{{"float32[2,3]", "float32[2,3]"}, "2 rows and 3 columns, but it must be square"},
+                 {{"float32[2,2]", "float32[3,3]"}, "direction 0 is float32[3,3], but must be"}},
   });
   r.define({
       .name = "slogdet",

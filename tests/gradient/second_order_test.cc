@@ -2,8 +2,11 @@
 // Derivatives of the first three orders, in all modes, at points where a rule that divides would
 // divide by zero. Wanted values are those of polynomials, in closed form (polynomial.h), and others
 // written out.
+#include <algorithm>
 #include <cmath>
+#include <complex>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +181,52 @@ TEST(SecondOrder, ProductsBeyondTheRange) {
     EXPECT_EQ(large[2], INFINITY);
     expect_values(gradient(f, Tensor({1e-30F, 1e-30F, 1e30F})), {1, 1, 0});
   }
+}
+
+// det of [n, n] as a polynomial of its elements, row by row.
+Polynomial determinant(std::size_t n) {
+  Polynomial p;
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    Polynomial::Term term{.powers = std::vector<int>(n * n)};
+    for (std::size_t i = 0; i < n; ++i) {
+      term.powers[i * n + order[i]] = 1;
+      for (std::size_t j = 0; j < i; ++j) term.factor *= order[j] > order[i] ? -1 : 1;
+    }
+    p.terms.push_back(term);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return p;
+}
+
+// Of rank 2, 1 and 0; and with singular values that are equal.
+TEST(SecondOrder, Determinants) {
+  const auto det = [](int64_t n) {
+    return [n](const Tensor& x) { return linalg::det(reshape(x, {n, n})); };
+  };
+  expect_polynomial("det", det(1), determinant(1), {{0}, {3}});
+  expect_polynomial("det", det(2), determinant(2),
+                    {{1, 2, 2, 4}, {1, 2, 3, 4}, {0, 0, 0, 0}, {1, 0, 0, 1}, {0, 2, -2, 0}});
+  expect_polynomial("det", det(3), determinant(3),
+                    {{1, 2, 3, 4, 5, 6, 7, 8, 9},
+                     {1, 2, 3, 2, 4, 6, 3, 6, 9},
+                     {0, 0, 0, 0, 0, 0, 0, 0, 0},
+                     {1, 0, 0, 0, 1, 0, 0, 0, 1},
+                     {2, 0, 0, 0, 2, 0, 0, 0, 0},
+                     {2, -1, 0, 3, 1, 4, -2, 0.5, 1}});
+}
+
+// Of a complex matrix of rank 1: the second derivative of x0 x3 - x1 x2 by x0 and x3 is 1.
+TEST(SecondOrder, DeterminantOfAComplexMatrix) {
+  const Tensor at(std::vector<std::complex<double>>{{1, 1}, {0, 2}, {2, 2}, {0, 4}});
+  const auto slope = [&](const Tensor& x) {
+    const auto det = [&](const Tensor& v) {
+      return real(linalg::det(reshape(at + astype(v, kComplex128), {2, 2})));
+    };
+    return hessian(det, x);
+  };
+  expect_values(slope(zeros({4}, {.dtype = kFloat64})),
+                {0, 0, 0, 1, 0, 0, -1, 0, 0, -1, 0, 0, 1, 0, 0, 0}, 1e-12);
 }
 
 }  // namespace etude::second_order_test

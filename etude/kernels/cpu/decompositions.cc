@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "etude/kernels/cpu/determinant_terms.h"
 #include "etude/kernels/cpu/linalg.h"
 #include "etude/kernels/cpu/matrices.h"
 #include "etude/kernels/cpu/small_matrices.h"
@@ -254,6 +255,15 @@ T determinant(const MatrixParams& p, T* a, int* pivots) {
   return det;
 }
 
+// det(u) det(vh).
+template <class T>
+T phase_of(const MatrixParams& p, const SvdWork<T>& w, const T* u, const T* vh) {
+  std::copy(u, u + p.n * p.n, w.a);
+  const T left = determinant(p, w.a, w.int_work);
+  std::copy(vh, vh + p.n * p.n, w.a);
+  return left * determinant(p, w.a, w.int_work);
+}
+
 template <class T>
 bool run_cofactor(const KernelCall& call) {
   using R = Real<T>;
@@ -267,10 +277,7 @@ bool run_cofactor(const KernelCall& call) {
     const int info = svd_one<T>(p, 'S', call.in[0], i, w, u, s, vh);
     if (info != 0 || p.n == 0) return info;
     T* inverse = parts.take<T>(p.n * p.n);
-    std::copy(u, u + p.n * p.n, w.a);
-    T phase = determinant(p, w.a, w.int_work);
-    std::copy(vh, vh + p.n * p.n, w.a);
-    phase *= determinant(p, w.a, w.int_work);
+    const T phase = phase_of(p, w, u, vh);
     const auto others = [&](int64_t j) {
       R product = 1;
       for (int64_t k = 0; k < p.n; ++k) product *= k == j ? R(1) : s[k];
@@ -278,6 +285,69 @@ bool run_cofactor(const KernelCall& call) {
     };
     sandwich(p, u, vh, others, inverse);  // the transposed one
     transpose_into(static_cast<T*>(call.out[0]) + i * p.n * p.n, inverse, p.n, p.n);
+    return 0;
+  });
+}
+
+// What the derivative of cofactors works in beside the decomposition.
+template <class T>
+struct CofactorWork {
+  CofactorWork(WorkParts& parts, const MatrixParams& p)
+      : s(parts.take<Real<T>>(p.n)),
+        u(parts.take<T>(p.n * p.n)),
+        vh(parts.take<T>(p.n * p.n)),
+        half(parts.take<T>(p.n * p.n)),
+        minors(parts.take<T>(p.n * p.n)),
+        along(parts.take<T>(p.directions * p.n * p.n)),
+        chosen(parts.take<int64_t>(p.directions + 1)),
+        order(parts.take<int64_t>(p.directions + 1)) {}
+  Real<T>* s;
+  T *u, *vh, *half, *minors, *along;
+  int64_t *chosen, *order;
+};
+
+// out [n, n] = x y, of elements x(i, k) and y(k, j).
+template <class T, class X, class Y>
+void fill_product(T* out, int64_t n, const X& x, const Y& y) {
+  std::fill(out, out + n * n, T(0));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < n; ++k) {
+      const T factor = x(i, k);
+      for (int64_t j = 0; j < n; ++j) out[i * n + j] += factor * y(k, j);
+    }
+  }
+}
+
+// With x = u s vh, what is derived is det(u) det(vh) times the determinant of s + u^H e vh^H.
+template <class T>
+bool run_cofactor_along(const KernelCall& call) {
+  const auto& p = *static_cast<const MatrixParams*>(call.params);
+  const int64_t n = p.n, slots = p.directions + 1;
+  return each_matrix(p, kNotFinite, [&](int64_t i, std::byte* bytes) {
+    T* out = static_cast<T*>(call.out[0]) + i * n * n;
+    std::fill(out, out + n * n, T(0));
+    if (slots > n) return 0;
+    WorkParts parts(bytes);
+    const SvdWork<T> w(parts, p);
+    const CofactorWork<T> c(parts, p);
+    const int info = svd_one<T>(p, 'S', call.in[0], i, w, c.u, c.s, c.vh);
+    if (info != 0) return info;
+    const auto u = [&](int64_t a, int64_t b) { return conjugate(c.u[a * n + b]); };
+    const auto vh = [&](int64_t a, int64_t b) { return conjugate(c.vh[a * n + b]); };
+    const auto half = [&](int64_t a, int64_t b) { return c.half[a * n + b]; };
+    for (int64_t d = 0; d < p.directions; ++d) {
+      const T* e = static_cast<const T*>(call.in[static_cast<std::size_t>(d + 1)]) + i * n * n;
+      fill_product(
+          c.half, n, [&](int64_t a, int64_t b) { return u(b, a); },
+          [&](int64_t a, int64_t b) { return e[a * n + b]; });
+      fill_product(c.along + d * n * n, n, half, [&](int64_t a, int64_t b) { return vh(b, a); });
+    }
+    std::fill(c.minors, c.minors + n * n, T(0));
+    DeterminantTerms<T>{n, slots, c.s, c.along, c.minors, c.chosen, c.order}.add();
+    fill_product(c.half, n, u, [&](int64_t a, int64_t b) { return c.minors[a * n + b]; });
+    fill_product(out, n, half, vh);
+    const T phase = phase_of(p, w, c.u, c.vh);
+    for (int64_t j = 0; j < n * n; ++j) out[j] *= phase;
     return 0;
   });
 }
@@ -398,6 +468,23 @@ void prepare_cofactor(const PrepareCall& call) {
   visit_matrix_dtype(call.dtype(0), [&]<class T>() {
     plan_svd<T>(*p, 'S', 3 * p->n * p->n);
     set<T>(call, run_cofactor<T>, p, 5 * flops_of(*p));
+  });
+}
+
+void prepare_cofactor_along(const PrepareCall& call) {
+  auto p = lapack_params(call);
+  p->directions = static_cast<int64_t>(call.types.size()) - 1;
+  double terms = 1;
+  for (int64_t slot = 1; slot <= p->directions + 1; ++slot) {
+    terms *= static_cast<double>(p->n * slot);
+  }
+  visit_matrix_dtype(call.dtype(0), [&]<class T>() {
+    plan_svd<T>(*p, 'S', 0);
+    WorkParts parts(nullptr);
+    CofactorWork<T>(parts, *p);
+    p->work_bytes += parts.bytes();
+    const double moves = 8.0 * static_cast<double>(p->n * p->n * p->n * (p->directions + 1));
+    set<T>(call, run_cofactor_along<T>, p, 5 * flops_of(*p) + moves + 4 * terms);
   });
 }
 

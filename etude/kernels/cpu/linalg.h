@@ -24,6 +24,9 @@ void prepare_triangular_solve(const PrepareCall& call, const Triangle& triangle)
 void prepare_determinant(const PrepareCall& call);
 void prepare_log_determinant(const PrepareCall& call);
 void prepare_cofactor(const PrepareCall& call);
+// x and directions [.., n, n] -> the derivative of prepare_cofactor's result along all directions
+// but x.
+void prepare_cofactor_along(const PrepareCall& call);
 
 // x [.., m, n], m >= n -> q [.., m, n], r [.., n, n]; with `complete` of any sizes -> q [.., m, m],
 // r [.., m, n].
