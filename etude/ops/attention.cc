@@ -6,6 +6,7 @@
 #include "etude/kernels/cpu/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
@@ -158,19 +159,33 @@ Values attention_vjp(const VjpCall& call) {
   return out;
 }
 
-// The matrices of the formulas below, [.., queries, keys].
+// Whether each row holds numbers alone.
+Tensor finite_rows(const Tensor& x) { return all(isfinite(x), {.axis = -1}); }
+Tensor finite_part(const Tensor& x) { return where(isfinite(x), x, 0.0); }
+
+// The matrices of the formulas below, [.., queries, keys]. Where keys may be hidden, products have
+// the finite parts of q and k, so that no zero of a hidden pair meets a NaN: it is in the scores of
+// the pairs that are seen.
 struct Whole {
-  Whole(Operands in, const Tensor& ct, const Attrs& attrs) : scale(scale_of(attrs, in[0].shape())) {
-    Tensor scores = scale * matmul(in[0], in[1], {.transpose_y = true}), seen;
-    if (in.has(4)) scores = scores + in[4];
+  Whole(Operands in, const Tensor& ct, const Attrs& attrs)
+      : scale(scale_of(attrs, in[0].shape())), q(in[0]), k(in[1]) {
     if (in.has(3)) seen = in[3];
     if (attrs.flag("causal")) {
-      const Tensor order = tril(ones_like(scores, {.dtype = kBool}));
+      const Tensor order = tril(broadcast_to(
+          Tensor(true), with_last(q.shape(), 1, {k.shape()[k.rank() - 2]}).to_vector()));
       seen = seen.has_value() ? logical_and(seen, order) : order;
     }
-    // A finite number in the place of -infinity, so that queries that see nothing have no NaN.
-    shares = nn::softmax(seen.has_value() ? where(seen, scores, -1e30) : scores);
-    if (seen.has_value()) shares = where(seen, shares, 0.0);
+    if (seen.has_value()) q = finite_part(q), k = finite_part(k);
+    Tensor scores = scale * matmul(q, k, {.transpose_y = true});
+    if (in.has(4)) scores = scores + in[4];
+    if (seen.has_value()) {
+      const Tensor are_numbers =
+          logical_and(expand_dims(finite_rows(in[0]), -1), expand_dims(finite_rows(in[1]), -2));
+      scores = where(are_numbers, scores, std::numeric_limits<double>::quiet_NaN());
+      // A finite number in the place of -infinity, so that queries that see nothing have no NaN.
+      scores = where(seen, scores, -1e30);
+    }
+    shares = hidden_as_zeros(nn::softmax(scores));
     const double dropout = attrs.real("dropout");
     if (dropout > 0) {
       factors = run(op<"attention_dropout">(), {&in[9]},
@@ -184,8 +199,13 @@ struct Whole {
   static Tensor total(const Tensor& x) { return sum(x, {.axis = -1, .keepdims = true}); }
   // What dropout makes of weights, and of their cotangents.
   Tensor thinned(const Tensor& x) const { return factors.has_value() ? factors * x : x; }
+  Tensor hidden_as_zeros(const Tensor& x) const {
+    return seen.has_value() ? where(seen, x, 0.0) : x;
+  }
 
   double scale;
+  Tensor q, k;
+  Tensor seen;     // absent where all is
   Tensor factors;  // of dropout; absent without it
   Tensor shares, moves, along, slope;
 };
@@ -195,8 +215,9 @@ struct Whole {
 // cotangents a, b, c, e of these, s has the cotangent w = scale (a k^T + q b^T) + e.
 Values attention_gradient_vjp(const VjpCall& call) {
   Values out(call.in.size());
-  const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2], &ct = call.in[7];
+  const Tensor &v = call.in[2], &ct = call.in[7];
   const Whole f(call.in, ct, call.attrs);
+  const Tensor &q = f.q, &k = f.k;
   const auto given = [&](std::size_t i) { return call.cotangents.has(i); };
   const auto& cts = call.cotangents;
   Tensor w, to_m, to_p;

@@ -229,4 +229,37 @@ TEST(SecondOrder, DeterminantOfAComplexMatrix) {
                 {0, 0, 0, 1, 0, 0, -1, 0, 0, -1, 0, 0, 1, 0, 0, 0}, 1e-12);
 }
 
+// A key that no query sees, and one that the first query does not see, hold NaN. What is wanted is
+// attention to the other keys, by softmax.
+TEST(SecondOrder, AttentionHidesNan) {
+  const Tensor q = reshape(Tensor(Doubles{1, 2, 3, 4}), {2, 2});
+  const Tensor v = reshape(Tensor(Doubles{1, 2, 5}), {3, 1});
+  const auto attend = [&](double hidden, const Tensor& mask) -> Scalar {
+    return [=](const Tensor& x) {
+      const Tensor k = concat({reshape(x, {2, 2}), reshape(Tensor(Doubles{hidden, 1}), {1, 2})});
+      return sum(nn::scaled_dot_product_attention(q * x.at(0), k, v, {.mask = mask}));
+    };
+  };
+  const auto by_softmax = [&](const Tensor& mask) -> Scalar {
+    return [=](const Tensor& x) {
+      const Tensor scores = matmul(q * x.at(0), matrix_transpose(reshape(x, {2, 2}))) / M_SQRT2;
+      const Tensor weights = nn::softmax(where(mask, scores, -1e30));
+      return sum(matmul(weights, reshape(Tensor(Doubles{1, 2}), {2, 1})));
+    };
+  };
+  const Doubles at = {0.5, -1, 2, 0.25};
+  const Tensor never({true, true, false}), one({{true, false, false}, {true, true, false}});
+  const Tensor both({true, true}), first({{true, false}, {true, true}});
+  for (const auto& [mask, seen] : {std::pair(never, both), std::pair(one, first)}) {
+    const Scalar f = by_softmax(seen);
+    const Derivatives want = {gradient(f, Tensor(at)).to_vector<double>(),
+                              hessian(f, Tensor(at)).to_vector<double>(),
+                              third_of(f, Tensor(at)).to_vector<double>()};
+    expect_derivatives("a hidden NaN", attend(NAN, mask), at, want);
+    expect_derivatives("a hidden infinity", attend(-INFINITY, mask), at, want);
+  }
+  const Scalar seen = attend(NAN, Tensor({true, true, true}));
+  EXPECT_TRUE(std::isnan(gradient(seen, Tensor(at)).to_vector<double>()[0]));
+}
+
 }  // namespace etude::second_order_test

@@ -149,6 +149,9 @@ struct Item {
     }
   }
 
+  // Whether a query may not see a key.
+  bool hides() const { return mask != nullptr || p.options.causal; }
+
   // The factors of the weights of one query for `columns` keys from `key` on.
   void write_factors(T* factors, int64_t query, int64_t key, int64_t columns) const {
     drop->write(factors, first_place + query * p.tk + key, columns);
@@ -172,6 +175,12 @@ void multiply_into(T* to, const T* factors, int64_t count) {
 template <class T>
 void scale_into(T* to, const T* from, int64_t count, T factor) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
+}
+
+// Infinities and NaN are 0 in the copy.
+template <class T>
+void copy_finite(T* to, const T* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = std::isfinite(from[i]) ? from[i] : T(0);
 }
 
 // The rows of one block of queries against all keys; `keys`: [d, kKeys] of each block of keys.
@@ -252,16 +261,24 @@ struct Reverse {
   T *dq, *dk, *dv, *dbias;
 };
 
-// Of one block of keys, with all queries: adds to dq, fills dk and dv.
+// Of one block of keys, with all queries: adds to dq, fills dk and dv. `finite` is `scaled`, or the
+// finite part of it where keys may be hidden: the zeros of hidden pairs meet no NaN, and those that
+// are seen have it in their shares.
 template <class T>
 void reverse_keys(const Item<T>& it, const Reverse<T>& g, int64_t key, const T* scaled,
-                  const T* along, T* work) {
+                  const T* finite, const T* along, T* work) {
   const AttentionParams& p = it.p;
   const RowMath<T>& math = row_math<T>();
   const int64_t columns = std::min(kKeys, p.tk - key);
   std::array<T, kKeys> factors;
   T *keys = work, *values = keys + p.d * kKeys, *shares = values + p.e * kKeys,
     *moves = shares + kQueries * kKeys;
+  const T* factors_of_dq = it.k + key * p.d;
+  if (it.hides()) {
+    T* copy = moves + kQueries * kKeys;
+    copy_finite(copy, factors_of_dq, columns * p.d);
+    factors_of_dq = copy;
+  }
   transpose_rows(keys, kKeys, it.k + key * p.d, columns, p.d);
   transpose_rows(values, kKeys, it.v + key * p.e, columns, p.e);
   T *dk = g.dk + key * p.d, *dv = g.dv + key * p.e;
@@ -291,25 +308,28 @@ void reverse_keys(const Item<T>& it, const Reverse<T>& g, int64_t key, const T* 
       if (g.dbias != nullptr) std::copy(move, move + columns, g.dbias + (query + r) * p.tk + key);
     }
     multiply<T>({columns, p.e, rows, shares, 1, kKeys, ct, p.e}, dv, p.e, true);
-    multiply<T>({columns, p.d, rows, moves, 1, kKeys, scaled + query * p.d, p.d}, dk, p.d, true);
-    multiply<T>({rows, p.d, columns, moves, kKeys, 1, it.k + key * p.d, p.d}, g.dq + query * p.d,
-                p.d, true);
+    multiply<T>({columns, p.d, rows, moves, 1, kKeys, finite + query * p.d, p.d}, dk, p.d, true);
+    multiply<T>({rows, p.d, columns, moves, kKeys, 1, factors_of_dq, p.d}, g.dq + query * p.d, p.d,
+                true);
   }
 }
 
 template <class T>
 void reverse_item(const Item<T>& it, const Reverse<T>& g) {
   const AttentionParams& p = it.p;
-  const int64_t block = kKeys * (p.d + p.e) + 2 * kQueries * kKeys;
-  T* scaled = thread_scratch<T, kPurpose>(p.tq * p.d + p.tq + block);
-  T *along = scaled + p.tq * p.d, *work = along + p.tq;
-  scale_into(scaled, it.q, p.tq * p.d, static_cast<T>(p.options.scale));
+  const int64_t block = kKeys * (2 * p.d + p.e) + 2 * kQueries * kKeys, queries = p.tq * p.d;
+  T* scaled = thread_scratch<T, kPurpose>(2 * queries + p.tq + block);
+  T *along = scaled + 2 * queries, *work = along + p.tq;
+  scale_into(scaled, it.q, queries, static_cast<T>(p.options.scale));
+  if (it.hides()) copy_finite(scaled + queries, scaled, queries);
+  const T* finite = it.hides() ? scaled + queries : scaled;
   for (int64_t r = 0; r < p.tq; ++r)
     along[r] = row_math<T>().dot(g.ct + r * p.e, g.y + r * p.e, p.e) -
                (g.ct_log != nullptr ? g.ct_log[r] : T(0));
   std::fill(g.dq, g.dq + p.tq * p.d, T(0));
   if (g.dbias != nullptr) std::fill(g.dbias, g.dbias + p.tq * p.tk, T(0));
-  for (int64_t key = 0; key < p.tk; key += kKeys) reverse_keys(it, g, key, scaled, along, work);
+  for (int64_t key = 0; key < p.tk; key += kKeys)
+    reverse_keys(it, g, key, scaled, finite, along, work);
   scale_into(g.dq, g.dq, p.tq * p.d, static_cast<T>(p.options.scale));
 }
 
