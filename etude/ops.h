@@ -1356,8 +1356,8 @@ struct EighResult {
   Tensor values, vectors;
 };
 // The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors as columns.
-// The lower half of x is read, and cotangents reach that half alone. Gradients of vectors are
-// infinite where eigenvalues are equal.
+// The lower half of x is read, and cotangents reach that half alone. Gradients by vectors are
+// infinite for a matrix with equal eigenvalues.
 EighResult eigh(const Arg& x);
 
 // The eigenvalues of symmetric or hermitian x in ascending order, from its lower half.
@@ -1374,8 +1374,8 @@ struct SvdResult {
 };
 // x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in descending order;
 // u is [.., m, m] and vh [.., n, n], or without full_matrices of min(m, n) vectors each. Full ones
-// have no derivative unless m = n. Gradients of vectors are infinite where singular values are
-// equal.
+// have no derivative unless m = n. Gradients by vectors are infinite for a matrix with equal
+// singular values, and where m and n differ for one with a singular value 0.
 SvdResult svd(const Arg& x, const SvdOptions& options = {});
 
 // The singular values of each matrix of x, in descending order.

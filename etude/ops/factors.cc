@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orthogonal factors, eigenvalues, singular values and what is made of them. The rules are those of
 // Giles, "Collected matrix derivative results", 2008, with conjugates for complex matrices.
+#include <limits>
+
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
@@ -91,20 +93,40 @@ Types eigh_type(const TypeCall& call) {
   return {call.make(real_dtype(call.dtype(0)), leading(x, 1)), call.types[0]};
 }
 
+// `moved`, or infinities for each matrix in which cotangents of vectors arrive and one of the gaps
+// [.., n, n] between values is 0: the vectors of equal values may be any of their plane.
+Tensor infinite_at_equal_values(const Tensor& moved, const Tensor& gaps, const Tensor& arrives) {
+  const Tensor equal_values = any(gaps == 0.0, {.axis = {-2, -1}, .keepdims = true});
+  const Tensor infinity =
+      internal::full(intern_type(moved.dtype(), {}), std::numeric_limits<double>::infinity());
+  return where(logical_and(equal_values, arrives), infinity, moved);
+}
+
+// Whether any element of the cotangents of a result is not 0, for each matrix.
+Tensor arrives(const Tensor& ct) { return any(ct != 0.0, {.axis = {-2, -1}, .keepdims = true}); }
+
+// Gaps to divide by.
+Tensor without_zeros(const Tensor& gaps) { return where(gaps == 0.0, 1.0, gaps); }
+
 // x moves by v (diag(gw) + (v^H gv) / (w_j - w_i)) v^H.
 Values eigh_vjp(const VjpCall& call) {
   const Tensor &w = call.out[0], &v = call.out[1];
   const DType dtype = v.dtype();
-  Tensor inner;
+  Tensor inner, gaps;
   if (call.cotangents.has(1)) {
-    const Tensor wide = internal::cast(w, dtype);
-    const Tensor gaps = as_row(wide) - as_column(wide) + identity_like(v);
-    inner = off_diagonal(product(adjoint(v), call.cotangents[1])) / gaps;
+    gaps = as_row(w) - as_column(w);
+    gaps = gaps + identity_like(gaps);
+    inner = off_diagonal(product(adjoint(v), call.cotangents[1])) /
+            internal::cast(without_zeros(gaps), dtype);
   }
   if (call.cotangents.has(0)) {
     add_to(inner, diagonal_matrix(internal::cast(call.cotangents[0], dtype)));
   }
-  return {to_lower_half(product(product(v, inner), adjoint(v)))};
+  Tensor moved = product(product(v, inner), adjoint(v));
+  if (gaps.has_value()) {
+    moved = infinite_at_equal_values(moved, gaps, arrives(call.cotangents[1]));
+  }
+  return {to_lower_half(moved)};
 }
 
 bool is_complex_operand(Operands in) { return is_complex(in[0].dtype()); }
@@ -155,19 +177,18 @@ Types svd_type(const TypeCall& call, bool full) {
 Tensor skew(const Tensor& x) { return x - adjoint(x); }
 
 // How x = u s vh moves by what lies within the spaces of u and v.
-Tensor inner_svd(const VjpCall& call, const Tensor& s) {
+Tensor inner_svd(const VjpCall& call, const Tensor& s, const Tensor& gaps) {
   const Tensor &u = call.out[0], &vh = call.out[2];
   Tensor inner;
   if (call.cotangents.has(1)) {
     inner = diagonal_matrix(internal::cast(call.cotangents[1], u.dtype()));
   }
-  if (!call.cotangents.has(0) && !call.cotangents.has(2)) return inner;
-  const Tensor squares = s * s, whole = as_row(squares) - as_column(squares);
-  const Tensor gaps = whole + identity_like(whole);
   if (call.cotangents.has(0)) {
     const Tensor turn = skew(product(adjoint(u), call.cotangents[0]));
     add_to(inner, off_diagonal(turn) / gaps * as_row(s));
-    if (is_complex(u.dtype())) add_to(inner, diagonal_matrix(diagonal_of(turn) / (2.0 * s)));
+    if (is_complex(u.dtype())) {
+      add_to(inner, diagonal_matrix(diagonal_of(turn) / (2.0 * without_zeros(s))));
+    }
   }
   if (call.cotangents.has(2)) {
     const Tensor turn = skew(product(vh, adjoint(call.cotangents[2])));
@@ -179,20 +200,30 @@ Tensor inner_svd(const VjpCall& call, const Tensor& s) {
 Values svd_vjp(const VjpCall& call) {
   const Tensor &u = call.out[0], &vh = call.out[2];
   const Shape& x = call.in[0].shape();
+  const bool of_u = call.cotangents.has(0), of_v = call.cotangents.has(2);
+  const bool by_u = rows_of(x) > columns_of(x) && of_u, by_v = rows_of(x) < columns_of(x) && of_v;
   const Tensor s = internal::cast(call.out[1], u.dtype());
-  const Tensor inner = inner_svd(call, s);
-  const bool by_u = rows_of(x) > columns_of(x) && call.cotangents.has(0);
-  const bool by_v = rows_of(x) < columns_of(x) && call.cotangents.has(2);
-  Tensor left = product(u, inner), out;
+  Tensor gaps;
+  if (of_u || of_v) {
+    const Tensor squares = call.out[1] * call.out[1];
+    gaps = as_row(squares) - as_column(squares);
+    // What is divided by the values themselves needs others than 0.
+    const bool by_values = by_u || by_v || (of_u && is_complex(u.dtype()));
+    gaps = gaps + (by_values ? diagonal_matrix(call.out[1]) : identity_like(gaps));
+  }
+  const Tensor safe = gaps.has_value() ? internal::cast(without_zeros(gaps), u.dtype()) : gaps;
+  Tensor left = product(u, inner_svd(call, s, safe));
   if (by_u) {  // what leaves the space of u
-    const Tensor away = call.cotangents[0] / as_row(s);
+    const Tensor away = call.cotangents[0] / as_row(without_zeros(s));
     left = left + away - product(u, product(adjoint(u), away));
   }
-  out = product(left, vh);
+  Tensor out = product(left, vh);
   if (by_v) {
-    const Tensor away = call.cotangents[2] / as_column(s);
+    const Tensor away = call.cotangents[2] / as_column(without_zeros(s));
     out = out + product(u, away - product(product(away, adjoint(vh)), vh));
   }
+  if (of_u) out = infinite_at_equal_values(out, gaps, arrives(call.cotangents[0]));
+  if (of_v) out = infinite_at_equal_values(out, gaps, arrives(call.cotangents[2]));
   return {out};
 }
 
@@ -336,7 +367,7 @@ void define_eigenvalues(Registry& r) {
       .kind = Kind::kComposition,
       .doc = "The eigenvalues of symmetric or hermitian x in ascending order, and its eigenvectors "
              "as columns. The lower half of x is read, and cotangents reach that half alone. "
-             "Gradients of vectors are infinite where eigenvalues are equal.",
+             "Gradients by vectors are infinite for a matrix with equal eigenvalues.",
       .operands = {"x"},
       .results = {"values", "vectors"},
       .dtypes = kMatrixDTypes,
@@ -386,8 +417,9 @@ void define_singular_values(Registry& r) {
       .kind = Kind::kComposition,
       .doc = "x = u diag(s) vh for each matrix of x [.., m, n], with the singular values s in "
              "descending order; u is [.., m, m] and vh [.., n, n], or without full_matrices of "
-             "min(m, n) vectors each. Full ones have no derivative unless m = n. Gradients of "
-             "vectors are infinite where singular values are equal.",
+             "min(m, n) vectors each. Full ones have no derivative unless m = n. Gradients by "
+             "vectors are infinite for a matrix with equal singular values, and where m and n "
+             "differ for one with a singular value 0.",
       .operands = {"x"},
       .attrs = {{"full_matrices", true}},
       .results = {"u", "s", "vh"},

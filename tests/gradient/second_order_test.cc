@@ -262,4 +262,43 @@ TEST(SecondOrder, AttentionHidesNan) {
   EXPECT_TRUE(std::isnan(gradient(seen, Tensor(at)).to_vector<double>()[0]));
 }
 
+bool all_infinite(const Tensor& x) {
+  const Doubles values = x.to_vector<double>();
+  return std::all_of(values.begin(), values.end(), [](double v) { return v == INFINITY; });
+}
+
+// spec: T12
+TEST(SecondOrder, VectorsOfEqualValues) {
+  const auto of_eigh = [](const Tensor& x) { return sum(linalg::eigh(x).vectors); };
+  const auto of_svd = [](const Tensor& x) {
+    return sum(linalg::svd(x, {.full_matrices = false}).u);
+  };
+  const Tensor equal_values = eye(2, {.dtype = kFloat64});
+  const auto lower = [](const Tensor& x) { return take(reshape(x, {-1}), Tensor({0, 2, 3})); };
+  const auto check = [&](const char* mode) {
+    SCOPED_TRACE(mode);
+    EXPECT_TRUE(all_infinite(lower(gradient(of_eigh, equal_values))));
+    EXPECT_TRUE(all_infinite(gradient(of_svd, equal_values)));
+    const Tensor flat = reshape(Tensor(Doubles{2, 0, 0, 0, 0, 0}), {3, 2});
+    EXPECT_TRUE(all_infinite(gradient(of_svd, flat)));
+  };
+  check("eager");
+  {
+    const LazyScope lazy;
+    check("lazy");
+  }
+  const auto staged = function([&](const Tensor& x) { return gradient(of_svd, x); });
+  EXPECT_TRUE(all_infinite(staged(equal_values)));
+  // Only the matrix that has equal values, and only where a cotangent of vectors arrives.
+  const Tensor batch = reshape(Tensor(Doubles{1, 0, 0, 3, 2, 0, 0, 2}), {2, 2, 2});
+  const Tensor both = gradient(of_eigh, batch);
+  expect_values(both.at(0), {0, 0, 0, 0});
+  EXPECT_TRUE(all_infinite(lower(both.at(1))));
+  const auto of_values = [](const Tensor& x) {
+    const auto parts = linalg::eigh(x);
+    return sum(parts.values) + 0.0 * sum(parts.vectors);
+  };
+  expect_values(gradient(of_values, equal_values), {1, 0, 0, 1});
+}
+
 }  // namespace etude::second_order_test
