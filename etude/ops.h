@@ -1029,7 +1029,7 @@ struct SortOptions {
   bool stable = true;
 };
 // x in ascending or descending order along an axis; NaN comes last. Equal elements keep their
-// order, which also says where their cotangents go.
+// order, and share their cotangents equally.
 Tensor sort(const Arg& x, const SortOptions& options = {});
 
 struct ArgsortOptions {
@@ -1047,7 +1047,8 @@ struct TopKOptions {
 struct TopKResult {
   Tensor values, indices;
 };
-// The k largest elements along an axis, largest first, and their positions as int64.
+// The k largest elements along an axis, largest first, and their positions as int64. Cotangents go
+// to these positions, also where others hold equal elements.
 TopKResult top_k(const Arg& x, const int64_t& k, const TopKOptions& options = {});
 
 struct ArgmaxOptions {

@@ -27,11 +27,17 @@ Tensor put_back(const Tensor& ct, const Tensor& places, const Shape& shape, int 
   return run(op<"spread_along_axis">(), {&ct, &places}, {axis, shape[axis]});
 }
 
+Tensor average_ties(const Tensor& x, const Tensor& sorted, int axis) {
+  return run(op<"average_ties">(), {&x, &sorted}, {axis});
+}
+
+// k tied elements share what comes to their places, 1/k each, as those of max and min do.
 Values sort_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
+  const int axis = axis_of(call.attrs, x.shape());
   const Tensor places =
       run(op<"argsort">(), {&x}, {call.attrs.value("axis"), call.attrs.value("descending"), true});
-  return {put_back(call.ct(), places, x.shape(), axis_of(call.attrs, x.shape()))};
+  return {put_back(average_ties(call.ct(), call.out[0], axis), places, x.shape(), axis)};
 }
 
 Types same_axis_type(const TypeCall& call) {
@@ -118,8 +124,7 @@ void define_sorts(Registry& r) {
   r.define({
       .name = "sort",
       .doc = "x in ascending or descending order along an axis; NaN comes last. Equal elements "
-             "keep their order, which "
-             "also says where their cotangents go.",
+             "keep their order, and share their cotangents equally.",
       .operands = {"x"},
       .attrs = {{"axis", -1}, {"descending", false}, {"stable", true}},
       .dtypes = kReal,
@@ -129,6 +134,46 @@ void define_sorts(Registry& r) {
       .batch = batching::along_axis,
       .samples = samples,
       .errors = sorting_errors(),
+  });
+  r.define({
+      .name = "average_ties",
+      .space = "internal",
+      .kind = Kind::kGeneral,
+      .doc = "x, in which elements are replaced by their mean where those of `sorted`, in order "
+             "along an axis, are equal: linear in x, and its own transpose.",
+      .operands = {"x", "sorted"},
+      .attrs = {{"axis", AttrKind::kInt}},
+      .dtypes = kFloating,
+      .type =
+          [](const TypeCall& call) {
+            ETUDE_REQUIRE(call.types[0] == call.types[1],
+                          "operands 'x' and 'sorted' are {} and {}, but must be alike",
+                          call.types[0]->to_string(), call.types[1]->to_string());
+            axis_of(call.attrs, call.shape(0));
+            return Types{call.types[0]};
+          },
+      .kernels = {.cpu =
+                      [](const PrepareCall& call) {
+                        kernels::cpu::prepare_average_ties(call,
+                                                           axis_of(call.attrs, call.shape(0)));
+                      }},
+      .vjp =
+          [](const VjpCall& call) {
+            Values out(2);
+            const int axis = axis_of(call.attrs, call.in[1].shape());
+            if (call.wants(0)) out[0] = average_ties(call.ct(), call.in[1], axis);
+            return out;
+          },
+      .jvp = [](const JvpCall& call) -> Values {
+        if (!call.tangents[0].has_value()) return Values(1);
+        return {
+            average_ties(call.tangents[0], call.in[1], axis_of(call.attrs, call.in[1].shape()))};
+      },
+      .batch = batching::along_axis,
+      .samples = {.calls = {{{"[5]", "[5]"}, {{"axis", int64_t{0}}}, {{-2, 2}, {1, 1}}},
+                            {{"[2,3,2]", "[2,3,2]"}, {{"axis", int64_t{1}}}, {{-2, 2}, {1, 1}}}},
+                  .no_gradient_check = kTies},
+      .errors = {{{"float32[2]", "float32[3]"}, "must be alike", {{"axis", int64_t{0}}}}},
   });
   r.define({
       .name = "argsort",
@@ -153,7 +198,8 @@ void define_sorts(Registry& r) {
       {{"float32[2,3]"}, "k is 4, but axis 1 of operand 'x' has 3 elements", {{"k", int64_t{4}}}});
   r.define({
       .name = "top_k",
-      .doc = "The k largest elements along an axis, largest first, and their positions as int64.",
+      .doc = "The k largest elements along an axis, largest first, and their positions as int64. "
+             "Cotangents go to these positions, also where others hold equal elements.",
       .operands = {"x"},
       .attrs = {{"k", AttrKind::kInt}, {"axis", -1}},
       .results = {"values", "indices"},

@@ -262,6 +262,28 @@ TEST(SecondOrder, AttentionHidesNan) {
   EXPECT_TRUE(std::isnan(gradient(seen, Tensor(at)).to_vector<double>()[0]));
 }
 
+// sort(x) . w, whose tied elements have the mean of their weights.
+TEST(SecondOrder, TiesOfSort) {
+  const Tensor weights(Doubles{10, 20, 30, 70});
+  const auto ascending = [&](const Tensor& x) { return sum(sort(x) * weights); };
+  const auto descending = [&](const Tensor& x) {
+    return sum(sort(x, {.descending = true}) * weights);
+  };
+  const Doubles none(16), no_third(4);
+  expect_derivatives("sort", ascending, {2, 2, 5, 1}, {{25, 25, 70, 10}, none, no_third});
+  expect_derivatives("sort", ascending, {3, 3, 3, 3}, {Doubles(4, 32.5), none, no_third});
+  expect_derivatives("descending", descending, {2, 1, 2, 2}, {{20, 70, 20, 20}, none, no_third});
+  // Of squares, of which each half of a tie has the slope 2 x, too.
+  const auto squares = [&](const Tensor& x) { return sum(square(sort(x)) * weights); };
+  const Tensor slope = gradient(squares, Tensor(Doubles{2, 2, 5, 1}));
+  expect_values(slope, {100, 100, 700, 20});
+  const auto rows = [&](const Tensor& x) {
+    return sum(sort(x, {.axis = 0}) * Tensor({{1.0, 2.0, 3.0}, {5.0, 8.0, 4.0}}));
+  };
+  const Tensor table = reshape(Tensor(Doubles{1, 4, NAN, 1, 2, NAN}), {2, 3});
+  expect_values(gradient(rows, table), {3, 8, 3, 3, 2, 4});
+}
+
 bool all_infinite(const Tensor& x) {
   const Doubles values = x.to_vector<double>();
   return std::all_of(values.begin(), values.end(), [](double v) { return v == INFINITY; });

@@ -98,6 +98,32 @@ bool run_argsort(const KernelCall& call) {
 }
 
 template <class T>
+bool run_average_ties(const KernelCall& call) {
+  using Acc = internal::Wide<T>;
+  const AxisView& v = static_cast<const AxisParams*>(call.params)->view;
+  const int64_t rows = v.outer * v.inner;
+  const int64_t step = std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(1, v.size));
+  const double us = static_cast<double>(rows * v.size) * 2e-3;
+  parallel_for((rows + step - 1) / step, us, [&](int64_t chunk) {
+    for (int64_t row = chunk * step; row < std::min(rows, (chunk + 1) * step); ++row) {
+      const int64_t base = row / v.inner * v.size * v.inner + row % v.inner;
+      const T* x = static_cast<const T*>(call.in[0]) + base;
+      const T* keys = static_cast<const T*>(call.in[1]) + base;
+      T* out = static_cast<T*>(call.out[0]) + base;
+      for (int64_t first = 0, end = 0; first < v.size; first = end) {
+        const Acc key = static_cast<Acc>(keys[first * v.inner]);
+        Acc sum = static_cast<Acc>(x[first * v.inner]);
+        for (end = first + 1; end < v.size && static_cast<Acc>(keys[end * v.inner]) == key; ++end)
+          sum += static_cast<Acc>(x[end * v.inner]);
+        const T mean = T(sum / static_cast<Acc>(end - first));
+        for (int64_t i = first; i < end; ++i) out[i * v.inner] = mean;
+      }
+    }
+  });
+  return true;
+}
+
+template <class T>
 bool run_top_k(const KernelCall& call) {
   const auto& p = *static_cast<const AxisParams*>(call.params);
   const AxisView& v = p.view;
@@ -196,6 +222,14 @@ void prepare_argsort(const PrepareCall& call, int axis, bool descending) {
   visit_dtype(call.dtype(0), [&]<class T>() {
     if constexpr (kOrdered<T>)
       call.set(descending ? run_argsort<T, true> : run_argsort<T, false>, p);
+  });
+}
+
+void prepare_average_ties(const PrepareCall& call, int axis) {
+  auto p = etude::internal::make_ref<AxisParams>();
+  p->view = axis_view(call.shape(0), axis);
+  visit_dtype(call.dtype(0), [&]<class T>() {
+    if constexpr (kOrdered<T> && !std::is_integral_v<T>) call.set(run_average_ties<T>, p);
   });
 }
 

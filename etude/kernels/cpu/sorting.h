@@ -17,6 +17,9 @@ void prepare_top_k(const PrepareCall& call, int axis, int64_t k);
 // Position of the first largest (or smallest) element, or of the first NaN, as int64. axis < 0: of
 // all elements, as if flat.
 void prepare_arg_extreme(const PrepareCall& call, int axis, bool largest);
+// Operand 0, floating, where operand 1 of the same type is sorted along the axis: elements at which
+// that one is equal are replaced by their mean. NaN is equal to nothing.
+void prepare_average_ties(const PrepareCall& call, int axis);
 // Where each element of operand 1 would go into operand 0, which is sorted: before equal ones, or
 // behind them. As int64.
 void prepare_search(const PrepareCall& call, bool behind);
