@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/losses.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "etude/base/check.h"
@@ -29,6 +30,34 @@ Error with_operands(const Error& error, const Tensor& predicted, const Tensor& e
                   text.substr(0, text.find("\n  at "))));
 }
 
+// Whether `from` broadcasts to `to` itself. Sizes that are not known do.
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  bool fits = from.rank() <= to.rank();
+  for (int back = 1; fits && back <= from.rank(); ++back) {
+    const int64_t size = from[from.rank() - back], wanted = to[to.rank() - back];
+    fits = size == wanted || size == 1 || size < 0 || wanted < 0;
+  }
+  return fits;
+}
+
+// Predictions [n, 1] and expectations [n] would make n^2 terms, each of another pair. What does not
+// broadcast at all is for the op that meets it.
+void require_pairs(const Tensor& predicted, const Tensor& expected) {
+  const Shape &p = predicted.shape(), &e = expected.shape();
+  bool spreads_p = p.rank() < e.rank(), spreads_e = e.rank() < p.rank();
+  for (int back = 1; back <= std::min(p.rank(), e.rank()); ++back) {
+    const int64_t in_p = p[p.rank() - back], in_e = e[e.rank() - back];
+    if (in_p == in_e || in_p < 0 || in_e < 0) continue;
+    if (in_p != 1 && in_e != 1) return;
+    (in_p == 1 ? spreads_p : spreads_e) = true;
+  }
+  ETUDE_REQUIRE(!spreads_p || !spreads_e,
+                "operand 'predicted' has shape {} and operand 'expected' has shape {}, which would "
+                "make terms of shape {}: neither broadcasts to the other. Reshape one of them to "
+                "the shape of the other",
+                p.to_string(), e.to_string(), broadcast(p, e).to_string());
+}
+
 // a log(b), and 0 where a is 0, whatever b is.
 Tensor times_log(const Tensor& a, const Tensor& b) { return a * log(where(a == 0.0, 1.0, b)); }
 
@@ -39,9 +68,16 @@ Tensor margin(const Tensor& p, const Tensor& e) { return maximum(1.0 - e * p, 0.
 
 }  // namespace
 
+void detail::require_for_terms(const char* operand, const Tensor& x, const Tensor& terms) {
+  ETUDE_REQUIRE(broadcasts_to(x.shape(), terms.shape()),
+                "operand '{}' has shape {}, which does not broadcast to the shape {} of the terms. "
+                "Reshape it",
+                operand, x.shape().to_string(), terms.shape().to_string());
+}
+
 Tensor detail::run_loss(const char* name, const Arg& predicted, const Arg& expected,
                         const std::optional<Reduction>& reduction, const char* otherwise,
-                        const Tensor& weights, LossTerms terms) {
+                        const Tensor& weights, LossTerms terms, Expects expects) {
   const CallScope scope(predicted.where());
   Tensor p, e;
   try {
@@ -51,6 +87,7 @@ Tensor detail::run_loss(const char* name, const Arg& predicted, const Arg& expec
                   etude::name(p.dtype()));
     e = expected.tensor() != nullptr ? *expected.tensor()
                                      : etude::internal::adapt(expected, p.dtype());
+    if (expects == Expects::kPairs) require_pairs(p, e);
     return (reduction ? *reduction : Reduction(otherwise))(terms(p, e), weights);
   } catch (const Error& error) {
     throw restated(with_operands(error, p, e), name, etude::internal::user_line(predicted.where()));
@@ -65,6 +102,7 @@ Reduction::Reduction(const std::string& name) : name_(name) {
 Reduction::Reduction(const char* name) : Reduction(std::string(name)) {}
 
 Tensor Reduction::operator()(const Tensor& terms, const Tensor& weights) const {
+  if (weights.has_value()) detail::require_for_terms("weights", weights, terms);
   const Tensor weighted = weights.has_value() ? terms * weights : terms;
   if (function_) return function_(weighted);
   if (name_ == "none") return weighted;
@@ -157,11 +195,13 @@ Tensor binary_cross_entropy(const Arg& predicted, const Arg& expected, const Los
                   });
 }
 Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptions& options) {
-  return run_loss("nll_loss", log_probabilities, labels, options.reduction, "mean", options.weights,
-                  [](const Tensor& p, const Tensor& e) {
-                    const Tensor column = expand_dims(e, {-1});
-                    return -squeeze(take_along_axis(p, column, {.axis = -1}), {-1});
-                  });
+  return run_loss(
+      "nll_loss", log_probabilities, labels, options.reduction, "mean", options.weights,
+      [](const Tensor& p, const Tensor& e) {
+        const Tensor column = expand_dims(e, {-1});
+        return -squeeze(take_along_axis(p, column, {.axis = -1}), {-1});
+      },
+      detail::Expects::kLabels);
 }
 
 // Both terms apart: (1 - e) z + softplus(-z) would lose small results to cancellation.

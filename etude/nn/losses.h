@@ -46,8 +46,9 @@ struct LossOptions {
   Tensor weights = {};
 };
 
-// throws (all): kInvalidArgument with the loss, both shapes and the caller's line for shapes that
-//               do not broadcast, and for predictions that are no floating numbers.
+// throws (all): kInvalidArgument with the loss, both shapes and the caller's line for shapes of
+//               which neither broadcasts to the other, as [n, 1] and [n], for weights that do not
+//               broadcast to the terms, and for predictions that are no floating numbers.
 // Derivatives flow to predictions and expectations.
 
 // The sum of |p - e|, and of (p - e)^2.

@@ -217,5 +217,36 @@ TEST(Losses, ReductionsWeightsAndShapes) {
   EXPECT_NE(message.find("losses_test.cc:"), std::string::npos) << message;
 }
 
+// [n, 1] and [n] would make n^2 terms, each of another pair.
+// spec: LS4
+TEST(Losses, RefuseTermsOfOtherPairs) {
+  const Tensor column({{1.0}, {2.0}, {3.0}}), row({1.0, 2.0, 3.0});
+  const std::vector<std::pair<const char*, Loss>> losses = {
+      {"l1_loss", plain(nn::l1_loss)},
+      {"mean_squared_error", plain(nn::mean_squared_error)},
+      {"log_cosh_loss", plain(nn::log_cosh_loss)},
+      {"hinge_loss", plain(nn::hinge_loss)},
+      {"kl_divergence", plain(nn::kl_divergence)},
+      {"binary_cross_entropy", plain(nn::binary_cross_entropy)}};
+  for (const auto& [name, loss] : losses) {
+    for (const auto& [p, e] : {std::pair(column, row), std::pair(row, column)}) {
+      const std::string message = message_of([&] { loss(p, e); });
+      EXPECT_EQ(message.find(std::string(name) + ": operand 'predicted' has shape ["), 0u)
+          << message;
+      EXPECT_NE(message.find("terms of shape [3,3]"), std::string::npos) << message;
+      EXPECT_NE(message.find("[3,1]"), std::string::npos) << message;
+    }
+  }
+  EXPECT_EQ(nn::mean_squared_error(column, column + 1.0).item<double>(), 1);
+  EXPECT_NEAR(nn::mean_squared_error(column, 2.0).item<double>(), 2.0 / 3, 1e-6);
+  EXPECT_EQ(nn::mean_squared_error(reshape(row, {1, 3}), row).item<double>(), 0);
+  const std::string message =
+      message_of([&] { nn::mean_squared_error(row, row, {.weights = column}); });
+  EXPECT_NE(message.find("operand 'weights' has shape [3,1], which does not broadcast to the shape "
+                         "[3] of the terms"),
+            std::string::npos)
+      << message;
+}
+
 }  // namespace
 }  // namespace etude

@@ -32,7 +32,9 @@ Tensor triplet_margin_loss(const Arg& anchor, const Arg& positive, const Tensor&
   check_options("triplet_margin_loss", options, anchor.where());
   return run_loss("triplet_margin_loss", anchor, positive, options.reduction, "mean",
                   options.weights, [&](const Tensor& a, const Tensor& p) {
-                    return positive_part(distance(a, p) - distance(a, negative) + options.margin);
+                    const Tensor near = distance(a, p), far = distance(a, negative);
+                    detail::require_for_terms("negative", far, near);
+                    return positive_part(near - far + options.margin);
                   });
 }
 Tensor contrastive_loss(const Arg& x, const Arg& y, const Tensor& same,
@@ -41,6 +43,7 @@ Tensor contrastive_loss(const Arg& x, const Arg& y, const Tensor& same,
   return run_loss("contrastive_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
                     const Tensor d = distance(a, b), is_same = astype(same, d.dtype());
+                    detail::require_for_terms("same", same, d);
                     const Tensor near = square(d), far = square(positive_part(options.margin - d));
                     return 0.5 * (is_same * near + (1.0 - is_same) * far);
                   });
@@ -51,6 +54,7 @@ Tensor cosine_embedding_loss(const Arg& x, const Arg& y, const Tensor& same,
   return run_loss("cosine_embedding_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
                     const Tensor c = cosine(a, b);
+                    detail::require_for_terms("same", same, c);
                     return where(same > 0, 1.0 - c, positive_part(c - options.margin));
                   });
 }
@@ -59,18 +63,22 @@ Tensor margin_ranking_loss(const Arg& x, const Arg& y, const Tensor& order,
   check_options("margin_ranking_loss", options, x.where());
   return run_loss("margin_ranking_loss", x, y, options.reduction, "mean", options.weights,
                   [&](const Tensor& a, const Tensor& b) {
-                    return positive_part(options.margin - astype(order, a.dtype()) * (a - b));
+                    const Tensor d = a - b;
+                    detail::require_for_terms("order", order, d);
+                    return positive_part(options.margin - astype(order, a.dtype()) * d);
                   });
 }
 Tensor multi_margin_loss(const Arg& scores, const Arg& labels, const MarginOptions& options) {
   check_options("multi_margin_loss", options, scores.where());
-  return run_loss("multi_margin_loss", scores, labels, options.reduction, "mean", options.weights,
-                  [&](const Tensor& x, const Tensor& y) {
-                    const Tensor right = take_along_axis(x, expand_dims(y, {-1}), {.axis = -1});
-                    const std::int64_t classes = x.shape()[x.rank() - 1];
-                    const Tensor others = 1.0 - one_hot(y, classes, {.dtype = x.dtype()});
-                    return mean(others * positive_part(options.margin - right + x), {.axis = -1});
-                  });
+  return run_loss(
+      "multi_margin_loss", scores, labels, options.reduction, "mean", options.weights,
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor right = take_along_axis(x, expand_dims(y, {-1}), {.axis = -1});
+        const std::int64_t classes = x.shape()[x.rank() - 1];
+        const Tensor others = 1.0 - one_hot(y, classes, {.dtype = x.dtype()});
+        return mean(others * positive_part(options.margin - right + x), {.axis = -1});
+      },
+      detail::Expects::kLabels);
 }
 
 Tensor info_nce_loss(const Arg& queries, const Arg& keys, const InfoNceOptions& options) {
@@ -94,8 +102,9 @@ Tensor gaussian_nll_loss(const Arg& predicted, const Arg& expected, const Tensor
   check_options("gaussian_nll_loss", options, predicted.where());
   return run_loss("gaussian_nll_loss", predicted, expected, options.reduction, "mean",
                   options.weights, [&](const Tensor& p, const Tensor& e) {
-                    const Tensor v = maximum(variance, options.eps);
-                    return 0.5 * (log(v) + square(p - e) / v);
+                    const Tensor v = maximum(variance, options.eps), squares = square(p - e);
+                    detail::require_for_terms("variance", variance, squares);
+                    return 0.5 * (log(v) + squares / v);
                   });
 }
 Tensor quantile_loss(const Arg& predicted, const Arg& expected, const QuantileOptions& options) {

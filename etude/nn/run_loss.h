@@ -17,10 +17,17 @@ using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Ten
 // The sum over the last axis.
 inline Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
 
+// What stands beside predictions: numbers of their shape, one of the two broadcasting to the other,
+// or labels, of which the terms say what they need.
+enum class Expects : unsigned char { kPairs, kLabels };
+
 // Computes the terms and reduces them, by `otherwise` unless a reduction is given; errors get the
 // name of the loss and the caller's line.
 Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
                 const std::optional<Reduction>& reduction, const char* otherwise,
-                const Tensor& weights, LossTerms terms);
+                const Tensor& weights, LossTerms terms, Expects expects = Expects::kPairs);
+
+// throws: kInvalidArgument unless x broadcasts to the terms, whose shape it shall not change.
+void require_for_terms(const char* operand, const Tensor& x, const Tensor& terms);
 
 }  // namespace etude::nn::detail
