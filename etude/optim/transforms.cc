@@ -7,6 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/transform_run.h"
@@ -67,10 +68,25 @@ Tensor int64_scalar(std::int64_t value) {
 }
 Tensor float64_scalar(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
-Tensor squared_length(const Tensor& x) { return cast(sum(square(x)), kFloat64); }
+// A power of two near the largest element, as float64: all is divided by it first, so that no
+// square overflows or vanishes, and no digit is lost.
+Tensor size_of(const Tensor& x) {
+  constexpr double kSmall = 1e-200;  // of float64: norms can be divided by it
+  const FInfo info = finfo(x.dtype());
+  const double least = std::max(info.smallest_normal, kSmall);
+  const Tensor largest = cast(max(abs(x)), kFloat64);
+  return exp2(floor(log2(clip(largest, {.min = least, .max = info.max / 2}))));
+}
+// |x|^2 / size^2.
+Tensor squared_length(const Tensor& x, const Tensor& size) {
+  return cast(sum(square(x / cast(size, x.dtype()))), kFloat64);
+}
 
-// min(1, most / length), and 1 exactly where the length does not exceed it.
-Tensor shrinkage(const Tensor& squares, double most) { return most / maximum(sqrt(squares), most); }
+// x times min(1, most / length), and x itself where the length does not exceed `most`.
+Tensor shortened(const Tensor& x, const Tensor& squares, const Tensor& size, double most) {
+  const Tensor factor = most / maximum(sqrt(squares), most / size);
+  return x / cast(size, x.dtype()) * cast(factor, x.dtype());
+}
 
 void run_clip_by_value(TransformRun& run, const Transform& self) {
   const double limit = self.number(0);
@@ -79,19 +95,26 @@ void run_clip_by_value(TransformRun& run, const Transform& self) {
 
 void run_clip_by_norm(TransformRun& run, const Transform& self) {
   each_gradient(run, [&](std::size_t, Tensor& g) {
-    g = g * cast(shrinkage(squared_length(g), self.number(0)), g.dtype());
+    if (g.size() == 0) return;
+    const Tensor size = size_of(g);
+    g = shortened(g, squared_length(g, size), size, self.number(0));
   });
 }
 
 void run_clip_by_global_norm(TransformRun& run, const Transform& self) {
-  Tensor squares;
+  Tensor squares, size;
   each_gradient(run, [&](std::size_t, const Tensor& g) {
-    const Tensor more = squared_length(g);
+    if (g.size() == 0) return;
+    const Tensor own = size_of(g);
+    size = size.has_value() ? maximum(size, own) : own;
+  });
+  if (!size.has_value()) return;
+  each_gradient(run, [&](std::size_t, const Tensor& g) {
+    const Tensor more = squared_length(g, size);
     squares = squares.has_value() ? squares + more : more;
   });
-  if (!squares.has_value()) return;
-  const Tensor factor = shrinkage(squares, self.number(0));
-  each_gradient(run, [&](std::size_t, Tensor& g) { g = g * cast(factor, g.dtype()); });
+  each_gradient(run,
+                [&](std::size_t, Tensor& g) { g = shortened(g, squares, size, self.number(0)); });
 }
 
 void run_centralize(TransformRun& run, const Transform&) {

@@ -96,6 +96,26 @@ TEST(Transforms, NoiseHasItsVarianceAndFades) {
   }
 }
 
+// Squares of which overflow, or vanish, do not: |3 s, 4 s| is 5 s.
+TEST(Transforms, ClipWhereSquaresLeaveTheRange) {
+  const auto clipped = [](const Transform& transform, DType dtype, double scale) {
+    const Tensor unit = astype(Tensor(Vector{3, 4}), dtype);
+    return seen({transform}, {unit * scale, zeros({0}, {.dtype = dtype})}).a.to_vector<double>();
+  };
+  for (const auto& make : {clip_by_norm, clip_by_global_norm}) {
+    const auto expect_unit = [&](DType dtype, double scale, double norm, double near) {
+      const Vector got = clipped(make(norm, CallSite::here()), dtype, scale);
+      EXPECT_NEAR(got[0] / norm, .6, near) << scale;
+      EXPECT_NEAR(got[1] / norm, .8, near) << scale;
+    };
+    for (const double scale : {1e19, 1e30, 6e37}) expect_unit(kFloat32, scale, 1, 1e-6);
+    expect_unit(kFloat32, 1e-25, 1e-26, 1e-6);
+    expect_unit(kFloat64, 1e300, 1, 1e-14);
+    expect_unit(kFloat64, 1e-200, 1e-201, 1e-14);
+    EXPECT_EQ(clipped(make(1, CallSite::here()), kFloat32, 0), (Vector{0, 0}));
+  }
+}
+
 // Four batches of a quarter give the step of the whole, and updates count whole steps.
 // spec: O15
 TEST(Transforms, AccumulateIsALargerBatch) {
