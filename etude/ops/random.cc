@@ -15,6 +15,7 @@
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/kernels/cpu/random.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -212,6 +213,22 @@ Tensor reparameterized(Tensor y, const Tensor& shift, const Tensor& scale, const
   return y;
 }
 
+// The number of the dtype before `high`, but not below `low`.
+Tensor before(const Tensor& high, const Tensor& low) {
+  if (high.dtype() == kFloat32 || high.dtype() == kFloat64) return nextafter(high, low);
+  // Half the distance to the next number or more, and twice that: the first that is another one.
+  const Tensor wide = fit(high, kFloat32), step = abs(wide) * (finfo(high.dtype()).eps / 2);
+  const Tensor near = fit(wide - step, high.dtype()), far = fit(wide - 2.0 * step, high.dtype());
+  return maximum(etude::where(near < high, near, etude::where(far < high, far, low)), low);
+}
+
+// Draws that were rounded up to `high`, as those of a range of few numbers are, become the number
+// before it. Derivatives are those of the draws.
+Tensor below(const Tensor& draws, const Tensor& low, const Tensor& high) {
+  const Tensor excess = etude::where(draws < high, 0.0, before(high, low) - draws);
+  return draws + internal::stop_gradient(excess);
+}
+
 Tensor normal_from(const char* name, const Op& draw, const IntList& shape,
                    const NormalOptions& options, CallSite where) {
   return internal::located(name, where, [&] {
@@ -266,8 +283,10 @@ Tensor uniform(const IntList& shape, const UniformOptions& options, CallSite whe
     const Tensor key = key_or_next(options.key);
     Tensor u = internal::run(internal::op<"random_uniform">(), {&key}, {shape, dtype}, where);
     if (!low.has_value()) return u;
-    const Tensor from = fit(low, dtype), width = fit(high, dtype) - from;
-    return reparameterized(std::move(u), from, width, Shape(shape.values()));
+    const Tensor from = fit(low, dtype), to = fit(high, dtype);
+    // Halves, since the width of a range may be above all numbers of the dtype.
+    const Tensor half = 0.5 * from, width = 0.5 * to - half;
+    return below(2.0 * reparameterized(std::move(u), half, width, Shape(shape.values())), from, to);
   });
 }
 

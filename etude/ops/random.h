@@ -30,7 +30,8 @@ struct UniformOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
 };
-// Uniform in [low, high). Derivatives go to low and high.
+// Uniform in [low, high), which may be as wide as the dtype; low itself where both are equal.
+// Derivatives go to low and high.
 // throws: kInvalidArgument unless low <= high.
 Tensor uniform(const IntList& shape, const UniformOptions& options = {},
                CallSite where = CallSite::here());
@@ -67,7 +68,9 @@ Tensor permutation(int64_t n, const DrawOptions& options = {}, CallSite where = 
 
 // Draws of classes: class i of the last axis with probability softmax(logits)[i]; int32 by default.
 // The shape of the draws defaults to the other axes of the logits, which broadcast to it.
-// throws: kInvalidArgument for logits without classes, and for shapes that do not broadcast.
+// throws: kInvalidArgument for logits without classes, for shapes that do not broadcast, and for
+//   rows with NaN, or of -infinity alone. While a graph is recorded logits have no values yet, and
+//   the class of such a row is -1.
 Tensor categorical(const Tensor& logits, const IntList& shape = {}, const DrawOptions& options = {},
                    CallSite where = CallSite::here());
 

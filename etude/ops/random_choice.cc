@@ -2,6 +2,7 @@
 // Random choices, made of public ops: the Gumbel-max trick draws classes without a loop (Gumbel
 // 1954; top-k of the same sums draws without replacement, Vieira 2014).
 #include <algorithm>
+#include <limits>
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
@@ -45,9 +46,17 @@ Tensor categorical(const Tensor& logits, const IntList& shape, const DrawOptions
     if (shape.is_given()) sizes = shape.values();
     sizes.push_back(classes);
     const DType dtype = logits.dtype() == kFloat64 ? kFloat64 : kFloat32;
-    const Tensor sums =
-        astype(broadcast_to(logits, sizes), dtype) + gumbel(sizes, dtype, options.key);
-    return astype(argmax(sums, {.axis = -1}), options.dtype.value_or(kInt32));
+    const Tensor wide = astype(logits, dtype);
+    // Also false of NaN.
+    const Tensor possible =
+        greater(max(wide, {.axis = -1}), -std::numeric_limits<double>::infinity());
+    const bool is_known = TensorAccess::data(possible) != nullptr;
+    ETUDE_REQUIRE(!is_known || all(possible).item<bool>(),
+                  "logits hold NaN, or rows of -infinity alone: no class has a probability. Look "
+                  "at what made them");
+    const Tensor sums = broadcast_to(wide, sizes) + gumbel(sizes, dtype, options.key);
+    const Tensor drawn = astype(argmax(sums, {.axis = -1}), options.dtype.value_or(kInt32));
+    return is_known ? drawn : etude::where(possible, drawn, -1);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -214,6 +215,44 @@ TEST(Random, DerivativesByReparameterisation) {
   };
   expect_near(gradient_of(deviation, Tensor{1.0, 1.0, 1.0}, seed), (g * seed).to_vector<double>(),
               1e-4);
+}
+
+// Ranges of few numbers, of which many draws round up to the end; and wide ones.
+// spec: T2
+TEST(Random, UniformNumbersLieBelowTheEnd) {
+  const std::vector<std::pair<double, double>> ranges = {{1, 2},       {-1, 1},  {0.125, 0.375},
+                                                         {1000, 1001}, {-3, -2}, {-60000, 60000}};
+  const auto count = [](const Tensor& truths) { return count_nonzero(truths).item<int64_t>(); };
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    for (const auto& [low, high] : ranges) {
+      const Tensor from = astype(Tensor(low), dtype), to = astype(Tensor(high), dtype);
+      if (same_value(from, to)) continue;  // bfloat16 has 1000, and 1004 after it
+      const Tensor u = random::uniform(
+          {100000}, {.low = from, .high = to, .dtype = dtype, .key = random::key(7)});
+      EXPECT_EQ(count(u < from) + count(u >= to), 0) << name(dtype) << " from " << low;
+    }
+  }
+  for (const auto& [dtype, end] : {std::pair(kFloat32, 3e38), std::pair(kFloat64, 1e308)}) {
+    const Tensor high = astype(Tensor(std::vector<double>{end}, Shape{}), dtype);
+    const Tensor u = random::uniform({1000}, {.low = -high, .high = high, .dtype = dtype});
+    EXPECT_EQ(count(isfinite(u)), 1000);
+    EXPECT_NEAR(mean(u / high).item<double>(), 0, 0.1);  // five standard deviations
+  }
+  EXPECT_EQ(random::uniform({2}, {.low = 5.0, .high = 5.0}).to_vector<double>(),
+            (std::vector<double>{5, 5}));
+}
+
+// spec: T2
+TEST(Random, CategoricalNeedsAClass) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Tensor& logits : {Tensor({0.0, std::nan(""), 1.0}), Tensor({-inf, -inf})}) {
+    const std::string message = message_of([&] { random::categorical(logits, {3}); });
+    EXPECT_NE(message.find("logits hold NaN, or rows of -infinity alone"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("random_test.cc"), std::string::npos) << message;
+  }
+  EXPECT_EQ(random::categorical(Tensor({-inf, 0.0, -inf})).item<int>(), 1);
+  EXPECT_EQ(random::categorical(Tensor({0.0, inf})).item<int>(), 1);
 }
 
 // spec: T2
