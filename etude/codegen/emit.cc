@@ -219,9 +219,15 @@ class KernelEmitter {
     Value* from = builder_.CreateGEP(element(truth), operands_[k], i);
     llvm::Type* type = vector(element(truth));
     const llvm::Align align(truth ? 1 : 4);
-    Value* x = mask == nullptr ? static_cast<Value*>(builder_.CreateAlignedLoad(type, from, align))
-                               : builder_.CreateMaskedLoad(type, from, align, mask,
-                                                           llvm::Constant::getNullValue(type));
+    Value* x = nullptr;
+    if (mask == nullptr) {
+      x = builder_.CreateAlignedLoad(type, from, align);
+    } else {
+      // The other lanes repeat the first: they raise no floating-point exception of their own.
+      Value* first = builder_.CreateAlignedLoad(element(truth), from, align);
+      x = builder_.CreateMaskedLoad(type, from, align, mask,
+                                    builder_.CreateVectorSplat(lanes_, first));
+    }
     return truth ? builder_.CreateICmpNE(x, llvm::Constant::getNullValue(type)) : x;
   }
 
