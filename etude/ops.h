@@ -98,7 +98,7 @@ inline Tensor squared_difference(const Arg& x1, const Arg& x2) {
   return internal::call2(op, x1, x2);
 }
 
-// Quotient x1 / x2. Integers become float32 first: 7 / 2 is 3.5.
+// Quotient x1 / x2. Integers and bools become float32 first: 7 / 2 is 3.5.
 inline Tensor divide(const Arg& x1, const Arg& x2) {
   static const Op& op = internal::op("divide");
   return internal::call2(op, x1, x2);
@@ -588,15 +588,15 @@ struct SumOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types accumulate
-// in float32. Pairwise, and independent of the number of threads.
+// Sum over the given axes, or over all. Narrow integers and bools give int32 or uint32; half types
+// accumulate in float32. Pairwise, and independent of the number of threads.
 Tensor sum(const Arg& x, const SumOptions& options = {});
 
 struct MeanOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Arithmetic mean over the given axes, or over all; NaN of no elements.
+// Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers and bools.
 Tensor mean(const Arg& x, const MeanOptions& options = {});
 
 // Sum over the axes that broadcasting from `shape` would add: the inverse of broadcast_to.
@@ -606,7 +606,7 @@ struct ProdOptions {
   IntList axis = {};
   bool keepdims = false;
 };
-// Product over the given axes, or over all; 1 of no elements.
+// Product over the given axes, or over all; 1 of no elements. Bools give int32.
 Tensor prod(const Arg& x, const ProdOptions& options = {});
 
 struct MaxOptions {

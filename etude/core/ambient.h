@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls on this thread depend on besides their operands: phase, generator, default dtype.
-// Scopes change it and put it back, also when an exception passes. Layers and random functions read
-// it; op rules and kernels do not.
+// What calls on this thread depend on besides their operands: phase, generator, default dtype,
+// promotion. Scopes change it and put it back, also when an exception passes. Layers, random
+// functions and the checks of operands read it; op rules and kernels do not.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,13 @@ namespace ETUDE_API etude {
 enum class Phase : uint8_t {
   kInference,  // dropout is the identity, normalisation uses running statistics
   kTraining,
+};
+
+// How operands of several kinds meet in one call: bools, integers, and floats with complex numbers.
+enum class Promotion : uint8_t {
+  kKinds,   // in the dtype of the highest kind: int64 with float16 is float16. A real host number
+            // beside integers or bools makes them the default dtype
+  kStrict,  // an error that says how to cast; precisions of one kind promote all the same
 };
 
 // A sequence of random keys: a value, so a copy repeats what the original gives. Philox-4x32-10;
@@ -50,6 +57,7 @@ struct Ambient {
   Phase phase = Phase::kInference;
   Generator generator;  // seed 0; the stream counts threads, so that threads differ
   DType default_dtype = kFloat32;
+  Promotion promotion = Promotion::kKinds;
   internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
 };
 

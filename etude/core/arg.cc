@@ -37,7 +37,8 @@ void require_fits(const Arg& arg, DType dtype) {
                   dtype_name);
     return;
   }
-  ETUDE_REQUIRE(dtype == kBool, "a bool does not adapt to {}. Write 0 or 1", dtype_name);
+  ETUDE_REQUIRE(dtype == kBool || ambient().promotion != Promotion::kStrict,
+                "a bool does not adapt to {}. Write 0 or 1", dtype_name);
 }
 
 }  // namespace
@@ -68,7 +69,8 @@ Tensor materialize(const Arg& arg) {
     case Arg::Kind::kInteger:
       return Tensor(arg.integer());
     case Arg::Kind::kReal:
-      return arg.followed().has_value() ? cast(arg.followed(), kFloat32) : Tensor(arg.real());
+      return arg.followed().has_value() ? cast(arg.followed(), ambient().default_dtype)
+                                        : Tensor(arg.real());
     case Arg::Kind::kBool:
       break;
   }

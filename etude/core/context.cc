@@ -10,6 +10,7 @@
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
 #include "etude/core/precision_scope.h"
+#include "etude/core/promotion.h"
 #include "etude/core/slices.h"
 
 namespace etude {
@@ -74,7 +75,7 @@ class Checked {
     require_count(op, in.size());
     std::optional<DType> shared;
     std::size_t shared_at = 0;
-    bool plain = true, promotes = false;
+    bool plain = true, mixed = false;
     for (std::size_t i = 0; i < in.size(); ++i) {
       const OperandDef& def = op.operand(i);
       if (!in[i].has_value()) {
@@ -84,28 +85,39 @@ class Checked {
                       operand_text(op, i));
         continue;
       }
-      const bool casts = op.def().casts_integers && is_integer(in[i].dtype()) && def.dtypes.empty();
-      const DType dtype = casts ? kFloat32 : in[i].dtype();
-      promotes = promotes || casts;
-      require_dtype(op, i, dtype);
+      const DType dtype = in[i].dtype();
       plain = plain && !TensorAccess::is_sparse(in[i]);
-      if (!def.dtypes.empty()) continue;
-      if (!shared) {
+      if (!def.dtypes.empty()) {
+        require_dtype(op, i, dtype);
+      } else if (!shared) {
         shared = dtype;
         shared_at = i;
       } else if (*shared != dtype) {
         shared = promoted(op, i, dtype, shared_at, *shared);
-        promotes = true;
+        mixed = true;
       }
     }
-    if (!plain || promotes) replace(op, in, promotes ? shared : std::nullopt, where);
+    const bool casts = shared && op.def().casts_integers && floating_for(*shared) != *shared;
+    if (casts) shared = floating_for(*shared);
+    if (shared) require_shared(op, in, *shared, shared_at);
+    if (!plain || mixed || casts) replace(op, in, mixed || casts ? shared : std::nullopt, where);
   }
 
   Operands view() const { return view_; }
 
  private:
+  // That the op takes the dtype in which its operands meet; else blames the first one that is none
+  // of its dtypes.
+  static void require_shared(const Op& op, Operands in, DType shared, std::size_t shared_at) {
+    if (op.operand_dtypes(shared_at).contains(shared)) return;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in.has(i) && op.operand(i).dtypes.empty()) require_dtype(op, i, in[i].dtype());
+    }
+    require_dtype(op, shared_at, shared);
+  }
+
   static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
-    const std::optional<DType> both = promote(mine, other);
+    const std::optional<DType> both = meeting_dtype(mine, other, op.def().casts_integers);
     ETUDE_REQUIRE(!refuses_mixed_precision() || !is_floating(mine) || !is_floating(other),
                   "{} is {} and {} is {}, but a layer with a PrecisionPolicy mixes no precisions. "
                   "Cast one of them: astype({}, {})",

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
+#include "etude/core/promotion.h"
 
 namespace etude {
 
@@ -63,7 +64,7 @@ bool isdtype(DType dtype, std::string_view kind) {
 namespace internal {
 
 DType require_promoted(DType a, DType b) {
-  const std::optional<DType> both = promote(a, b);
+  const std::optional<DType> both = meeting_dtype(a, b);
   ETUDE_REQUIRE(both.has_value(),
                 "{} and {} do not promote to one dtype. Cast one of them with astype", name(a),
                 name(b));

@@ -45,7 +45,7 @@ struct IInfo {
 // throws: kInvalidArgument for other dtypes.
 IInfo iinfo(DType dtype);
 
-// Whether promotion can turn `from` into `to`. Kinds do not mix.
+// Whether promotion within a kind can turn `from` into `to`, as in the Array API standard.
 bool can_cast(DType from, DType to);
 // Whether `dtype` is of a kind: "bool", "signed integer", "unsigned integer", "integral",
 // "real floating", "complex floating" or "numeric". throws: kInvalidArgument for another text.
@@ -55,11 +55,12 @@ bool isdtype(DType dtype, DTypeSet kinds);
 namespace internal {
 inline DType dtype_in(DType x) { return x; }
 inline DType dtype_in(const Tensor& x) { return x.dtype(); }
-// throws: kInvalidArgument if the two do not promote.
+// throws: kInvalidArgument if the two do not promote on this thread.
 DType require_promoted(DType a, DType b);
 }  // namespace internal
 
-// The dtype that an op on these tensors and dtypes computes in.
+// The dtype that an op on these tensors and dtypes computes in: that of the highest kind
+// (ambient().promotion).
 // throws: kInvalidArgument if they do not promote to one dtype.
 template <class First, class... Rest>
 DType result_type(const First& first, const Rest&... rest) {

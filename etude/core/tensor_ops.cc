@@ -9,16 +9,15 @@
 #include "etude/core/copies.h"
 #include "etude/core/graph_calls.h"
 #include "etude/core/index.h"
+#include "etude/core/promotion.h"
 #include "etude/core/run.h"
 
 namespace etude {
 namespace {
 
 // Before anything is written: the result of an in-place update must have the type of its target.
-void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
-  if (arg.tensor() == nullptr || !arg.tensor()->has_value()) return;
-  const Tensor& y = *arg.tensor();
-  internal::located(name, arg.where(), [&] {
+void require_fits(const Tensor& x, const Tensor& y, std::string_view name, CallSite where) {
+  internal::located(name, where, [&] {
     ETUDE_REQUIRE(
         y.dtype() == x.dtype(),
         "the right side is {}, but the updated tensor is {} and keeps its dtype. Cast the "
@@ -31,15 +30,29 @@ void require_fits(const Tensor& x, const Arg& arg, std::string_view name) {
   });
 }
 
+// The right side of an in-place update in the dtype of x, absent if it is a tensor of that dtype.
+Tensor right_side(const Tensor& x, const Arg& y, std::string_view name) {
+  if (!x.has_value()) return {};
+  if (y.tensor() == nullptr) {
+    return internal::located(name, y.where(), [&] { return internal::adapt(y, x.dtype()); });
+  }
+  if (!y.tensor()->has_value() || y.tensor()->dtype() == x.dtype()) return {};
+  return internal::for_target(*y.tensor(), x.dtype(), y.where());
+}
+
 Tensor& update(const Op& op, Tensor& x, const Arg& y) {
-  require_fits(x, y, op.name());
   ETUDE_REQUIRE(op.name() != "divide" || is_differentiable(x.dtype()),
                 "/= on {} would need a floating result. Use floor_divide, or astype first",
                 name(x.dtype()));
+  Tensor own = right_side(x, y, op.name());
+  const Tensor* right = own.has_value() ? &own : y.tensor();
+  if (right != nullptr && right->has_value()) require_fits(x, *right, op.name(), y.where());
   // If y is x itself, its handle keeps the old elements alive and the update copies.
   const Tensor keep = y.tensor() == &x ? x : Tensor();
   internal::note_if_copied(x, op.name(), y.where());
-  if (keep.has_value()) {
+  if (own.has_value()) {
+    x = internal::call2(op, Arg(std::move(x), y.where()), Arg(std::move(own), y.where()));
+  } else if (keep.has_value()) {
     x = internal::call2(op, Arg(std::move(x), y.where()), Arg(keep, y.where()));
   } else {
     x = internal::call2(op, Arg(std::move(x), y.where()), y);
@@ -55,8 +68,10 @@ Tensor& Tensor::operator*=(const Arg& x) { return update(internal::op<"multiply"
 Tensor& Tensor::operator/=(const Arg& x) { return update(internal::op<"divide">(), *this, x); }
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
-  const Tensor number =
-      value.tensor() == nullptr ? internal::adapt(value, target_.dtype()) : *value.tensor();
+  const DType dtype = target_.dtype();
+  const Tensor number = value.tensor() == nullptr
+                            ? internal::adapt(value, dtype)
+                            : internal::for_target(*value.tensor(), dtype, value.where());
   const Tensor negated = internal::negative(Arg(number, value.where()));
   return update(Arg(negated, value.where()), ScatterMode::kAdd);
 }

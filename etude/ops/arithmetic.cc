@@ -48,7 +48,7 @@ void define_sums_and_products(Registry& r) {
                               "  %1 = constant T[] 0\n"
                               "  %2 = add(%1, x)\n"
                               "  return %2"}},
-      .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
+      .errors = {{{"int64[2]", "uint64[2]"}, "operand 'x2' is uint64 and operand 'x1' is int64"},
                  {{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   });
@@ -108,14 +108,14 @@ void define_quotients(Registry& r) {
       .name = "divide",
       .symbol = "/",
       .kind = Kind::kElementwise,
-      .doc = "Quotient x1 / x2. Integers become float32 first: 7 / 2 is 3.5.",
+      .doc = "Quotient x1 / x2. Integers and bools become float32 first: 7 / 2 is 3.5.",
       .operands = {"x1", "x2"},
       .dtypes = kFloatingComplex,
       .casts_integers = true,
       .scalar = scalar_of<2>([](auto x1, auto x2) { return x1 / x2; }),
       .accepts_slices = 0b01,
       .samples = {.ranges = {{-2, 2}, {0.5, 2}}},
-      .errors = {{{"bool[2]", "bool[2]"}, "operand 'x1' is bool, but must be one of"}},
+      .errors = {{{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   });
   r.define({
       .name = "floor_divide",

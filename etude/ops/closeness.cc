@@ -67,7 +67,7 @@ void define_isclose(Registry& r) {
       .lower = lower_isclose,
       .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[3]"}}, {{"[2,3]", "[2,3]"}, {{"atol", 0.5}}}}},
-      .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"}},
+      .errors = {{{"int64[2]", "uint64[2]"}, "operand 'x2' is uint64 and operand 'x1' is int64"}},
   });
 }
 
@@ -104,7 +104,7 @@ void define_closeness(Registry& r) {
           },
       .no_derivative = kPiecewiseConstant,
       .samples = {.calls = {{{"[2,3]", "[2,3]"}}, {{"[2,3]", "[3]"}}}},
-      .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"}},
+      .errors = {{{"int64[2]", "uint64[2]"}, "operand 'x2' is uint64 and operand 'x1' is int64"}},
   });
 }
 

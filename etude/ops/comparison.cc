@@ -19,7 +19,7 @@ OpDef comparison(std::string_view name, std::string_view symbol, DTypeSet dtypes
       .result_dtype = ResultDType::kBool,
       .scalar = scalar,
       .no_derivative = kPiecewiseConstant,
-      .errors = {{{"float32[2]", "int32[2]"}, "operand 'x2' is int32 and operand 'x1' is float32"},
+      .errors = {{{"int64[2]", "uint64[2]"}, "operand 'x2' is uint64 and operand 'x1' is int64"},
                  {{"float32[2,3]", "float32[4]"}, "sizes 3 and 4 on axis -1"}},
   };
   if (dtypes == kReal) {

@@ -170,7 +170,6 @@ void define_polar(Registry& r) {
       .casts_integers = true,
       .lower = [](Operands in, const Attrs&) { return Values{atan2(imag(in[0]), real(in[0]))}; },
       .samples = {.calls = {{{"[2,3]"}}, {{"[]"}}}, .ranges = {{0.5, 2}}},
-      .errors = {{{"bool[2]"}, "operand 'x' is bool, but must be one of"}},
   });
 }
 

@@ -8,6 +8,7 @@
 #include "etude/core/context.h"
 #include "etude/core/copies.h"
 #include "etude/core/index.h"
+#include "etude/core/promotion.h"
 #include "etude/core/run.h"
 #include "etude/ops.h"
 #include "etude/ops/index_plan.h"
@@ -270,8 +271,9 @@ void require_inside(const Parsed& p, const Shape& x) {
 }
 
 void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode, CallSite where) {
-  Tensor value =
-      given.tensor() != nullptr ? to_dense(*given.tensor()) : internal::adapt(given, x.dtype());
+  Tensor value = given.tensor() != nullptr
+                     ? internal::for_target(to_dense(*given.tensor()), x.dtype(), where)
+                     : internal::adapt(given, x.dtype());
   require_dtype(x, value);
   if (ops::write_masked(x, index, value, mode, where)) return;
   const Parsed p = Parser(x.shape(), index).parse();

@@ -229,7 +229,7 @@ void define_joins(Registry& r) {
       .errors = {{{"float32[2,3]", "float32[2,3,4]"},
                   "operand 1 has shape [2,3,4] and operand 0 has shape [2,3]"},
                  {{"float32[2,3]", "float32[2,4]"}, "all axes but 0"},
-                 {{"float32[2]", "int32[2]"}, "do not promote"},
+                 {{"int64[2]", "uint64[2]"}, "do not promote"},
                  {{"float32[2]"}, "axis 1", {{"axis", Ints{1}}}, ErrorCode::kOutOfRange}},
   });
   r.define({

@@ -151,12 +151,12 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "sum",
       .kind = Kind::kLinear,
-      .doc =
-          "Sum over the given axes, or over all. Narrow integers give int32 or uint32; half types "
-          "accumulate in float32. Pairwise, and independent of the number of threads.",
+      .doc = "Sum over the given axes, or over all. Narrow integers and bools give int32 or "
+             "uint32; half types accumulate in float32. Pairwise, and independent of the number of "
+             "threads.",
       .operands = {"x"},
       .attrs = axis_attrs(),
-      .dtypes = kNumeric,
+      .dtypes = kNumeric | kBool,
       .type = reduce_type<Reduce::kSum>,
       .kernels = {.cpu = reduce_kernel<Reduce::kSum>},
       .transpose = sum_transpose,
@@ -167,10 +167,12 @@ void define_reduction(Registry& r) {
   r.define({
       .name = "mean",
       .kind = Kind::kLinear,
-      .doc = "Arithmetic mean over the given axes, or over all; NaN of no elements.",
+      .doc = "Arithmetic mean over the given axes, or over all; NaN of no elements. Takes integers "
+             "and bools.",
       .operands = {"x"},
       .attrs = axis_attrs(),
       .dtypes = kFloatingComplex,
+      .casts_integers = true,
       .type = reduce_type<Reduce::kMean>,
       .kernels = {.cpu = reduce_kernel<Reduce::kMean>},
       .transpose = mean_transpose,
@@ -212,10 +214,10 @@ void define_reduction(Registry& r) {
   });
   r.define({
       .name = "prod",
-      .doc = "Product over the given axes, or over all; 1 of no elements.",
+      .doc = "Product over the given axes, or over all; 1 of no elements. Bools give int32.",
       .operands = {"x"},
       .attrs = axis_attrs(),
-      .dtypes = kNumeric,
+      .dtypes = kNumeric | kBool,
       .type = reduce_type<Reduce::kProd>,
       .kernels = {.cpu = reduce_kernel<Reduce::kProd>},
       .vjp = prod_vjp,

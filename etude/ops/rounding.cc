@@ -150,7 +150,7 @@ void define_clip(Registry& r) {
                             {.operands = {"[2,3]", "[3]", "-"}},
                             {.operands = {"[2,3]", "-", "[2,1]"}},
                             {.operands = {"[2,3]", "-", "-"}}}},
-      .errors = {{{"float32[2]", "int32[2]"}, "operand 'min' is int32 and operand 'x' is float32"},
+      .errors = {{{"int64[2]", "uint64[2]"}, "operand 'min' is uint64 and operand 'x' is int64"},
                  {{"complex64[2]"}, "operand 'x' is complex64, but must be one of"}},
   });
 }

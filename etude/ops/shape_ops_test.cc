@@ -249,7 +249,8 @@ TEST(DTypeFunctions, AnswerLikeTheStandard) {
   EXPECT_TRUE(isdtype(kBFloat16, "real floating"));
   EXPECT_THROW(isdtype(kBool, "number"), Error);
   EXPECT_EQ(result_type(kInt8, Tensor({1, 2}), kInt16), kInt32);
-  EXPECT_THROW(result_type(kInt8, kFloat32), Error);
+  EXPECT_EQ(result_type(kInt64, kFloat16), kFloat16);
+  EXPECT_THROW(result_type(kInt64, kUInt64), Error);
   EXPECT_EQ(iota({2}).at(newaxis).shape(), (Shape{1, 2}));
   EXPECT_EQ(inf, 1 / 0.0);
   EXPECT_NE(nan, nan);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "etude/base/check.h"
+#include "etude/core/ambient.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
@@ -14,6 +15,7 @@
 #include "etude/core/located.h"
 #include "etude/core/mode.h"
 #include "etude/core/pending.h"
+#include "etude/core/promotion.h"
 #include "etude/core/resource.h"
 #include "etude/core/traced.h"
 #include "etude/device/cpu/float_mode.h"
@@ -163,25 +165,27 @@ class EagerContext final : public Context {
   }
 };
 
-// A host number among the operands becomes a tensor of the dtype of the first tensor that shares
-// it.
+// Host numbers among the operands become tensors of the dtype in which the tensors and they meet.
 DType dtype_for_numbers(const Op& op, std::span<const Arg* const> args) {
   std::optional<DType> dtype;
-  for (std::size_t i = 0; i < args.size() && !dtype; ++i) {
+  bool real = false, boolean = true;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!op.operand(i).dtypes.empty()) continue;
     const Tensor* tensor = args[i]->tensor();
-    if (tensor != nullptr && tensor->has_value() && op.operand(i).dtypes.empty()) {
-      dtype = tensor->dtype();
+    if (tensor == nullptr) {
+      real = real || args[i]->kind() == Arg::Kind::kReal;
+      boolean = boolean && args[i]->kind() == Arg::Kind::kBool;
+    } else if (tensor->has_value()) {
+      if (!dtype) dtype = tensor->dtype();
+      dtype = meeting_dtype(*dtype, tensor->dtype(), op.def().casts_integers).value_or(*dtype);
     }
   }
   if (!dtype) {
-    bool real = false, boolean = true;
-    for (const Arg* arg : args) {
-      real = real || arg->kind() == Arg::Kind::kReal;
-      boolean = boolean && arg->kind() == Arg::Kind::kBool;
-    }
-    dtype = real ? kFloat32 : boolean ? kBool : kInt32;
+    dtype = real ? ambient().default_dtype : boolean ? kBool : kInt32;
+  } else if (!boolean) {
+    dtype = dtype_with_number(*dtype, real);
   }
-  return op.def().casts_integers && is_integer(*dtype) ? kFloat32 : *dtype;
+  return op.def().casts_integers ? floating_for(*dtype) : *dtype;
 }
 
 Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {

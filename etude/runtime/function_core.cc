@@ -84,7 +84,8 @@ class TracingScope {
 TraceKey::TraceKey(const Arguments& call)
     : words(call.words.begin(), call.words.end()),
       phase(ambient().phase),
-      default_dtype(ambient().default_dtype) {
+      default_dtype(ambient().default_dtype),
+      promotion(ambient().promotion) {
   for (const Tensor* x : call.tensors) types.push_back(type_or_null(x));
   for (const HostValue& given : call.objects) {
     held.push_back(given.copy(given.value));
@@ -118,7 +119,8 @@ bool TraceKey::fits_beside_types(const Arguments& call) const {
   const Ambient& now = ambient();
   return words.size() == call.words.size() &&
          std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
-         default_dtype == now.default_dtype && same_objects(objects, call);
+         default_dtype == now.default_dtype && promotion == now.promotion &&
+         same_objects(objects, call);
 }
 
 namespace {

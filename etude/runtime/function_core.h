@@ -63,6 +63,7 @@ struct TraceKey {
   std::vector<std::shared_ptr<const void>> held;  // what `objects` point to
   Phase phase = Phase::kInference;
   DType default_dtype = kFloat32;
+  Promotion promotion = Promotion::kKinds;
 
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);

@@ -77,6 +77,13 @@ std::string difference_from(const Trace& trace, std::size_t n, const TraceKey& k
     return fmt::format("the phase is {}, was {} in trace {}", phase_text(key.phase),
                        phase_text(trace.key.phase), n);
   }
+  if (key.default_dtype != trace.key.default_dtype) {
+    return fmt::format("the default dtype is {}, was {} in trace {}", name(key.default_dtype),
+                       name(trace.key.default_dtype), n);
+  }
+  if (key.promotion != trace.key.promotion) {
+    return fmt::format("ambient().promotion is another than in trace {}", n);
+  }
   return fmt::format("a host object among the arguments differs from that in trace {}", n);
 }
 

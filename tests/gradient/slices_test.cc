@@ -71,7 +71,9 @@ TEST(Slices, DTypesMustPromote) {  // spec: SL-04
                      }};
   });
   const Tensor y = rows(v) + sum(take(v, Tensor({1}), {.axis = 0}));
+  ambient().promotion = Promotion::kStrict;
   expect_error([&] { tape.gradient(y, v); }, ErrorCode::kInvalidArgument, {"float32", "int32"});
+  ambient().promotion = Promotion::kKinds;
 }
 
 TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04

@@ -287,7 +287,7 @@ DType reduced_dtype(Reduce reduce, DType dtype) {
   if (reduce == Reduce::kAll || reduce == Reduce::kAny) return kBool;
   if (reduce == Reduce::kCountNonzero) return kInt64;
   if (reduce == Reduce::kMax || reduce == Reduce::kMin) return dtype;
-  if (dtype == kInt8 || dtype == kInt16) return kInt32;
+  if (dtype == kBool || dtype == kInt8 || dtype == kInt16) return kInt32;
   if (dtype == kUInt8 || dtype == kUInt16) return kUInt32;
   return dtype;
 }

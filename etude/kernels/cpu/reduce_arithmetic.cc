@@ -74,8 +74,8 @@ ReduceLoops loops_of(Reduce reduce) {
 
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first) {
   return visit_dtype(dtype, [&]<class T>() -> ReduceLoops {
-    if constexpr (std::is_same_v<T, bool>) {
-      return {};
+    if constexpr (std::is_same_v<T, bool>) {  // counted
+      return is_first ? loops_of<bool, int32_t>(reduce) : loops_of<int32_t, int32_t>(reduce);
     } else {
       // The largest of integers keeps its dtype.
       if constexpr (std::is_integral_v<T>) {
