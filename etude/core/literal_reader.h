@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/core/ambient.h"
 #include "etude/core/dtype.h"
 #include "etude/core/literal.h"
 #include "etude/core/shape.h"
@@ -55,7 +56,7 @@ class LiteralReader {
       any_real = any_real || leaf->kind() == Literal::Kind::kReal;
       wide = wide || leaf->integer() != static_cast<int32_t>(leaf->integer());
     }
-    return all_bool ? kBool : any_real ? kFloat32 : wide ? kInt64 : kInt32;
+    return all_bool ? kBool : any_real ? ambient().default_dtype : wide ? kInt64 : kInt32;
   }
 
   Shape shape;

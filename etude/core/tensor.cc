@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "etude/base/check.h"
+#include "etude/core/ambient.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/core/copies.h"
@@ -199,7 +200,13 @@ Tensor Tensor::of_number(int64_t value) {
   return fits ? scalar_of(static_cast<int32_t>(value)) : scalar_of(value);
 }
 Tensor Tensor::of_number(float value) { return scalar_of(value); }
-Tensor Tensor::of_number(double value) { return scalar_of(static_cast<float>(value)); }
+Tensor Tensor::of_number(double value) {
+  const DType dtype = ambient().default_dtype;
+  if (dtype == kFloat32) return scalar_of(static_cast<float>(value));
+  Tensor out = internal::make_tensor(intern_type(dtype, {}));
+  internal::convert_elements(TensorAccess::rep(out)->data, dtype, &value, kFloat64, 1);
+  return out;
+}
 Tensor Tensor::of_number(std::complex<float> value) { return scalar_of(value); }
 Tensor Tensor::of_number(std::complex<double> value) {
   return scalar_of(

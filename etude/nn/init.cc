@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/core/ambient.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/ops/random.h"
@@ -31,16 +32,16 @@ Fans fans_of(const Shape& shape) {
 }
 
 Tensor uniform_within(const Shape& shape, double limit) {
-  return random::uniform(shape, {.low = Tensor(-limit), .high = Tensor(limit), .dtype = kFloat32});
+  return random::uniform(shape, {.low = Tensor(-limit), .high = Tensor(limit)});
 }
 
 Tensor normal_of(const Shape& shape, double variance) {
   const double stddev = std::sqrt(variance) / kTruncated;
-  return random::truncated_normal(shape, {.stddev = Tensor(stddev), .dtype = kFloat32});
+  return random::truncated_normal(shape, {.stddev = Tensor(stddev)});
 }
 
 Tensor filled(const Shape& shape, double value) {
-  return internal::full(intern_type(kFloat32, shape), value);
+  return internal::full(intern_type(ambient().default_dtype, shape), value);
 }
 
 // Makes the columns of a matrix [rows, columns] orthonormal, rows >= columns: Gram-Schmidt, twice
@@ -74,14 +75,14 @@ Tensor orthogonal_of(const Shape& shape, double gain) {
                      {.dtype = kFloat64})
           .to_vector<double>();
   orthonormalize(a, tall, narrow);
-  std::vector<float> values(rows * columns);
+  std::vector<double> values(rows * columns);
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < columns; ++j) {
       const double value = rows >= columns ? a[i * narrow + j] : a[j * narrow + i];
-      values[i * columns + j] = static_cast<float>(gain * value);
+      values[i * columns + j] = gain * value;
     }
   }
-  return {values, shape};
+  return internal::cast(Tensor(values, shape), ambient().default_dtype);
 }
 
 }  // namespace
@@ -94,19 +95,17 @@ Initializer constant(double value) {
 
 Initializer random_uniform(double low, double high) {
   return [=](const Shape& shape) {
-    return random::uniform(shape, {.low = Tensor(low), .high = Tensor(high), .dtype = kFloat32});
+    return random::uniform(shape, {.low = Tensor(low), .high = Tensor(high)});
   };
 }
 Initializer random_normal(double mean, double stddev) {
   return [=](const Shape& shape) {
-    return random::normal(shape,
-                          {.mean = Tensor(mean), .stddev = Tensor(stddev), .dtype = kFloat32});
+    return random::normal(shape, {.mean = Tensor(mean), .stddev = Tensor(stddev)});
   };
 }
 Initializer truncated_normal(double mean, double stddev) {
   return [=](const Shape& shape) {
-    return random::truncated_normal(
-        shape, {.mean = Tensor(mean), .stddev = Tensor(stddev), .dtype = kFloat32});
+    return random::truncated_normal(shape, {.mean = Tensor(mean), .stddev = Tensor(stddev)});
   };
 }
 
@@ -165,7 +164,7 @@ Tensor identity(const Shape& shape) {
   for (std::int64_t i = 0; i < std::min(in, out) && !values.empty(); ++i) {
     values[static_cast<std::size_t>((middle * in + i) * out + i)] = 1;
   }
-  return {values, shape};
+  return internal::cast(Tensor(values, shape), ambient().default_dtype);
 }
 
 }  // namespace etude::nn

@@ -9,6 +9,9 @@
 
 #include "etude/core/ambient.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/nn/init.h"
+#include "etude/nn/layers.h"
+#include "etude/nn/norm.h"
 #include "etude/ops.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
@@ -141,6 +144,20 @@ TEST(Promotion, NumbersTakeIntegersToTheDefaultDType) {
   expect_tensor(mean(n), kFloat64, {1.5}, "mean(n)");
   expect_tensor(clip(n, {.min = 0.1, .max = astype(Tensor(1), kFloat64)}), kFloat64, {1, 1},
                 "clip");
+}
+
+TEST(Promotion, TheDefaultDTypeIsThatOfLiteralsAndLayers) {
+  const AmbientScope wide(kFloat64);
+  expect_tensor(Tensor(0.1), kFloat64, {0.1}, "a number");
+  expect_tensor(Tensor({{0.1, 2.0}}), kFloat64, {0.1, 2}, "rows");
+  EXPECT_EQ(Tensor({1, 2}).dtype(), kInt32);
+  EXPECT_EQ(Tensor(0.5F).dtype(), kFloat32) << "a float says its precision";
+  const nn::Dense dense(3, 2);
+  EXPECT_EQ(dense.weight.dtype(), kFloat64);
+  EXPECT_EQ(dense.bias.dtype(), kFloat64);
+  EXPECT_EQ(dense(Tensor({{0.1, 0.2, 0.3}})).dtype(), kFloat64);
+  EXPECT_EQ(nn::orthogonal()(Shape{2, 3}).dtype(), kFloat64);
+  EXPECT_EQ(nn::LayerNorm(3)(Tensor({{0.1, 0.2, 0.3}})).dtype(), kFloat64);
 }
 
 TEST(Promotion, DerivativesHaveTheDTypeOfTheOperand) {
