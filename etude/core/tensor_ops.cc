@@ -3,6 +3,7 @@
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
 #include "etude/core/arg.h"
+#include "etude/core/bit_updates.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
@@ -66,6 +67,9 @@ Tensor& Tensor::operator+=(const Arg& x) { return update(internal::op<"add">(), 
 Tensor& Tensor::operator-=(const Arg& x) { return update(internal::op<"subtract">(), *this, x); }
 Tensor& Tensor::operator*=(const Arg& x) { return update(internal::op<"multiply">(), *this, x); }
 Tensor& Tensor::operator/=(const Arg& x) { return update(internal::op<"divide">(), *this, x); }
+Tensor& operator&=(Tensor& x, const Arg& y) { return update(internal::op<"bitwise_and">(), x, y); }
+Tensor& operator|=(Tensor& x, const Arg& y) { return update(internal::op<"bitwise_or">(), x, y); }
+Tensor& operator^=(Tensor& x, const Arg& y) { return update(internal::op<"bitwise_xor">(), x, y); }
 
 const TensorSlice& TensorSlice::operator-=(const Arg& value) const {
   const DType dtype = target_.dtype();
