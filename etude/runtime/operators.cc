@@ -31,6 +31,11 @@ Tensor join(const std::vector<Tensor>& parts, int64_t axis, const Shape& a, cons
 
 namespace internal {
 
+void EndIdentity::operator()(Tensor& leaf) const {
+  if (!leaf.has_value() || TensorAccess::is_sparse(leaf)) return;
+  TensorAccess::rep(leaf)->id.store(0, std::memory_order_relaxed);
+}
+
 ForwardRun::ForwardRun(CallSite where) : where_(where) {}
 
 ForwardRun::~ForwardRun() = default;

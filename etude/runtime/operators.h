@@ -61,11 +61,34 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
+// Of what LetGo left: the values themselves may live on, so nobody is to hear that they died.
+struct EndIdentity {
+  void operator()(Tensor& leaf) const;
+  template <class T>
+  void operator()(T&) const {}
+};
+
 // What a pullback of tensors keeps.
 template <class R, class... X>
 struct PulledRun {
   using Result = R;
   explicit PulledRun(const X&... x) : fresh(x...) {}
+  PulledRun(const PulledRun&) = delete;
+  PulledRun& operator=(const PulledRun&) = delete;
+  ~PulledRun() {
+    if (!has_let_go) return;
+    EndIdentity end;
+    each_leaf(fresh, end);
+    each_leaf(*value, end);
+  }
+
+  // Keeps types of arguments and result, but not their elements.
+  void let_go() {
+    LetGo let;
+    each_leaf(fresh, let);
+    each_leaf(*value, let);
+    has_let_go = true;
+  }
 
   // throws: kInvalidArgument for a cotangent of another shape than the result's.
   auto pull(const tangent_t<R>& ct, CallSite where) {
@@ -81,6 +104,7 @@ struct PulledRun {
   GradientTape tape{{.persistent = true, .watch_variables = false}, CallSite{}};
   std::tuple<X...> fresh;
   std::optional<R> value;
+  bool has_let_go = false;
 };
 
 template <class F, class... X>
@@ -97,7 +121,7 @@ auto pulled_run(const F& f, const X&... x) {
   GradientTapeAccess::freeze(run->tape);
   return run;
 }
-// f(x...) and the pullback; the run keeps types of arguments and result, but not their elements.
+// f(x...) and the pullback.
 template <class F, class... X>
 auto pulled(const F& f, const X&... x) {
   if constexpr (!are_recorded<X...>()) {
@@ -105,9 +129,7 @@ auto pulled(const F& f, const X&... x) {
   } else {
     auto run = pulled_run(f, x...);
     auto value = *run->value;
-    LetGo let_go;
-    each_leaf(run->fresh, let_go);
-    each_leaf(*run->value, let_go);
+    run->let_go();
     return std::pair{std::move(value), PullbackOf(std::move(run))};
   }
 }

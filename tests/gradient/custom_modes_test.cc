@@ -49,6 +49,14 @@ TEST(CustomModes, ReverseMode) {
   expect_values(slope(kSquare)(kX), {3.75});
 }
 
+TEST(CustomModes, AValueOutlivesItsPullback) {
+  const auto square = [](const Tensor& x) {
+    return value_with_pullback([](const Tensor& t) { return t * t; }, x).first;
+  };
+  expect_values(slope(square)(kX), {2.5});
+  expect_values(vmap(slope(square))(kXs), {2.5, 4, 6});
+}
+
 TEST(CustomModes, ForwardModeGoesByTheRule) {
   const auto [y, t] = jvp(kRound, kX, Tensor(2.0F));
   expect_values(y, {1});
