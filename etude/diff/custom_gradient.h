@@ -106,7 +106,9 @@ auto with_derivative(const X& x, Hook hook) {
 }
 
 // A function like f that keeps nothing of its calls but its arguments: when a cotangent arrives, f
-// runs once more. With tensors, with the same random numbers and the same values of Variables.
+// runs once more. With tensors, with the same random numbers and the same values of Variables,
+// which the second run does not assign; tensors that f captures are kept, and have derivatives, as
+// arguments do. What f captures by reference has to live, unchanged, until then.
 template <class F>
 auto recompute_grad(F f) {
   return [f = std::move(f)]<class... X>(const X&... x) {

@@ -29,14 +29,6 @@ void ReadList::remove(const LeafList& arguments) {
   }
 }
 
-std::vector<Tensor> values_of(const LeafList& leaves) {
-  std::vector<Tensor> out;
-  for (const LeafRef& leaf : leaves.items()) {
-    out.push_back(leaf.tensor != nullptr ? *leaf.tensor : leaf.variable->read());
-  }
-  return out;
-}
-
 void throw_unlisted_variables(const std::vector<Variable>& variables) {
   std::vector<std::string> names;
   for (const Variable& v : variables) {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/ambient.h"
 #include "etude/core/context.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
+#include "etude/runtime/recompute.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -34,8 +34,6 @@ class ReadList final : public VariableReader {
   std::vector<Tensor> snapshots;
 };
 
-// The tensors that stand for arguments; a Variable is read.
-std::vector<Tensor> values_of(const LeafList& leaves);
 // throws: kFailedPrecondition that lists them, unless there are none.
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
 
@@ -69,16 +67,6 @@ decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
     return fn(build_tangent(like, leaves));
   }
 }
-
-// Puts tensors in the place of leaves, in the order of LeafList.
-struct PutLeaves {
-  void operator()(Tensor& leaf) { leaf = std::move(items[next++]); }
-  void operator()(Variable&) { ++next; }
-  template <class T>
-  void operator()(T&) {}
-  std::vector<Tensor> items;
-  std::size_t next = 0;
-};
 
 // The same structure without values: what tells shapes and lengths but holds no memory.
 template <class R>
@@ -132,55 +120,6 @@ auto run_custom(const Rule& rule, const X&... x) {
   PutLeaves put{attach_rule({inputs, values_of(LeafList(value)), back, "custom_gradient"})};
   each_leaf(value, put);
   return std::move(value);
-}
-
-// Runs f without tapes; the tape keeps the inputs and runs f again when a gradient arrives.
-template <class F, class... X>
-auto run_recomputed(const F& f, const X&... x) {
-  using R = std::decay_t<decltype(std::invoke(f, x...))>;
-  const std::tuple<const X&...> arguments(x...);
-  const LeafList leaves(arguments);
-  std::vector<Tensor> inputs = values_of(leaves);
-  const Phase phase = ambient().phase;
-  ReadList reads;
-  std::vector<Tensor> keys;
-  R value = [&] {
-    const UntapedScope untaped;
-    KeyRecord drawn;
-    R first = std::invoke(f, x...);
-    keys = std::move(drawn.keys);
-    return first;
-  }();
-  reads.stop();
-  reads.remove(leaves);
-  const std::size_t of_arguments = inputs.size();
-  inputs.insert(inputs.end(), reads.snapshots.begin(), reads.snapshots.end());
-  RuleCall call{inputs, values_of(LeafList(value)), {}, "recompute_grad", false};
-  if (!is_followed(call)) return value;
-  call.pullback = [f, inputs, of_arguments, variables = reads.variables, keys = std::move(keys),
-                   phase, held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
-    const std::vector<Tensor> same_keys = held_back(keys, dy);
-    const KeyReplay replayed_keys(same_keys);
-    const PhaseScope in_phase(phase);
-    const AnnouncedBefore once;
-    std::vector<Tensor> arguments = held_back(inputs, dy);
-    const std::vector<Tensor> snapshots(
-        arguments.begin() + static_cast<std::ptrdiff_t>(of_arguments), arguments.end());
-    const VariableReplay replay(variables, snapshots);
-    GradientTape tape({.watch_variables = false}, {});
-    std::tuple<X...> again = held;
-    PutLeaves same{std::move(arguments)};
-    each_leaf(again, same);
-    FreshLeaves watch(tape);
-    each_leaf(again, watch);
-    for (const Tensor& s : snapshots) tape.watch(s);
-    const R result = std::apply([&](const auto&... a) { return std::invoke(f, a...); }, again);
-    return GradientTapeAccess::sweep_arrived(tape, LeafList(result), dy,
-                                             LeafList(std::tie(again, snapshots)));
-  };
-  PutLeaves put{attach_rule(call)};
-  each_leaf(value, put);
-  return value;
 }
 
 // The calls of diff/custom_gradient.h on tensors: a tuple as the value gives pullback(dy...). Where

@@ -11,7 +11,9 @@
 #include "etude/core/graph_calls.h"
 #include "etude/core/pending.h"
 #include "etude/runtime/batch.h"
+#include "etude/runtime/captures.h"
 #include "etude/runtime/jvp.h"
+#include "etude/runtime/lazy.h"
 #include "etude/runtime/tape.h"
 #include "etude/runtime/trace.h"
 #include "etude/runtime/traced_rule.h"
@@ -154,6 +156,10 @@ std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
 }
 
 std::vector<Tensor> attach(Context& context, const RuleCall& call) {
+  if (auto* captures = dynamic_cast<CaptureList*>(&context)) {
+    for (const Tensor& x : call.inputs) captures->note(x);
+    return attach(*context.parent(), call);
+  }
   if (auto* batch = dynamic_cast<BatchContext*>(&context)) return attach_around(*batch, call);
   if (auto* tape = dynamic_cast<TapeContext*>(&context)) {
     std::vector<Tensor> out = attach(*context.parent(), call);
@@ -183,6 +189,7 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
 // One of them, as `context` sees it. Batches are taken from under their examples, so that what is
 // the same for all examples stays so.
 Tensor held_back(Context& context, const Tensor& x, const std::vector<Tensor>& cotangents) {
+  if (dynamic_cast<CaptureList*>(&context)) return held_back(*context.parent(), x, cotangents);
   if (auto* batch = dynamic_cast<BatchContext*>(&context)) {
     const auto around = [&](const Tensor& t) {
       return batch->is_example(t) ? batch->batch_of(t) : t;
@@ -200,7 +207,7 @@ Tensor held_back(Context& context, const Tensor& x, const std::vector<Tensor>& c
 
 std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor> cotangents) {
   std::vector<Tensor> out(xs.begin(), xs.end()), others;
-  if (TraceContext::innermost() == nullptr) return out;
+  if (TraceContext::innermost() == nullptr && !is_lazy()) return out;
   for (const Tensor& ct : cotangents) {
     if (ct.has_value()) others.push_back(to_dense(ct));
   }
@@ -212,8 +219,9 @@ std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor
 
 UntapedScope::UntapedScope() {
   for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
-    const bool is_known = dynamic_cast<TapeContext*>(c) || dynamic_cast<BatchContext*>(c);
-    if (!is_known) break;
+    const bool is_tape = dynamic_cast<TapeContext*>(c) != nullptr;
+    if (!is_tape && !dynamic_cast<BatchContext*>(c) && !dynamic_cast<CaptureList*>(c)) break;
+    has_tapes_ = has_tapes_ || is_tape;
     contexts_.push_back(c);
   }
   lift(false);

@@ -26,10 +26,13 @@ class UntapedScope {
   UntapedScope(const UntapedScope&) = delete;
   UntapedScope& operator=(const UntapedScope&) = delete;
   ~UntapedScope();
+  // Whether one would have recorded.
+  bool has_tapes() const noexcept { return has_tapes_; }
 
  private:
   void lift(bool with_tapes);
   std::vector<Context*> contexts_;  // innermost first
+  bool has_tapes_ = false;
 };
 
 // A call by a rule instead of by its ops, as one context sees it.
@@ -57,8 +60,9 @@ std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> t
 std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
                             std::span<const Tensor> cotangents,
                             const std::vector<bool>& is_example);
-// xs for a pullback that computes again what was computed of them. In a trace these are values that
-// are known after the cotangents, so that nothing is kept instead of being computed again.
+// xs for a pullback that computes again what was computed of them. Where calls are recorded, in a
+// trace or lazily, these are values that are known after the cotangents, so that nothing is kept
+// instead of being computed again.
 std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor> cotangents);
 
 }  // namespace internal

@@ -17,6 +17,7 @@
 #include "etude/core/traced.h"
 #include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
+#include "etude/runtime/variable_replay.h"
 #include "etude/runtime/variable_state.h"
 
 namespace etude {
@@ -121,23 +122,6 @@ void VariableReader::stop_reading() noexcept {
 ReadersPause::ReadersPause() noexcept : saved_(std::exchange(first_reader, nullptr)) {}
 ReadersPause::~ReadersPause() { first_reader = saved_; }
 
-VariableReplay::VariableReplay(std::span<const Variable> variables,
-                               std::span<const Tensor> values) noexcept
-    : variables_(variables), values_(values), outer_(innermost_replay) {
-  innermost_replay = this;
-}
-
-VariableReplay::~VariableReplay() { innermost_replay = outer_; }
-
-const Tensor* find_replayed(const Variable& variable) noexcept {
-  for (const VariableReplay* r = innermost_replay; r != nullptr; r = r->outer_) {
-    for (std::size_t i = 0; i < r->variables_.size(); ++i) {
-      if (r->variables_[i].ref() == variable.ref()) return &r->values_[i];
-    }
-  }
-  return nullptr;
-}
-
 TapedStates* taped_states() {
   for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
     if (TapedStates* states = r->states()) return states;
@@ -145,9 +129,77 @@ TapedStates* taped_states() {
   return nullptr;
 }
 
+void VariableReader::variable_assigned(const Variable&, const Tensor&) {}
+
+void VariableHistory::variable_read(const Variable& variable, const Tensor& snapshot) {
+  Tensor& value = use_of(variable).values.back();
+  if (!value.has_value()) value = snapshot;
+}
+
+void VariableHistory::variable_assigned(const Variable& variable, const Tensor& value) {
+  use_of(variable).values.push_back(value);
+}
+
+VariableUse& VariableHistory::use_of(const Variable& variable) {
+  for (VariableUse& use : uses_) {
+    if (use.variable.ref() == variable.ref()) return use;
+  }
+  return uses_.emplace_back(VariableUse{variable, std::vector<Tensor>(1)});
+}
+
+std::vector<VariableUse> VariableHistory::take() {
+  stop_reading();
+  return std::move(uses_);
+}
+
+VariableReplay::VariableReplay(std::span<const VariableUse> uses)
+    : outer_(innermost_replay), reader_before_(first_reader) {
+  for (const VariableUse& use : uses) states_.push_back({&use, 0});
+  innermost_replay = this;
+}
+
+VariableReplay::~VariableReplay() { innermost_replay = outer_; }
+
+VariableReplay::State* VariableReplay::find_state(const Variable& variable) noexcept {
+  for (VariableReplay* r = innermost_replay; r != nullptr; r = r->outer_) {
+    for (State& state : r->states_) {
+      if (state.use->variable.ref() == variable.ref()) return &state;
+    }
+  }
+  return nullptr;
+}
+
+const Tensor* VariableReplay::find(const Variable& variable) noexcept {
+  const State* state = find_state(variable);
+  if (state == nullptr || !state->use->values[state->assigned].has_value()) return nullptr;
+  return &state->use->values[state->assigned];
+}
+
+const Tensor* VariableReplay::find_assigned(const Variable& variable) {
+  State* state = find_state(variable);
+  if (state == nullptr) return nullptr;
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, state->assigned + 1 < state->use->values.size(),
+                     "a function that is run again for its gradient assigns {} more often than it "
+                     "did before ({}). It must do the same in each run",
+                     title_of(variable), state->use->values.size() - 1);
+  return &state->use->values[++state->assigned];
+}
+
 void announce_read(const Variable& variable, const Tensor& snapshot) {
-  for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
+  const VariableReader* end =
+      innermost_replay != nullptr && VariableReplay::find(variable) != nullptr
+          ? innermost_replay->reader_before_
+          : nullptr;
+  for (VariableReader* r = first_reader; r != nullptr && r != end; r = r->next_) {
     r->variable_read(variable, snapshot);
+  }
+}
+
+void announce_assignment(const Variable& variable, const Tensor& value) {
+  const VariableReader* end =
+      VariableReplay::find_state(variable) != nullptr ? innermost_replay->reader_before_ : nullptr;
+  for (VariableReader* r = first_reader; r != nullptr && r != end; r = r->next_) {
+    r->variable_assigned(variable, value);
   }
 }
 
@@ -217,7 +269,7 @@ internal::VariableCell& Variable::cell() const {
 }
 
 Tensor Variable::read(CallSite where) const {
-  const Tensor* replayed = internal::find_replayed(*this);
+  const Tensor* replayed = internal::VariableReplay::find(*this);
   Tensor snapshot;
   if (replayed != nullptr) {
     snapshot = *replayed;
@@ -236,9 +288,20 @@ bool Variable::is_direct(const Arg& x) noexcept {
   return ContextStack::is_on_eager() && (x.tensor() == nullptr || !is_standing(*x.tensor()));
 }
 
+// What `run` gives, which assigns; in a run that is repeated, what was assigned in the first one.
+template <class Run>
+Tensor Variable::located_assignment(const char* name, CallSite where, const Run& run) const {
+  return located(name, where, [&] {
+    const Tensor* replayed = internal::VariableReplay::find_assigned(*this);
+    const Tensor value = replayed != nullptr ? *replayed : run();
+    internal::announce_assignment(*this, value);
+    return value;
+  });
+}
+
 template <class Next>
 Tensor Variable::change(const Arg& x, const char* name, const Next& next) const {
-  return located(name, x.where(), [&] {
+  return located_assignment(name, x.where(), [&] {
     internal::VariableCell& c = cell();
     if (is_direct(x)) {
       const std::lock_guard lock(c.mutex);
@@ -255,7 +318,7 @@ Tensor Variable::change(const Arg& x, const char* name, const Next& next) const 
 }
 
 Tensor Variable::assign(const Arg& x) const {
-  return located("assign", x.where(), [&] {
+  return located_assignment("assign", x.where(), [&] {
     internal::VariableCell& c = cell();
     if (is_direct(x)) {
       const ContextScope scope(eager_context(), x.where());

@@ -104,6 +104,8 @@ class Variable {
   internal::VariableCell& cell() const;
   // throws: always; before that it tells the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;
+  template <class Run>
+  Tensor located_assignment(const char* name, CallSite where, const Run& run) const;
   // Assigns what `next` makes of the value: at once, or as calls that a trace sees.
   template <class Next>
   Tensor change(const Arg& x, const char* name, const Next& next) const;
@@ -164,13 +166,15 @@ struct DifferentiableTraits<Variable> {
 
 namespace internal {
 
-// Hears of each read of a Variable on its thread, while it is registered. For tapes.
+// Hears of each read and assignment of a Variable on its thread, while it is registered. For tapes,
+// and for what runs a function again.
 class VariableReader {
  public:
   VariableReader() = default;
   VariableReader(const VariableReader&) = delete;
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
+  virtual void variable_assigned(const Variable& variable, const Tensor& value);
   // Where it keeps what layers announce whose model no operator copied; null: it does not.
   virtual class TapedStates* states() { return nullptr; }
 
@@ -181,7 +185,9 @@ class VariableReader {
   void stop_reading() noexcept;
 
  private:
+  friend class VariableReplay;
   friend void announce_read(const Variable& variable, const Tensor& snapshot);
+  friend void announce_assignment(const Variable& variable, const Tensor& value);
   friend TapedStates* taped_states();
   VariableReader* next_ = nullptr;
   bool is_registered_ = false;
@@ -197,21 +203,6 @@ class ReadersPause {
 
  private:
   VariableReader* saved_;
-};
-
-// While alive, reads on this thread give these values: how a function is run again as it was.
-class VariableReplay {
- public:
-  VariableReplay(std::span<const Variable> variables, std::span<const Tensor> values) noexcept;
-  VariableReplay(const VariableReplay&) = delete;
-  VariableReplay& operator=(const VariableReplay&) = delete;
-  ~VariableReplay();
-
- private:
-  friend const Tensor* find_replayed(const Variable& variable) noexcept;
-  std::span<const Variable> variables_;
-  std::span<const Tensor> values_;
-  VariableReplay* outer_;
 };
 
 // The value without telling anybody.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What recompute_grad (diff/custom_gradient.h) does on tensors: a function runs, and runs again
+// when a cotangent arrives, as it ran.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/core/ambient.h"
+#include "etude/runtime/announce.h"
+#include "etude/runtime/captures.h"
+#include "etude/runtime/custom_rule.h"
+#include "etude/runtime/gradient.h"
+#include "etude/runtime/variable_replay.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// What a run of a function depended on besides host values: all that a second run is given again.
+struct RunRecord {
+  explicit RunRecord(const LeafList& of) : arguments(tensors_of(of)) {}
+  // Arguments, values of Variables and captures, in this order: the inputs of the rule.
+  std::vector<Tensor> inputs() const;
+  // The tensors among leaves, dense; a Variable has an absent one.
+  static std::vector<Tensor> tensors_of(const LeafList& leaves);
+
+  std::vector<Tensor> arguments;
+  std::vector<VariableUse> variables;
+  std::vector<Tensor> captures;
+  std::vector<Tensor> keys;
+  Phase phase = ambient().phase;
+};
+
+// While alive, the function runs for the first time: no tape records it. confined to its thread.
+class RecordedRun {
+ public:
+  explicit RecordedRun(RunRecord& record);
+  RecordedRun(const RecordedRun&) = delete;
+  RecordedRun& operator=(const RecordedRun&) = delete;
+  // The function has returned `results`.
+  void finish(const LeafList& results);
+
+ private:
+  RunRecord& record_;
+  UntapedScope untaped_;
+  KeyRecord keys_;
+  VariableHistory history_;
+  CaptureList captures_;
+};
+
+// While alive, the function runs again for the cotangents `dy` of its results. confined to its
+// thread.
+class RepeatedRun {
+ public:
+  RepeatedRun(const RunRecord& record, std::span<const Tensor> dy);
+  RepeatedRun(const RepeatedRun&) = delete;
+  RepeatedRun& operator=(const RepeatedRun&) = delete;
+  // The values for the leaves of its arguments.
+  const std::vector<Tensor>& arguments() const { return record_.arguments; }
+  // Those of RunRecord::inputs().
+  std::vector<Tensor> gradients(const LeafList& results);
+
+ private:
+  RunRecord record_;  // with the values of this run
+  std::vector<Tensor> first_inputs_;
+  std::span<const Tensor> dy_;
+  KeyReplay keys_{record_.keys};
+  PhaseScope phase_{record_.phase};
+  AnnouncedBefore once_;
+  VariableReplay variables_{record_.variables};
+  GradientTape tape_{{.watch_variables = false}, {}};
+};
+
+// The tensors that stand for arguments or results; a Variable is read.
+std::vector<Tensor> values_of(const LeafList& leaves);
+
+// Puts tensors in the place of leaves, in the order of LeafList.
+struct PutLeaves {
+  void operator()(Tensor& leaf) { leaf = std::move(items[next++]); }
+  void operator()(Variable&) { ++next; }
+  template <class T>
+  void operator()(T&) {}
+  std::vector<Tensor> items;
+  std::size_t next = 0;
+};
+
+// Runs f without tapes; the tape keeps the inputs and runs f again when a gradient arrives.
+template <class F, class... X>
+auto run_recomputed(const F& f, const X&... x) {
+  using R = std::decay_t<decltype(std::invoke(f, x...))>;
+  const std::tuple<const X&...> arguments(x...);
+  RunRecord record{LeafList(arguments)};
+  R value = [&] {
+    RecordedRun run(record);
+    R made = std::invoke(f, x...);
+    run.finish(LeafList(made));
+    return made;
+  }();
+  RuleCall call{record.inputs(), values_of(LeafList(value)), {}, "recompute_grad", false};
+  if (!is_followed(call)) return value;
+  call.pullback = [f, record = std::move(record),
+                   held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {
+    RepeatedRun run(record, dy);
+    std::tuple<X...> again = held;
+    PutLeaves same{run.arguments()};
+    each_leaf(again, same);
+    const R result = std::apply([&](const auto&... a) { return std::invoke(f, a...); }, again);
+    return run.gradients(LeafList(result));
+  };
+  PutLeaves put{attach_rule(call)};
+  each_leaf(value, put);
+  return value;
+}
+
+}  // namespace internal
+}  // namespace etude

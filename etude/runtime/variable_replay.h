@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a function that reads and assigns Variables runs again as it ran: what they held is noted in
+// the first run, and given again in the second. For recompute_grad.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "etude/core/tensor.h"
+#include "etude/runtime/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// What a Variable held in a run of a function: values[i] after i assignments; values[0] is absent
+// if nothing was read before the first of them.
+struct VariableUse {
+  Variable variable;
+  std::vector<Tensor> values;
+};
+
+// Notes what Variables hold, as they are read and assigned, until take() or its end. confined to
+// its thread.
+class VariableHistory final : public VariableReader {
+ public:
+  VariableHistory() { start_reading(); }
+  void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  void variable_assigned(const Variable& variable, const Tensor& value) override;
+  std::vector<VariableUse> take();
+
+ private:
+  VariableUse& use_of(const Variable& variable);
+  std::vector<VariableUse> uses_;
+};
+
+// While alive, reads on this thread give the values of `uses`, which outlive it, and assignments of
+// their Variables change nothing. Of both hear the readers that began after it. confined to its
+// thread.
+class VariableReplay {
+ public:
+  explicit VariableReplay(std::span<const VariableUse> uses);
+  VariableReplay(const VariableReplay&) = delete;
+  VariableReplay& operator=(const VariableReplay&) = delete;
+  ~VariableReplay();
+  // What the Variable holds at this point of the run; null: it is not replayed.
+  static const Tensor* find(const Variable& variable) noexcept;
+  // The same after the assignment that comes now.
+  // throws: kFailedPrecondition if the first run did not assign it that often.
+  static const Tensor* find_assigned(const Variable& variable);
+
+ private:
+  friend void announce_read(const Variable& variable, const Tensor& snapshot);
+  friend void announce_assignment(const Variable& variable, const Tensor& value);
+  struct State {
+    const VariableUse* use;
+    std::size_t assigned;
+  };
+  static State* find_state(const Variable& variable) noexcept;
+  std::vector<State> states_;
+  VariableReplay* outer_;
+  const VariableReader* reader_before_;
+};
+
+}  // namespace internal
+}  // namespace etude
