@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/diff/custom_call.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"
@@ -53,7 +54,7 @@ struct RunAgain {
 template <class Rule>
 class CustomGradient {
  public:
-  explicit CustomGradient(Rule rule) : rule_(std::move(rule)) {}
+  explicit CustomGradient(Rule rule, CallSite where = {}) : rule_(std::move(rule)), where_(where) {}
 
   template <class... X>
   auto operator()(const X&... x) const {
@@ -62,27 +63,29 @@ class CustomGradient {
     } else if constexpr (internal::kOnlyNumbers<X...>) {
       return std::invoke(rule_, x...).first;
     } else {
-      return internal::OtherLeaves<X...>::custom(rule_, x...);
+      return internal::OtherLeaves<X...>::custom(where_, rule_, x...);
     }
   }
 
  private:
   Rule rule_;
+  CallSite where_;  // that errors of the rule name
 };
 template <class Rule>
-auto custom_gradient(Rule rule) {
-  return CustomGradient<Rule>(std::move(rule));
+auto custom_gradient(Rule rule, CallSite where = CallSite::here()) {
+  return CustomGradient<Rule>(std::move(rule), where);
 }
 // The same, with f where no derivative is asked for.
 template <class F, class Rule>
-auto custom_gradient(F f, Rule rule) {
-  return [f = std::move(f), rule = std::move(rule)]<class... X>(const X&... x) {
+requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
+                                                               CallSite where = CallSite::here()) {
+  return [f = std::move(f), rule = std::move(rule), where]<class... X>(const X&... x) {
     if constexpr (internal::kIsActiveCall<X...>) {
       return internal::custom_call<false>(rule, x...);
     } else if constexpr (internal::kOnlyNumbers<X...>) {
       return std::invoke(f, x...);
     } else {
-      return internal::OtherLeaves<X...>::custom(f, rule, x...);
+      return internal::OtherLeaves<X...>::custom(where, f, rule, x...);
     }
   };
 }
@@ -93,15 +96,17 @@ auto custom_gradient(F f, Rule rule) {
 // comes to a hook, it begins again in reverse mode. In forward mode, as in jvp, the hook must be
 // linear.
 template <class X, class Hook>
-auto with_derivative(const X& x, Hook hook) {
+auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   using S = internal::DeepestScalar<X>;
   if constexpr (internal::kIsGradientDual<S>) {
     internal::require_tape<S>();
     return x;
   } else {
-    return custom_gradient([hook = std::move(hook)](const auto& v) {
-      return std::pair{v, hook};
-    })(x);
+    return custom_gradient(
+        [hook = std::move(hook)](const auto& v) {
+          return std::pair{v, hook};
+        },
+        where)(x);
   }
 }
 

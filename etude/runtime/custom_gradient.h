@@ -81,7 +81,7 @@ R skeleton_of(R value) {
 }
 
 template <class Rule, class... X>
-auto run_custom(const Rule& rule, const X&... x) {
+auto run_custom(CallSite where, const Rule& rule, const X&... x) {
   const std::tuple<const X&...> arguments(x...);
   const LeafList leaves(arguments);
   std::vector<Tensor> inputs = values_of(leaves);
@@ -117,7 +117,8 @@ auto run_custom(const Rule& rule, const X&... x) {
       }
     });
   };
-  PutLeaves put{attach_rule({inputs, values_of(LeafList(value)), back, "custom_gradient"})};
+  PutLeaves put{
+      attach_rule({inputs, values_of(LeafList(value)), back, "custom_gradient", true, where})};
   each_leaf(value, put);
   return std::move(value);
 }
@@ -130,19 +131,21 @@ auto run_custom(const Rule& rule, const X&... x) {
 // the rule runs on all examples, and so does its pullback, whichever of the two is outside.
 //
 // throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
-//         kInvalidArgument in forward mode for a pullback that is not linear.
+//         kInvalidArgument in forward mode for a pullback that is not linear, and where a
+//         derivative goes by it for one that gives a gradient of another shape or dtype than its
+//         input.
 template <class... X>
 struct OtherLeaves {
   template <class Rule>
-  static auto custom(const Rule& rule, const X&... x) {
-    return run_custom(rule, x...);
+  static auto custom(CallSite where, const Rule& rule, const X&... x) {
+    return run_custom(where, rule, x...);
   }
   // f is what runs where no derivative is asked for.
   template <class F, class Rule>
-  static auto custom(const F& f, const Rule& rule, const X&... x) {
+  static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
     if (ContextStack::is_eager()) return R(std::invoke(f, x...));
-    return R(run_custom(rule, x...));
+    return R(run_custom(where, rule, x...));
   }
   template <class F>
   static auto recompute(const F& f, const X&... x) {

@@ -69,6 +69,28 @@ void require_zero_rule(const RuleCall& call, std::vector<Tensor> cotangents) {
 
 }  // namespace
 
+void require_gradients(std::span<const Tensor> found, std::span<const Type* const> inputs) {
+  ETUDE_REQUIRE(found.size() == inputs.size(),
+                "the pullback returned {} gradients for {} inputs. Return one per input, absent "
+                "where there is none",
+                found.size(), inputs.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Type* input = inputs[i];
+    if (!found[i].has_value() || input == nullptr || !is_differentiable(input->dtype())) continue;
+    ETUDE_REQUIRE(
+        found[i].dtype() == input->dtype() && found[i].shape() == input->shape(),
+        "the pullback returned a gradient {} for input {}, which is {}. Return one of the "
+        "shape and dtype of the input",
+        found[i].type()->to_string(), i, input->to_string());
+  }
+}
+
+void require_gradients(std::span<const Tensor> found, std::span<const Tensor> inputs) {
+  std::vector<const Type*> types;
+  for (const Tensor& x : inputs) types.push_back(x.has_value() ? x.type() : nullptr);
+  require_gradients(found, types);
+}
+
 std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents) {
   std::vector<Tensor> cotangents, back;
   for (const Tensor& y : call.results) {
@@ -82,9 +104,12 @@ std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> t
     }
     back = call.pullback(cotangents);
   }
-  if (back.size() != call.inputs.size()) {
-    ETUDE_THROW(kInvalidArgument, "{}: the pullback gave {} gradients for {} inputs", call.name,
-                back.size(), call.inputs.size());
+  try {
+    require_gradients(back, call.inputs);
+  } catch (Error& error) {
+    error.name_op(call.name);
+    error.locate(call.where);
+    throw;
   }
   const std::string culprit = tape.find_nonlinear();
   if (!culprit.empty()) throw_not_linear(call, culprit + " is not");
@@ -142,7 +167,7 @@ std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
       std::ranges::none_of(call.results, is_example)) {
     return attach(*batch.parent(), call);
   }
-  RuleCall around{.name = call.name, .is_for_forward = call.is_for_forward};
+  RuleCall around{.name = call.name, .is_for_forward = call.is_for_forward, .where = call.where};
   for (const Tensor& x : call.inputs) {
     around.inputs.push_back(batch.is_example(x) ? batch.batch_of(x) : x);
   }
@@ -163,7 +188,7 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   if (auto* batch = dynamic_cast<BatchContext*>(&context)) return attach_around(*batch, call);
   if (auto* tape = dynamic_cast<TapeContext*>(&context)) {
     std::vector<Tensor> out = attach(*context.parent(), call);
-    tape->tape().record(call.inputs, out, call.pullback, call.name, {});
+    tape->tape().record(call.inputs, out, call.pullback, call.name, call.where);
     return out;
   }
   auto* jvp = dynamic_cast<JvpContext*>(&context);

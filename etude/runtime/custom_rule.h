@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "etude/base/call_site.h"
 #include "etude/core/context.h"
 #include "etude/core/tensor.h"
 #include "etude/runtime/tape_options.h"
@@ -42,7 +43,12 @@ struct RuleCall {
   std::string_view name;
   // Whether forward mode goes by the rule as well, not by the ops that gave the results.
   bool is_for_forward = true;
+  CallSite where = {};  // of the rule, for errors
 };
+// Checks what a pullback gave for inputs of these types, null for an absent one.
+// throws: kInvalidArgument for another number, and for a gradient of another shape or dtype.
+void require_gradients(std::span<const Tensor> found, std::span<const Type* const> inputs);
+void require_gradients(std::span<const Tensor> found, std::span<const Tensor> inputs);
 // Whether a tape or a forward mode of this thread follows an input.
 bool is_followed(const RuleCall& call);
 // The results under new identities that derivatives know by the rule alone: tapes record the

@@ -9,6 +9,7 @@
 #include "etude/core/index.h"
 #include "etude/core/registry.h"
 #include "etude/device/cpu/float_mode.h"
+#include "etude/runtime/custom_rule.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/tape.h"
 
@@ -59,11 +60,9 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents,
   try {
     if (record.pullback) {
       std::vector<Tensor> back = record.pullback->run(cotangents);
-      ETUDE_REQUIRE(
-          back.size() == record.inputs,
-          "the pullback returned {} gradients for {} inputs. Return one per input, absent "
-          "where there is none",
-          back.size(), record.inputs);
+      InlineVector<const Type*, 6> types;
+      for (const Entry& x : inputs_of(record)) types.push_back(x.type);
+      internal::require_gradients(back, std::span<const Type* const>(types.data(), types.size()));
       return Values(std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
     }
     if (!record.op->def().no_derivative.empty()) return Values(record.inputs);
@@ -212,8 +211,7 @@ void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source)
           add_to(slots[inputs[i].slot], std::move(back[i]), records_[k].where);
         } catch (Error& error) {
           error.name_op(
-              fmt::format("sum of gradients for operand {} of {}", i,
-                          records_[k].op != nullptr ? records_[k].op->name() : "custom_gradient"));
+              fmt::format("sum of gradients for operand {} of {}", i, name_of(records_[k])));
           error.locate(records_[k].where);
           throw;
         }

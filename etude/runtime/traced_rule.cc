@@ -23,8 +23,9 @@ class RuleGraph {
   explicit RuleGraph(const RuleCall& call) : call_(call) {
     try {
       trace();
-    } catch (const Error& error) {
+    } catch (Error& error) {
       if (may_pass(error.code())) throw;
+      error.locate(call.where);
       kept_.clear();
       fault_ = error.what();
     }
@@ -64,10 +65,7 @@ class RuleGraph {
       cotangents.push_back(moves(y) ? context.add_argument("dy", y.type()) : Tensor());
     }
     const std::vector<Tensor> found = call_.pullback(cotangents);
-    ETUDE_REQUIRE(found.size() == call_.inputs.size(),
-                  "the pullback returned {} gradients for {} inputs. Return one per input, absent "
-                  "where there is none",
-                  found.size(), call_.inputs.size());
+    require_gradients(found, call_.inputs);
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (moves(call_.inputs[i])) out.push_back(found[i]);
     }

@@ -167,6 +167,26 @@ TEST(CustomRules, CountGradientsStaged) {
                ErrorCode::kInvalidArgument, {"custom_gradient", "1 gradients for 2 inputs"});
 }
 
+// spec: CU-02
+TEST(CustomRules, GiveWhatFitsTheInputStaged) {
+  const auto rule = custom_gradient([](const Tensor& x) {
+    return std::pair{sum(x), [](const Tensor& dy) { return dy * ones({7}); }};
+  });
+  const std::string at = "custom_rules_test.cc:" + std::to_string(__LINE__ - 3);
+  const auto f = function([&](const Tensor& x) { return rule(x); });
+  const auto g = function([&](const Tensor& x) { return gradient(rule, x); });
+  const auto expect_refusal = [&](const auto& run) {
+    expect_error(run, ErrorCode::kInvalidArgument,
+                 {"custom_gradient", "returned a gradient float32[7] for input 0", at});
+  };
+  EXPECT_EQ(f(kXs).item<float>(), 6.25F);  // nobody asks for its derivative
+  expect_refusal([&] { gradient([&](const Tensor& x) { return f(x); }, kXs); });
+  expect_refusal([&] { jvp([&](const Tensor& x) { return f(x); }, kXs, ones({3})); });
+  expect_refusal([&] { g(kXs); });
+  const LazyScope lazy;
+  expect_refusal([&] { gradient(rule, kXs); });
+}
+
 TEST(CustomRules, SayWhyARuleIsNoGraph) {
   const auto expect_fault = [](const auto& pull, std::string_view why) {
     const auto rule = custom_gradient([&](const Tensor& x) { return std::pair{x * x, pull}; });

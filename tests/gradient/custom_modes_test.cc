@@ -49,6 +49,48 @@ TEST(CustomModes, ReverseMode) {
   expect_values(slope(kSquare)(kX), {3.75});
 }
 
+// spec: CU-02
+TEST(CustomModes, RulesGiveWhatFitsTheInput) {
+  const int line = __LINE__ + 1;
+  const auto long_rule = custom_gradient([](const Tensor& x) {
+    return std::pair{sum(x), [](const Tensor& dy) { return dy * ones({7}); }};
+  });
+  const auto wide_rule = custom_gradient([](const Tensor& x) {
+    return std::pair{sum(x), [](const Tensor& dy) {
+                       return astype(dy, kFloat64) * ones({3}, {.dtype = kFloat64});
+                     }};
+  });
+  const std::string at = "custom_modes_test.cc:" + std::to_string(line);
+  const auto expect_refusal = [&](const auto& run) {
+    expect_error(
+        run, ErrorCode::kInvalidArgument,
+        {"custom_gradient", "returned a gradient float32[7]", "input 0, which is float32[3]",
+         "Return one of the shape and dtype of the input", at});
+  };
+  expect_refusal([&] { gradient(long_rule, kXs); });
+  expect_refusal([&] { jvp(long_rule, kXs, kOnes); });
+  expect_refusal([&] { gradient([&](const Tensor& x) { return long_rule(x) + sum(x); }, kXs); });
+  expect_error([&] { gradient(wide_rule, kXs); }, ErrorCode::kInvalidArgument,
+               {"returned a gradient float64[3]", "which is float32[3]"});
+  expect_error(
+      [&] {
+        vmap([&](const Tensor& x) { return gradient(long_rule, x); })(ones({2, 3}));
+      },
+      ErrorCode::kInvalidArgument, {"returned a gradient", "input 0, which is"});
+  const auto hook = [](const Tensor& x) {
+    return with_derivative(x, [](const Tensor& dy) { return sum(dy); });
+  };
+  expect_error([&] { gradient([&](const Tensor& x) { return sum(hook(x)); }, kXs); },
+               ErrorCode::kInvalidArgument,
+               {"returned a gradient float32[]", "custom_modes_test.cc"});
+  // A sum over examples for what is the same in all of them, and a gradient of a sparse argument.
+  const Tensor w(2.0F);
+  const auto shared = [&](const Tensor& v) {
+    return sum(vmap([&](const Tensor& e) { return kProduct(e, v); })(kXs));
+  };
+  expect_values(gradient(shared, w), {7 * 6.25});
+}
+
 TEST(CustomModes, AValueOutlivesItsPullback) {
   const auto square = [](const Tensor& x) {
     return value_with_pullback([](const Tensor& t) { return t * t; }, x).first;
