@@ -1,6 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <string_view>
 
+#include "etude/base/warning.h"
+#include "etude/ops.h"
+#include "etude/runtime/gradient_tape.h"
 #include "etude/version.h"
 
-int main() { std::printf("etude %s\n", etude::version()); }
+// What is set here holds in the library: inline state is one.
+int main() {
+  int warned = 0;
+  etude::set_warning_handler([&](std::string_view) { ++warned; });
+  const etude::Tensor condition(true);
+  const etude::Tensor x(2.0F);
+  etude::GradientTape tape;
+  tape.watch(condition);
+  tape.watch(x);
+  tape.gradient(etude::where(condition, x * x, x), condition);
+  if (warned != 1) {
+    std::fprintf(stderr, "the handler heard %d warnings in place of 1\n", warned);
+    return 1;
+  }
+  std::printf("etude %s\n", etude::version());
+}
