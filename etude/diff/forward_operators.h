@@ -31,11 +31,13 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
   } else {
     std::vector<T> directions;
     const auto collect = [&](const auto& t) { directions.push_back(T(t)); };
+    const auto collect_beside = [&](const auto&, const auto& t) { each_leaf(t, collect); };
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       const auto add = [&](const auto& at, const auto& along) {
-        auto whole = zero_tangent(raised<T>(at));  // a tangent may lack entries
+        const auto& from = raised<T>(at);
+        auto whole = zero_tangent(from);  // a tangent may lack entries
         named("jvp", [&] { etude::move(whole, raised<T>(along)); });
-        each_leaf(std::as_const(whole), collect);
+        zip_leaves(from, std::as_const(whole), collect_beside);  // passes over what is frozen
       };
       (add(std::get<I>(x), std::get<I>(by)), ...);
       MakeDuals<To> duals{directions};

@@ -58,43 +58,32 @@ struct IsFreezable : std::false_type {};
 template <class T>
 struct IsFreezable<Freezable<T>> : std::true_type {};
 
-// Calls fn(path, x) for each Freezable in a structure.
+struct AnyFreezable {
+  static constexpr bool explains = false;  // walks do
+  template <class T>
+  static constexpr bool is = IsFreezable<T>::value;
+};
+// Whether a T can hold a Freezable.
+template <class T>
+constexpr bool holds_freezable() {
+  return finds_kind<AnyFreezable, Marked::kWalk, T>();
+}
+
+// Calls fn(path, part) for each Freezable in a structure, wherever a walk of leaves looks; one
+// comes before those within it.
 template <class X, class Fn>
-constexpr void each_freezable(X& x, PathBuffer& path, const Fn& fn) {
-  const auto part = [&](const auto& component, auto& inner) {
-    const std::size_t length = path.enter(component);
-    each_freezable(inner, path, fn);
-    path.leave(length);
-  };
-  if constexpr (IsFreezable<X>::value) {
-    fn(path.text(), x);
-    each_freezable(x.value, path, fn);
-  } else if constexpr (requires { typename X::mapped_type; }) {
-    for (auto& [key, inner] : x) part(key, inner);
-  } else if constexpr (requires {
-                         x.begin();
-                         typename X::value_type;
-                       } &&
-                       !std::is_same_v<X, std::string>) {
-    std::size_t i = 0;
-    if constexpr (Reflectable<std::remove_cvref_t<decltype(*x.begin())>> ||
-                  IsFreezable<std::remove_cvref_t<decltype(*x.begin())>>::value) {
-      for (auto& inner : x) part(i++, inner);
-    }
-  } else if constexpr (Reflectable<X>) {
-    auto all = fields(x);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (part(field_name<X, I>, std::get<I>(all)), ...);
-    }
-    (std::make_index_sequence<field_count<X>()>());
+void each_freezable(X& x, const Fn& fn) {
+  if constexpr (holds_freezable<std::remove_const_t<X>>()) {
+    for_each_struct(x, [&](const std::string& path, auto& part) {
+      if constexpr (IsFreezable<std::remove_cvref_t<decltype(part)>>::value) fn(path, part);
+    });
   }
 }
 
 template <class X>
 std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
   std::size_t count = 0;
-  PathBuffer path;
-  each_freezable(model, path, [&](const std::string& at, auto& part) {
+  each_freezable(model, [&](const std::string& at, auto& part) {
     if (!std::string_view(at).starts_with(prefix) && at + '/' != prefix) return;
     part.frozen = frozen;
     ++count;

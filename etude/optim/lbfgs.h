@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/base/structure.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/optim/optimizer.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -59,7 +59,7 @@ LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
 
 // Changes the tensors of `model` until loss(model), a scalar, is least nearby: directions by two
 // loops over the history, steps that fulfil the strong Wolfe conditions (Nocedal and Wright 2006,
-// algorithms 7.4, 3.5 and 3.6). The model is the best that was seen.
+// algorithms 7.4, 3.5 and 3.6). The model is the best that was seen. Frozen parts (Freezable) stay.
 //
 // throws: kInvalidArgument for options out of their range; what the loss throws: the model is then
 //         as it was.
@@ -68,24 +68,31 @@ LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = 
                   CallSite where = CallSite::here()) {
   etude::internal::check_options("lbfgs", options, where);
   const CallScope scope(where);
-  std::vector<Tensor> x;
-  for_each_leaf<Tensor>(model, [&](const Tensor& leaf) { x.push_back(leaf); });
-  Model at = model;
-  const auto put = [](Model& to, std::span<const Tensor> tensors) {
-    std::size_t i = 0;
-    for_each_leaf<Tensor>(to, [&](Tensor& leaf) { leaf = tensors[i++]; });
+  const auto moving = [](Model& m) {
+    std::vector<internal::Parameter> parameters = internal::parameters_of(m, false);
+    std::erase_if(parameters, [](const internal::Parameter& p) { return p.is_frozen; });
+    return parameters;
   };
+  const auto put = [](std::span<const internal::Parameter> to, std::span<const Tensor> tensors) {
+    for (std::size_t i = 0; i < to.size(); ++i) *to[i].value = tensors[i];
+  };
+  Model at = model;
+  const std::vector<internal::Parameter> parameters = moving(model), tried = moving(at);
+  std::vector<Tensor> x;
+  for (const internal::Parameter& p : parameters) x.push_back(*p.value);
   const internal::Evaluate evaluate = [&](std::span<const Tensor> tensors,
                                           std::vector<Tensor>& gradient) {
-    put(at, tensors);
+    put(tried, tensors);
     const auto [value, slope] =
         value_with_gradient({[&](const Model& m) { return loss(m); }, where}, at);
     gradient.clear();
-    for_each_leaf<Tensor>(slope, [&](const Tensor& leaf) { gradient.push_back(leaf); });
+    for (const internal::Parameter& p : internal::pair_up(at, slope, false)) {
+      if (!p.is_frozen) gradient.push_back(*p.gradient);
+    }
     return value.template item<double>();
   };
   LBFGSResult result = internal::run_lbfgs(x, evaluate, options);
-  put(model, x);
+  put(parameters, x);
   return result;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/optim/optimizer.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "etude/base/check.h"
 #include "etude/core/call.h"
 #include "etude/core/call_scope.h"
@@ -30,6 +33,13 @@ std::vector<std::string> state_names(std::string_view rule,
 
 void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path) {
   out.push_back({.value = &value, .path = path});
+}
+
+void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen) {
+  std::sort(frozen.begin(), frozen.end(), std::less<>());
+  for (Parameter& p : parameters) {
+    p.is_frozen = std::binary_search(frozen.begin(), frozen.end(), p.value, std::less<>());
+  }
 }
 
 void throw_unpaired(std::size_t parameters, std::size_t gradients) {
@@ -102,13 +112,17 @@ Tensor RuleOptimizer::loss_scale() const {
   return scale == nullptr ? Tensor() : *scale;
 }
 
-std::vector<Tensor> RuleOptimizer::averages_of(std::string_view name, std::size_t tensors,
-                                               CallSite where) const {
-  return located(optimizer_, where, [&] {
-    std::vector<Tensor> out = slots_.all_of(name);
-    ETUDE_REQUIRE(tensors == out.size(), "the model has {} tensors, but the state was made for {}",
-                  tensors, out.size());
-    return out;
+void RuleOptimizer::take_averages(const std::vector<Parameter>& parameters, std::string_view name,
+                                  CallSite where) const {
+  located(optimizer_, where, [&] {
+    const std::vector<Tensor> averages = slots_.all_of(name);
+    ETUDE_REQUIRE(parameters.size() == averages.size(),
+                  "the model has {} tensors, but the state was made for {}", parameters.size(),
+                  averages.size());
+    for (std::size_t i = 0; i < averages.size(); ++i) {
+      const Parameter& p = parameters[i];
+      if (averages[i].has_value() && !p.is_frozen) *p.value = averages[i];
+    }
   });
 }
 
@@ -214,7 +228,7 @@ void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
                              CallSite where) {
   const Attrs rule = rule_attrs(rule_);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path] = parameters[i];
+    const auto& [value, gradient, path, is_frozen] = parameters[i];
     if (!gradient->has_value()) continue;
     slots_.note_copies(i, *value, update_, where);
     const std::span<Tensor> states(slots_[i].data(), own_states_);

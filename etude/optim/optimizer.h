@@ -19,6 +19,7 @@
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
+#include "etude/diff/freezable.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/slots.h"
 #include "etude/optim/transforms.h"
@@ -33,13 +34,30 @@ class Condition;
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
 void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
+// Notes which of the parameters are among the tensors of frozen parts.
+void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen);
+
+// The tensors of `model`, without gradients.
+template <class Model>
+std::vector<Parameter> parameters_of(Model& model, bool with_paths) {
+  std::vector<Parameter> out;
+  etude::internal::for_each_leaf_with<Tensor>(
+      with_paths, model, [&](const std::string& path, Tensor& x) { add_parameter(out, x, path); });
+  std::vector<const Tensor*> frozen;
+  etude::internal::each_freezable(model, [&](const std::string&, const auto& part) {
+    if constexpr (HasLeaf<decltype(part), Tensor>::value) {
+      if (!part.frozen) return;
+      for_each_leaf<Tensor>(part, [&](const Tensor& x) { frozen.push_back(&x); });
+    }
+  });
+  if (!frozen.empty()) mark_frozen(out, std::move(frozen));
+  return out;
+}
 
 // The tensors of `model` beside those of its tangent `gradients`.
 template <class Model, class Gradients>
 std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool with_paths) {
-  std::vector<Parameter> out;
-  etude::internal::for_each_leaf_with<Tensor>(
-      with_paths, model, [&](const std::string& path, Tensor& x) { add_parameter(out, x, path); });
+  std::vector<Parameter> out = parameters_of(model, with_paths);
   std::size_t i = 0;
   for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {
     if (i < out.size()) out[i].gradient = &g;
@@ -90,7 +108,8 @@ class RuleOptimizer {
   virtual ~RuleOptimizer();
 
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
-  // model; where it is absent the tensor stays. Layers get the state that they announced.
+  // model; where it is absent the tensor stays. A frozen part (Freezable) and its state stay as
+  // they are, bit for bit. Layers get the state that they announced.
   //
   // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an
   //         option or a rate of the schedule that is out of its range, and for a pattern of a group
@@ -125,19 +144,14 @@ class RuleOptimizer {
   Tensor loss_scale() const;
 
   // A copy of the model with the averages of its tensors: "ema" and "swa" of transforms, "slow" of
-  // lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without one stay.
+  // lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without one stay, and
+  // those of frozen parts.
   //
   // throws: kInvalidArgument for another name, before the first update, and for another model.
   template <class Model>
   Model averaged(Model model, std::string_view name = "ema",
                  CallSite where = CallSite::here()) const {
-    std::size_t count = 0, i = 0;
-    for_each_leaf<Tensor>(model, [&](Tensor&) { ++count; });
-    const std::vector<Tensor> averages = averages_of(name, count, where);
-    for_each_leaf<Tensor>(model, [&](Tensor& x) {
-      if (averages[i].has_value()) x = averages[i];
-      ++i;
-    });
+    take_averages(parameters_of(model, false), name, where);
     return model;
   }
 
@@ -174,7 +188,8 @@ class RuleOptimizer {
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)), scaled. throws:
   // kInvalidArgument for a negative one.
   double rate_of(const RateOptions& options, std::int64_t t) const;
-  std::vector<Tensor> averages_of(std::string_view name, std::size_t tensors, CallSite where) const;
+  void take_averages(const std::vector<Parameter>& parameters, std::string_view name,
+                     CallSite where) const;
   // The rates of the next update by group, at once or as values of the trace; then also the count.
   std::vector<Tensor> rates(Tensor& done, CallSite where) const;
   Tensor host_rates(const RateOptions& options) const;

@@ -72,7 +72,7 @@ void Slots::pair(const std::vector<Parameter>& parameters) {
 
 void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path] = parameters[i];
+    const auto& [value, gradient, path, is_frozen] = parameters[i];
     const std::string& known = slots_[i].path;
     if (!gradient->has_value()) continue;
     ETUDE_REQUIRE(value->has_value(), "parameter {} is absent, but has a gradient",

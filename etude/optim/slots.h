@@ -30,6 +30,7 @@ struct Parameter {
   Tensor* value = nullptr;
   const Tensor* gradient = nullptr;
   std::string path = {};
+  bool is_frozen = false;  // neither it nor its state changes, whatever its gradient
 };
 
 // How a state tensor of a parameter begins.

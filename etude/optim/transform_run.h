@@ -47,7 +47,8 @@ struct TransformRun {
 StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value);
 // Gives an optimiser what a transform keeps. throws: kInvalidArgument for what is there already.
 void add_transform(Slots& slots, const Transform& transform);
-// The gradients of frozen parameters are absent. throws: kInvalidArgument for a pattern that means
+// Makes the gradients of frozen parameters absent: those of frozen parts of the model, and those
+// that a transform freezes. throws: kInvalidArgument for a pattern that means
 // no parameter, with those there are.
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters);
 void run_before(const Extras& extras, TransformRun& run);

@@ -286,8 +286,11 @@ void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& pa
     if (transform.name() != "freeze") continue;
     require_match(slots, "freeze: the pattern", transform.pattern());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (path_matches(transform.pattern(), slots.path(i))) parameters[i].gradient = &absent;
+      if (path_matches(transform.pattern(), slots.path(i))) parameters[i].is_frozen = true;
     }
+  }
+  for (Parameter& parameter : parameters) {
+    if (parameter.is_frozen) parameter.gradient = &absent;
   }
 }
 

@@ -377,7 +377,8 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   auto whole = zero_tangent(primals);  // a tangent may lack entries
   etude::move(whole, tangents);
   internal::SplitTangent<T> split;
-  internal::each_leaf(std::as_const(whole), split);
+  const auto split_beside = [&](const auto&, const auto& t) { internal::each_leaf(t, split); };
+  internal::zip_leaves(primals, std::as_const(whole), split_beside);  // passes over what is frozen
   internal::ForwardRun run(where);
   const internal::ForwardNumbers<F> scope(run.context());
   internal::MakeDuals<To> duals{split.numbers};
