@@ -19,7 +19,7 @@ std::string message_of(const std::string& path, const std::string& kind, const E
 
 }  // namespace
 
-LayerError::LayerError(const void* layer, std::string kind, const Error& cause, CallSite where)
+LayerError::LayerError(LayerId layer, std::string kind, const Error& cause, CallSite where)
     : Error(cause.code(), message_of("", kind, cause)),
       layer_(layer),
       kind_(std::move(kind)),

@@ -9,12 +9,14 @@
 //   };
 #pragma once
 
+#include <compare>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
 
 #include "etude/base/call_site.h"
@@ -66,16 +68,30 @@ class Activation {
   std::uint64_t key_ = 0;
 };
 
+// Which object a layer is: its class tells it from its first field, and from an empty layer beside
+// it, which may have the same address. Only compared.
+struct LayerId {
+  const void* address = nullptr;
+  std::type_index type = typeid(void);
+
+  template <class Layer>
+  static LayerId of(const Layer& layer) {
+    return {&layer, typeid(Layer)};
+  }
+  friend bool operator==(const LayerId&, const LayerId&) = default;
+  friend auto operator<=>(const LayerId&, const LayerId&) = default;
+};
+
 // An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
 // The path is that of summaries and checkpoints where the model is known (fit, evaluate, infer,
 // summary); where layers are only called one after the other it counts them, "Sequential[2]".
 class LayerError : public Error {
  public:
   // Keeps code, text and, if there is one, the line of `cause`; else takes `where`.
-  LayerError(const void* layer, std::string kind, const Error& cause, CallSite where);
+  LayerError(LayerId layer, std::string kind, const Error& cause, CallSite where);
 
-  // Which object failed; compared only.
-  const void* layer() const noexcept { return layer_; }
+  // Which object failed.
+  const LayerId& layer() const noexcept { return layer_; }
   const std::string& kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }
 
@@ -87,7 +103,7 @@ class LayerError : public Error {
  private:
   LayerError(const LayerError& error, std::string path);
 
-  const void* layer_;
+  LayerId layer_;
   std::string kind_, path_;
   std::string indices_;  // within containers: "[2][0]"
   Error cause_;
@@ -99,7 +115,7 @@ namespace detail {
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
-  virtual void called(const void* layer, const char* kind, const Shape& result,
+  virtual void called(const LayerId& layer, const char* kind, const Shape& result,
                       std::int64_t flops) = 0;
 };
 // Of this thread; null while nobody watches.
@@ -114,21 +130,21 @@ const Tensor& shown(const R& result) {
 
 // Runs the work of a layer that was called at `where`: tells the observer of its result, which took
 // `flops` per element, and gives errors the layer's name. throws: LayerError for every Error.
-template <class Fn>
-auto run_layer(const void* layer, const char* kind, CallSite where, std::int64_t flops,
+template <class Layer, class Fn>
+auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_t flops,
                const Fn& fn) {
   const CallScope scope(where);
   try {
     auto result = fn();
     if (LayerObserver* observer = layer_observer()) {
       const Tensor& y = shown(result);
-      observer->called(layer, kind, y.shape(), flops * y.size());
+      observer->called(LayerId::of(*layer), kind, y.shape(), flops * y.size());
     }
     return result;
   } catch (const LayerError&) {
     throw;
   } catch (const Error& error) {
-    throw LayerError(layer, kind, error, etude::internal::user_line(where));
+    throw LayerError(LayerId::of(*layer), kind, error, etude::internal::user_line(where));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/nn/activations.h"
+#include "etude/nn/attention.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/fit.h"
 #include "etude/nn/layers.h"
@@ -133,6 +134,21 @@ TEST(LayerError, ContainersCount) {
   EXPECT_EQ(std::string(inferred.what()).find("layers/2/layers/0/1 (Dense): "), 0u)
       << inferred.what();
   EXPECT_EQ(std::string(inferred.where().file), kFile);
+}
+
+struct WrongMask {
+  MultiHeadAttention attention{4, 2};
+  Tensor operator()(const Tensor& x) const { return attention.attend(x, x, ones({3, 3})); }
+};
+
+// An empty layer in a tuple, and a layer whose first field is one, share an address with another.
+// spec: L3
+TEST(LayerError, LayersAtOneAddressKeepTheirPaths) {
+  const Sequential model{Dense(4, 3), Flatten(), GlobalAvgPool2D(), Dense(3, 2)};
+  const Error pool = thrown_by([&] { infer(model, ones({8, 4})); });
+  EXPECT_EQ(std::string(pool.what()).find("layers/2 (GlobalAvgPool2D): "), 0u) << pool.what();
+  const Error mask = thrown_by([&] { infer(WrongMask(), ones({2, 5, 4})); });
+  EXPECT_EQ(std::string(mask.what()).find("attention (MultiHeadAttention): "), 0u) << mask.what();
 }
 
 struct Small {

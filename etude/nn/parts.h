@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a model by path and address, found by reflection. Used by summaries, and to name the
-// layer in which an error arose. Not for parameters alone: for_each_leaf of base/structure.h.
+// The parts of a model by path and identity, found by reflection. Used by summaries, and to name
+// the layer in which an error arose. Not for parameters alone: for_each_leaf of base/structure.h.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace detail {
 // A part of the model that may be a layer.
 struct Part {
   std::string path;  // "" for the model itself
-  const void* address;
+  LayerId id;
   std::int64_t parameters, bytes;
 };
 
@@ -40,22 +40,15 @@ template <class Model>
 std::vector<Part> find_parts(const Model& model) {
   std::vector<Part> parts;
   for_each_struct(model, [&](const std::string& path, const auto& x) {
-    Part& part = parts.emplace_back(Part{path, &x, 0, 0});
+    Part& part = parts.emplace_back(Part{path, LayerId::of(x), 0, 0});
     count_parameters(x, part.parameters, part.bytes);
   });
   return parts;
 }
 
-// The path of the innermost part at `address`, which comes last; empty if there is none, or only
-// the model itself.
-template <class Model>
-std::string path_at(const Model& model, const void* address) {
-  std::string found;
-  for_each_struct(model, [&](const std::string& path, const auto& x) {
-    if (&x == address) found = path;
-  });
-  return found;
-}
+// The part that is this layer. Of a class that is derived from it, which has its address, the
+// innermost. Null if there is none.
+const Part* part_of(const std::vector<Part>& parts, const LayerId& layer);
 
 // model(x), called at `where`. throws: errors of layers with their path in `model`.
 template <class Model>
@@ -63,9 +56,10 @@ Tensor call_model(const Model& model, const Tensor& x, CallSite where) {
   try {
     return call_layer(model, x, where);
   } catch (const LayerError& error) {
-    const std::string path = path_at(model, error.layer());
-    if (path.empty()) throw;
-    throw error.with_path(path);
+    const std::vector<Part> parts = find_parts(model);
+    const Part* part = part_of(parts, error.layer());
+    if (part == nullptr || part->path.empty()) throw;
+    throw error.with_path(part->path);
   }
 }
 

@@ -38,10 +38,10 @@ class WatchedCopy::Translator final : public LayerObserver {
              const std::vector<Part>& copies)
       : outer_(outer) {
     for (std::size_t i = 0; i < copies.size(); ++i) {
-      original_of_[copies[i].address] = originals[i].address;
+      original_of_.emplace(copies[i].id, originals[i].id);
     }
   }
-  void called(const void* layer, const char* kind, const Shape& result,
+  void called(const LayerId& layer, const char* kind, const Shape& result,
               std::int64_t flops) override {
     const auto found = original_of_.find(layer);
     outer_->called(found == original_of_.end() ? layer : found->second, kind, result, flops);
@@ -49,7 +49,7 @@ class WatchedCopy::Translator final : public LayerObserver {
 
  private:
   LayerObserver* outer_;
-  std::map<const void*, const void*> original_of_;
+  std::map<LayerId, LayerId> original_of_;
 };
 
 void WatchedCopy::watch(const std::vector<Part>& originals, const std::vector<Part>& copies) {

@@ -40,26 +40,25 @@ std::string Summary::to_string() const {
 }
 
 namespace detail {
-namespace {
 
-// Of parts at one address the innermost one, which comes last. Null if there is none.
-const Part* part_at(const std::vector<Part>& parts, const void* address) {
-  const auto found = std::find_if(parts.rbegin(), parts.rend(),
-                                  [&](const Part& part) { return part.address == address; });
-  return found == parts.rend() ? nullptr : &*found;
+const Part* part_of(const std::vector<Part>& parts, const LayerId& layer) {
+  const Part* at_address = nullptr;
+  for (const Part& part : parts) {
+    if (part.id == layer) return &part;
+    if (part.id.address == layer.address) at_address = &part;
+  }
+  return at_address;
 }
-
-}  // namespace
 
 struct SummaryScope::State final : LayerObserver {
   struct Call {
-    const void* layer;
+    LayerId layer;
     const char* kind;
     Shape result;
     std::int64_t flops;
   };
 
-  void called(const void* layer, const char* kind, const Shape& result,
+  void called(const LayerId& layer, const char* kind, const Shape& result,
               std::int64_t flops) override {
     calls.push_back({layer, kind, result, flops});
   }
@@ -96,7 +95,7 @@ Summary SummaryScope::finish(const std::vector<Part>& parts, const Tensor& resul
     LayerSummary layer{.path = "?", .kind = call.kind, .result = call.result};
     layer.flops = call.flops;
     out.flops += call.flops;
-    if (const Part* part = part_at(parts, call.layer)) {
+    if (const Part* part = part_of(parts, call.layer)) {
       layer.path = part->path;
       layer.parameters = part->parameters;
       layer.bytes = part->bytes;

@@ -11,7 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
+#include "etude/nn/attention.h"
 #include "etude/nn/layers.h"
+#include "etude/nn/precision.h"
+#include "etude/nn/sequential.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 
@@ -58,6 +61,57 @@ struct Embedded {
   Dense output{4, 2};
   Tensor operator()(const Tensor& words) const { return output(take(table, words, {.axis = 0})); }
 };
+
+// A layer whose first field is a layer, one in a tuple beside an empty one, and layers of both
+// kinds in a Precision: two objects at one address.
+struct Shared {
+  MultiHeadAttention attention{4, 2};
+  Sequential<Flatten, Dense, Flatten, Dense> tail{Flatten(), Dense(8, 3), Flatten(), Dense(3, 2)};
+  Tensor operator()(const Tensor& x) const { return tail(attention(x)); }
+};
+
+void expect_shared(const Summary& found, const std::string& prefix) {
+  // Four maps of 4 to 4 with biases, one of 8 to 3, one of 3 to 2.
+  std::map<std::string, std::pair<std::string, std::int64_t>> want{
+      {"attention", {"MultiHeadAttention", 80}},
+      {"tail/layers/0", {"Flatten", 0}},
+      {"tail/layers/1", {"Dense", 27}},
+      {"tail/layers/2", {"Flatten", 0}},
+      {"tail/layers/3", {"Dense", 8}}};
+  for (const LayerSummary& layer : found.layers) {
+    if (layer.kind == "Precision" || layer.path.find("attention/") != std::string::npos) continue;
+    ASSERT_TRUE(layer.path.starts_with(prefix)) << layer.path;
+    const auto at = want.find(layer.path.substr(prefix.empty() ? 0 : prefix.size() + 1));
+    ASSERT_NE(at, want.end()) << layer.path << " " << layer.kind;
+    EXPECT_EQ(layer.kind, at->second.first) << layer.path;
+    EXPECT_EQ(layer.parameters, at->second.second) << layer.path;
+    want.erase(at);
+  }
+  EXPECT_TRUE(want.empty());
+}
+
+TEST(Summary, TellsLayersAtOneAddressApart) {
+  expect_shared(summary(Shared(), {1, 2, 4}), "");
+  expect_shared(summary(Precision<Shared>(Shared()), {1, 2, 4}), "layer");
+}
+
+// What a class derived from a layer calls is the layer that it is.
+struct Louder : Dense {
+  Louder() : Dense(2, 3) {}
+  Tensor operator()(const Tensor& x) const { return 2.0F * Dense::operator()(x); }
+  ETUDE_FIELDS(Louder, weight, bias);
+};
+struct HasLouder {
+  Louder first;
+  Tensor operator()(const Tensor& x) const { return first(x); }
+};
+
+TEST(Summary, FindsTheBaseOfALayer) {
+  const Summary found = summary(HasLouder(), {1, 2});
+  ASSERT_EQ(found.layers.size(), 1U);
+  EXPECT_EQ(found.layers[0].path, "first");
+  EXPECT_EQ(found.layers[0].parameters, 9);
+}
 
 TEST(Summary, TakesInputsOfAnyDtype) {
   const Summary found = summary(Embedded(), {{8, 20}, kInt32});
