@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "etude/core/call_scope.h"
+#include "etude/core/owned_result.h"
 #include "etude/data/dataset_iterator.h"
 #include "etude/data/pipeline.h"
 #include "etude/data/rows.h"
@@ -55,12 +56,13 @@ class Dataset {
   // the element alone. throws: while walking, what f throws with "map: element 17" in front.
   template <class F>
   auto map(F f, MapOptions options = {}, CallSite where = CallSite::here()) const {
-    using U = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
+    using U = etude::internal::owned_t<std::invoke_result_t<F&, T>>;
     etude::internal::check_options("Dataset::map", options, where);
     return Dataset<U>(internal::map_stage(
         stage_,
         [f = std::move(f)](internal::Element element) mutable {
-          return internal::element_of<U>(f(std::move(internal::value_in<T>(element))));
+          return internal::element_of<U>(
+              etude::internal::call_owned(f, std::move(internal::value_in<T>(element))));
         },
         options));
   }

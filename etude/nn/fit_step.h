@@ -12,6 +12,7 @@
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
 #include "etude/nn/fit_state.h"
@@ -98,7 +99,7 @@ Tensor scaled_loss(const Tensor& loss, const Tensor& scale);
 // A loss is any callable, or an op with options, such as nn::softmax_cross_entropy.
 template <class Loss>
 Tensor call_loss(const Loss& loss, const Tensor& predicted, const Tensor& labels) {
-  return loss(predicted, labels);
+  return etude::internal::call_owned(loss, predicted, labels);
 }
 template <class Options>
 Tensor call_loss(Tensor (&loss)(const Arg&, const Arg&, const Options&), const Tensor& predicted,

@@ -24,6 +24,7 @@
 #include "etude/base/fields.h"
 #include "etude/core/arg.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/core/value_observer.h"
@@ -44,7 +45,9 @@ class Activation {
   template <class F>
   requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Activation>)
       Activation(F function)  // NOLINT(google-explicit-constructor): any callable is one
-      : function_(function), key_(key_of(function)) {}
+      : function_(function), key_(key_of(function)) {
+    etude::internal::require_owned<const F&, const Tensor&>();
+  }
 
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
@@ -152,11 +155,11 @@ auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_
 template <class Layer>
 Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
   if constexpr (std::is_invocable_v<const Layer&, const Tensor&, CallSite>) {
-    return layer(x, where);
+    return etude::internal::call_owned(layer, x, where);
   } else if constexpr (std::same_as<Layer, Tensor (*)(const Arg&)>) {
     return layer(Arg(x, where));
   } else {
-    return layer(x);
+    return etude::internal::call_owned(layer, x);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "etude/core/arg.h"
 #include "etude/core/option_ranges.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
@@ -30,7 +31,9 @@ class Reduction {
   template <class F>
   requires(std::is_invocable_r_v<Tensor, const F&, const Tensor&> && !std::same_as<F, Reduction>)
       Reduction(F function)  // NOLINT(google-explicit-constructor): or functions
-      : function_(std::move(function)) {}
+      : function_(std::move(function)) {
+    etude::internal::require_owned<const F&, const Tensor&>();
+  }
 
   // Terms times weights, reduced; a mean is then divided by the sum of the weights. Weights are
   // absent or broadcast to the terms.

@@ -10,6 +10,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/followed_values.h"
+#include "etude/core/owned_result.h"
 #include "etude/diff/function_values.h"
 #include "etude/runtime/announce.h"
 #include "etude/runtime/tangent.h"
@@ -106,7 +107,7 @@ struct BatchedCall<true, X...> {
     BatchContext context(count.size);
     const ToExamples enter{context};
     (each_leaf(x, enter), ...);
-    auto result = std::invoke(f, std::as_const(x)...);
+    auto result = call_owned(f, std::as_const(x)...);
     const ToBatches leave{context};
     each_leaf(result, leave);
     return result;

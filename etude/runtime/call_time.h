@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "etude/base/call_site.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
@@ -56,6 +57,7 @@ Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 template <class F>
 requires std::is_invocable_r_v<Tensor, const F&> Tensor
 call_time_value(F thunk, CallSite where = CallSite::here()) {
+  internal::require_owned<const F&>();
   return internal::take_call_time_value(std::make_shared<const internal::CallTimeValue>(
       internal::CallTimeValue{std::move(thunk), typeid(F), where}));
 }

@@ -40,6 +40,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
+#include "etude/core/owned_result.h"
 #include "etude/runtime/arguments.h"
 #include "etude/runtime/function_core.h"
 #include "etude/version.h"
@@ -218,10 +219,10 @@ inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 template <class F, class S, class... X>
 decltype(auto) call_on(F& f, S& state, const X&... x) {
   if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
-    return std::apply(
-        [&](auto&... part) -> decltype(auto) { return std::invoke(f, part..., x...); }, state);
+    return std::apply([&](auto&... part) -> decltype(auto) { return call_owned(f, part..., x...); },
+                      state);
   } else {
-    return std::invoke(f, state, x...);
+    return call_owned(f, state, x...);
   }
 }
 // One step of a body that returns the next state, or changes the one it is given.
@@ -350,12 +351,21 @@ struct GivesNothing {
     return {};
   }
 };
+template <class F>
+struct GivesValue {
+  F& f;
+  template <class... X>
+  owned_t<std::invoke_result_t<F&, const X&...>> operator()(const X&... x) const {
+    return call_owned(f, x...);
+  }
+};
 template <class... X, class F>
 auto branch_of(F& f) {
+  require_owned<F&, const X&...>();
   if constexpr (std::is_void_v<std::invoke_result_t<F&, const X&...>>) {
     return GivesNothing<F>{f};
   } else {
-    return std::ref(f);
+    return GivesValue<F>{f};
   }
 }
 

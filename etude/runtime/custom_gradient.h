@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/core/context.h"
+#include "etude/core/owned_result.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
@@ -113,7 +114,7 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
         all.insert(all.end(), of_variables.begin(), of_variables.end());
         return all;
       } else {
-        return FlatGradients(pull(each...)).items;
+        return FlatGradients(call_owned(pull, each...)).items;
       }
     });
   };
@@ -144,7 +145,7 @@ struct OtherLeaves {
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
-    if (ContextStack::is_eager()) return R(std::invoke(f, x...));
+    if (ContextStack::is_eager()) return R(call_owned(f, x...));
     return R(run_custom(where, rule, x...));
   }
   template <class F>

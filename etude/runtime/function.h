@@ -43,6 +43,7 @@
 #include <vector>
 
 #include "etude/base/structure.h"
+#include "etude/core/owned_result.h"
 #include "etude/runtime/function_core.h"
 #include "etude/runtime/given.h"
 #include "etude/runtime/init_scope.h"
@@ -74,17 +75,17 @@ template <class F>
 struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
 template <class R, class... A>
 struct SignatureOf<R (*)(A...)> {
-  using type = std::decay_t<R>(A...);
+  using type = owned_t<R>(A...);
 };
 template <class R, class C, class... A>
 struct SignatureOf<R (C::*)(A...)> {
-  using type = std::decay_t<R>(A...);
-  using with_object = std::decay_t<R>(C&, A...);
+  using type = owned_t<R>(A...);
+  using with_object = owned_t<R>(C&, A...);
 };
 template <class R, class C, class... A>
 struct SignatureOf<R (C::*)(A...) const> {
-  using type = std::decay_t<R>(A...);
-  using with_object = std::decay_t<R>(const C&, A...);
+  using type = owned_t<R>(A...);
+  using with_object = owned_t<R>(const C&, A...);
 };
 template <class R, class... A>
 struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
@@ -171,6 +172,7 @@ class Function<R(A...)> {
   Function(F f, FunctionOptions options, CallSite where)
       : core_(std::make_shared<internal::FunctionCore>(std::move(options), typeid(F), where)),
         host_(std::make_shared<const std::function<R(A...)>>(std::move(f))) {
+    internal::require_owned<F&, A...>();
     if constexpr ((kIsOneSpec<std::decay_t<A>> && ...)) {
       if (core_->options().signature) {
         internal::require_parameters(*core_->options().signature,

@@ -19,6 +19,7 @@
 
 #include "etude/base/type_name.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/owned_result.h"
 #include "etude/diff/explain_type.h"
 #include "etude/diff/operator_arguments.h"
 #include "etude/diff/scalar_operators.h"
@@ -137,6 +138,7 @@ class ScalarFunction {
   requires(!std::is_same_v<F, ScalarFunction>) ScalarFunction(const F& f,
                                                               CallSite where = CallSite::here())
       : where_(where) {  // NOLINT(google-explicit-constructor): stands for the function
+    internal::require_owned<const F&, Plain<X>...>();
     constexpr bool gives_tensor =
         std::is_convertible_v<std::invoke_result_t<const F&, Plain<X>...>, Tensor>;
     static_assert(gives_tensor,

@@ -7,6 +7,7 @@
 
 #include "etude/core/ambient.h"
 #include "etude/core/context.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/size_reads.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"
@@ -41,9 +42,9 @@ class OutsideScope {
 //
 // throws: what f throws; kFailedPrecondition if f uses a value of a trace.
 template <class F>
-auto init_scope(F&& f) -> std::invoke_result_t<F> {
+decltype(auto) init_scope(F&& f) {
   const internal::OutsideScope outside;
-  return std::forward<F>(f)();
+  return internal::call_owned(std::forward<F>(f));
 }
 
 }  // namespace etude

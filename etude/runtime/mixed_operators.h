@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/core/owned_result.h"
 #include "etude/runtime/jvp.h"
 #include "etude/runtime/numbers.h"
 #include "etude/runtime/operators.h"
@@ -90,7 +91,7 @@ struct MixedRun {
   using Lifted = decltype(lift_arguments<From, To>(std::declval<MakeInputs<To, T>&>(),
                                                    std::declval<const X&>()...));
   using Result =
-      std::remove_cvref_t<decltype(std::apply(std::declval<const F&>(), std::declval<Lifted&>()))>;
+      std::remove_cvref_t<decltype(apply_owned(std::declval<const F&>(), std::declval<Lifted&>()))>;
 
   MixedRun(bool is_persistent, const F& f, const X&... x)
       : tape({.persistent = is_persistent, .watch_variables = false}, {}) {
@@ -101,7 +102,7 @@ struct MixedRun {
     FreshLeaves watch(tape);
     each_differentiable([&](auto& a) { each_leaf(a, watch); });
     each_differentiable([&](auto& a) { states.open(a); });
-    result.emplace(std::apply(f, *lifted));
+    result.emplace(apply_owned(f, *lifted));
     states.close();
     const auto check = [&](const auto& leaf) { static_cast<void>(slot_of(leaf)); };
     each_leaf(std::as_const(*result), check);  // while the derivatives around it are known
@@ -389,7 +390,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   };
   internal::each_leaf(lifted, set);
   const auto result = internal::spread(
-      lifted, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+      lifted, [&](const auto&... x) { return internal::call_owned(f, internal::pass(x)...); });
   using Result = std::remove_cvref_t<decltype(result)>;
   const auto plain = [](const To& v) { return v.value(); };
   auto value = internal::map_scalars<internal::replace_scalar_t<Result, To, T>>(result, plain);

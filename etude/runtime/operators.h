@@ -14,6 +14,7 @@
 
 #include "etude/base/in_place.h"
 #include "etude/core/call_scope.h"
+#include "etude/core/owned_result.h"
 #include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
@@ -109,14 +110,14 @@ struct PulledRun {
 
 template <class F, class... X>
 auto pulled_run(const F& f, const X&... x) {
-  using Result = std::decay_t<decltype(std::invoke(f, pass(x)...))>;
+  using Result = std::decay_t<decltype(call_owned(f, pass(x)...))>;
   static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
   FreshLeaves watch(run->tape);
   each_leaf(run->fresh, watch);
   AwaitedStates states(run->fresh);
   run->value.emplace(std::apply(
-      [&](const auto&... a) -> Result { return std::invoke(f, pass(a)...); }, run->fresh));
+      [&](const auto&... a) -> Result { return call_owned(f, pass(a)...); }, run->fresh));
   states.close();
   GradientTapeAccess::freeze(run->tape);
   return run;
@@ -143,7 +144,11 @@ void require_zero(const LeafList& leaves, CallSite where);
 // f(x...) of any differentiable type, and its pullback.
 template <class F, class... X>
 auto value_with_pullback(const F& f, const X&... x) {
-  return internal::pulled(f, x...);
+  if constexpr (internal::kReturnsSlice<const F&, X...>) {
+    return internal::kRefused<internal::ResultRefersToVariable<F>>;
+  } else {
+    return internal::pulled(f, x...);
+  }
 }
 template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
@@ -173,7 +178,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     internal::zip_leaves(fresh, tangents, run);
     const internal::AwaitedStates states(fresh, false);
     auto value = internal::spread(
-        fresh, [&](const auto&... x) { return std::invoke(f, internal::pass(x)...); });
+        fresh, [&](const auto&... x) { return internal::call_owned(f, internal::pass(x)...); });
     internal::TellUntaken told(std::as_const(fresh));
     static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
     internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
@@ -207,7 +212,7 @@ auto transpose(const F& f, const X&... like) {
       const CallScope scope(where);
       auto run = internal::pulled_run(f, like...);
       internal::require_linear(run->tape, where);
-      const auto at_zero = std::invoke(f, zero_tangent(internal::pass(like))...);
+      const auto at_zero = internal::call_owned(f, zero_tangent(internal::pass(like))...);
       internal::require_zero(internal::LeafList(at_zero), where);
       return run->pull(cotangent, where);
     };
@@ -227,8 +232,17 @@ auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSit
 
 namespace internal {
 
+// A function from X to X that an operator is given.
 template <class X>
-using MapOf = std::function<X(const X&)>;
+class MapOf : public std::function<X(const X&)> {
+ public:
+  template <class F>
+  requires(std::is_invocable_r_v<X, const F&, const X&> && !std::is_same_v<F, MapOf>)
+      MapOf(const F& f)  // NOLINT(google-explicit-constructor): stands for f
+      : std::function<X(const X&)>(f) {
+    require_owned<const F&, const X&>();
+  }
+};
 Tensor jacobian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
 Tensor hessian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "etude/core/ambient.h"
+#include "etude/core/owned_result.h"
 #include "etude/runtime/announce.h"
 #include "etude/runtime/captures.h"
 #include "etude/runtime/custom_rule.h"
@@ -93,12 +94,12 @@ struct PutLeaves {
 // Runs f without tapes; the tape keeps the inputs and runs f again when a gradient arrives.
 template <class F, class... X>
 auto run_recomputed(const F& f, const X&... x) {
-  using R = std::decay_t<decltype(std::invoke(f, x...))>;
+  using R = std::decay_t<decltype(call_owned(f, x...))>;
   const std::tuple<const X&...> arguments(x...);
   RunRecord record{LeafList(arguments)};
   R value = [&] {
     RecordedRun run(record);
-    R made = std::invoke(f, x...);
+    R made = call_owned(f, x...);
     run.finish(LeafList(made));
     return made;
   }();
@@ -110,7 +111,7 @@ auto run_recomputed(const F& f, const X&... x) {
     std::tuple<X...> again = held;
     PutLeaves same{run.arguments()};
     each_leaf(again, same);
-    const R result = std::apply([&](const auto&... a) { return std::invoke(f, a...); }, again);
+    const R result = std::apply([&](const auto&... a) { return call_owned(f, a...); }, again);
     return run.gradients(LeafList(result));
   };
   PutLeaves put{attach_rule(call)};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "etude/core/index.h"
+#include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
 #include "etude/version.h"
@@ -54,7 +55,9 @@ class Variable {
            !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
                                                                 VariableOptions options = {},
                                                                 CallSite where = CallSite::here())
-      : Variable(Initialiser{std::move(initialiser)}, std::move(options), where) {}
+      : Variable(Initialiser{std::move(initialiser)}, std::move(options), where) {
+    internal::require_owned<F&>();
+  }
 
   // The value now: later assignments do not change it. Recording tapes watch it if the Variable is
   // trainable.
