@@ -145,6 +145,8 @@ class AnyDifferentiable {
 };
 
 template <>
+inline constexpr bool internal::kIsErased<AnyDifferentiable> = true;
+template <>
 struct DifferentiableTraits<AnyTangent> {
   using Tangent = AnyTangent;
   static AnyTangent zero(const AnyTangent&) { return {}; }

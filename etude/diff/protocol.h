@@ -310,6 +310,18 @@ struct TraitsLackSomething {
 template <class T>
 inline constexpr bool kIsOtherLeaf = false;
 
+// Values that do not show what they hold. Specialise as true.
+template <class T>
+inline constexpr bool kIsErased = false;
+template <class T>
+struct LeafIsErased {
+  static constexpr bool is_shown = !kIsErased<T>;
+  static_assert(
+      is_shown,
+      "etude: no derivative is taken by an AnyDifferentiable, which does not show what it "
+      "holds; pass that value itself, or wrap it in etude::NoDerivative<>");
+};
+
 struct OtherLeaf {
   static constexpr bool explains = false;  // the operators do
   template <class T>

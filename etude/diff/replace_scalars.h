@@ -170,7 +170,10 @@ struct CountNumbers {
     if constexpr (Scalar<S>) {
       ++count;
       return x;
+    } else if constexpr (std::is_same_v<tangent_t<S>, S>) {
+      return zero_tangent(x);  // a tangent that holds no numbers, such as a tensor
     } else {
+      static_cast<void>(sizeof(LeafIsErased<S>));
       return build_tangent(zero_tangent(x), *this);
     }
   }

@@ -66,10 +66,13 @@ LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
 template <class Model, class Loss>
 LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = {},
                   CallSite where = CallSite::here()) {
+  static_assert(!etude::internal::holds_tensor_manifold<Model>(),
+                "etude: lbfgs goes along straight lines, but a part of the model moves by its own "
+                "rule (DifferentiableTraits); take an optimiser such as optim::AdamW");
   etude::internal::check_options("lbfgs", options, where);
   const CallScope scope(where);
   const auto moving = [](Model& m) {
-    std::vector<internal::Parameter> parameters = internal::parameters_of(m, false);
+    std::vector<internal::Parameter> parameters = internal::parameters_of(m, false).all;
     std::erase_if(parameters, [](const internal::Parameter& p) { return p.is_frozen; });
     return parameters;
   };
@@ -86,7 +89,7 @@ LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = 
     const auto [value, slope] =
         value_with_gradient({[&](const Model& m) { return loss(m); }, where}, at);
     gradient.clear();
-    for (const internal::Parameter& p : internal::pair_up(at, slope, false)) {
+    for (const internal::Parameter& p : internal::pair_up(at, slope, false).all) {
       if (!p.is_frozen) gradient.push_back(*p.gradient);
     }
     return value.template item<double>();

@@ -115,6 +115,7 @@ class FTRL : public internal::OptimizerWith<FTRLOptions> {
  private:
   internal::RateOptions rate_options() const override;
   internal::StateStart start_of(std::size_t state, const Tensor& value) const override;
+  bool has_increments() const override { return false; }
 
   ETUDE_FIELDS(FTRL, slots_);
 };

@@ -2,7 +2,6 @@
 #include "etude/optim/optimizer.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "etude/base/check.h"
 #include "etude/core/call.h"
@@ -30,24 +29,6 @@ std::vector<std::string> state_names(std::string_view rule,
 }
 
 }  // namespace
-
-void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path) {
-  out.push_back({.value = &value, .path = path});
-}
-
-void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen) {
-  std::sort(frozen.begin(), frozen.end(), std::less<>());
-  for (Parameter& p : parameters) {
-    p.is_frozen = std::binary_search(frozen.begin(), frozen.end(), p.value, std::less<>());
-  }
-}
-
-void throw_unpaired(std::size_t parameters, std::size_t gradients) {
-  ETUDE_THROW(kInvalidArgument,
-              "the model has {} tensors, but the gradients have {}. Pass what gradient() gave for "
-              "this model",
-              parameters, gradients);
-}
 
 RuleOptimizer::~RuleOptimizer() = default;
 RuleOptimizer::RuleOptimizer(const RuleOptimizer&) = default;
@@ -209,6 +190,16 @@ static void require_untraced(const std::vector<Parameter>& parameters) {
   }
 }
 
+// throws: kInvalidArgument for a part with a tangent of its own.
+void RuleOptimizer::require_weights(const std::vector<Parameter>& parameters) const {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    ETUDE_REQUIRE(!parameters[i].is_tangent || parameters[i].is_frozen,
+                  "parameter '{}' moves by its own rule (DifferentiableTraits), but this optimiser "
+                  "makes weights anew at each step. Take another one, such as AdamW, or freeze it",
+                  slots_.path(i));
+  }
+}
+
 Attrs rule_attrs(std::string_view rule) {
   return etude::internal::op<"rule_update">().attrs({std::string(rule)});
 }
@@ -228,7 +219,7 @@ void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
                              CallSite where) {
   const Attrs rule = rule_attrs(rule_);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path, is_frozen] = parameters[i];
+    const auto& [value, gradient, path, is_frozen, is_tangent] = parameters[i];
     if (!gradient->has_value()) continue;
     slots_.note_copies(i, *value, update_, where);
     const std::span<Tensor> states(slots_[i].data(), own_states_);
@@ -249,8 +240,27 @@ void RuleOptimizer::step_all(const std::vector<Parameter>& parameters,
   }
 }
 
-void RuleOptimizer::update_all(std::vector<Parameter> parameters, CallSite where) {
+// Moves the parts with tangents of their own, if a gradient arrived and the update is due.
+static void move_parts(const Parameters& all, const Condition& due) {
+  for (const MovedPart& part : all.moved) {
+    const auto begin = all.all.begin() + static_cast<std::ptrdiff_t>(part.first);
+    if (std::none_of(begin, begin + static_cast<std::ptrdiff_t>(part.count),
+                     [](const Parameter& p) { return p.gradient->has_value(); })) {
+      continue;
+    }
+    std::vector<Tensor> before;
+    for (const Tensor* tensor : part.tensors) before.push_back(*tensor);
+    if (due.is_always()) before.clear();
+    part.move();
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      *part.tensors[i] = due.pick(*part.tensors[i], before[i]);
+    }
+  }
+}
+
+void RuleOptimizer::update_all(Parameters all, CallSite where) {
   located(update_, where, [&] {
+    std::vector<Parameter>& parameters = all.all;
     this->check();
     const bool is_traced = slots_.is_traced(), is_new = slots_.needs_paths();
     if (!is_traced) require_untraced(parameters);
@@ -259,6 +269,7 @@ void RuleOptimizer::update_all(std::vector<Parameter> parameters, CallSite where
     slots_.pair(parameters);
     if (is_new) require_groups();
     leave_frozen(extras_, slots_, parameters);
+    if (!this->has_increments()) require_weights(parameters);
     slots_.begin_update(parameters, [&](std::size_t k, const Tensor& value) {
       return k < own_states_ ? this->start_of(k, value)
                              : transform_start(extras_, slots_.names()[k], value);
@@ -277,6 +288,7 @@ void RuleOptimizer::update_all(std::vector<Parameter> parameters, CallSite where
       slots_.count_update();
     }
     step_all(parameters, rates, run.due, where);
+    move_parts(all, run.due);
     run_after(extras_, run);
   });
 }

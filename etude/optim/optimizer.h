@@ -19,7 +19,7 @@
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
-#include "etude/diff/freezable.h"
+#include "etude/optim/parameters.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/slots.h"
 #include "etude/optim/transforms.h"
@@ -31,41 +31,6 @@ namespace optim {
 namespace internal {
 
 class Condition;
-
-[[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
-void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
-// Notes which of the parameters are among the tensors of frozen parts.
-void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen);
-
-// The tensors of `model`, without gradients.
-template <class Model>
-std::vector<Parameter> parameters_of(Model& model, bool with_paths) {
-  std::vector<Parameter> out;
-  etude::internal::for_each_leaf_with<Tensor>(
-      with_paths, model, [&](const std::string& path, Tensor& x) { add_parameter(out, x, path); });
-  std::vector<const Tensor*> frozen;
-  etude::internal::each_freezable(model, [&](const std::string&, const auto& part) {
-    if constexpr (HasLeaf<decltype(part), Tensor>::value) {
-      if (!part.frozen) return;
-      for_each_leaf<Tensor>(part, [&](const Tensor& x) { frozen.push_back(&x); });
-    }
-  });
-  if (!frozen.empty()) mark_frozen(out, std::move(frozen));
-  return out;
-}
-
-// The tensors of `model` beside those of its tangent `gradients`.
-template <class Model, class Gradients>
-std::vector<Parameter> pair_up(Model& model, const Gradients& gradients, bool with_paths) {
-  std::vector<Parameter> out = parameters_of(model, with_paths);
-  std::size_t i = 0;
-  for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {
-    if (i < out.size()) out[i].gradient = &g;
-    ++i;
-  });
-  if (i != out.size()) throw_unpaired(out.size(), i);
-  return out;
-}
 
 // Gives the layers of `model` the state that they announced, if `gradients` is a tangent of it.
 template <class Model, class Gradients>
@@ -109,11 +74,14 @@ class RuleOptimizer {
 
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
   // model; where it is absent the tensor stays. A frozen part (Freezable) and its state stay as
-  // they are, bit for bit. Layers get the state that they announced.
+  // they are, bit for bit. A part with a tangent of its own (DifferentiableTraits) takes the step
+  // in its tangent, from 0, and then goes along it by its move(): it has no weight decay. Layers
+  // get the state that they announced.
   //
   // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an
-  //         option or a rate of the schedule that is out of its range, and for a pattern of a group
-  //         that means no tensor.
+  //         option or a rate of the schedule that is out of its range, for a pattern of a group
+  //         that means no tensor, and for a part with a tangent of its own where the optimiser or a
+  //         transform averages weights.
   // cost:   one pass over each parameter; after the first update nothing of their size is
   //         allocated, unless transforms or the header of the optimiser say so.
   template <class Model, class Gradients>
@@ -151,7 +119,7 @@ class RuleOptimizer {
   template <class Model>
   Model averaged(Model model, std::string_view name = "ema",
                  CallSite where = CallSite::here()) const {
-    take_averages(parameters_of(model, false), name, where);
+    take_averages(parameters_of(model, false).all, name, where);
     return model;
   }
 
@@ -179,12 +147,14 @@ class RuleOptimizer {
   // throws: kInvalidArgument for an option out of its range: they may be changed between updates.
   virtual void check() const = 0;
   virtual bool has_weight_decay() const = 0;
+  // Whether a step goes on from the parameter, and does not make it anew from state.
+  virtual bool has_increments() const { return true; }
   virtual RateOptions rate_options() const = 0;
   // How a state of the rule, or of its class, begins.
   virtual StateStart start_of(std::size_t state, const Tensor& value) const;
   virtual void run_step(const Step& step) const { run_rule(step.rule, step); }
 
-  void update_all(std::vector<Parameter> parameters, CallSite where);
+  void update_all(Parameters parameters, CallSite where);
   // The rate of update t, counted from 1: lr / (1 + decay (t - 1)), scaled. throws:
   // kInvalidArgument for a negative one.
   double rate_of(const RateOptions& options, std::int64_t t) const;
@@ -198,6 +168,7 @@ class RuleOptimizer {
                 const Condition& due, CallSite where);
   std::size_t group_of(std::size_t parameter) const;
   void require_groups() const;
+  void require_weights(const std::vector<Parameter>& parameters) const;
 
   std::string_view optimizer_;  // a literal: "Lion"
   std::string update_;          // "Lion::update"

@@ -72,7 +72,7 @@ void Slots::pair(const std::vector<Parameter>& parameters) {
 
 void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& [value, gradient, path, is_frozen] = parameters[i];
+    const auto& [value, gradient, path, is_frozen, is_tangent] = parameters[i];
     const std::string& known = slots_[i].path;
     if (!gradient->has_value()) continue;
     ETUDE_REQUIRE(value->has_value(), "parameter {} is absent, but has a gradient",
@@ -83,6 +83,10 @@ void Slots::begin_update(const std::vector<Parameter>& parameters, StartOf start
     for (std::size_t k = 0; k < names_.size(); ++k) {
       Tensor& state = slots_[i].tensors[k];
       const StateStart begin = start(k, *value);
+      ETUDE_REQUIRE(!is_tangent || !begin.is_parameter,
+                    "parameter {} moves by its own rule (DifferentiableTraits), so it has no {}: "
+                    "weights alone are averaged. Freeze it, or leave out what keeps the {}",
+                    name_of(known, i), names_[k], names_[k]);
       if (!state.has_value() && begin.type != nullptr) state = started(begin, *value);
       const Type* type = state.has_value() ? state.type() : nullptr;
       ETUDE_REQUIRE(type == begin.type, "parameter {} is {}, but its {} is {}", name_of(known, i),

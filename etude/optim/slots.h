@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -30,7 +31,20 @@ struct Parameter {
   Tensor* value = nullptr;
   const Tensor* gradient = nullptr;
   std::string path = {};
-  bool is_frozen = false;  // neither it nor its state changes, whatever its gradient
+  bool is_frozen = false;   // neither it nor its state changes, whatever its gradient
+  bool is_tangent = false;  // not a tensor of the model, but of a tangent that is 0 at each update
+};
+// A part of the model with a tangent of its own. An optimiser steps from the tangent 0, then the
+// part moves along it.
+struct MovedPart {
+  std::vector<Tensor*> tensors;
+  std::size_t first = 0, count = 0;  // of the parameters: the tensors of the tangent
+  std::function<void()> move;
+};
+// What an optimiser updates in a model.
+struct Parameters {
+  std::vector<Parameter> all;
+  std::vector<MovedPart> moved;
 };
 
 // How a state tensor of a parameter begins.

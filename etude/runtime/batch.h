@@ -66,7 +66,9 @@ struct CountExamples {
   // throws: kInvalidArgument for scalars, for a batch of none and for different numbers.
   void operator()(const Tensor& x);
   template <class T>
-  void operator()(const T&) {}
+  void operator()(const T& x) {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
   template <class T>
   void state(const T& x) {
     each_state_tensor(x.value, *this);
@@ -77,9 +79,10 @@ struct ToExamples {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.example_of(x); }
   template <class T>
-  void operator()(T&) const {
+  void operator()(T& x) const {
     static_assert(!std::is_same_v<T, Variable>,
                   "etude: vmap: a Variable is no batch of examples; let the function read it");
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
   }
   template <class T>
   void state(T& x) const {
@@ -90,7 +93,9 @@ struct ToBatches {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.batch_of(x); }
   template <class T>
-  void operator()(T&) const {}
+  void operator()(T& x) const {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
   template <class T>
   void state(T& x) const {
     each_state_tensor(x.value, *this);

@@ -83,6 +83,9 @@ R skeleton_of(R value) {
 
 template <class Rule, class... X>
 auto run_custom(CallSite where, const Rule& rule, const X&... x) {
+  static_assert(!(holds_tensor_manifold<X>() || ...),
+                "etude: a rule takes tensors; a type with a tangent of its own "
+                "(DifferentiableTraits) moves by its move(): pass its tensors");
   const std::tuple<const X&...> arguments(x...);
   const LeafList leaves(arguments);
   std::vector<Tensor> inputs = values_of(leaves);
@@ -154,15 +157,19 @@ struct OtherLeaves {
   }
 };
 
+Tensor stop_leaf(const Tensor& x);
 template <class F>
 auto stop_leaf(const F& x) {
   if constexpr (Scalar<F>) {
     return stop_gradient(x);
+  } else if constexpr (TensorManifold<F>) {
+    F out = x;
+    each_tensor_of(out, [](Tensor& tensor) { tensor = stop_leaf(tensor); });
+    return out;
   } else {
     return x;
   }
 }
-Tensor stop_leaf(const Tensor& x);
 
 }  // namespace internal
 

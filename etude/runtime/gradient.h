@@ -57,13 +57,16 @@ class FreshLeaves {
   void operator()(Tensor& leaf);
   void operator()(Variable& leaf);
   template <class T>
-  void operator()(T&) {}
+  void operator()(T& x) {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
 
  private:
   GradientTape& tape_;
 };
 
-// Keeps types and identities of tensors, and lets their elements go.
+// Keeps types and identities of tensors, and lets their elements go, but for those of manifolds:
+// their move() reads them.
 struct LetGo {
   void operator()(Tensor& leaf) const;
   template <class T>

@@ -58,13 +58,20 @@ class LeafList {
   void operator()(const Tensor& x);
   void operator()(const Variable& x);
   template <class T>
-  void operator()(const T&) {}  // a host value: nothing records it
+  void operator()(const T& x) {  // a host value: nothing records it
+    static_cast<void>(sizeof(LeafIsErased<T>));
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
 
   const std::vector<LeafRef>& items() const { return items_; }
 
  private:
   std::vector<LeafRef> items_;
 };
+
+// The cotangent of the tangent of x, for cotangents of its tensors; those that are absent are none.
+template <TensorManifold T>
+tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents);
 
 // Puts gradients in the place of leaves, in the order of LeafList; inside structs absent ones
 // become zeros.
@@ -81,6 +88,16 @@ class LeafGradients {
   Tensor operator()(const Variable& x) { return take(x); }
   template <class T>
   tangent_t<T> operator()(const T& x) {
+    if constexpr (TensorManifold<T>) {
+      std::vector<Tensor> cotangents;
+      bool has_arrived = false;
+      each_tensor_of(x, [&](const Tensor&) {
+        cotangents.push_back(std::move(found_[next_++]));
+        has_arrived = has_arrived || cotangents.back().has_value();
+      });
+      arrived_ = arrived_ || has_arrived;
+      if (has_arrived) return pull_through_move(x, cotangents);
+    }
     return zero_tangent(x);
   }
   // What was announced for this layer; new state of an inner derivative stays what it is.
@@ -171,6 +188,9 @@ class GradientTape final : private internal::VariableReader {
   template <Structure X>
   gradient_t<X> jacobian(const Tensor& target, const X& sources, JacobianOptions options = {},
                          CallSite where = CallSite::here()) {
+    static_assert(!internal::holds_tensor_manifold<X>(),
+                  "etude: jacobian takes tensors; a type with a tangent of its own "
+                  "(DifferentiableTraits) has none: take the gradient of each element");
     internal::LeafGradients found(
         sweep_elements(target, internal::LeafList(sources), options, where));
     return internal::build_tangent(sources, found);
@@ -244,4 +264,26 @@ class GradientTape final : private internal::VariableReader {
   std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
 };
 
+namespace internal {
+
+template <TensorManifold T>
+tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents) {
+  const tangent_t<T> along = zero_tangent(x);
+  GradientTape tape({.watch_variables = false}, {});
+  tape.watch(along);
+  T moved = x;
+  etude::move(moved, along);
+  std::vector<Tensor> targets, seeds;
+  std::size_t i = 0;
+  each_tensor_of(std::as_const(moved), [&](const Tensor& tensor) {
+    const Tensor& cotangent = cotangents[i++];
+    if (!cotangent.has_value()) return;
+    targets.push_back(tensor);
+    seeds.push_back(to_dense(cotangent));
+  });
+  return tape.gradient(targets, along,
+                       {.output_gradients = std::move(seeds), .unconnected = Unconnected::kZero});
+}
+
+}  // namespace internal
 }  // namespace etude

@@ -69,6 +69,13 @@ struct TakeMixed {
   tangent_t<S> operator()(const S& x) {
     if constexpr (kIsOtherLeaf<S>) {
       return tensors(x);
+    } else if constexpr (TensorManifold<S>) {
+      tangent_t<S> out = tensors(x);
+      auto each = [&](auto& leaf) {
+        if constexpr (Scalar<std::remove_cvref_t<decltype(leaf)>>) leaf = numbers(leaf);
+      };
+      each_leaf(out, each);
+      return out;
     } else {
       return numbers(x);
     }
@@ -262,6 +269,7 @@ auto value_with_pullback(const F& f, const X&... x) {
     using Run = internal::PulledMixed<F, X...>;
     static_assert(Differentiable<typename Run::Result>,
                   "etude: the result type is not Differentiable");
+    static_cast<void>(sizeof(internal::ResultHasOwnTangent<typename Run::Result>));
     auto run = std::make_shared<Run>(f, x...);
     auto value = run->value;
     return std::pair{std::move(value), PullbackOf(std::move(run))};
@@ -386,7 +394,17 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   auto lifted = internal::map_scalars<internal::replace_scalar_t<X, T, To>>(primals, duals);
   auto next = split.tensors.begin();
   const auto set = [&](auto& leaf) {
-    if constexpr (internal::kIsOtherLeaf<std::remove_cvref_t<decltype(leaf)>>) run(leaf, *next++);
+    using Leaf = std::remove_cvref_t<decltype(leaf)>;
+    if constexpr (internal::kIsOtherLeaf<Leaf>) {
+      run(leaf, *next++);
+    } else if constexpr (internal::TensorManifold<Leaf>) {
+      tangent_t<Leaf> along = zero_tangent(leaf);  // its numbers have moved
+      const auto take = [&](auto& part) {
+        if constexpr (internal::kIsOtherLeaf<std::remove_cvref_t<decltype(part)>>) part = *next++;
+      };
+      internal::each_leaf(along, take);
+      run(leaf, along);
+    }
   };
   internal::each_leaf(lifted, set);
   const auto result = internal::spread(
@@ -395,6 +413,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   const auto plain = [](const To& v) { return v.value(); };
   auto value = internal::map_scalars<internal::replace_scalar_t<Result, To, T>>(result, plain);
   static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+  static_cast<void>(sizeof(internal::ResultHasOwnTangent<decltype(value)>));
   std::vector<T> of_numbers;
   const auto collect = [&](const auto& leaf) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, To>) {

@@ -32,15 +32,29 @@ class ForwardRun {
   ~ForwardRun();
   void operator()(Tensor& leaf, const Tensor& t);
   template <class T, class U>
-  void operator()(T&, const U&) {
+  void operator()(T& leaf, const U& t) {
     static_assert(!std::is_same_v<T, Variable>,
                   "etude: forward mode does not follow Variables; pass their values");
+    static_cast<void>(sizeof(LeafIsErased<T>));
+    if constexpr (TensorManifold<T>) push_through_move(leaf, t);
   }
   // The tangents of tensors, absent where they do not depend on anything that moves.
   std::vector<Tensor> tangents(const LeafList& leaves) const;
   JvpContext& context();
 
  private:
+  // Gives the tensors of a manifold the tangents that its move() makes of t.
+  template <class T>
+  void push_through_move(T& leaf, const tangent_t<T>& t) {
+    tangent_t<T> along = zero_tangent(leaf);
+    zip_leaves(along, t, *this);
+    T moved = leaf;
+    etude::move(moved, along);
+    const std::vector<Tensor> made = tangents(LeafList(moved));
+    auto next = made.begin();
+    each_tensor_of(leaf, [&](Tensor& tensor) { (*this)(tensor, *next++); });
+  }
+
   InPlace<JvpContext, 96> context_;
   CallSite where_;
 };
@@ -112,6 +126,7 @@ template <class F, class... X>
 auto pulled_run(const F& f, const X&... x) {
   using Result = std::decay_t<decltype(call_owned(f, pass(x)...))>;
   static_assert(Differentiable<Result>, "etude: the result type is not Differentiable");
+  static_cast<void>(sizeof(ResultHasOwnTangent<Result>));
   auto run = std::make_shared<PulledRun<Result, X...>>(x...);
   FreshLeaves watch(run->tape);
   each_leaf(run->fresh, watch);
@@ -181,6 +196,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
         fresh, [&](const auto&... x) { return internal::call_owned(f, internal::pass(x)...); });
     internal::TellUntaken told(std::as_const(fresh));
     static_assert(Differentiable<decltype(value)>, "etude: the result type is not Differentiable");
+    static_cast<void>(sizeof(internal::ResultHasOwnTangent<decltype(value)>));
     internal::LeafGradients found(run.tangents(internal::LeafList(value)), true);
     auto tangent = internal::build_tangent(value, found);
     return std::pair{std::move(value), std::move(tangent)};

@@ -86,7 +86,9 @@ struct PutLeaves {
   void operator()(Tensor& leaf) { leaf = std::move(items[next++]); }
   void operator()(Variable&) { ++next; }
   template <class T>
-  void operator()(T&) {}
+  void operator()(T& x) {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
   std::vector<Tensor> items;
   std::size_t next = 0;
 };

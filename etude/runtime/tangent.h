@@ -2,6 +2,7 @@
 // How tensors join the Differentiable protocol: the tangent of a tensor is a tensor of its type.
 #pragma once
 
+#include "etude/base/structure.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/differentiable.h"
@@ -28,6 +29,48 @@ inline constexpr bool kIsDiscreteValue<Shape> = true;
 
 template <class T>
 concept TangentWithTensors = Composite<T> && holds_other_leaf<T>();
+
+// A type that specialises DifferentiableTraits and whose tangent holds tensors, such as a direction
+// of length 1. Derivatives are taken by the tensors among its fields, and go on through its move()
+// to its tangent, as those of manifolds of numbers do.
+template <class T>
+concept TensorManifold =
+    HasTangent<T> && !Composite<T> && !kIsOtherLeaf<T> && holds_other_leaf<tangent_t<T>>();
+
+struct ManifoldOfTensors {
+  static constexpr bool explains = false;
+  template <class T>
+  static constexpr bool is = TensorManifold<T>;
+};
+template <class T>
+constexpr bool holds_tensor_manifold() {
+  return finds_kind<ManifoldOfTensors, Marked::kSkip, T>();
+}
+template <class Result>
+struct ResultHasOwnTangent {
+  static constexpr bool is_plain = !holds_tensor_manifold<Result>();
+  static_assert(is_plain,
+                "etude: the result of a function of tensors is of a type with a tangent of its own "
+                "(DifferentiableTraits), to which no derivative leads; return its tensors");
+};
+
+template <class X>
+struct ManifoldShowsTensors {
+  static constexpr bool shows_tensors = HasLeaf<X, Tensor>::value;
+  static_assert(shows_tensors,
+                "etude: a type whose DifferentiableTraits have a tangent with tensors must show "
+                "its own tensors: make it a plain struct, or list its fields with ETUDE_FIELDS");
+};
+
+// Calls fn(tensor) for the tensors of a manifold.
+template <class X, class Fn>
+void each_tensor_of(X& x, Fn&& fn) {
+  if constexpr (HasLeaf<X, Tensor>::value) {
+    for_each_leaf<Tensor>(x, fn);
+  } else {
+    static_cast<void>(sizeof(ManifoldShowsTensors<std::remove_const_t<X>>));
+  }
+}
 
 // Adds the products of leaves. Absent tensors count as zeros.
 class DotOfLeaves {

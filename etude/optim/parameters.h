@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an optimiser updates in a model: its tensors, but for frozen parts, and for parts with a
+// tangent of their own that tangent, beside the gradients. Used by optimizer.h and lbfgs.h.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/base/structure.h"
+#include "etude/core/tensor.h"
+#include "etude/diff/freezable.h"
+#include "etude/diff/function_checks.h"
+#include "etude/optim/slots.h"
+#include "etude/runtime/tangent.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace optim {
+namespace internal {
+
+[[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
+void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
+// Notes which of the parameters are among the tensors of frozen parts.
+void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen);
+// Puts the tensors of a tangent in the place of those of the part that moves along it.
+void put_tangent(Parameters& out, MovedPart part, std::vector<Parameter> tangent);
+
+// Puts tangents in the place of the parts of a model that have one of their own.
+template <class Model>
+void put_tangents(Parameters& out, Model& model, bool with_paths) {
+  for_each_struct(model, [&](const std::string& path, auto& part) {
+    using Part = std::remove_cvref_t<decltype(part)>;
+    if constexpr (etude::internal::TensorManifold<Part>) {
+      static_assert(!etude::internal::HasScalar<tangent_t<Part>>,
+                    "etude: optimisers step tensors, but a type has numbers in its own tangent "
+                    "(DifferentiableTraits); make them tensors, or go by move(model, -rate * g)");
+      MovedPart moved;
+      etude::internal::each_tensor_of(part, [&](Tensor& x) { moved.tensors.push_back(&x); });
+      const auto along = std::make_shared<tangent_t<Part>>(zero_tangent(std::as_const(part)));
+      moved.move = [&part, along] { etude::move(part, *along); };
+      std::vector<Parameter> tangent;
+      etude::internal::for_each_leaf_with<Tensor>(
+          with_paths, *along, [&](const std::string& inner, Tensor& x) {
+            add_parameter(tangent, x, inner.empty() ? path : path + "/" + inner);
+          });
+      put_tangent(out, std::move(moved), std::move(tangent));
+    }
+  });
+}
+
+// The tensors of `model`, without gradients.
+template <class Model>
+Parameters parameters_of(Model& model, bool with_paths) {
+  Parameters out;
+  etude::internal::for_each_leaf_with<Tensor>(
+      with_paths, model,
+      [&](const std::string& path, Tensor& x) { add_parameter(out.all, x, path); });
+  std::vector<const Tensor*> frozen;
+  etude::internal::each_freezable(model, [&](const std::string&, const auto& part) {
+    if constexpr (HasLeaf<decltype(part), Tensor>::value) {
+      if (!part.frozen) return;
+      for_each_leaf<Tensor>(part, [&](const Tensor& x) { frozen.push_back(&x); });
+    }
+  });
+  if (!frozen.empty()) mark_frozen(out.all, std::move(frozen));
+  if constexpr (etude::internal::holds_tensor_manifold<Model>()) {
+    put_tangents(out, model, with_paths);
+  }
+  return out;
+}
+
+// The tensors of `model` beside those of its tangent `gradients`.
+template <class Model, class Gradients>
+Parameters pair_up(Model& model, const Gradients& gradients, bool with_paths) {
+  Parameters out = parameters_of(model, with_paths);
+  std::size_t i = 0;
+  for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {
+    if (i < out.all.size()) out.all[i].gradient = &g;
+    ++i;
+  });
+  if (i != out.all.size()) throw_unpaired(out.all.size(), i);
+  return out;
+}
+
+}  // namespace internal
+}  // namespace optim
+}  // namespace etude
