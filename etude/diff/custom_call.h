@@ -21,6 +21,10 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+// What calls with other leaves than numbers do: a specialisation for tensors is in runtime/.
+template <class... X>
+struct OtherLeaves;
+
 // How many derivatives a scalar belongs to.
 template <class S>
 inline constexpr int kDepth = -1;

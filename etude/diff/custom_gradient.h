@@ -23,10 +23,6 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What calls with other leaves than numbers do: a specialisation for tensors is in runtime/.
-template <class... X>
-struct OtherLeaves;
-
 // Whether a call has nothing but numbers and what cannot move.
 template <class... X>
 inline constexpr bool kOnlyNumbers = (kIsActiveCall<X...> || ScalarArguments<X...> ||

@@ -45,6 +45,7 @@ template <class R, class... A>
 struct Signatures<R (*)(A...)> {
   // The function that ETUDE_DIFFERENTIABLE declares.
   using Joint = R(A..., tangent_t<A>&...);
+  using Arguments = std::tuple<std::remove_cvref_t<A>...>;
   template <class D>
   static constexpr bool has_vjp = requires(D d, std::remove_cvref_t<A>... a, tangent_t<R> dr,
                                            tangent_t<A>... da) {
@@ -244,9 +245,50 @@ auto ruled_call(const X&... x) {
   }
 }
 
+template <class Rule, class... X>
+struct RuleNeedsVjp {
+  static constexpr bool has_vjp = sizeof(Rule*) == 0;
+  static_assert(has_vjp,
+                "etude: a derivative_of<F> of a function of tensors needs a vjp that takes these "
+                "arguments; forward mode goes by the transpose of its pullback");
+};
+// A call with tensors: the rule is used as by custom_gradient.
+template <auto F, class... X>
+auto ruled_other_call(const X&... x) {
+  if constexpr (!has_right_rule<F>()) {
+    return kRefused<RefusalOfRule<F, X...>>;
+  } else if constexpr (!CallsVjp<derivative_of<F>, X...>) {
+    return kRefused<RuleNeedsVjp<derivative_of<F>, X...>>;
+  } else {
+    return OtherLeaves<X...>::template ruled<derivative_of<F>>(F, x...);
+  }
+}
+
+// Whether F has parameters with tensors, or is called with some where its signature is not known.
+template <auto F, class... X>
+constexpr bool takes_other_leaves() {
+  if constexpr (HasSignature<decltype(F)>) {
+    return holds_other_leaf<typename Signatures<decltype(F)>::Arguments>();
+  } else {
+    return (holds_other_leaf<X>() || ...);
+  }
+}
+// The same with what converts to the parameters, such as x.at(0) or a Variable.
+template <auto F, class... X>
+auto ruled_converted_call(const X&... x) {
+  if constexpr (HasSignature<decltype(F)>) {
+    return [&]<class... A>(std::tuple<A...>*) {
+      return ruled_other_call<F>(static_cast<const A&>(x)...);
+    }(static_cast<typename Signatures<decltype(F)>::Arguments*>(nullptr));
+  } else {
+    return ruled_other_call<F>(x...);
+  }
+}
+
 }  // namespace internal
 
-// A function with a rule: calls F on plain values, and its derivative where one is taken.
+// A function with a rule: calls F on plain values, and its derivative where one is taken. A call on
+// tensors carries its rule, whether a derivative is taken of it or not.
 template <auto F>
 struct RuledFunction {
   template <class... X>
@@ -255,6 +297,8 @@ struct RuledFunction {
         internal::HasRule<F> || !std::is_invocable_v<decltype(F), const X&...>;
     if constexpr (internal::kIsActiveCall<X...> && is_ruled) {
       return internal::ruled_call<F>(x...);
+    } else if constexpr (internal::HasRule<F> && internal::takes_other_leaves<F, X...>()) {
+      return internal::ruled_converted_call<F>(x...);
     } else {
       return std::invoke(F, x...);
     }
@@ -271,6 +315,8 @@ auto value_with_gradient(const X&... x) {
     return internal::kRefused<internal::RefusalOf<X...>>;
   } else if constexpr (!internal::has_right_rule<F>()) {
     return internal::kRefused<internal::RefusalOfRule<F, X...>>;
+  } else if constexpr ((internal::holds_other_leaf<X>() || ...)) {
+    return value_with_gradient(differentiable<F>, x...);  // of runtime/, found by its arguments
   } else if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);
@@ -298,11 +344,11 @@ auto gradient(const X&... x) {
 }
 template <auto F, class... X>
 auto value_with_pullback(const X&... x) {
-  return etude::value_with_pullback(differentiable<F>, x...);
+  return value_with_pullback(differentiable<F>, x...);
 }
 template <auto F, class... X>
 auto pullback(const X&... x) {
-  return etude::pullback(differentiable<F>, x...);
+  return pullback(differentiable<F>, x...);
 }
 
 }  // namespace etude

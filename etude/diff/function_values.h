@@ -28,6 +28,15 @@ namespace ETUDE_API etude {
 // As a field it carries no derivative: it cannot move.
 template <class Signature>
 class DifferentiableFunction;
+
+namespace internal {
+// etude::jvp, also that of tensors, which is declared later: it is found by the arguments.
+template <class F, class X, class U>
+auto jvp_along(const F& f, const X& x, const U& tangents) {
+  return jvp(f, x, tangents);
+}
+}  // namespace internal
+
 template <class R, class... A>
 class DifferentiableFunction<R(A...)> {
  public:
@@ -72,13 +81,13 @@ class DifferentiableFunction<R(A...)> {
     explicit Holder(F given) : f(std::move(given)) {}
     R call(const A&... x) const override { return std::invoke(f, x...); }
     std::pair<R, Pullback> vjp(const A&... x) const override {
-      auto [value, pull] = etude::value_with_pullback(f, x...);
+      auto [value, pull] = value_with_pullback(f, x...);
       return {std::move(value), [pull = std::move(pull)](const tangent_t<R>& dy) {
                 return std::tuple<tangent_t<A>...>(pull(dy));
               }};
     }
     std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const override {
-      return etude::jvp(f, std::tuple<A...>(x...), std::tuple<tangent_t<A>...>(dx...));
+      return internal::jvp_along(f, std::tuple<A...>(x...), std::tuple<tangent_t<A>...>(dx...));
     }
     F f;
   };

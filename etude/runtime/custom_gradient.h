@@ -13,6 +13,7 @@
 
 #include "etude/core/context.h"
 #include "etude/core/owned_result.h"
+#include "etude/diff/custom_call.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
@@ -127,6 +128,23 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
   return std::move(value);
 }
 
+// The pullback of a derivative_of, which adds tangents of the arguments into references or returns
+// them, as one that returns them.
+template <class Pull, class R, class... X>
+struct ReturningPullback {
+  Pull pull;
+  std::tuple<X...> like;  // without elements
+
+  std::tuple<tangent_t<X>...> operator()(const tangent_t<R>& dy) const {
+    return call_pullback<Pull, R, X...>(pull, dy, like);
+  }
+  // One cotangent for each member of a tuple.
+  template <class... Y>
+  requires(IsTupleLike<R>::value&& std::is_constructible_v<tangent_t<R>, const Y&...>)
+      std::tuple<tangent_t<X>...>
+  operator()(const Y&... dy) const { return (*this)(tangent_t<R>(dy...)); }
+};
+
 // The calls of diff/custom_gradient.h on tensors: a tuple as the value gives pullback(dy...). Where
 // a rule reads trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of
 // the tangents and of a std::vector<Tensor> with the gradients of the Variables. Calls in a rule
@@ -150,6 +168,19 @@ struct OtherLeaves {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
     if (ContextStack::is_eager()) return R(call_owned(f, x...));
     return R(run_custom(where, rule, x...));
+  }
+  // f with the rule D, a derivative_of.
+  template <class D, class F>
+  static auto ruled(const F& f, const X&... x) {
+    const auto rule = [](const X&... at) {
+      auto made = D::vjp(at...);
+      using R = std::decay_t<decltype(made.first)>;
+      using Pull = std::decay_t<decltype(made.second)>;
+      return std::pair{std::move(made.first),
+                       ReturningPullback<Pull, R, X...>{std::move(made.second),
+                                                        std::tuple<X...>(skeleton_of(at)...)}};
+    };
+    return custom(CallSite{}, f, rule, x...);
   }
   template <class F>
   static auto recompute(const F& f, const X&... x) {

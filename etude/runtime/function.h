@@ -104,6 +104,20 @@ struct SignatureFor<F> {
   using type = typename SignatureOf<F>::with_object;
 };
 
+// Whether the types of its arguments are known: a generic lambda, and a class with several call
+// operators, do not say.
+template <class F>
+inline constexpr bool kHasSignature = !std::is_class_v<F> || requires {
+  &F::operator();
+};
+template <class F>
+struct FunctionNeedsSignature {
+  static constexpr bool has_signature = sizeof(F*) == 0;
+  static_assert(has_signature,
+                "etude: function() of a generic lambda, or of a class with several call operators, "
+                "needs the signature: function<Tensor(const Tensor&)>(f)");
+};
+
 template <class A>
 inline constexpr bool kIsInOut =
     std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
@@ -497,7 +511,9 @@ class Function<R(A...)> {
 // function<Tensor(const Tensor&)>(f).
 template <class F>
 auto function(F f, FunctionOptions options = {}, CallSite where = CallSite::here()) {
-  if constexpr (std::is_member_function_pointer_v<F>) {
+  if constexpr (!internal::kHasSignature<F>) {
+    return internal::kRefused<internal::FunctionNeedsSignature<F>>;
+  } else if constexpr (std::is_member_function_pointer_v<F>) {
     return Function<signature_of_t<F>>(std::mem_fn(f), std::move(options), where);
   } else {
     return Function<signature_of_t<F>>(std::move(f), std::move(options), where);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of functions on tensors without a reverse rule, or of a wrong shape; functions without a
+// signature.
+// spec: D42, D47
+// error: etude: a derivative_of<F> of a function of tensors needs a vjp that takes these arguments
+// error: etude: derivative_of<F>::vjp must take F's parameters and return pair{value, pullback(
+// error: etude: function() of a generic lambda, or of a class with several call operators, needs
+#include "etude/etude.h"
+
+using namespace etude;
+
+Tensor forward_only(const Tensor& x) { return log(x); }
+template <>
+struct etude::derivative_of<&forward_only> {
+  static auto jvp(const Tensor& x, const Tensor& dx) { return std::pair{log(x), dx / x}; }
+};
+auto without_vjp = differentiable<&forward_only>(Tensor(1.0F));
+
+Tensor wrong_shape(const Tensor& x) { return log(x); }
+template <>
+struct etude::derivative_of<&wrong_shape> {
+  static auto vjp(const Tensor& x) { return log(x); }
+};
+auto of_wrong_shape = differentiable<&wrong_shape>(Tensor(1.0F));
+
+auto without_signature = function([](const auto& x) { return x + x; });
