@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "etude/diff/custom_call.h"
+#include "etude/diff/override_check.h"
 #include "etude/diff/scalar_operators.h"
 #include "etude/version.h"
 
@@ -222,6 +223,7 @@ struct VjpOfJvp {
 
 template <auto F, class... X>
 auto ruled_call(const X&... x) {
+  require_no_override<F>(x...);
   using D = derivative_of<F>;
   using S = DeepestScalar<X...>;
   constexpr bool by_joint = CallsJoint<D, plain_argument_t<S, X>...>;
@@ -255,6 +257,7 @@ struct RuleNeedsVjp {
 // A call with tensors: the rule is used as by custom_gradient.
 template <auto F, class... X>
 auto ruled_other_call(const X&... x) {
+  require_no_override<F>(x...);
   if constexpr (!has_right_rule<F>()) {
     return kRefused<RefusalOfRule<F, X...>>;
   } else if constexpr (!CallsVjp<derivative_of<F>, X...>) {
@@ -291,6 +294,9 @@ auto ruled_converted_call(const X&... x) {
 // tensors carries its rule, whether a derivative is taken of it or not.
 template <auto F>
 struct RuledFunction {
+  // throws: kInvalidArgument where a derivative is taken, F is virtual, and the object is of a
+  // class
+  //         derived from that of F.
   template <class... X>
   constexpr decltype(auto) operator()(const X&... x) const {
     constexpr bool is_ruled =
@@ -324,6 +330,7 @@ auto value_with_gradient(const X&... x) {
   } else if constexpr (internal::CallsVjp<D, X...>) {
     using R = std::decay_t<decltype(D::vjp(x...).first)>;
     if constexpr (std::floating_point<R>) {
+      internal::require_no_override<F>(x...);
       auto made = D::vjp(x...);
       auto sums = internal::call_pullback<decltype(made.second), R, X...>(made.second, R(1),
                                                                           std::tuple<X...>(x...));

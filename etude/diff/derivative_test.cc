@@ -2,6 +2,7 @@
 // Derivatives that somebody wrote: rules of functions, members and closures, hooks, recomputation,
 // transposes and function values, in both modes and at second order.
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -25,11 +26,44 @@ struct Spring {
   double energy(double x) const { return 0.5 * stiffness * (x - length) * (x - length); }
 };
 
+// A virtual function with an override, each with a rule.
+struct Shape {
+  double k = 1;
+  Shape() = default;
+  Shape(const Shape&) = default;
+  virtual ~Shape() = default;
+  virtual double area(double x) const { return k * x; }
+  double scaled(double x) const { return 10 * k * x; }
+  ETUDE_FIELDS(Shape, k);
+};
+struct Twice : Shape {
+  double area(double x) const override { return 2 * x; }
+  ETUDE_FIELDS(Twice, k);
+};
+
 // A rule for any scalar, and a more special one.
 inline constexpr auto square = [](auto x) { return x * x; };
 
 }  // namespace
 
+template <>
+struct etude::derivative_of<&Shape::area> {
+  static auto vjp(const Shape& s, double x) {
+    return std::pair{s.area(x), [k = s.k](double dy, auto&, double& dx) { dx += dy * k; }};
+  }
+};
+template <>
+struct etude::derivative_of<&Twice::area> {
+  static auto vjp(const Twice& s, double x) {
+    return std::pair{s.area(x), [](double dy, auto&, double& dx) { dx += dy * 2; }};
+  }
+};
+template <>
+struct etude::derivative_of<&Shape::scaled> {
+  static auto vjp(const Shape& s, double x) {
+    return std::pair{s.scaled(x), [k = s.k](double dy, auto&, double& dx) { dx += dy * 10 * k; }};
+  }
+};
 template <>
 struct etude::derivative_of<&max2> {
   static auto vjp(double a, double b) {
@@ -127,6 +161,32 @@ TEST(Derivative, MembersAndDeclaredDerivatives) {
   const auto f = [](auto x) { return differentiable<&Spring::energy>(Spring{2, 1}, x * x); };
   EXPECT_EQ(gradient(f, 2.0), 24);
   EXPECT_EQ(pullback(f, 2.0)(1.0), 24);
+}
+
+// The value of an override would stand beside the slope of the base.
+// spec: D44
+TEST(Derivative, ARuleDoesNotStandForOverrides) {
+  const Twice twice;
+  const Shape shape;
+  const Shape& base = twice;
+  const auto area = [](const Shape& s) {
+    return [&s](auto x) { return differentiable<&Shape::area>(s, x); };
+  };
+  EXPECT_EQ(gradient(area(shape), 3.0), 1);
+  EXPECT_EQ(area(base)(3.0), 6);  // no derivative is taken
+  for (const auto& wrong : {std::function<void()>([&] { gradient(area(base), 3.0); }),
+                            std::function<void()>([&] { pullback(area(base), 3.0); }),
+                            std::function<void()>([&] { gradient<&Shape::area>(base, 3.0); })}) {
+    try {
+      wrong();
+      ADD_FAILURE() << "it was accepted";
+    } catch (const etude::Error& error) {
+      EXPECT_EQ(error.code(), etude::ErrorCode::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find("virtual function of"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(gradient([&](auto x) { return differentiable<&Twice::area>(twice, x); }, 3.0), 2);
+  EXPECT_EQ(gradient([&](auto x) { return differentiable<&Shape::scaled>(base, x); }, 3.0), 10);
 }
 
 // spec: D43
