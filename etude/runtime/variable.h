@@ -169,6 +169,11 @@ struct DifferentiableTraits<Variable> {
 
 namespace internal {
 
+// Declared before the class, whose friend it is: g++ would hide from programs what a friend
+// declaration is the first to name. announce.h says what it does.
+class TapedStates;
+TapedStates* taped_states();
+
 // Hears of each read and assignment of a Variable on its thread, while it is registered. For tapes,
 // and for what runs a function again.
 class VariableReader {
@@ -179,7 +184,7 @@ class VariableReader {
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
   // Where it keeps what layers announce whose model no operator copied; null: it does not.
-  virtual class TapedStates* states() { return nullptr; }
+  virtual TapedStates* states() { return nullptr; }
 
  protected:
   ~VariableReader() { stop_reading(); }
