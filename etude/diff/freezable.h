@@ -39,7 +39,9 @@ struct DifferentiableTraits<Freezable<T>> {
   }
   template <class Fn>
   static constexpr Tangent build(const Freezable<T>& x, Fn& fn) {
-    return x.frozen ? zero_tangent(x.value) : internal::build_tangent(x.value, fn);
+    if (!x.frozen) return internal::build_tangent(x.value, fn);
+    if constexpr (requires { fn.frozen(x.value); }) fn.frozen(x.value);
+    return zero_tangent(x.value);
   }
   template <class Y, class U, class Fn>
   static constexpr void zip(Y& x, U& t, Fn& fn) {

@@ -111,10 +111,25 @@ class LeafGradients {
   NewState<T> state(const NewState<T>& x) {
     return x;
   }
+  // What a frozen part announced is meant to be dropped.
+  template <class X>
+  void frozen(const X& x) {
+    const DropStates drop{states_};
+    if (states_ != nullptr) each_leaf(x, drop);
+  }
   void enter() { ++depth_; }
   void leave() { --depth_; }
 
  private:
+  struct DropStates {
+    const TapedStates* states;
+    template <class T>
+    void operator()(const T&) const {}
+    template <class T>
+    void state(const LayerState<T>& x) const {
+      static_cast<void>(states->take(x));
+    }
+  };
   template <class T>
   Tensor take(const T& x) {
     Tensor g = std::move(found_[next_++]);

@@ -159,6 +159,23 @@ TEST(LayerState, FrozenLayersKeepTheirs) {
   EXPECT_TRUE(warnings.told.empty());
 }
 
+// A tape knows layers by themselves; what a frozen one announced is not missed.
+TEST(LayerState, TapesDropWhatFrozenLayersAnnounce) {
+  const Warnings warnings;
+  Net net;
+  EXPECT_EQ(freeze(net, "freezable"), 1u);
+  const PhaseScope training(Phase::kTraining);
+  {
+    GradientTape tape;
+    tape.watch(net);
+    move(net, tape.gradient(loss_of(net), net));
+  }
+  std::vector<double> want = kOnce;
+  want.back() = 0;
+  EXPECT_EQ(counts(net), want);
+  EXPECT_TRUE(warnings.told.empty());
+}
+
 TEST(LayerState, NestedDerivativesHandItOn) {
   const Warnings warnings;
   Net net;
