@@ -2,18 +2,18 @@
 // What functions capture: each operator that takes a function gives the derivative by tensors from
 // outside, eagerly, staged and lazily.
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "etude/base/warning.h"
 #include "etude/etude.h"
 #include "tests/gradient/expect.h"
 
 namespace etude::captures_test {
 namespace {
 
-using tests::expect_error;
 using tests::expect_values;
 using Function = std::function<Tensor(const Tensor&)>;
 

@@ -80,7 +80,7 @@ if(PKG_CONFIG)
   set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
   run(${PKG_CONFIG} --cflags --libs etude)
   separate_arguments(flags UNIX_COMMAND "${output}")
-  run(${CXX} -std=c++20 "${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.cc" -o "${root}/by_pkg_config" ${flags}
+  run(${CXX} "${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.cc" -o "${root}/by_pkg_config" ${flags}
       "-Wl,-rpath,${prefix}/${LIBDIR}")
   run("${root}/by_pkg_config")
   expect_version()
