@@ -169,13 +169,11 @@ class CsvReader {
         fmt::format("{}: line {}{}, offset {}: {}", name_, line_, where, at - start_, what)};
   }
 
-  bool is_line_end(const char* p) const {
-    return p == end_ || *p == '\n' || (*p == '\r' && p + 1 != end_ && p[1] == '\n');
-  }
+  bool is_line_end(const char* p) const { return p == end_ || *p == '\n' || *p == '\r'; }
   bool is_cell_end(const char* p) const { return p == end_ || *p == delimiter_ || is_line_end(p); }
   void skip_line_end() {
-    if (at_ != end_ && *at_ == '\r') ++at_;
-    if (at_ != end_) ++at_;
+    const bool is_pair = end_ - at_ > 1 && at_[0] == '\r' && at_[1] == '\n';
+    at_ += is_pair ? 2 : at_ != end_ ? 1 : 0;
     ++line_;
   }
   void skip_empty_lines() {
@@ -315,7 +313,7 @@ class CsvReader {
     constexpr std::int64_t kKept = 8;
     if (++skipped_.count <= kKept) skipped_.first.push_back(row.message);
     for (Column& column : columns_) column.resize(static_cast<std::size_t>(rows_));
-    at_ = std::find(start, end_, '\n');
+    at_ = std::find_if(start, end_, [](char c) { return c == '\n' || c == '\r'; });
     line_ = line;
     if (at_ != end_) skip_line_end();
   }

@@ -335,6 +335,8 @@ TEST(Csv, ColumnsGetTheDtypeThatHoldsThem) {
        {},
        "a:int64 1 -2; b:float64 1.5 2; c:bool 1 0; d:text <x> <y>; "},
       {"a,b\r\n1,\r\n\r\n,2e3\r\n", {}, "a:float64 1 nan; b:float64 nan 2000; "},
+      {"a,b\r1,2\r\r3,\"x\ry\"\r", {}, "a:int64 1 3; b:text <2> <x\ry>; "},
+      {"a,b\r1\r2,3\r", {.on_error = data::OnError::kSkip}, "a:int64 2; b:int64 3; "},
       {"\xEF\xBB\xBF"
        "a\n1\n2.5\n",
        {},
@@ -378,6 +380,8 @@ TEST(Csv, BadCellsNameFileLineColumnAndOffset) {
        "x.csv: line 3, column 'b', offset 10: 'x' is no int32"},
       {"a,b\n\"1\n\",2\n3,2147483648\n", typed, ErrorCode::kDataLoss,
        "x.csv: line 4, column 'b', offset 13: '2147483648' is no int32"},
+      {"a,b\r1,2\r3,x\r", typed, ErrorCode::kDataLoss,
+       "x.csv: line 3, column 'b', offset 10: 'x' is no int32"},
       {"a,b\n1,\n", typed, ErrorCode::kDataLoss,
        "column 'b', offset 6: a value is missing, which int32"},
       {"a,b\n1\n",
