@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/pairs/features.h"
+
+#include <cstddef>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace pairs {
+namespace {
+
+using etude::Tensor;
+using Library = LibraryRun;
+using Judge = JudgeRun;
+using TensorMap = LibraryRun::Map;
+using NumberMap = JudgeRun::Map;
+
+// Wrappers that change no value and no derivative.
+Numbers plain(Judge&, const NumberMap& f, const Numbers& x) { return f(x); }
+Numbers slope_along(Judge& run, const NumberMap& f, const Numbers& x) {
+  return run.slope(f, x, x * 0.5);
+}
+Numbers gradient_of_sum(Judge& run, const NumberMap& f, const Numbers& x) {
+  return run.gradient(f, x);
+}
+
+Numbers scaled(const Numbers& x, double first, double second, double third) {
+  return Numbers::made([&](std::size_t i) {
+    return x.at[i] * Number(i == 0 ? first : i == 1 ? second : third);
+  });
+}
+Tensor numbers(double first, double second, double third) {
+  return Tensor(std::vector<double>{first, second, third});
+}
+
+Tensor by_tape(Library&, const TensorMap& f, const Tensor& x) {
+  etude::GradientTape tape;
+  const Tensor own = x * 1.0;  // f may read x itself, which is then no source
+  tape.watch(own);
+  return tape.gradient(sum(f(own)), own, {.unconnected = etude::Unconnected::kZero});
+}
+Tensor in_branch(Library&, const TensorMap& f, const Tensor& x) {
+  return cond(
+      sum(x) > 0.4, [&] { return f(x); }, [&] { return f(x * 0.5); });
+}
+Numbers branch(Judge&, const NumberMap& f, const Numbers& x) {
+  return sum(x).value() > 0.4L ? f(x) : f(x * 0.5);
+}
+Tensor in_while(Library&, const TensorMap& f, const Tensor& x) {
+  return std::get<1>(
+      etude::while_loop([](const Tensor& i, const Tensor&) { return i < 2; },
+                        [&](const Tensor& i, const Tensor& s) { return std::tuple(i + 1, f(s)); },
+                        std::tuple(Tensor(0), x)));
+}
+Numbers twice(Judge&, const NumberMap& f, const Numbers& x) { return f(f(x)); }
+Tensor in_fold(Library&, const TensorMap& f, const Tensor& x) {
+  const Tensor rows(std::vector<double>{1.0, 0.5, -0.25, 0.5, 1.0, 0.75}, etude::Shape{2, 3});
+  return etude::fold([&](const Tensor& s, const Tensor& row) { return f(s * row); }, x, rows);
+}
+Numbers folded(Judge&, const NumberMap& f, const Numbers& x) {
+  return f(scaled(f(scaled(x, 1.0, 0.5, -0.25)), 0.5, 1.0, 0.75));
+}
+Tensor in_scan(Library&, const TensorMap& f, const Tensor& x) {
+  const Tensor rows(std::vector<double>{1.0, 0.5, -0.25, 0.5, 1.0, 0.75}, etude::Shape{2, 3});
+  const auto [last, all] = etude::scan(
+      [&](const Tensor& s, const Tensor& row) {
+        const Tensor next = f(s * row);
+        return std::pair(next, next * 0.5);
+      },
+      x, rows);
+  return last + sum(all, {.axis = {0}});
+}
+Numbers scanned(Judge&, const NumberMap& f, const Numbers& x) {
+  const Numbers first = f(scaled(x, 1.0, 0.5, -0.25)), second = f(scaled(first, 0.5, 1.0, 0.75));
+  return second + (first * 0.5 + second * 0.5);
+}
+Tensor assigned(Library& run, const TensorMap& f, const Tensor& x) {
+  run.state.assign(f(x));
+  return run.state.read() * 2.0 + x;
+}
+Numbers held_sum(Judge&, const NumberMap& f, const Numbers& x) { return held(f(x)) * 2.0 + x; }
+Tensor written(Library&, const TensorMap& f, const Tensor& x) {
+  Tensor y = f(x);
+  y.at(1) = x.at(0) * 2.0;
+  y += x;
+  return y;
+}
+Numbers written_numbers(Judge&, const NumberMap& f, const Numbers& x) {
+  Numbers y = f(x);
+  y.at[1] = x.at[0] * Number(2);
+  return y + x;
+}
+Tensor throws_first(Library&, const TensorMap& f, const Tensor& x) {
+  try {
+    f(x);
+    throw std::runtime_error("in the middle");
+  } catch (const std::runtime_error&) {
+  }
+  return f(x);
+}
+
+// A feature is one row.
+constexpr Feature kFeatures[] = {
+    {"function",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::function([f](const Tensor& q) { return f(q); })(x);
+     },
+     plain},
+    {"lazy_scope",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       const etude::LazyScope lazy;
+       return f(x);
+     },
+     plain},
+    {"vmap",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return sum(etude::vmap([f](const Tensor& q) { return f(q); })(etude::stack({x, x * 0.5})),
+                  {.axis = {0}});
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) { return f(x) + f(x * 0.5); }},
+    {"jvp",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::jvp(f, x, x * 0.5).second;
+     },
+     slope_along},
+    {"tape", by_tape, gradient_of_sum},
+    {"gradient",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::gradient([f](const Tensor& q) { return sum(f(q)); }, x);
+     },
+     gradient_of_sum},
+    {"recompute_grad",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::recompute_grad(f)(x);
+     },
+     plain},
+    {"checkpointed",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::checkpointed(2, x, [f](std::size_t, const Tensor& s) { return f(s); });
+     },
+     twice},
+    {"custom_gradient",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::custom_gradient([](const Tensor& y) {
+         return std::pair{y, [](const Tensor& dy) { return dy * 2.0; }};
+       })(f(x));
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) {
+       const Numbers y = f(x);
+       return Numbers::made([&](std::size_t i) { return y.at[i].slopes_times(2); });
+     }},
+    {"cond", in_branch, branch},
+    {"while_loop", in_while, twice},
+    {"fold", in_fold, folded},
+    {"scan", in_scan, scanned},
+    {"captured_tensor",
+     [](Library& run, const TensorMap& f, const Tensor& x) -> Tensor {
+       return f(x * run.captured);
+     },
+     [](Judge& run, const NumberMap& f, const Numbers& x) {
+       return f(x * run.sources[kCaptured]);
+     }},
+    {"captured_variable",
+     [](Library& run, const TensorMap& f, const Tensor& x) -> Tensor {
+       return f(x) * run.variable.read();
+     },
+     [](Judge& run, const NumberMap& f, const Numbers& x) {
+       return f(x) * run.sources[kVariable];
+     }},
+    {"captured_struct",
+     [](Library& run, const TensorMap& f, const Tensor& x) -> Tensor {
+       return f(x * run.fields.a) + run.fields.b * 0.5;
+     },
+     [](Judge& run, const NumberMap& f, const Numbers& x) {
+       return f(x * run.sources[kFieldA]) + run.sources[kFieldB] * 0.5;
+     }},
+    {"assigned_variable", assigned, held_sum},
+    {"write_in_place", written, written_numbers},
+    {"slices",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       const Tensor y = f(x);
+       return etude::stack({y.at(2), y.at(0) * x.at(1), y.at(1)});
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) {
+       const Numbers y = f(x);
+       const Number all[] = {y.at[2], y.at[0] * x.at[1], y.at[1]};
+       return Numbers::made([&](std::size_t i) { return all[i]; });
+     }},
+    {"random_draw",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return f(x * etude::where(etude::random::uniform({3}) < 2.0, numbers(1, 0.5, 1),
+                                 numbers(0, 0, 0)));
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) { return f(scaled(x, 1, 0.5, 1)); }},
+    {"frozen",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::stop_gradient(f(x)) * 2.0 + x;
+     },
+     held_sum},
+    {"take_rows",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::take(f(x), Tensor({2, 0, 2}), {.axis = 0});
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) {
+       const Numbers y = f(x);
+       return Numbers::made([&](std::size_t i) { return y.at[i == 1 ? 0 : 2]; });
+     }},
+    {"exception", throws_first, plain},
+};
+
+}  // namespace
+
+std::span<const Feature> features() { return kFeatures; }
+
+}  // namespace pairs

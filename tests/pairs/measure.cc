@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/pairs/measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "etude/base/warning.h"
+#include "tests/pairs/features.h"
+
+namespace pairs {
+namespace {
+
+using etude::Tensor;
+using Measured = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+constexpr Point kPoint = {
+    {{0.3, -0.6, 0.9}, {0.7, 1.1, -0.4}, {-0.8, 0.5, 1.2}, {0.4, -1.3, 0.6}, {1.4, 0.2, -0.9}}};
+
+template <class A>
+Tensor tensor(const A& elements) {
+  return Tensor(std::vector<double>(elements.begin(), elements.end()));
+}
+
+// One row of the table on either side.
+struct ByLibrary {
+  LibraryRun* run;
+  Tensor operator()(std::size_t feature, const LibraryRun::Map& f, const Tensor& x) const {
+    return features()[feature].runs(*run, f, x);
+  }
+};
+struct ByJudge {
+  JudgeRun* run;
+  Numbers operator()(std::size_t feature, const JudgeRun::Map& f, const Numbers& x) const {
+    return features()[feature].means(*run, f, x);
+  }
+};
+
+Measured measure(const Program& program, LibraryRun& run, const Tensor& x) {
+  const auto total = [&](const Tensor& at) {
+    return sum(run_from(program, 0, std::vector<Tensor>{at}, ByLibrary{&run}) * tensor(kWeights));
+  };
+  etude::GradientTape tape;
+  const auto sources = std::tuple(x, run.captured, run.variable, run.fields.a, run.fields.b);
+  tape.watch(sources);
+  const Tensor y = total(x);
+  const auto [gx, gw, gv, ga, gb] =
+      tape.gradient(y, sources, {.unconnected = etude::Unconnected::kZero});
+  return {y, gx, gw, gv, ga, gb, etude::hvp(total, x, tensor(kDirection))};
+}
+
+Measured in_mode(const Program& program, std::size_t mode) {
+  etude::set_seed(7);
+  LibraryRun run{tensor(kPoint[kCaptured]),
+                 etude::Variable(tensor(kPoint[kVariable])),
+                 {tensor(kPoint[kFieldA]), tensor(kPoint[kFieldB])},
+                 etude::Variable(tensor(kPoint[kVariable]))};
+  const Tensor x = tensor(kPoint[kArgument]);
+  if (mode == 0) return measure(program, run, x);
+  if (mode == 1) {
+    const auto staged =
+        etude::function([&](const Tensor& at, const Tensor& w, const Tensor& a, const Tensor& b) {
+          LibraryRun inside{w, run.variable, {a, b}, run.state};
+          return measure(program, inside, at);
+        });
+    return staged(x, run.captured, run.fields.a, run.fields.b);
+  }
+  const etude::LazyScope lazy;
+  return measure(program, run, x);
+}
+
+std::vector<double> elements(const Measured& all) {
+  std::vector<double> out;
+  const auto add = [&](const Tensor& t) {
+    const std::vector<double> more = to_dense(t).to_vector<double>();
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  std::apply([&](const auto&... each) { (add(each), ...); }, all);
+  return out;
+}
+
+struct Span {
+  const char* kind;
+  const std::vector<double>& want;
+};
+
+// The parts of `got` that are far from those of `want`.
+std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
+                            const std::string& mode) {
+  std::vector<Wrong> out;
+  std::size_t at = 0;
+  for (const Span& part :
+       {Span{"value", want.value}, {"gradient", want.gradient}, {"second", want.second}}) {
+    double scale = 1;
+    for (const double w : part.want) scale = std::max(scale, std::abs(w));
+    for (std::size_t i = 0; i < part.want.size(); ++i, ++at) {
+      if (at < got.size() && std::abs(got[at] - part.want[i]) <= 1e-9 * scale) continue;
+      std::string where = mode;
+      if (&part.want == &want.gradient) where += std::string(" by ") + kSourceNames[i / kLength];
+      if (at < got.size())
+        where += ": got " + std::to_string(got[at]) + ", want " + std::to_string(part.want[i]);
+      out.push_back({part.kind, where});
+      at += part.want.size() - i;
+      break;
+    }
+  }
+  return out;
+}
+
+void add_once(std::vector<Wrong>& to, Wrong wrong) {
+  const auto same = [&](const Wrong& w) { return w.kind == wrong.kind; };
+  const auto found = std::find_if(to.begin(), to.end(), same);
+  if (found == to.end()) {
+    to.push_back(std::move(wrong));
+  } else {
+    found->detail += "; " + wrong.detail;
+  }
+}
+
+}  // namespace
+
+void silence_warnings() {
+  etude::set_warning_handler([](std::string_view) {});
+}
+
+Outcome outcome_of(const Program& program) {
+  const Results want = judge(
+      [&](JudgeRun& run, const Numbers& x) {
+        return run_from(program, 0, std::vector<Numbers>{x}, ByJudge{&run});
+      },
+      kPoint);
+  Outcome out;
+  std::optional<std::vector<double>> first;
+  for (std::size_t mode = 0; mode < std::size(kModes); ++mode) {
+    try {
+      const std::vector<double> got = elements(in_mode(program, mode));
+      const std::vector<Wrong> far = compared(got, want, kModes[mode]);
+      for (const Wrong& wrong : far) add_once(out.wrong, wrong);
+      if (first && far.empty() &&
+          std::memcmp(got.data(), first->data(), got.size() * sizeof(double)) != 0) {
+        std::size_t i = 0;
+        while (std::memcmp(&got[i], &(*first)[i], sizeof(double)) == 0) ++i;
+        add_once(out.wrong,
+                 {"bits", kModes[mode] + std::string(" at result ") + std::to_string(i)});
+      }
+      if (!first && far.empty()) first = got;
+    } catch (const std::exception& e) {
+      std::string text = e.what();
+      std::replace(text.begin(), text.end(), '\n', ' ');
+      add_once(out.wrong, {"error", std::string(kModes[mode]) + ": " + text});
+      out.thrown.push_back(text);
+    }
+  }
+  return out;
+}
+
+}  // namespace pairs

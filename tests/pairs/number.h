@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of the judge: long double with nilpotent parts. Generators e0, e1, ... have squares of 0,
+// and products of different ones stay. So the part of e0 is a first derivative, that of e0 e1 a
+// second one, exactly. It includes nothing of the library, since it judges it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace pairs {
+
+class Number {
+ public:
+  Number(long double value = 0)
+      : parts_{value} {}  // NOLINT(google-explicit-constructor): acts as one
+
+  // The number that moves along generator k.
+  static Number along(std::size_t k, long double value) {
+    Number out(value);
+    out.parts_.resize(std::size_t{2} << k);
+    out.parts_[std::size_t{1} << k] = 1;
+    return out;
+  }
+  // The part of the product of generators in `set`, a bit each.
+  long double part(std::size_t set) const { return set < parts_.size() ? parts_[set] : 0; }
+  long double value() const { return parts_[0]; }
+
+  // The factor of generator k, above which there is none.
+  Number upper(std::size_t k) const {
+    const std::size_t half = std::size_t{1} << k;
+    Number out;
+    if (parts_.size() > half)
+      out.parts_.assign(parts_.begin() + static_cast<std::ptrdiff_t>(half), parts_.end());
+    return out;
+  }
+  // The same value, with all derivatives times a factor.
+  Number slopes_times(long double factor) const {
+    Number out = *this;
+    for (std::size_t i = 1; i < parts_.size(); ++i) out.parts_[i] *= factor;
+    return out;
+  }
+
+  friend Number operator+(const Number& a, const Number& b) {
+    Number out = a;
+    out.parts_.resize(std::max(a.parts_.size(), b.parts_.size()));
+    for (std::size_t i = 0; i < b.parts_.size(); ++i) out.parts_[i] += b.parts_[i];
+    return out;
+  }
+  friend Number operator*(const Number& a, const Number& b) {
+    Number out;
+    out.parts_.assign(std::max(a.parts_.size(), b.parts_.size()), 0);
+    for (std::size_t i = 0; i < a.parts_.size(); ++i) {
+      for (std::size_t j = 0; j < b.parts_.size(); ++j) {
+        if ((i & j) == 0) out.parts_[i | j] += a.parts_[i] * b.parts_[j];
+      }
+    }
+    return out;
+  }
+  friend Number operator-(const Number& a, const Number& b) { return a + Number(-1) * b; }
+
+  // f and its derivatives at a: f(n, x) is the n-th derivative at x.
+  template <class F>
+  Number mapped(const F& f, int order = 0) const {
+    if (parts_.size() == 1) return Number(f(order, parts_[0]));
+    const std::size_t half = parts_.size() / 2;
+    Number low, high;
+    low.parts_.assign(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(half));
+    high.parts_.assign(parts_.begin() + static_cast<std::ptrdiff_t>(half), parts_.end());
+    const Number at = low.mapped(f, order), moved = low.mapped(f, order + 1) * high;
+    Number out;
+    out.parts_.assign(parts_.size(), 0);
+    std::copy(at.parts_.begin(), at.parts_.end(), out.parts_.begin());
+    std::copy(moved.parts_.begin(), moved.parts_.end(),
+              out.parts_.begin() + static_cast<std::ptrdiff_t>(half));
+    return out;
+  }
+
+ private:
+  std::vector<long double> parts_;  // 2^k of them
+};
+
+constexpr std::size_t kLength = 3;  // of all vectors in programs
+
+struct Numbers {
+  std::array<Number, kLength> at;
+
+  Numbers() = default;
+  explicit Numbers(long double all) { at.fill(Number(all)); }
+  template <class F>
+  static Numbers made(const F& f) {
+    Numbers out;
+    for (std::size_t i = 0; i < kLength; ++i) out.at[i] = f(i);
+    return out;
+  }
+};
+
+inline Numbers operator+(const Numbers& a, const Numbers& b) {
+  return Numbers::made([&](std::size_t i) { return a.at[i] + b.at[i]; });
+}
+inline Numbers operator-(const Numbers& a, const Numbers& b) {
+  return Numbers::made([&](std::size_t i) { return a.at[i] - b.at[i]; });
+}
+inline Numbers operator*(const Numbers& a, const Numbers& b) {
+  return Numbers::made([&](std::size_t i) { return a.at[i] * b.at[i]; });
+}
+inline Numbers operator*(const Numbers& a, double b) { return a * Numbers(b); }
+inline Number sum(const Numbers& a) { return a.at[0] + a.at[1] + a.at[2]; }
+inline Numbers sin(const Numbers& a) {
+  const auto f = [](int n, long double x) {
+    return n % 4 == 0   ? std::sin(x)
+           : n % 4 == 1 ? std::cos(x)
+           : n % 4 == 2 ? -std::sin(x)
+                        : -std::cos(x);
+  };
+  return Numbers::made([&](std::size_t i) { return a.at[i].mapped(f); });
+}
+inline Numbers exp(const Numbers& a) {
+  const auto f = [](int, long double x) { return std::exp(x); };
+  return Numbers::made([&](std::size_t i) { return a.at[i].mapped(f); });
+}
+// The same values without derivatives.
+inline Numbers held(const Numbers& a) {
+  return Numbers::made([&](std::size_t i) { return Number(a.at[i].value()); });
+}
+
+}  // namespace pairs
