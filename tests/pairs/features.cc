@@ -100,6 +100,56 @@ Tensor throws_first(Library&, const TensorMap& f, const Tensor& x) {
   return f(x);
 }
 
+struct TwoTensors {
+  Tensor a, b;
+};
+Tensor by_struct(Library&, const TensorMap& f, const Tensor& x) {
+  const auto result = [f](const TwoTensors& s) { return sum(f(s.a * s.b)); };
+  const TwoTensors slopes = etude::gradient(result, TwoTensors{x, x * 0.5});
+  return slopes.a + slopes.b * 2.0;
+}
+Numbers struct_slopes(Judge& run, const NumberMap& f, const Numbers& x) {
+  const Numbers a = run.gradient([&](const Numbers& q) { return f(q * (x * 0.5)); }, x);
+  return a + run.gradient([&](const Numbers& q) { return f(x * q); }, x * 0.5) * 2.0;
+}
+Tensor in_out(Library&, const TensorMap& f, const Tensor& x) {
+  Tensor own = x * 1.0;
+  const Tensor y = etude::function([f](Tensor& a) {
+    a += f(a);
+    return a * 0.5;
+  })(own);
+  return y + own;
+}
+Tensor writes_parts(Library&, const TensorMap& f, const Tensor& x) {
+  Tensor y = f(x);
+  const Tensor kept = y;
+  y.at(0) += x.at(1);
+  y.at(2) *= y.at(0);
+  y *= 2.0;
+  return y + kept;
+}
+Numbers parts(Judge&, const NumberMap& f, const Numbers& x) {
+  const Numbers kept = f(x);
+  Numbers y = kept;
+  y.at[0] = y.at[0] + x.at[1];
+  y.at[2] = y.at[2] * y.at[0];
+  return y * 2.0 + kept;
+}
+Tensor added_to_variable(Library& run, const TensorMap& f, const Tensor& x) {
+  const Tensor before = run.state.read();
+  run.state.assign_add(f(x));
+  return run.state.read() - before + x;
+}
+Tensor rows_of_table(Library&, const TensorMap& f, const Tensor& x) {
+  const Tensor table = reshape(f(x), {3, 1});
+  return sum(etude::take(table, Tensor({2, 0, 2, 1}), {.axis = 0}) * reshape(x, {1, 3}),
+             {.axis = {0}});
+}
+Numbers table_sum(Judge&, const NumberMap& f, const Numbers& x) {
+  const Numbers y = f(x);
+  return Numbers::made([&](std::size_t i) { return (sum(y) + y.at[2]) * x.at[i]; });
+}
+
 // A feature is one row.
 constexpr Feature kFeatures[] = {
     {"function",
@@ -207,6 +257,45 @@ constexpr Feature kFeatures[] = {
        return Numbers::made([&](std::size_t i) { return y.at[i == 1 ? 0 : 2]; });
      }},
     {"exception", throws_first, plain},
+    {"in_out_argument", in_out,
+     [](Judge&, const NumberMap& f, const Numbers& x) { return (f(x) + x) * 1.5; }},
+    {"pullback",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       const auto back = etude::pullback([f](const Tensor& q) { return f(q); }, x);
+       return back(numbers(1, 1, 1)) * 0.5 + back(numbers(0.5, 0.5, 0.5));
+     },
+     gradient_of_sum},
+    {"jacobian",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return sum(etude::jacobian([f](const Tensor& q) { return f(q); }, x), {.axis = {0}});
+     },
+     gradient_of_sum},
+    {"hvp",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::hvp([f](const Tensor& q) { return sum(f(q)); }, x, x * 0.5);
+     },
+     [](Judge& run, const NumberMap& f, const Numbers& x) {
+       return run.slope([&](const Numbers& q) { return run.gradient(f, q); }, x, x * 0.5);
+     }},
+    {"gradient_by_struct", by_struct, struct_slopes},
+    {"with_derivative",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       return etude::with_derivative(f(x), [](const Tensor& dy) { return dy * 0.5; });
+     },
+     [](Judge&, const NumberMap& f, const Numbers& x) {
+       const Numbers y = f(x);
+       return Numbers::made([&](std::size_t i) { return y.at[i].slopes_times(0.5); });
+     }},
+    {"write_parts", writes_parts, parts},
+    {"add_to_variable", added_to_variable,
+     [](Judge&, const NumberMap& f, const Numbers& x) { return held(f(x)) + x; }},
+    {"rows_of_table", rows_of_table, table_sum},
+    {"dropout_at_rest",
+     [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
+       const etude::PhaseScope inference(etude::Phase::kInference);
+       return etude::nn::Dropout(0.5)(f(x));
+     },
+     plain},
 };
 
 }  // namespace
