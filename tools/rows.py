@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which test covers which row: writes docs/rows.md from the `spec:` citations in the tests.
+"""Which test shows which clause: writes docs/rows.md from the `spec:` citations in the tests.
 
-`tools/rows.py` writes the page. `tools/rows.py --check` fails when a row of tools/rows.txt is neither
-cited by a test nor listed with a reason in tools/rows_pending.txt, when it is both, and when the page
-is not current. A reason covers `V60`, or the rows `V60..V68`.
+A row of required behaviour is one promise, cited by its name (`V12`), or several clauses, each cited by
+its own (`V9.a, V9.c`, or `V9.a..c`). tools/rows.txt lists both, one a line. A test cites the clauses that
+its assertions show, and no others.
+
+`tools/rows.py` writes the page. `tools/rows.py --check` fails when a test cites a clause that does not
+exist or a row that has clauses, when a clause has neither a test nor a reason in tools/rows_pending.txt,
+when it has both, and when the page is not current. A reason covers `V9.b`, the clauses `V9.b..d`, the row
+`V60` with all its clauses, or the rows `V60..V68`.
 """
 import os
 import re
@@ -13,112 +18,154 @@ import sys
 import check_common as common
 
 ROWS, PENDING, PAGE = "tools/rows.txt", "tools/rows_pending.txt", "docs/rows.md"
-ID = re.compile(r"([A-Z]+)(-?)(\d+)")
+TEST = re.compile(r"(_test\.(cc|py)|^tests/.*\.(cc|h|py|sh|cmake|txt)|^examples/.*)$")
 CITATION = re.compile(r"(?://|#) spec: *([^\n]*(?:\n *(?://|#) {2,}[^\n]*)*)")
-RANGE = re.compile(r"([A-Z]+-?)(\d+)\.\.\1?(\d+)")
+NAME = re.compile(r"[A-Z]+-?\d+(?:\.[a-z](?:\.\.[a-z])?|\.\.(?:[A-Z]+-?)?\d+)?(?![\w.]*\w)")
+ROW_RANGE = re.compile(r"([A-Z]+-?)(\d+)\.\.\1?(\d+)")
+CLAUSE_RANGE = re.compile(r"([A-Z]+-?\d+)\.([a-z])\.\.([a-z])")
 
 
-def lines_of(text):
-    """(first word, rest) of each line that is neither empty nor a comment."""
-    return [line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+class Rows:
+    """What tools/rows.txt says: {name: text} of rows and clauses, and where pages and sections begin."""
+
+    def __init__(self, text):
+        self.clauses, self.titles, self.pages, self.sections = {}, {}, {}, {}
+        page = section = None
+        for line in text.splitlines():
+            if line.startswith(("# ", "## ")):
+                page, section = (line[2:], None) if line[1] == " " else (page, line[3:])
+            elif line.strip() and not line.startswith("#"):
+                name, title = line.split(None, 1)
+                row = name.split(".")[0]
+                if name == row:
+                    self.titles[row], self.clauses[row], self.pages[row] = title, {name: title}, page
+                    if section:
+                        self.sections[row], section = section, None
+                else:
+                    self.clauses[row].pop(row, None)
+                    self.clauses[row][name] = title
+
+    def all_clauses(self):
+        return {name: text for clauses in self.clauses.values() for name, text in clauses.items()}
+
+    def named(self, word):
+        """The clauses that a word of tools/rows_pending.txt covers; the word where it is unknown."""
+        return [clause for name in expand(word) for clause in self.clauses.get(name, {name: ""})]
 
 
 def expand(word):
-    """V60..V62 as V60 V61 V62; the digits keep their width."""
-    match = RANGE.fullmatch(word)
-    if not match:
-        return [word]
-    family, first, last = match.groups()
-    return [f"{family}{n:0{len(first)}}" for n in range(int(first), int(last) + 1)]
+    """V60..V62 as V60 V61 V62, the digits keeping their width; V9.a..c as V9.a V9.b V9.c."""
+    if match := ROW_RANGE.fullmatch(word):
+        family, first, last = match.groups()
+        return [f"{family}{n:0{len(first)}}" for n in range(int(first), int(last) + 1)]
+    if match := CLAUSE_RANGE.fullmatch(word):
+        row, first, last = match.groups()
+        return [f"{row}.{chr(n)}" for n in range(ord(first), ord(last) + 1)]
+    return [word]
 
 
 def citations(text):
-    """The rows that a source cites, in order."""
-    found = []
-    for match in CITATION.finditer(text):
-        for word in re.findall(r"[A-Z]+-?\d+(?:\.\.(?:[A-Z]+-?)?\d+)?", match.group(1)):
-            found += [row for row in expand(word) if row not in found]
-    return found
+    """The rows and clauses that a source cites, in order."""
+    return list(dict.fromkeys(name for match in CITATION.finditer(text)
+                              for word in NAME.findall(match.group(1)) for name in expand(word)))
 
 
-def read_pending(text):
-    """{row: reason}, and the faults of the file."""
+def read_pending(text, rows):
+    """{clause: reason}, and the faults of the file."""
     pending, faults = {}, []
-    for parts in lines_of(text):
-        if len(parts) < 2:
-            faults.append(f"{PENDING}: '{parts[0]}' has no reason")
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
             continue
-        for row in expand(parts[0]):
-            if row in pending:
-                faults.append(f"{PENDING}: {row} is there twice")
-            pending[row] = parts[1]
+        word, _, reason = line.partition(" ")
+        if not reason.strip():
+            faults.append(f"{PENDING}: '{word}' has no reason")
+        for clause in rows.named(word) if reason.strip() else []:
+            if clause in pending:
+                faults.append(f"{PENDING}: {clause} is there twice")
+            pending[clause] = reason.strip()
     return pending, faults
 
 
 def faults_of(rows, cited, pending):
-    """`cited` is {row: [tests]}."""
-    families = {ID.match(row).group(1) for row in rows}
-    for row in rows:
-        if row not in cited and row not in pending:
-            yield f"{row} ({rows[row]}): no test cites it; write `// spec: {row}` over one, or give a reason in {PENDING}"
-        if row in cited and row in pending:
-            yield f"{row}: {', '.join(cited[row])} cites it, so it is not pending; take it out of {PENDING}"
-    for row in pending:
-        if row not in rows:
-            yield f"{PENDING}: there is no row {row}"
-    for row, tests in cited.items():
-        if row not in rows and ID.match(row).group(1) in families:
-            yield f"{tests[0]}: there is no row {row}; {ROWS} lists them"
+    """`cited` is {name: [tests]}."""
+    clauses = rows.all_clauses()
+    families = {re.match("[A-Z]+", row).group() for row in rows.titles}
+    for name, text in clauses.items():
+        if name not in cited and name not in pending:
+            yield f"{name} ({text}): no test cites it; write `// spec: {name}` over one, or give a reason in {PENDING}"
+        if name in cited and name in pending:
+            yield f"{name}: {', '.join(cited[name])} cites it, so it is not pending; take it out of {PENDING}"
+    for name in pending:
+        if name not in clauses:
+            yield f"{PENDING}: there is no clause {name}"
+    for name, tests in cited.items():
+        if name in rows.titles and name not in clauses:
+            yield f"{tests[0]}: {name} has clauses; cite those that the test shows: {', '.join(rows.clauses[name])}"
+        elif name not in clauses and re.match("[A-Z]+", name).group() in families:
+            yield f"{tests[0]}: there is no clause {name}; {ROWS} lists them"
 
 
-def page(rows, cited, pending, titles):
-    """The Markdown page; `titles` is {first row of a section: title}."""
-    done = sum(row in cited for row in rows)
+def counts(rows, cited):
+    """Lines of a table: of each page, rows with all, some and none of their clauses tested."""
+    total = {}
+    for row, clauses in rows.clauses.items():
+        done = sum(clause in cited for clause in clauses)
+        sums = total.setdefault(rows.pages[row], [0] * 5)
+        sums[0 if done == len(clauses) else 1 if done else 2] += 1
+        sums[3] += done
+        sums[4] += len(clauses)
+    lines = total | {"all": [sum(column) for column in zip(*total.values())]}
+    return [f"| {page} | {whole} | {part} | {none} | {done} of {of} |"
+            for page, (whole, part, none, done, of) in lines.items()]
+
+
+def page(rows, cited, pending):
+    """The Markdown page."""
     out = ["<!-- Generated by tools/rows.py; do not edit: ./dev generate -->", "# Rows and their tests", "",
-           f"{done} of {len(rows)} rows of required behaviour have tests; the others say why not yet."]
-    for row, title in rows.items():
-        if row in titles:
-            out += ["", f"## {titles[row]}", "", "| row | what | tests |", "| --- | --- | --- |"]
-        links = ", ".join(f"[{os.path.basename(path)}](../{path})" for path in cited.get(row, []))
-        out.append(f"| {row} | {title} | {links or '*' + pending.get(row, 'none') + '*'} |")
+           "Required behaviour, in rows; a row with several promises has clauses. Behind each stand the tests whose",
+           "assertions show it, or why there is none.", "",
+           "| page | rows whole | in part | without tests | clauses with tests |", "| --- | --- | --- | --- | --- |",
+           *counts(rows, cited)]
+    last = None
+    for row, clauses in rows.clauses.items():
+        if rows.pages[row] != last:
+            last = rows.pages[row]
+            out += ["", f"## {last}"]
+        if row in rows.sections:
+            out += ["", f"### {rows.sections[row]}", "", "| row | what | tests |", "| --- | --- | --- |"]
+        if row not in clauses:
+            done = sum(clause in cited for clause in clauses)
+            out.append(f"| **{row}** | **{rows.titles[row]}** | {done} of {len(clauses)} |")
+        for name, text in clauses.items():
+            links = ", ".join(f"[{os.path.basename(path)}](../{path})" for path in cited.get(name, []))
+            out.append(f"| {name} | {text} | {links or '*' + pending.get(name, 'none') + '*'} |")
     return "\n".join(out) + "\n"
-
-
-def section_titles(text):
-    """{first row: comment above it}, without the comment on top of the file."""
-    found, title = {}, None
-    for line in text.splitlines()[2:]:
-        if line.startswith("# "):
-            title = line[2:]
-        elif line.strip() and title:
-            found[line.split()[0]] = title
-            title = None
-    return found
 
 
 def self_test():
     assert citations("// spec: IM-01, V1..V3\n") == ["IM-01", "V1", "V2", "V3"]
-    assert citations("# spec: TP-01..TP-03\n") == ["TP-01", "TP-02", "TP-03"]
+    assert citations("# spec: TP-01..TP-03, V9.b, V9.d..e.\n") == ["TP-01", "TP-02", "TP-03", "V9.b", "V9.d", "V9.e"]
     assert citations("// spec: T1 (creation),\n//       T2\nint V9;") == ["T1", "T2"]
-    rows = {"V1": "a", "V2": "b"}
-    assert len(list(faults_of(rows, {"V1": ["t"]}, {}))) == 1
-    assert not list(faults_of(rows, {"V1": ["t"], "D4": ["t"]}, {"V2": "later"}))
-    assert len(list(faults_of(rows, {"V1": ["t"], "V9": ["t"]}, {"V2": "later", "V1": "later"}))) == 2
-    assert read_pending("V1..V2 later\nV3\n") == ({"V1": "later", "V2": "later"}, [f"{PENDING}: 'V3' has no reason"])
-    assert "| V2 | b | *later* |" in page(rows, {"V1": ["a/t.cc"]}, {"V2": "later"}, {"V1": "All"})
+    rows = Rows("# All\n## First\nV1 a\nV2 b\nV2.a ba\nV2.b bb\n")
+    assert rows.all_clauses() == {"V1": "a", "V2.a": "ba", "V2.b": "bb"}
+    pending, faults = read_pending("V1..V2 later\nV3\n", rows)
+    assert pending == {"V1": "later", "V2.a": "later", "V2.b": "later"}
+    assert faults == [f"{PENDING}: 'V3' has no reason"]
+    assert not list(faults_of(rows, {"V1": ["t"], "D4": ["t"]}, {"V2.a": "later", "V2.b": "later"}))
+    assert len(list(faults_of(rows, {"V1": ["t"], "V2.a": ["t"]}, {}))) == 1
+    assert len(list(faults_of(rows, {"V1": ["t"], "V2": ["t"], "V2.c": ["t"]}, pending))) == 3
+    text = page(rows, {"V1": ["a/t.cc"], "V2.a": ["a/t.cc"]}, {"V2.b": "later"})
+    assert "| All | 1 | 1 | 0 | 2 of 3 |" in text and "| V2.b | bb | *later* |" in text
 
 
 def gather():
-    text = common.read(ROWS)
-    rows = {parts[0]: parts[1] for parts in lines_of(text)}
-    pending, faults = read_pending(common.read(PENDING))
+    rows = Rows(common.read(ROWS))
+    pending, faults = read_pending(common.read(PENDING), rows)
     cited = {}
-    for path in common.files():
-        is_test = re.search(r"(_test\.(cc|py)|^tests/.*\.(cc|h|py|sh|cmake|txt)|^examples/.*)$", path)
-        for row in citations(common.read(path)) if is_test else []:
-            cited.setdefault(row, []).append(path)
-    faults += faults_of(rows, cited, pending)
-    return page(rows, cited, pending, section_titles(text)), faults
+    for path in filter(TEST.search, common.files()):
+        for name in citations(common.read(path)):
+            cited.setdefault(name, []).append(path)
+    return page(rows, cited, pending), faults + list(faults_of(rows, cited, pending))
 
 
 def main():
