@@ -134,7 +134,6 @@ TEST(Epochs, RanksHaveBatchesOfTheirOwn) {
   refused({.batch = 20, .ranks = 3}, "Epochs: 2 batches of 20 samples do not go round 3 ranks");
 }
 
-// spec: V1, V56
 TEST(Epochs, CopiesAndMovesGoOnByThemselves) {
   Epochs a(numbered(20), {.batch = 2, .seed = 1});
   labels_of(a, 3);
@@ -147,7 +146,7 @@ TEST(Epochs, CopiesAndMovesGoOnByThemselves) {
 }
 
 // Batches are made ahead of time from the samples as they were given.
-// spec: V52
+// spec: V52.a
 TEST(Epochs, PrefetchHoldsWhatItReads) {
   Samples samples = numbered(20);
   Epochs<Samples> epochs(samples, {.batch = 2, .seed = 1, .prefetch = 3});

@@ -106,7 +106,7 @@ TEST(Dropout, FollowsThePhase) {
   expect_error([] { Dropout(1); }, ErrorCode::kInvalidArgument, {"p is 1"});
 }
 
-// spec: L15, V31
+// spec: L15, V31.a, V31.b
 TEST(BatchNorm, TrainingUpdatesThePassedStatisticsOnly) {
   BatchNorm norm(2);
   const Tensor x({{1.0, 2.0}, {3.0, 4.0}});
@@ -128,7 +128,7 @@ TEST(BatchNorm, TrainingUpdatesThePassedStatisticsOnly) {
       ErrorCode::kInvalidArgument, {"3 features on axis 1, but the layer has 2"});
 }
 
-// spec: L15, V30, V57
+// spec: L15
 TEST(BatchNorm, CopiesAreIndependentAndAxesWork) {
   BatchNorm norm(3, {.axis = 1, .momentum = 0.5});
   BatchStatistics a = norm.running.value, b = a;

@@ -17,7 +17,7 @@ using tests::iota;
 #define ETUDE_LIST(...) \
   { __VA_ARGS__ }
 
-// spec: T5, V22
+// spec: T5, V22.d
 TEST(IndexTable, AgreesWithNumPy) {
   const Shape shape{3, 4, 5};
   const Tensor M = equal(remainder(iota(shape), 7.0), 3.0);

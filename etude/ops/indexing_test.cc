@@ -37,7 +37,7 @@ TEST(At, ReadsParts) {
   EXPECT_EQ(x.at(slice(5, 2)).shape(), (Shape{0, 4}));
 }
 
-// spec: T5, V22
+// spec: T5, V22.d
 TEST(At, WritesParts) {
   Tensor x = iota({3, 4});
   x.at(1) = 0.0;
@@ -101,7 +101,7 @@ TEST(At, ErrorsNameIndexAxisAndSize) {
   has(message_of([&] { x.at(0, 0, 0).read(); }), "the shape is [3,4]");
 }
 
-// spec: V22
+// spec: V22.a..c
 TEST(At, WritesInPlaceWhenUnshared) {
   Tensor t = zeros({1024, 64});
   const void* before = t.data<float>().data();

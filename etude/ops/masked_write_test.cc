@@ -131,7 +131,7 @@ TEST(MaskedWrite, HasDerivativesOfBothSides) {
   EXPECT_EQ(of_batch.at(1).to_vector<float>(), (Floats{0, 4, 0, 24}));
 }
 
-// spec: T5, V22
+// spec: T5, V22.c
 TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
   Tensor t = zeros({1024, 64});
   const void* before = t.data<float>().data();

@@ -362,7 +362,7 @@ void expect_in_place(Optimizer optimizer) {
   EXPECT_EQ(scope.stats().deep_copies, 0);
 }
 
-// spec: V23
+// spec: V23.a, V23.b
 TEST(Optimizer, UpdatesInPlaceWithoutAllocating) {
   expect_in_place(SGD());
   expect_in_place(SGD({.momentum = .9}));
@@ -373,7 +373,7 @@ TEST(Optimizer, UpdatesInPlaceWithoutAllocating) {
   expect_in_place(RMSProp({.momentum = .9, .centered = true}));
 }
 
-// spec: V2, V30, V32
+// spec: V32.a
 TEST(Optimizer, ACopyOfTheModelKeepsItsValues) {
   Model m = model(1);
   const Model g = model(.1f), kept = m;
@@ -383,7 +383,7 @@ TEST(Optimizer, ACopyOfTheModelKeepsItsValues) {
   EXPECT_FALSE(same_value(m.large, kept.large));
 }
 
-// spec: V56
+// spec: V56.a, V30.c
 TEST(Optimizer, ACopyGoesOnByItself) {
   Model a = model(1);
   const Model g = model(.1f);
@@ -408,7 +408,7 @@ TEST(Optimizer, AbsentGradientsLeaveTheirParameter) {
   EXPECT_FALSE(same_value(m.small, model(1).small));
 }
 
-// spec: V35 (thread counts), performance rule: bits do not depend on threads
+// Bits do not depend on the number of threads.
 TEST(Optimizer, SameBitsForEveryThreadCount) {
   std::vector<Model> results;
   for (const int threads : {1, 2, 7}) {

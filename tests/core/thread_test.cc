@@ -87,7 +87,7 @@ TEST(Threads, CopiesWritesAndDestructionsNeverMix) {
   for (const Cell& cell : cells) EXPECT_TRUE(holds(cell.value, cell.model));
 }
 
-// spec: IM-13, V53
+// spec: IM-13, V53.a
 TEST(Threads, AFreshThreadHasNoContext) {
   Tape tape;
   const TapeContext context(tape);

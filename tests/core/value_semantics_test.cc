@@ -32,7 +32,7 @@ struct Pair {
   Tensor weight, bias;
 };
 
-// spec: V1, V20
+// spec: V1, V20.a
 TEST(ValueSemantics, UnsharedUpdatesHappenInPlace) {
   Tensor a = large(), b = large(3);
   const void* before = address(a);
@@ -47,7 +47,7 @@ TEST(ValueSemantics, UnsharedUpdatesHappenInPlace) {
   EXPECT_FLOAT_EQ(first(a), 7.0f / 3);
 }
 
-// spec: V20
+// spec: V20.c, V20.d
 TEST(ValueSemantics, IntegersAndMovedOperandsAreUpdatedInPlace) {
   Tensor n = astype(large(), kInt32);
   const void* before = address(n);
@@ -112,7 +112,7 @@ TEST(ValueSemantics, ParametersByValueCopyUnlessMoved) {
   EXPECT_EQ(first(a), 6);
 }
 
-// spec: V6, V55
+// spec: V6, V55.a
 TEST(ValueSemantics, AStructCopiesTheWrittenFieldOnly) {
   Pair p{large(), large(2)};
   Pair q = p;
@@ -122,7 +122,7 @@ TEST(ValueSemantics, AStructCopiesTheWrittenFieldOnly) {
   EXPECT_EQ(first(p.bias), 2);
 }
 
-// spec: V7, V55
+// spec: V7, V55.a
 TEST(ValueSemantics, ContainersCopyTheWrittenElementOnly) {
   std::vector<Tensor> list = {large(), large(2), large(3)};
   std::vector<Tensor> copy = list;
@@ -158,7 +158,7 @@ void add_both(Tensor& x, Tensor& y) {
   y += x;
 }
 
-// spec: V9
+// spec: V9.c
 TEST(ValueSemantics, OneVariableForTwoParametersTakesEffectInOrder) {
   Tensor a = large();
   add_both(a, a);
@@ -167,7 +167,7 @@ TEST(ValueSemantics, OneVariableForTwoParametersTakesEffectInOrder) {
   EXPECT_EQ(first(a), 8);
 }
 
-// spec: V10, V11
+// spec: V11
 TEST(ValueSemantics, IterationsAndClosuresSeeOldValues) {
   Tensor a = Tensor(std::vector<float>{1, 2, 3});
   float total = 0;
@@ -192,7 +192,7 @@ TEST(ValueSemantics, TemporariesAreReused) {
   EXPECT_EQ(buffers([&] { y = exp(-((a * b) + c) * a); }), 1);
 }
 
-// spec: V40
+// spec: V40.a, V40.b
 TEST(ValueSemantics, ATapeHoldsSnapshots) {
   Tape tape;
   TapeContext context(tape);
@@ -205,7 +205,7 @@ TEST(ValueSemantics, ATapeHoldsSnapshots) {
   EXPECT_EQ(first(g[0]), 6);
 }
 
-// spec: V40
+// spec: V40.b
 TEST(ValueSemantics, AWriteIsInPlaceWhenTheTapeKeptNothing) {
   Tape tape;
   TapeContext context(tape);
@@ -218,7 +218,7 @@ TEST(ValueSemantics, AWriteIsInPlaceWhenTheTapeKeptNothing) {
   EXPECT_EQ(first(g[0]), 1);
 }
 
-// spec: V41
+// spec: V41.a
 TEST(ValueSemantics, InPlaceOpsAreDifferentiable) {
   Tape tape;
   TapeContext context(tape);
@@ -232,7 +232,7 @@ TEST(ValueSemantics, InPlaceOpsAreDifferentiable) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{2, 3}));
 }
 
-// spec: V43
+// spec: V43.a
 TEST(ValueSemantics, NothingIsKeptAfterTheGradient) {
   Tensor w = large(2);
   Tape tape;

@@ -24,7 +24,7 @@ int64_t peak_bytes(F f) {
   return scope.stats().peak_bytes;
 }
 
-// spec: V22
+// spec: V22.a, V22.b
 TEST(Views, SliceAssignmentCostsTheSlice) {
   Tensor t = matrix();
   const void* before = address(t);
@@ -39,7 +39,7 @@ TEST(Views, SliceAssignmentCostsTheSlice) {
   EXPECT_EQ(t.at(2, 0).item<float>(), 5);
 }
 
-// spec: V22
+// spec: V22.c, V22.d
 TEST(Views, EveryTargetIsWrittenInPlace) {
   Tensor t(std::vector<float>{0, 1, 2, 3, 4, 5});
   const void* before = address(t);

@@ -16,7 +16,7 @@ const void* address(const Tensor& x) { return x.data<float>().data(); }
 
 constexpr int64_t kLarge = 5000;  // elements beyond those that lie beside the header
 
-// spec: V45
+// spec: V45.b
 TEST(Donation, UpdatesInPlaceWhatNobodyElseHolds) {
   const auto f = function([](Tensor& x, const Tensor& y) { x += y; });
   for (const int64_t n : {int64_t{3}, kLarge}) {
@@ -29,7 +29,7 @@ TEST(Donation, UpdatesInPlaceWhatNobodyElseHolds) {
   }
 }
 
-// spec: V45
+// spec: V45.c
 TEST(Donation, ASecondHandleKeepsItsValue) {
   const auto f = function([](Tensor& x) { x += 1.0F; });
   for (const int64_t n : {int64_t{3}, kLarge}) {
@@ -48,7 +48,7 @@ TEST(Donation, ASecondHandleKeepsItsValue) {
   }
 }
 
-// spec: V45
+// spec: V45.c
 TEST(Donation, AnArgumentThatIsAnotherOneIsReadAsItWas) {
   const auto f = function([](Tensor& x, const Tensor& y) {
     x += 1.0F;
@@ -65,7 +65,7 @@ TEST(Donation, AnArgumentThatIsAnotherOneIsReadAsItWas) {
   }
 }
 
-// spec: V47
+// spec: V45.c
 TEST(Donation, ACaptureKeepsItsValue) {
   Tensor x = zeros({kLarge});
   const auto f = function([c = x](Tensor& y) {
@@ -98,7 +98,6 @@ struct Three {
 };
 
 // A step that fails, before, between and behind the writes: everything is as it was.
-// spec: V45
 TEST(Donation, AFaultAnywhereLeavesArgumentsAsTheyWere) {
   for (int at = 0; at < 4; ++at) {
     const auto f = function([at](Three& m, const Tensor& i) {
@@ -133,7 +132,7 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(hidden(x)); }
 };
 
-// spec: V23, V45
+// spec: V23.b, V45.b, V45.c
 TEST(Donation, AModelAndItsOptimiserAreOnce) {
   const auto step = function([](Net& net, optim::Adam& adam, const Tensor& x) {
     adam.update(net, gradient([&](const Net& n) { return mean(square(n(x))); }, net));

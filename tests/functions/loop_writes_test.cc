@@ -42,7 +42,7 @@ struct Steps {
   Tensor x, i = Tensor(0);
 };
 
-// spec: V46
+// spec: V46.a, V46.b
 TEST(LoopWrites, AreInPlaceInAWhileLoop) {
   const Tensor x = numbers({kRows, 4});
   const auto below = [](const Steps& s) { return s.i < 9; };
@@ -84,7 +84,7 @@ TEST(LoopWrites, AreInPlaceInAWhileLoop) {
       x);
 }
 
-// spec: V46
+// spec: V46.a, V46.b
 TEST(LoopWrites, AreInPlaceInFoldAndScan) {
   const Tensor x = numbers({kRows, 4});
   for (const std::vector<int>& at : {std::vector<int>{5}, {5, 0, 5, 9}, {}}) {
@@ -109,7 +109,7 @@ TEST(LoopWrites, AreInPlaceInFoldAndScan) {
       x, 2);
 }
 
-// spec: V46
+// spec: V46.a, V46.b
 TEST(LoopWrites, AreInPlaceInALoopInALoop) {
   expect_in_place(
       [](const Tensor& start) {
@@ -123,7 +123,7 @@ TEST(LoopWrites, AreInPlaceInALoopInALoop) {
       numbers({kRows, 4}));
 }
 
-// spec: V46
+// spec: V46.a
 TEST(LoopWrites, LeaveWhatIsStillRead) {
   const auto f = [](const Tensor& start) {
     struct Pair {
@@ -154,7 +154,7 @@ TEST(LoopWrites, LeaveWhatIsStillRead) {
   EXPECT_TRUE(same_value(b, staged_b));
 }
 
-// spec: V46
+// spec: V46.a
 TEST(LoopWrites, OfATensorThatStandsTwiceReadWhatItWas) {
   // The state is one value twice, and one that the body reads besides.
   const auto twice = [](const Tensor& start) {
@@ -183,7 +183,7 @@ TEST(LoopWrites, OfATensorThatStandsTwiceReadWhatItWas) {
   EXPECT_TRUE(same_value(function(reversed)(x), reversed(x)));
 }
 
-// spec: V46
+// spec: V46.a
 TEST(LoopWrites, HaveTheGradientsOfEager) {
   const auto f = [](const Tensor& start) {
     const Tensor end = fold(
@@ -202,7 +202,7 @@ TEST(LoopWrites, HaveTheGradientsOfEager) {
   EXPECT_TRUE(same_value(vmap([&](const Tensor& v) { return g(v); })(xs), vmap(f)(xs)));
 }
 
-// spec: V46, V45
+// spec: V46.b, V45.b
 TEST(LoopWrites, OfWholeSlicesTakeTheMemoryOfAnArgument) {
   Tensor x = numbers({kRows, 4});
   const auto f = function([](Tensor& t) {
@@ -215,7 +215,7 @@ TEST(LoopWrites, OfWholeSlicesTakeTheMemoryOfAnArgument) {
   EXPECT_EQ(x.at(2, 1).read().item<float>(), 1.0F);
 }
 
-// spec: V46
+// spec: V46.a
 TEST(LoopWrites, OutsideOfATensorAreErrorsThatLeaveItAlone) {
   const auto f = function([](const Tensor& start, const Tensor& at) {
     return fold([](Tensor& s, const Tensor& i) { s.at(i) = 1.0F; }, start, at);

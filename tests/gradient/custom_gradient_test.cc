@@ -28,7 +28,7 @@ TEST(CustomGradient, FixesNumerics) {  // spec: CU-01, D45
   expect_values(log1pexp()(Tensor(0.0)), {std::log(2.0)});
 }
 
-// spec: V49
+// spec: V49.a
 TEST(CustomGradient, BodiesAndRulesGetValues) {
   const auto changes = [](Tensor x) {
     x *= 3.0;

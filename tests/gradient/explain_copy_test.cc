@@ -29,7 +29,7 @@ struct Model {
   Conv conv1;
 };
 
-// spec: V44
+// spec: V44.a, V44.b
 TEST(ExplainCopy, OfAnUpdateWhileAPullbackLives) {
   Model model;
   const Tensor x = large(3);
@@ -51,7 +51,7 @@ TEST(ExplainCopy, OfAnUpdateWhileAPullbackLives) {
   EXPECT_EQ(back2(Tensor(1.0F)).conv1.filter.to_vector<float>()[0], 4);  // of the old filter
 }
 
-// spec: V44
+// spec: V44.a, V44.b
 TEST(ExplainCopy, OfAnUpdateWhileAPersistentTapeLives) {
   Tensor x = large(2);
   GradientTape tape({.persistent = true});
@@ -68,7 +68,7 @@ TEST(ExplainCopy, OfAnUpdateWhileAPersistentTapeLives) {
   EXPECT_EQ(tape.gradient(y, x).has_value(), false);
 }
 
-// spec: V40, V44
+// spec: V40.b
 TEST(ExplainCopy, WhatNoDerivativeReadsIsNotKept) {
   Tensor x = large(2);
   const auto back = pullback([](const Tensor& a) { return a + 1; }, x);
@@ -84,7 +84,7 @@ TEST(ExplainCopy, WhatNoDerivativeReadsIsNotKept) {
   EXPECT_EQ(doubled.second(large(5)).to_vector<float>()[7], 10);
 }
 
-// spec: V44
+// spec: V44.a, V44.b
 TEST(ExplainCopy, SmallTensorsToo) {
   Tensor x(std::vector<float>{1, 2});
   GradientTape tape({.persistent = true});
@@ -96,7 +96,7 @@ TEST(ExplainCopy, SmallTensorsToo) {
   EXPECT_EQ(tape.gradient(y, x).has_value(), false);
 }
 
-// spec: V44
+// spec: V44.b
 TEST(ExplainCopy, OfACopyOfTheHandle) {
   Tensor x = large(2);
   const Tensor other = x;
@@ -106,7 +106,7 @@ TEST(ExplainCopy, OfACopyOfTheHandle) {
   EXPECT_EQ(copies([&] { x += x; }), 1);  // the right side must keep its elements
 }
 
-// spec: V44
+// spec: V44.b
 TEST(ExplainCopy, NothingIsClaimedOfAHolderThatIsGone) {
   Tensor x = large(2);
   {
@@ -116,7 +116,7 @@ TEST(ExplainCopy, NothingIsClaimedOfAHolderThatIsGone) {
   expect_explained("something that is gone by now");
 }
 
-// spec: V44
+// spec: V44.b
 TEST(ExplainCopy, AsksPullbacksOfOtherThreads) {
   Tensor x = large(2);
   const auto square = [](const Tensor& a) { return a * a; };

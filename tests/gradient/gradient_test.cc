@@ -103,7 +103,7 @@ TEST(Gradient, OfHashMapsAndDeques) {  // spec: D7, D9
   for (int i = 0; i < 20; ++i) expect_values(back.at("w" + std::to_string(i)), {10.0 * i});
 }
 
-TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43, D2
+TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43.a, D2
   Dense dense{Tensor(std::vector<float>(5000, 1.0f)), Tensor(1.0)};
   const auto loss = [](const Dense& d) { return sum(d.weight * d.weight) * d.bias; };
   const auto g = gradient(loss, dense);
@@ -264,7 +264,7 @@ TEST(SecondOrder, AllWaysAgree) {  // spec: D27
   expect_values(hy, {2});
 }
 
-TEST(Gradient, KeepsNothingGrowing) {  // spec: D39, V35
+TEST(Gradient, KeepsNothingGrowing) {  // spec: D39, V35.a
   const Model model = make_model();
   const auto loss = [](const Model& m) { return exp(m.first.weight) * *m.scale; };
   gradient(loss, model);

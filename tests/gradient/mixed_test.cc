@@ -211,7 +211,7 @@ TEST(Mixed, DtypesFollowThoseOfNumbers) {
   EXPECT_EQ(std::get<1>(grads), 3 + 1 + 6);
 }
 
-// spec: V35 nothing is left behind, also after an exception
+// spec: V35.b nothing is left behind, also after an exception
 TEST(Mixed, NothingIsLeft) {
   const auto f = [](const Tensor& w, auto x) {
     const auto y = (w * x).at(0).template item<decltype(x)>();

@@ -109,7 +109,7 @@ TEST(LazyMemory, AResultTakesTheMemoryOfAnInputThatDied) {
   EXPECT_EQ(x.data<float>()[7], 256.0F);
 }
 
-// spec: V24
+// spec: V24.a..c
 TEST(LazyMemory, UpdatesInPlaceAreOneBuffer) {
   forget_lazy_programs();
   const LazyScope lazy;

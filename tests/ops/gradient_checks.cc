@@ -209,7 +209,7 @@ void check_tape(const Call& call) {
   }
 }
 
-// spec: V40
+// spec: V40.a
 void check_snapshot(const Call& call) {
   if (!call.op->is_differentiable() || call.is_same_tensor) return;
   const std::vector<Tensor> u = cotangents(call, run(call));

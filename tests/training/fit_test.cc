@@ -172,7 +172,7 @@ TEST(Fit, CallbacksCallOffBatchPartEpochOrAll) {
   EXPECT_EQ(update.updates, 20u);
 }
 
-// spec: V35
+// spec: V35.c
 TEST(Fit, LiveTensorsAreBalanced) {
   Training run = fresh();
   // Without a thread that makes batches ahead, as the counters are those of all threads.
@@ -180,12 +180,12 @@ TEST(Fit, LiveTensorsAreBalanced) {
   nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 1});
   wait_for_compile();  // of programs of other tests, whose constants are tensors
   const MemoryScope scope;
-  nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 5});
+  nn::fit(run.model, run.optimizer, data, nn::softmax_cross_entropy, {.epochs = 15});
   EXPECT_EQ(scope.stats().live_tensors, 0);
   EXPECT_EQ(scope.stats().deep_copies, 0);
 }
 
-// spec: V23, V43
+// spec: V23.b, V43.a
 TEST(Fit, UpdatesAfterAGradientAreInPlace) {
   Training run = fresh();
   nn::fit(run.model, run.optimizer, run.data, nn::softmax_cross_entropy, {.epochs = 1});

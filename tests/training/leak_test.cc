@@ -69,7 +69,7 @@ void check_layer(const char* name, const Layer& layer, const Tensor& x) {
   });
 }
 
-// spec: C4, V35
+// spec: C4, V35.a
 TEST(LeakCheck, LayersAreBalanced) {
   const Tensor images = ones({2, 6, 6, 3}), rows = ones({4, 5});
   check_layer("Dense", nn::Dense(5, 3, {.activation = nn::relu}), rows);
@@ -88,7 +88,7 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(hidden(x)); }
 };
 
-// spec: C4, V23
+// spec: C4, V35.a
 TEST(LeakCheck, TrainingStepsAreBalanced) {
   Net model;
   optim::AdamW optimizer;

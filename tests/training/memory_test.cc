@@ -80,7 +80,7 @@ Peak peak_of_training(Optimizer optimizer, int64_t batch) {
   return {memory_stats().peak_bytes - before, resident_bytes() - resident};
 }
 
-// spec: V25
+// spec: V25.a, V25.b, V23.d
 TEST(Memory, OfATrainingStep) {
   constexpr int64_t kBatch = 4;
   constexpr int64_t kActivations = 4 * 4 * kBatch * kWide * 4;  // four of each of the four layers
