@@ -107,7 +107,7 @@ std::vector<Case> cases(const Dataset<Tensor>& six) {
   };
 }
 
-// spec: T19, E3, CK-13
+// spec: T19, E3, CK-13.a
 TEST(Dataset, PipelinesGiveWhatTheySayAndAreResumedAnywhere) {
   for (const auto& six : {tensors(6), generated(6)}) {
     for (const auto& [data, expected] : cases(six)) {

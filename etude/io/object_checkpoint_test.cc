@@ -62,7 +62,7 @@ class ObjectCheckpoint : public ::testing::Test {
   const TempFolder folder_;
 };
 
-// spec: CK-01, CK-02, CK-14
+// spec: CK-01, CK-02.a, CK-14.a
 TEST_F(ObjectCheckpoint, SavesByNamesOfEdges) {
   set_seed(1);
   Net first;
@@ -88,7 +88,7 @@ TEST_F(ObjectCheckpoint, SavesByNamesOfEdges) {
   EXPECT_EQ(again.save(path("model")), path("model-3"));  // the counter was saved
 }
 
-// spec: CK-02
+// spec: CK-02.b
 TEST_F(ObjectCheckpoint, NamesAreEscaped) {
   Dep root;
   const auto dep = root.track("a", std::make_shared<Dep>());
@@ -110,7 +110,7 @@ TEST_F(ObjectCheckpoint, NamesAreEscaped) {
   EXPECT_EQ(value(v4), 4);
 }
 
-// spec: CK-03, CK-04
+// spec: CK-03, CK-04.a, SC-04.c
 TEST_F(ObjectCheckpoint, WhatIsAttachedLaterTakesItsValueThen) {
   const std::string file = saved_dep(123, "x");
   Dep root;
@@ -143,7 +143,7 @@ TEST_F(ObjectCheckpoint, WhatIsAttachedLaterTakesItsValueThen) {
   EXPECT_EQ(value(v), 7);
 }
 
-// spec: CK-04
+// spec: CK-04.b
 TEST_F(ObjectCheckpoint, AnObjectOnTwoPathsIsRestoredOnce) {
   Dep root;
   const Variable shared(1.0);
@@ -212,7 +212,7 @@ TEST_F(ObjectCheckpoint, StatusesTellWhatIsLeft) {
                ErrorCode::kFailedPrecondition, {"nothing was restored"});
 }
 
-// spec: CK-07
+// spec: CK-07.b..d
 TEST_F(ObjectCheckpoint, CirclesAndOneObjectThatBecameTwo) {
   struct Ring : Trackable {
     Variable v = track("v", Variable(4.0));
@@ -269,7 +269,7 @@ TEST_F(ObjectCheckpoint, ValuesOfAnotherTypeRestoreNothing) {
   expect_error([&] { late.untrack("c"); }, ErrorCode::kNotFound, {"there is no object 'c'"});
 }
 
-// spec: CK-09, CK-10
+// spec: CK-09.a, CK-10.a, CK-10.c
 TEST_F(ObjectCheckpoint, EdgesAreReplacedAndDropped) {
   std::vector<Variable> list{Variable(1.0), Variable(2.0)};
   Checkpoint{{"list", list}}.write(path("list"));
@@ -342,7 +342,7 @@ float step(Line& line, optim::Adam& adam) {
   return now.template item<float>();
 }
 
-// spec: CK-11, CK-12, K3
+// spec: CK-11.a, CK-12, K3
 TEST_F(ObjectCheckpoint, OptimisersAndHostStateComeBack) {
   Line line;
   optim::Adam adam({.lr = 0.1});
@@ -394,7 +394,7 @@ TEST_F(ObjectCheckpoint, OptimisersAndHostStateComeBack) {
                {"'epoch' does not take its saved state; objects before it have theirs"});
 }
 
-// spec: CK-13
+// spec: CK-13.a
 TEST_F(ObjectCheckpoint, IteratorsGoOnWhereTheyWere) {
   std::vector<float> squares;
   for (int i = 1; i <= 6; ++i) squares.push_back(static_cast<float>(i * i));
@@ -431,7 +431,7 @@ TEST_F(ObjectCheckpoint, IteratorsGoOnWhereTheyWere) {
   EXPECT_EQ(shuffled.next().to_vector<int>(), b);
 }
 
-// spec: CK-14, CK-15
+// spec: CK-14.b, CK-15
 TEST_F(ObjectCheckpoint, ManagersKeepTheNewest) {
   Tensor x(0.0);
   Checkpoint checkpoint{{"x", x}};
@@ -468,7 +468,7 @@ std::string content(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// spec: CK-17
+// spec: CK-17.b
 TEST_F(ObjectCheckpoint, DamagedFilesAreNamed) {
   Tensor x({1.0, 2.0}), y(3.0);
   Checkpoint checkpoint{{"x", x}, {"y", y}};
@@ -496,7 +496,7 @@ TEST_F(ObjectCheckpoint, DamagedFilesAreNamed) {
 }
 
 // A save that ends at any write, fsync or rename leaves the checkpoint before it or the new one.
-// spec: CK-17
+// spec: CK-17.a
 TEST_F(ObjectCheckpoint, AKilledSaveLosesNothing) {
   for (const bool same_folder : {false, true}) {  // numbered files; one that is written over
     Tensor x({1.0, 2.0}), y(1.0);
@@ -540,7 +540,7 @@ TEST_F(ObjectCheckpoint, AKilledSaveLosesNothing) {
   }
 }
 
-// spec: CK-18
+// spec: CK-18.a
 TEST_F(ObjectCheckpoint, PendingRestoresHoldNothingAlive) {
   std::weak_ptr<internal::TrackableCore> root, held;
   std::optional<RestoreStatus> status;

@@ -68,7 +68,7 @@ TEST(ElementwiseValues, ActivationsStayFiniteFarOut) {
   }
 }
 
-// spec: IM-05
+// spec: IM-05.a, IM-05.c
 TEST(ElementwiseValues, IntegerDivisionFloorsAndArithmeticWraps) {
   EXPECT_EQ(etude::floor_divide(-7, 2).item<int>(), -4);
   EXPECT_EQ(etude::remainder(-7, 3).item<int>(), 2);
@@ -90,7 +90,7 @@ TEST(ElementwiseValues, IntegerDivisionFloorsAndArithmeticWraps) {
   EXPECT_TRUE(std::isnan((Tensor(0.0) / 0.0).item<double>()));
 }
 
-// spec: IM-03, IM-05, IM-06, T7
+// spec: IM-03.a, IM-03.b, IM-05.b, IM-06.c, T7
 TEST(ElementwiseValues, ErrorsSayWhatToDo) {
   const Tensor ints(std::vector<int>{1, 2}), floats(std::vector<float>{1, 2});
   const Tensor unsigned_ones = astype(ints, kUInt64);

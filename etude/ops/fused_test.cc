@@ -40,7 +40,7 @@ Tensor run(const ScalarDef& def, const std::vector<Tensor>& in) {
   return internal::run_program(def, list.view(), {}, CallSite::here());
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Fused, TakesNoMoreOperandsThanItsKernels) {
   const auto most = static_cast<int>(kernels::cpu::kMaxOperands);
   static const scalar::Program fits = sum_of(most), large = sum_of(most + 1);
@@ -69,7 +69,7 @@ TEST(Fused, RefusesFunctionsOfBitsOnFloats) {
       ErrorCode::kInvalidArgument, {"the program calls bitwise_or, which does not take float32"});
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Fused, TakesWhatItsProgramReads) {
   static const scalar::Program two = sum_of(2);
   static ScalarDef def;

@@ -79,7 +79,7 @@ TEST(Take, GradientIsSparse) {
   EXPECT_EQ(twice.to_vector<double>(), (Doubles{0, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 0}));
 }
 
-// spec: T5, SL-07
+// spec: T5, SL-07.b, IM-10.c
 TEST(At, ErrorsNameIndexAxisAndSize) {
   Tensor x = iota({3, 4});
   const auto has = [](const std::string& text, std::string_view part) {
@@ -167,7 +167,6 @@ TEST(At, GradientsOfRepeatedIndices) {
   EXPECT_EQ(g[1].to_vector<double>(), (Doubles{0, 5, 300}));
 }
 
-// spec: SL-05
 TEST(Take, NegativeIndicesCountFromTheEnd) {
   const Tensor v = iota({4, 2});
   const Tensor g = gradients({v}, [&] { return sum(v.at(Tensor({-1, 0}))); })[0];

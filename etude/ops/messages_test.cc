@@ -23,7 +23,7 @@ using tests::expect_error;
 
 constexpr ErrorCode kWrong = ErrorCode::kInvalidArgument;
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Messages, OfOpsThatRunOthersTellTheirOwnOperands) {
   const Tensor a = zeros({2, 3}), b = zeros({4, 3});
   const std::vector<std::string_view> similar = {
@@ -94,7 +94,7 @@ TEST(Messages, OfEveryCompositionNameItsOperands) {
   EXPECT_GT(seen, 20);
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Messages, OfListsSayWhichElement) {
   const Tensor a = zeros({2, 3});
   expect_error(
@@ -113,7 +113,7 @@ TEST(Messages, OfListsSayWhichElement) {
   expect_error([&] { where(a, a, a); }, kWrong, {"where: operand 'condition' is float32"});
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Messages, OfSizesShowThemAsTheyWereGiven) {
   expect_error([] { zeros({-1}); }, kWrong, {"zeros: shape [-1] has a negative size"});
   expect_error([] { zeros({2, -5}); }, kWrong, {"zeros: shape [2,-5] has a negative size"});
@@ -132,7 +132,7 @@ TEST(Messages, OfSizesShowThemAsTheyWereGiven) {
       kWrong, {"tensor: shape [-1] has a negative size"});
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(Messages, OfAttributesNameTheOp) {
   const Op& op = Registry::global().at("sum");
   expect_error(
@@ -162,7 +162,7 @@ TEST(Messages, OfImpossibleRequestsSayThatTheyAre) {
   }
 }
 
-// spec: IM-14
+// spec: IM-14.a
 TEST(Messages, OfNanShowNoSign) {
   for (const double sign : {1.0, -1.0}) {
     const double nan = std::copysign(std::nan(""), sign);

@@ -177,7 +177,7 @@ TEST(Matmul, NoGradientForAnUnwatchedOperand) {
   EXPECT_EQ(counting.count, 1);
 }
 
-// spec: CG-13
+// spec: CG-13.b
 TEST(Matmul, GradientsEqualDifferencesForAllShapesAndFlags) {
   const struct {
     Shape x, y;

@@ -51,7 +51,7 @@ TEST(Ambient, ScopesRestoreAlsoOnExceptions) {
   EXPECT_TRUE(same_value(random::uniform({4}), first));
 }
 
-// spec: IM-11, C3
+// spec: IM-11.a, IM-11.c, C3
 TEST(Random, EachCallIsNewAndASeedRepeats) {
   set_seed(7);
   const Tensor a = random::normal({100}), b = random::normal({100});

@@ -34,7 +34,7 @@ TEST(Eager, AProductNeedsNoSetUp) {
 }
 
 // The second call finds its kernel in the cache; its operand is given away before the kernel fails.
-// spec: IM-12
+// spec: IM-12.a
 TEST(Eager, ACallFromTheCacheFailsAsTheFirstOne) {
   const Tensor zeros({0, 0, 0});
   floor_divide(Tensor({4, 5, 6}), zeros + 1);
@@ -47,7 +47,7 @@ TEST(Eager, ACallFromTheCacheFailsAsTheFirstOne) {
   }
 }
 
-// spec: IM-02
+// spec: IM-02.a
 TEST(Eager, LiteralsAndHostDataKeepTheirKinds) {
   const Tensor y = Tensor({1., 2.}) + Tensor({3., 4.});
   EXPECT_EQ(y.dtype(), kFloat32);
@@ -74,7 +74,7 @@ TEST(Eager, RowsOfOneNumberAreRows) {
   EXPECT_EQ(Tensor({1, 2.5}).dtype(), kFloat32);
 }
 
-// spec: IM-03
+// spec: IM-03.a, IM-03.b
 TEST(Eager, NumbersAdaptToTensors) {
   const Tensor n({1, 2}), x({1., 2.});
   EXPECT_EQ((x + 1).dtype(), kFloat32);
@@ -102,7 +102,7 @@ TEST(Eager, RaggedNestingIsRefused) {
                {"not rectangular", "level"});
 }
 
-// spec: IM-05
+// spec: IM-05.a..c
 TEST(Eager, DivisionAndWrapping) {
   EXPECT_EQ(floor_divide(Tensor(-7), 2).item<int>(), -4);
   EXPECT_EQ(remainder(Tensor(-7), 3).item<int>(), 2);
@@ -119,7 +119,7 @@ TEST(Eager, DivisionAndWrapping) {
   EXPECT_TRUE(std::isnan((Tensor(0.0) / 0.0).item<float>()));
 }
 
-// spec: IM-06
+// spec: IM-06.a..c
 TEST(Eager, ComparisonIsByElementAndIdentityByRef) {
   const Tensor a({1., NAN}), b = a;
   EXPECT_EQ((a == b).to_vector<bool>(), (std::vector<bool>{true, false}));
@@ -134,7 +134,7 @@ TEST(Eager, ComparisonIsByElementAndIdentityByRef) {
                {"equal", "2", "3"});
 }
 
-// spec: IM-07
+// spec: IM-07.a
 TEST(Eager, TruthNeedsOneElement) {
   EXPECT_TRUE(static_cast<bool>(Tensor({2.})));
   EXPECT_FALSE(static_cast<bool>(Tensor(0)));
@@ -147,7 +147,7 @@ TEST(Eager, TruthNeedsOneElement) {
            [] { (void)static_cast<bool>(Tensor(std::vector<float>{})); });
 }
 
-// spec: IM-08
+// spec: IM-08.a, IM-08.b
 TEST(Eager, HostDataIsCopied) {
   std::vector<float> host = {1, 2};
   Tensor x(host);
@@ -177,7 +177,7 @@ TEST(Eager, EqualConstantsAreDistinctForATape) {
   EXPECT_EQ(slope(c1, copy), 2);
 }
 
-// spec: IM-10
+// spec: IM-10.d
 TEST(Eager, EmptyOperandsHaveNeutralResults) {
   const Tensor none(std::vector<float>{});
   EXPECT_EQ(sum(none).item<float>(), 0);
@@ -188,7 +188,7 @@ TEST(Eager, EmptyOperandsHaveNeutralResults) {
   EXPECT_EQ(y.to_vector<float>(), std::vector<float>(6, 0));
 }
 
-// spec: IM-12
+// spec: IM-12.a, IM-12.b
 TEST(Eager, AFailureLeavesNothingBehind) {
   const Tensor a = full(Shape{2, 3}, 1.0);
   Tape tape;
@@ -200,7 +200,7 @@ TEST(Eager, AFailureLeavesNothingBehind) {
   EXPECT_EQ(sum(a * a).item<float>(), 6);
 }
 
-// spec: IM-14
+// spec: IM-14.a, IM-14.b
 TEST(Eager, PrintingNeverThrows) {
   EXPECT_EQ(Tensor({{1, 2}, {3, 4}}).to_string(),
             "Tensor([[1, 2],\n        [3, 4]], shape=[2,2], dtype=int32, device=cpu:0)");

@@ -87,7 +87,7 @@ TEST(Threads, CopiesWritesAndDestructionsNeverMix) {
   for (const Cell& cell : cells) EXPECT_TRUE(holds(cell.value, cell.model));
 }
 
-// spec: IM-13, V53.a
+// spec: IM-13.a, V53.a
 TEST(Threads, AFreshThreadHasNoContext) {
   Tape tape;
   const TapeContext context(tape);
@@ -103,7 +103,7 @@ TEST(Threads, AFreshThreadHasNoContext) {
   EXPECT_EQ(y.item<float>(), 4);
 }
 
-// spec: CG-17
+// spec: CG-17.a
 TEST(Threads, OwnTapesShareTheRegistry) {
   std::vector<float> found(8);
   on_threads(8, [&](int i) {

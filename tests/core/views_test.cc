@@ -51,7 +51,7 @@ TEST(Views, EveryTargetIsWrittenInPlace) {
   EXPECT_EQ(address(t), before);
 }
 
-// spec: V34, IM-08
+// spec: V34, IM-08.a
 TEST(Views, PartsAreValues) {
   Tensor t = matrix();
   Tensor flat = reshape(t, {-1}), part = t.at(slice(0, 64)), turned = matrix_transpose(t);
@@ -75,7 +75,7 @@ TEST(Views, PartsAreValues) {
   EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{1, 1, 1}));
 }
 
-// spec: IM-10
+// spec: IM-10.a, IM-10.b
 TEST(Views, IndexForms) {
   const Tensor x(std::vector<float>{0, 1, 2, 3, 4, 5}, {2, 3});
   EXPECT_EQ(x.at(-1, -1).item<float>(), 5);

@@ -12,7 +12,7 @@
 namespace etude {
 namespace {
 
-// spec: TC-04, TC-06
+// spec: TC-04.a, TC-06.b
 TEST(Function, KnowsStructureAndHostValues) {
   using Values = std::vector<Tensor>;
   const auto f = function([](const std::vector<Values>& x, double k) {
@@ -35,7 +35,7 @@ TEST(Function, KnowsStructureAndHostValues) {
   EXPECT_EQ(f.trace_count(), 6u);
 }
 
-// spec: TC-04
+// spec: TC-04.b
 TEST(Function, KnowsTexts) {
   const auto f = function([](const std::vector<std::string>& names, const Tensor& x) {
     return x * static_cast<float>(names.size());

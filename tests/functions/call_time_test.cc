@@ -13,7 +13,7 @@ namespace {
 
 using tests::expect_error;
 
-// spec: LC-06
+// spec: LC-06.a
 TEST(CallTimeValues, AreReadAtEachCallOfOneTrace) {
   int k = 1;
   const auto body = [&] { return call_time_value([&] { return k; }) + 2; };
@@ -26,7 +26,7 @@ TEST(CallTimeValues, AreReadAtEachCallOfOneTrace) {
   EXPECT_TRUE(f.variables().empty());
 }
 
-// spec: LC-06
+// spec: LC-06.b
 TEST(CallTimeValues, KeepTheirType) {
   Tensor k(1);
   const auto f = function([&] { return call_time_value([&] { return k; }) + 2; }, {.name = "f"});
@@ -42,7 +42,7 @@ TEST(CallTimeValues, KeepTheirType) {
   EXPECT_EQ(f().item<int>(), 7);
 }
 
-// spec: LC-06
+// spec: LC-06.a
 TEST(CallTimeValues, ReachFunctionsBranchesAndLoopsWithin) {
   float k = 1;
   const auto inner =
@@ -63,7 +63,7 @@ TEST(CallTimeValues, ReachFunctionsBranchesAndLoopsWithin) {
   EXPECT_EQ(f.trace_count(), 1u);
 }
 
-// spec: LC-06
+// spec: LC-06.a
 TEST(CallTimeValues, AreConstantsOfDerivatives) {
   float k = 1;
   const auto body = [&](const Tensor& x) {
@@ -86,7 +86,7 @@ TEST(CallTimeValues, AreConstantsOfDerivatives) {
   EXPECT_EQ(staged.trace_count(), 1u);
 }
 
-// spec: LC-06
+// spec: LC-06.a
 TEST(CallTimeValues, GoWithGraphsOfManySizes) {
   float k = 1;
   const auto f = function([&](const Tensor& x) { return x * call_time_value([&] { return k; }); },
@@ -98,7 +98,6 @@ TEST(CallTimeValues, GoWithGraphsOfManySizes) {
   EXPECT_EQ(f.trace_count(), 1u);
 }
 
-// spec: LC-06
 TEST(CallTimeValues, RefuseWhatIsNoValueOfTheCall) {
   const auto f =
       function([](const Tensor& x) { return call_time_value([x] { return x; }) + 1.0F; });

@@ -51,7 +51,7 @@ TEST(Cond, RunsOneBranchAndTracesBoth) {
   EXPECT_EQ(f.trace_count(), 1u);
 }
 
-// spec: FB-07, CG-16
+// spec: FB-07.a, CG-16
 TEST(Cond, IsDifferentiatedAlongTheBranchTaken) {
   const auto slope = [](const Tensor& x) { return gradient(signed_root, x); };
   for (const float at : {4.0F, -4.0F}) {
@@ -85,7 +85,6 @@ struct Pair {
   int n = 0;
 };
 
-// spec: AG-03, AG-04, AG-20
 TEST(Cond, HasAPositiveZeroForWhatItsBranchDoesNotRead) {
   const auto f = [](const Tensor& x, const Tensor& y) {
     return cond(
@@ -105,6 +104,7 @@ TEST(Cond, HasAPositiveZeroForWhatItsBranchDoesNotRead) {
   EXPECT_TRUE(same_value(slope(function(f), y), slope(f, y)));
 }
 
+// spec: AG-03, AG-04, AG-20.a
 TEST(Cond, RefusesBranchesOfOtherTypes) {
   const auto with = [](auto then, auto otherwise) {
     return function([=](const Tensor& x) { return cond(x > 0.0F, then, otherwise, x); });
@@ -126,7 +126,7 @@ TEST(Cond, RefusesBranchesOfOtherTypes) {
                ErrorCode::kInvalidArgument, {"the host value 'result/n' is another"});
 }
 
-// spec: AG-10
+// spec: AG-10.b
 TEST(Cond, NeedsASingleBool) {
   const auto f = [](const Tensor& x) {
     return cond(
@@ -141,7 +141,7 @@ TEST(Cond, NeedsASingleBool) {
   }
 }
 
-// spec: CD-09, CD-05
+// spec: CD-09.a, CD-05.b
 TEST(Cond, AssignsVariablesOfTheBranchThatRuns) {
   for (const bool is_staged : {false, true}) {
     Variable ups(0.0F), downs(0.0F);
@@ -158,7 +158,7 @@ TEST(Cond, AssignsVariablesOfTheBranchThatRuns) {
   }
 }
 
-// spec: AG-19
+// spec: AG-19.a
 TEST(Cond, RefusesToMakeAVariable) {
   std::optional<Variable> v;
   const auto f = function([&](const Tensor& x) {
@@ -193,7 +193,7 @@ TEST(SwitchCase, TakesTheBranchOfItsNumber) {
   }
 }
 
-// spec: AG-05
+// spec: AG-05.a
 TEST(Fold, GoesThroughTheRowsInOrder) {
   const auto f = [](const Tensor& xs) {
     return fold([](const Tensor& s, const Tensor& x) { return s * 10 + x; }, Tensor(0), xs);
@@ -206,7 +206,7 @@ TEST(Fold, GoesThroughTheRowsInOrder) {
   EXPECT_EQ(both(g, arange(17, {.stop = 3.0, .step = -5.0, .dtype = kInt32})).item<int>(), 171207);
 }
 
-// spec: AG-01
+// spec: AG-01.a
 TEST(Fold, IsOneNode) {
   const auto f = function([](const Tensor& xs) {
     return fold([](const Tensor& s, const Tensor& x) { return s + x; }, Tensor(0.0F), xs);
@@ -272,7 +272,7 @@ TEST(Scan, HasTheDerivativesOfTheUnrolledLoop) {
   EXPECT_TRUE(same_value(std::get<2>(inside), std::get<2>(eager)));
 }
 
-// spec: FB-07, CG-16
+// spec: FB-07.b, CG-16
 TEST(WhileLoop, DoublesThreeTimes) {
   const auto f = [](const Tensor& x) {
     return std::get<1>(
@@ -331,7 +331,7 @@ TEST(WhileLoop, RunsExamplesWithTheirOwnNumbersOfSteps) {
   }
 }
 
-// spec: AG-06
+// spec: AG-06.a, AG-06.b, AG-20.b
 TEST(Loops, RefuseAStateThatChangesItsType) {
   const auto to_float = [](const Tensor& xs) {
     return fold([](const Tensor& s, const Tensor& x) { return astype(s, kFloat32) + x; }, Tensor(0),
@@ -370,7 +370,7 @@ Tensor doubled_below(const Tensor& start, const LoopOptions& options) {
       .rows;
 }
 
-// spec: AG-06
+// spec: AG-06.b
 TEST(Loops, LetSizesVaryThatTheOptionShapesNames) {
   const LoopOptions options{.shapes = {{"state/rows", {kAny, 2}}}};
   const Tensor x(Floats{1, 2});
@@ -399,7 +399,7 @@ TEST(Loops, LetSizesVaryThatTheOptionShapesNames) {
                {"float32[2,2] after a step", "beyond what option 'shapes' says of it"});
 }
 
-// spec: AG-14
+// spec: AG-14.a
 TEST(Loops, TellOfAValueThatIsKeptFromABody) {
   std::vector<Tensor> kept;
   const auto f = function([&](const Tensor& xs) {
@@ -414,7 +414,7 @@ TEST(Loops, TellOfAValueThatIsKeptFromABody) {
   expect_error([&] { f(ones({3})); }, ErrorCode::kFailedPrecondition, {"whose trace has ended"});
 }
 
-// spec: CD-09
+// spec: CD-09.b, CD-05.c
 TEST(Loops, AssignVariablesInEachStep) {
   for (const bool is_staged : {false, true}) {
     Variable velocity(0.0F), place(1.0F);
@@ -459,7 +459,7 @@ TEST(Loops, DrawTheSameNumbersInAnyForm) {
   }
 }
 
-// spec: ST-09
+// spec: ST-09.a
 TEST(Loops, TellOfTheLineThatFails) {
   const auto f = function(
       [](const Tensor& xs) {

@@ -29,7 +29,7 @@ struct Scaling {
   }
 };
 
-// spec: SC-03
+// spec: SC-03.b
 TEST(Creation, TakesAnInitialValueFromTheFirstCall) {
   Scaling scaling;
   const auto f = function([&](const Tensor& x) { return scaling(x); });
@@ -45,7 +45,7 @@ TEST(Creation, TakesAnInitialValueFromTheFirstCall) {
   EXPECT_EQ(f(2.0).item<float>(), 14);
 }
 
-// spec: SC-03
+// spec: SC-03.b
 TEST(Creation, HasTheBitsOfThePlainFunction) {
   Scaling eager, staged;
   const auto f = function([&](const Tensor& x) { return staged(exp(x)) + random::normal({3}); });
@@ -60,7 +60,7 @@ TEST(Creation, HasTheBitsOfThePlainFunction) {
   }
 }
 
-// spec: SC-03
+// spec: SC-03.a, SC-03.b
 TEST(Creation, ConstantsAndArgumentsInOneCall) {
   std::optional<Variable> a, b;
   const auto f = function([&](const Tensor& x) {
@@ -74,7 +74,7 @@ TEST(Creation, ConstantsAndArgumentsInOneCall) {
   EXPECT_EQ(f.trace_count(), 1);
 }
 
-// spec: SC-03
+// spec: SC-03.b
 TEST(Creation, WithDerivativesAround) {
   Scaling first;
   const auto f = function([&](const Tensor& x) { return sum(first(x) * x); });
@@ -116,7 +116,7 @@ TEST(Creation, RefusesAValueForEachExampleOfAVmap) {
   EXPECT_TRUE(same_value(outer(Tensor({2.0, 2.0})), Tensor({8.0, 10.0})));
 }
 
-// spec: SC-03, SC-06
+// spec: SC-03.b, SC-06, SC-02.a
 TEST(Creation, OfAFunctionWithinAnother) {
   Scaling scaling;
   const auto inner = function([&](const Tensor& x) { return scaling(x); });
@@ -152,7 +152,7 @@ TEST(Creation, OfAFunctionWithinAnother) {
                {"Variable made at", "creation_test.cc", "'anew'", "whenever", "Make it once"});
 }
 
-// spec: SC-02, SC-03
+// spec: SC-02.a, SC-02.b
 TEST(Creation, OncePerFunction) {
   std::optional<Variable> v;
   const auto each = function(
@@ -176,7 +176,7 @@ TEST(Creation, OncePerFunction) {
   EXPECT_FALSE(late);
 }
 
-// spec: SC-03, SC-08
+// spec: SC-03.b, SC-08
 TEST(Creation, MayFailInTheMiddle) {
   Scaling scaling;
   int runs = 0;
@@ -194,7 +194,7 @@ TEST(Creation, MayFailInTheMiddle) {
   EXPECT_EQ(f.trace_count(), 1);
 }
 
-// spec: SC-03
+// spec: SC-03.b
 TEST(Creation, ChangesArgumentsOnce) {
   std::optional<Variable> v;
   const auto f = function([&](std::vector<Tensor>& state, const Variable& count, const Tensor& x) {
@@ -214,7 +214,7 @@ TEST(Creation, ChangesArgumentsOnce) {
   EXPECT_EQ(f.trace_count(), 1);
 }
 
-// spec: SC-03, SC-04
+// spec: SC-03.b, SC-04.b
 TEST(Creation, HappensOnceForManyThreads) {
   for (int round = 0; round < 20; ++round) {
     std::unique_ptr<Variable> v;
@@ -242,7 +242,7 @@ TEST(Creation, HappensOnceForManyThreads) {
   }
 }
 
-// spec: SC-03
+// spec: SC-03.b
 TEST(Creation, NeedsACall) {
   Scaling scaling;
   const auto f = function([&](const Tensor& x) { return scaling(x); }, {.name = "f"});

@@ -87,6 +87,7 @@ void expect_same_in_all_modes(const F& f, const Tensor& x) {
 
 const Tensor kXs = Tensor({1.25F, 2.0F, 3.0F});
 
+// spec: CU-05.b
 TEST(CustomRules, HoldInEveryMode) {
   expect_same_in_all_modes([](const Tensor& x) { return kSquare(x); }, kXs);
   expect_same_in_all_modes([](const Tensor& x) { return kProduct(x, tanh(x)) * x; }, kXs);
@@ -142,7 +143,7 @@ TEST(CustomRules, HoldInBranchesAndLoops) {
       kXs);
 }
 
-// spec: CU-01
+// spec: CU-01.c
 TEST(CustomRules, FixNumericsStaged) {
   const auto log1pexp = custom_gradient([](const Tensor& x) {
     Tensor e = exp(x);
@@ -153,7 +154,7 @@ TEST(CustomRules, FixNumericsStaged) {
   EXPECT_EQ(gradient([&](const Tensor& x) { return f(x); }, Tensor(100.0F)).item<float>(), 1);
 }
 
-// spec: CU-02
+// spec: CU-02.a
 TEST(CustomRules, CountGradientsStaged) {
   const auto wrong = custom_gradient([](const Tensor& x, const Tensor& y) {
     return std::pair{x * y, [](const Tensor& dy) { return dy; }};
@@ -217,7 +218,7 @@ TEST(CustomRules, HaveNoForwardModeUnlessLinear) {
                {"forward mode needs a pullback that is linear in its cotangents, but maximum"});
 }
 
-// spec: CU-03
+// spec: CU-03.a, CU-03.b
 TEST(CustomRules, AskForVariablesStaged) {
   Variable v(3.0F, {.name = "scale"});
   const auto bare = custom_gradient([&](const Tensor& x) {
@@ -249,7 +250,7 @@ TEST(CustomRules, AskForVariablesStaged) {
   EXPECT_EQ(gradient([&](const Tensor& t) { return h(t); }, Tensor(5.0F)).item<float>(), 4);
 }
 
-// spec: CU-05
+// spec: CU-05.b
 TEST(CustomRules, MayGiveTheirInput) {
   const auto same = custom_gradient([](const Tensor& x) {
     return std::pair{x, [x](const Tensor& dy) { return dy * x * 7.0F; }};
@@ -259,7 +260,7 @@ TEST(CustomRules, MayGiveTheirInput) {
   EXPECT_EQ(gradient([&](const Tensor& x) { return f(x); }, Tensor(2.0F)).item<float>(), 14);
 }
 
-// spec: CU-09
+// spec: CU-09.b
 TEST(CustomRules, ClosuresDieWithTheGraph) {
   const auto token = std::make_shared<int>(1);
   {
@@ -286,7 +287,7 @@ TEST(CustomRules, ClosuresDieWithTheGraph) {
   EXPECT_EQ(memory_stats().live_tensors, before);
 }
 
-// spec: CU-06
+// spec: CU-06.b
 TEST(RecomputeGrad, RunsAgainStaged) {
   const auto cube = recompute_grad([](const Tensor& x) { return x * x * x; });
   expect_same_in_all_modes([&](const Tensor& x) { return cube(tanh(x)); }, kXs);
@@ -335,7 +336,7 @@ int count_of(const Graph& graph, std::string_view op) {
   return count;
 }
 
-// spec: CU-06, CU-07
+// spec: CU-07
 TEST(RecomputeGrad, TakesLessMemoryStaged) {
   const auto cheap = recompute_grad(deep);
   const Tensor x = random::normal({1024});

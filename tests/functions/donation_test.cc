@@ -98,6 +98,7 @@ struct Three {
 };
 
 // A step that fails, before, between and behind the writes: everything is as it was.
+// spec: IM-12.b
 TEST(Donation, AFaultAnywhereLeavesArgumentsAsTheyWere) {
   for (int at = 0; at < 4; ++at) {
     const auto f = function([at](Three& m, const Tensor& i) {

@@ -60,7 +60,7 @@ TEST(Print, GoesToStandardOutput) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "to the terminal 1\n");
 }
 
-// spec: CD-07, CD-08, CD-09
+// spec: CD-07, CD-08.b, CD-09.a, CD-09.b, ST-07.c
 TEST(Print, KeepsTheOrderOfTheProgramInBranchesAndLoops) {
   const auto f = [](const Tensor& x) {
     print("begin");
@@ -201,7 +201,7 @@ TEST(Print, TellsWhatItsSinkThrew) {
   set_print_sink(before);
 }
 
-// spec: CD-07
+// spec: CD-07, ST-07.d
 TEST(AssertTrue, FailsTheCallAndWhatComesLaterDoesNotHappen) {
   const Variable v(1.0F);
   const auto f = [&](const Tensor& x) {

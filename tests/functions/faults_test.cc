@@ -40,7 +40,7 @@ struct Nested {
       {.name = "outer"});
 };
 
-// spec: ST-09
+// spec: ST-09.a, ST-09.b
 TEST(Faults, NameTheFunctionsFromTheOutermost) {
   Nested f;
   f.outer(ones({3}), Tensor({1}));
@@ -53,7 +53,7 @@ TEST(Faults, NameTheFunctionsFromTheOutermost) {
   EXPECT_EQ(f.outer(ones({3}), Tensor({1})).to_vector<float>(), std::vector<float>{2});
 }
 
-// spec: ST-09
+// spec: ST-09.a, ST-09.b
 TEST(Faults, NameTheFunctionsOfAFailureWhileTracing) {
   const auto inner = function(product, {.name = "inner"});
   const int inner_line = __LINE__ + 1;

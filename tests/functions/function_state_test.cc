@@ -17,7 +17,7 @@ using tests::expect_error;
 
 float number(const Variable& v) { return v.read().item<float>(); }
 
-// spec: LC-01, CD-06
+// spec: LC-01, CD-06, V47.b, ST-04.b
 TEST(FunctionState, AssignsAVariableAtEachCall) {
   Variable v(0.0);
   const auto mutate = function([&] { return v.assign_add(1.0); });
@@ -42,7 +42,7 @@ TEST(FunctionState, KeepsTheOrderOfTheProgram) {
   EXPECT_EQ(number(b), 3);
 }
 
-// spec: CD-02
+// spec: CD-02.a
 TEST(FunctionState, AssignsOneAfterTheOther) {
   Variable v(1.0);
   const auto f = function([&] {
@@ -55,7 +55,7 @@ TEST(FunctionState, AssignsOneAfterTheOther) {
   EXPECT_EQ(number(v), 6 * (1 << 20) - 2);
 }
 
-// spec: VR-02, CD-03, VR-04
+// spec: VR-02.b, CD-03.a, VR-04.a, VR-04.b
 TEST(FunctionState, ReadsAreSnapshots) {
   Variable v(1.0);
   const auto f = function([&] {
@@ -90,7 +90,7 @@ TEST(FunctionState, AssignsParts) {
   }
 }
 
-// spec: VR-03
+// spec: VR-03.a
 TEST(FunctionState, RefusesAnAssignmentThatDoesNotFit) {
   Variable v(zeros({4}), {.name = "weights"});
   const auto f = function([&](const Tensor& x) { v.assign(x); });
@@ -98,7 +98,7 @@ TEST(FunctionState, RefusesAnAssignmentThatDoesNotFit) {
                {"'weights'", "[4]", "[3]", "function_state_test.cc"});
 }
 
-// spec: CD-08
+// spec: CD-08.a, CD-08.b, ST-07.b
 TEST(FunctionState, LeavesOutReadsThatNobodyNeeds) {
   Variable v(2.0), w(1.0);
   const auto f = function([&](const Tensor& x) {
@@ -127,7 +127,7 @@ TEST(FunctionState, ListsItsVariables) {
   EXPECT_EQ(trainable[1].name(), "a");
 }
 
-// spec: LC-07, VR-06
+// spec: LC-07.b, VR-06.b
 TEST(FunctionState, SaysWhichVariableIsGone) {
   std::optional<Variable> v(std::in_place, 1.0, VariableOptions{.name = "short"});
   const auto f = function([&](const Tensor& x) { return x * *v; }, {.name = "f"});
@@ -137,7 +137,7 @@ TEST(FunctionState, SaysWhichVariableIsGone) {
                {"'f'", "Variable 'short'", "gone"});
 }
 
-// spec: VR-03
+// spec: VR-03.b
 TEST(FunctionState, TracesAnewForAnotherSizeOfAVariable) {
   Variable v(ones({2}), {.shape = Shape{kAny}});
   const auto f = function([&] { return sum(v.read()); });
@@ -189,7 +189,7 @@ TEST(FunctionState, OrdersACapturedVariableThatIsAnArgumentToo) {
   EXPECT_EQ(f.trace_count(), 2u);
 }
 
-// spec: CO-02, CD-05
+// spec: CO-02, CD-05.a
 TEST(FunctionState, PassesEffectsThroughCalls) {
   Variable v1(1.0), v2(1.0);
   const auto add1 = function([](const Variable& v) { return v.assign_add(1.0); });
@@ -207,7 +207,7 @@ TEST(FunctionState, PassesEffectsThroughCalls) {
   EXPECT_EQ(number(v1), 5);
 }
 
-// spec: FB-03, TP-01
+// spec: FB-03
 TEST(FunctionState, GivesGradientsOfVariables) {
   Variable v(3.0);
   const auto h = function([&](const Tensor& x) { return x * v * v; });
@@ -229,7 +229,6 @@ TEST(FunctionState, GivesGradientsOfVariables) {
   EXPECT_EQ(slope(1.0).item<float>(), 4);
 }
 
-// spec: TP-17
 TEST(FunctionState, StopsGradientsAtAssignments) {
   Variable v(1.0);
   const auto f = function([&](const Tensor& x) {
@@ -360,7 +359,7 @@ TEST(FunctionState, MakesVariablesInTheFirstCall) {
   EXPECT_EQ(outer(1.0).item<float>(), 12);
 }
 
-// spec: SC-02
+// spec: SC-02.a, SC-02.b
 TEST(FunctionState, RefusesAVariableInEachCall) {
   std::optional<Variable> v;
   const auto each = function(
@@ -404,7 +403,7 @@ TEST(FunctionState, MayFailAfterItMadeVariables) {
   EXPECT_EQ(f(2.0).item<float>(), 4);
 }
 
-// spec: SC-04
+// spec: SC-04.a
 TEST(FunctionState, RunsAnInitialiserOnce) {
   int runs = 0;
   const Variable v([&] {
@@ -417,7 +416,7 @@ TEST(FunctionState, RunsAnInitialiserOnce) {
   EXPECT_EQ(runs, 1);
 }
 
-// spec: IS-01, IS-05
+// spec: IS-01, IS-05.a
 TEST(InitScope, LeavesTheTrace) {
   Variable counter(0.0);
   const auto f = function([&](const Tensor& x) {
@@ -451,7 +450,7 @@ TEST(InitScope, RefusesValuesOfTheTrace) {
   expect_error([&] { f(1.0); }, ErrorCode::kFailedPrecondition, {"function 'f'", "traced"});
 }
 
-// spec: IS-04
+// spec: IS-04.a
 TEST(InitScope, PausesTapes) {
   const Variable v(3.0);
   GradientTape tape;

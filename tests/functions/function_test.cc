@@ -25,7 +25,7 @@ TEST(Function, GivesTheSameBitsAsThePlainCall) {
   EXPECT_EQ(staged.trace_count(), 1u);
 }
 
-// spec: TC-01
+// spec: TC-01.a
 TEST(Function, TracesOncePerKindOfArguments) {
   const auto triple = function([](const Tensor& x) { return x + x + x; });
   EXPECT_TRUE(same_value(triple(ones({2, 2})), ones({2, 2}) * 3.0F));
@@ -48,7 +48,7 @@ TEST(Function, RunsHostCodeWhileTracingOnly) {
   EXPECT_EQ(runs, 1);
 }
 
-// spec: ST-03, ST-04
+// spec: ST-03.b, ST-04.a
 TEST(Function, FixesHostNumbersAndDrawsAnew) {
   float host = 1;
   const auto f =
@@ -61,7 +61,7 @@ TEST(Function, FixesHostNumbersAndDrawsAnew) {
   EXPECT_FALSE(same_value(drawn, drawn_again));
 }
 
-// spec: ST-05
+// spec: ST-05.a, AG-01.b
 TEST(Function, UnrollsHostLoops) {
   const auto f = function([](const Tensor& x) {
     Tensor y = x;
@@ -72,7 +72,7 @@ TEST(Function, UnrollsHostLoops) {
   EXPECT_EQ(f.traces().front().graph().size(), 100u);
 }
 
-// spec: ST-07
+// spec: ST-07.a
 TEST(Function, LeavesOutWhatNoResultNeeds) {
   const auto f = function([](const Tensor& x) {
     const Tensor unused = exp(x);
@@ -100,7 +100,7 @@ TEST(Function, RefusesValuesOfATraceThatIsOver) {
   expect_error([&] { g(ones({2})); }, ErrorCode::kFailedPrecondition, {"function 'leaky'"});
 }
 
-// spec: AG-20
+// spec: AG-20.c
 TEST(Function, RefusesHostDecisionsOnTensors) {
   const auto f =
       function([](const Tensor& x) { return sum(x) > 0.0F ? x : -x; }, {.name = "decides"});
@@ -109,7 +109,7 @@ TEST(Function, RefusesHostDecisionsOnTensors) {
   EXPECT_EQ(f.trace_count(), 0u);
 }
 
-// spec: ST-08
+// spec: ST-08.a
 TEST(Function, IsNotSpoiltByAFailure) {
   const auto pick =
       function([](const Tensor& x, const Tensor& i) { return take(x, i, {.axis = 0}); });
@@ -141,7 +141,7 @@ TEST(Function, RunsEagerlyWhenAsked) {
   EXPECT_EQ(runs, 5);
 }
 
-// spec: LC-02
+// spec: LC-02, V47.a
 TEST(Function, KeepsACaptureAsItWas) {
   Tensor c = ones({2});
   const auto f = function([&](const Tensor& x) { return x + c; });
@@ -162,7 +162,7 @@ TEST(Function, MakesAnInputOfEachCaptureOnce) {
   EXPECT_EQ(graph.constants().size(), 1u);  // 0.5 is nobody else's
 }
 
-// spec: CO-01, ST-01
+// spec: CO-01.a, ST-01.a
 TEST(Function, CallsAnotherAsOneNode) {
   const auto inner = function([](const Tensor& a) { return nn::relu(a); }, {.name = "inner"});
   const auto outer =
@@ -175,7 +175,7 @@ TEST(Function, CallsAnotherAsOneNode) {
   EXPECT_EQ(outer.trace_count() + inner.trace_count(), 2u);
 }
 
-// spec: LC-04
+// spec: LC-04.a
 TEST(Function, CapturesThroughAllLevels) {
   const Tensor c = ones({2}) * 3.0F;
   const auto inner = function([&](const Tensor& x) { return x * c; });
@@ -188,7 +188,7 @@ TEST(Function, CapturesThroughAllLevels) {
   EXPECT_EQ(tape.gradient(y, c).to_vector<float>(), (std::vector<float>{2, 2}));
 }
 
-// spec: LC-04, TC-15
+// spec: LC-04.c, TC-15
 TEST(Function, CapturesAValueOfTheTraceAroundIt) {
   const auto outer = function([](const Tensor& x) {
     const Tensor y = exp(x);
@@ -201,7 +201,7 @@ TEST(Function, CapturesAValueOfTheTraceAroundIt) {
       same_value(outer(x + 1.0F), (x + 1.0F) * exp(x + 1.0F) + exp(x + 1.0F) * exp(x + 1.0F)));
 }
 
-// spec: CO-04
+// spec: CO-04.a
 TEST(Function, RecursesOnHostValues) {
   std::optional<Function<Tensor(int, const Tensor&)>> times_factorial;
   times_factorial = function<Tensor(int, const Tensor&)>([&](int n, const Tensor& x) {
@@ -213,7 +213,7 @@ TEST(Function, RecursesOnHostValues) {
             120);
 }
 
-// spec: CO-05
+// spec: CO-05.a
 TEST(Function, RefusesEndlessRecursion) {
   std::optional<Function<Tensor(const Tensor&)>> f;
   f = function<Tensor(const Tensor&)>([&](const Tensor& x) { return (*f)(x) + 1.0F; },
@@ -226,7 +226,7 @@ TEST(Function, RefusesEndlessRecursion) {
                {"staged functions call each other", "'deep'"});
 }
 
-// spec: FB-02
+// spec: FB-02.a
 TEST(Function, DifferentiatesAsThePlainCallDoes) {
   const Tensor a(5.0);
   const auto f = function([](const Tensor& x, const Tensor& b) { return x * (x + b); });
@@ -243,7 +243,7 @@ TEST(Function, DifferentiatesAsThePlainCallDoes) {
   }
 }
 
-// spec: FB-04
+// spec: FB-04.a
 TEST(Function, DifferentiatesTwice) {
   const auto f = function([](const Tensor& x) { return cos(x); });
   const auto second = [&](const Tensor& x) {
@@ -271,7 +271,7 @@ TEST(Function, TellsOutputsWithoutGradients) {
   EXPECT_FALSE(tape.gradient(cut, y).has_value());
 }
 
-// spec: FB-01, FB-09
+// spec: FB-09.a
 TEST(Function, KeepsMemoryFlatOverManySteps) {
   const auto loss = function([](const Tensor& w, const Tensor& x) { return sum(tanh(w * x)); });
   Tensor w = ones({100});
@@ -295,7 +295,7 @@ TEST(Function, HasForwardDerivativesAndBatches) {
             (std::vector<float>{9, 27}));
 }
 
-// spec: IM-11, CD-10
+// spec: IM-11.b, IM-11.d, CD-10.b
 TEST(Function, DrawsNewNumbersAtEachCallAndThoseOfThePlainCall) {
   const auto body = [](const Tensor& x) { return x + random::normal({3}) * random::uniform({3}); };
   const auto f = function(body);
@@ -319,7 +319,7 @@ TEST(Function, DrawsInASeedScopeRepeat) {
   EXPECT_TRUE(same_value(f(zeros({3})), random::normal({3})));
 }
 
-// spec: CU-06
+// spec: CU-06.d
 TEST(Function, RecomputesWithTheSameDraws) {
   const auto noisy = recompute_grad([](const Tensor& x) { return sum(x * random::normal({4})); });
   const auto slope = [&](const Tensor& x) {
@@ -339,7 +339,7 @@ struct Line {
   Tensor b = Tensor(0.5F);
 };
 
-// spec: ST-11
+// spec: ST-11.c
 TEST(Function, ChangesInOutArguments) {
   const auto body = [](Line& line, const Tensor& x) {
     const auto [loss, slope] =
@@ -358,7 +358,7 @@ TEST(Function, ChangesInOutArguments) {
   EXPECT_EQ(step.trace_count(), 1u);
 }
 
-// spec: ST-11
+// spec: IM-12.b
 TEST(Function, LeavesInOutArgumentsAloneWhenItFails) {
   const auto f = function([](Tensor& x, const Tensor& i) {
     x += 1.0F;
@@ -374,7 +374,7 @@ struct Counted {
   int calls = 0;
 };
 
-// spec: ST-11
+// spec: ST-11.a
 TEST(Function, RefusesChangesOfHostArguments) {
   const auto f = function(
       [](Counted& c, const Tensor& x) {
@@ -396,7 +396,7 @@ TEST(Function, RefusesOneObjectTwiceWhereItMayWrite) {
                {"arg0 and arg1 are the same object"});
 }
 
-// spec: TC-02
+// spec: TC-02.a
 TEST(Function, TracesAnewInAnotherPhase) {
   const auto f = function([](const Tensor& x) { return is_training() ? x * 2.0F : x; });
   EXPECT_EQ(f(Tensor(1.0F)).item<float>(), 1);
@@ -408,7 +408,7 @@ TEST(Function, TracesAnewInAnotherPhase) {
   EXPECT_EQ(f.trace_count(), 2u);
 }
 
-// spec: SG-11
+// spec: SG-11.a..c
 TEST(Function, KeepsTheStructureOfResults) {
   struct Result {
     Tensor total;
@@ -437,7 +437,7 @@ struct Scaler {
   void grow(const Tensor& by) { factor = factor + by; }
 };
 
-// spec: TC-17
+// spec: TC-17.b
 TEST(Function, StagesMemberFunctions) {
   const auto apply = function(&Scaler::apply);
   const auto grow = function(&Scaler::grow);
@@ -448,7 +448,7 @@ TEST(Function, StagesMemberFunctions) {
   EXPECT_EQ(apply.trace_count(), 1u);
 }
 
-// spec: TC-18
+// spec: TC-18.a
 TEST(Function, TracesOnceForManyThreads) {
   std::atomic<int> runs = 0;
   const auto f = function([&](const Tensor& x) {
@@ -467,7 +467,7 @@ TEST(Function, TracesOnceForManyThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
-// spec: TC-18
+// spec: TC-18.c
 TEST(Function, KeepsNothingOfATraceThatThrows) {
   bool fails = true;
   const auto f = function([&](const Tensor& x) {
@@ -481,7 +481,7 @@ TEST(Function, KeepsNothingOfATraceThatThrows) {
   EXPECT_TRUE(same_value(ones({2}) + 1.0F, ones({2}) * 2.0F));  // the thread is eager again
 }
 
-// spec: TC-19
+// spec: TC-19.a
 TEST(Function, FreesWhatItHolds) {
   const MemoryScope memory;
   {

@@ -92,7 +92,7 @@ TEST(HostData, TakesTheDtypeOfASignature) {
   EXPECT_EQ(big({2.0, 3}).to_vector<int>(), (std::vector<int>{2, 3}));
 }
 
-// spec: SG-02
+// spec: SG-03.a
 TEST(HostData, MustFitTheSignature) {
   const auto with = [](DType dtype) {
     return function(

@@ -15,7 +15,7 @@ namespace {
 
 using tests::contains;
 
-// spec: TC-14, SC-01
+// spec: TC-14.a
 TEST(Relax, TwoSizesMakeAGraphForAll) {
   int runs = 0;
   const auto body = [&](const Tensor& x) {
@@ -34,14 +34,13 @@ TEST(Relax, TwoSizesMakeAGraphForAll) {
   EXPECT_TRUE(contains(f.explain(), "trace 2 (arg0: float32[n,2])")) << f.explain();
 }
 
-// spec: TC-14
+// spec: TC-14.b
 TEST(Relax, IsSwitchedOff) {
   const auto f = function([](const Tensor& x) { return x + 1.0F; }, {.relax_shapes = false});
   for (const int64_t n : {2, 3, 4, 5}) f(ones({n}));
   EXPECT_EQ(f.trace_count(), 4u);
 }
 
-// spec: TC-14
 TEST(Relax, SizesThatBroadcastHaveTheirOwnTraces) {
   const auto f = function([](const Tensor& x) { return x + Tensor({1.0, 2.0, 3.0}); });
   EXPECT_EQ(f(ones({1})).shape(), Shape({3}));
@@ -49,7 +48,7 @@ TEST(Relax, SizesThatBroadcastHaveTheirOwnTraces) {
   EXPECT_EQ(f.trace_count(), 2u);  // at other sizes it fails
 }
 
-// spec: TC-14
+// spec: TC-14.a
 TEST(Relax, FirstSizesOfZeroAndOneMakeAGraphForAll) {
   for (const std::vector<int64_t>& sizes :
        {std::vector<int64_t>{0, 1, 2, 3}, {1, 0, 7, 1, 0}, {1, 32, 7, 0, 1}, {6, 1, 0, 2, 3}}) {
@@ -66,7 +65,7 @@ TEST(Relax, FirstSizesOfZeroAndOneMakeAGraphForAll) {
   }
 }
 
-// spec: TC-14
+// spec: TC-14.d
 TEST(Relax, MadeUpSizesThatFailOrDecideLeaveExactTraces) {
   const auto small = function([](const Tensor& x) {
     if (x.shape()[0] > 5) throw std::runtime_error("too large");
@@ -87,7 +86,7 @@ TEST(Relax, MadeUpSizesThatFailOrDecideLeaveExactTraces) {
   EXPECT_EQ(outside.trace_count(), 2u);
 }
 
-// spec: TC-14
+// spec: TC-14.a
 TEST(Relax, MadeUpSizesAreOneWhereTheCallHasOne) {
   const auto loss = [](const Tensor& x, const std::optional<Tensor>& weight, const Tensor& y) {
     const Tensor error = sum(x, {.axis = {1}}) - y;
@@ -102,7 +101,7 @@ TEST(Relax, MadeUpSizesAreOneWhereTheCallHasOne) {
   EXPECT_TRUE(contains(f.explain(), "trace 2 (x: float32[n,3], ")) << f.explain();
 }
 
-// spec: TC-14
+// spec: TC-14.c
 TEST(Relax, OnlyAxesThatDiffer) {
   const auto f = function([](const Tensor& x) { return x + x; });
   f(ones({5, 2}));
@@ -122,7 +121,7 @@ TEST(Relax, OnlyAxesThatDiffer) {
   EXPECT_EQ(g.trace_count(), 3u);  // nor host values
 }
 
-// spec: TC-14
+// spec: TC-14.d
 TEST(Relax, HostCodeThatLooksAtASizePinsItsAxis) {
   const auto f = function([](const Tensor& x) { return x.shape()[0] > 4 ? x * 2.0F : x * 3.0F; },
                           {.arg_names = {"x"}});
@@ -139,7 +138,7 @@ TEST(Relax, HostCodeThatLooksAtASizePinsItsAxis) {
   EXPECT_EQ(f.trace_count(), 6u);
 }
 
-// spec: TC-14
+// spec: TC-14.d
 TEST(Relax, ALookAtAnotherAxisPinsNothing) {
   const auto f = function([](const Tensor& x) {
     return x * static_cast<float>(x.shape()[1]) + static_cast<float>(x.rank());
@@ -201,7 +200,7 @@ TEST(Relax, SizesThatDecideAnOrderAreKept) {
   EXPECT_EQ(g.trace_count(), 3u);
 }
 
-// spec: TC-13
+// spec: TC-13.a
 TEST(Relax, TheMostSpecificTraceWins) {
   const auto g = function([](const Tensor& x) { return x + 1.0F; });
   g(ones({5}));

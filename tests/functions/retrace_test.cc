@@ -27,7 +27,7 @@ class Retraces : public ::testing::Test {
   WarningHandler before_;
 };
 
-// spec: TC-16
+// spec: TC-16.a
 TEST_F(Retraces, WarnAtTheFifthTraceWithinTenCalls) {
   const auto f = function([](const Tensor& x, int k) { return x * static_cast<float>(k); },
                           {.name = "scale", .arg_names = {"x", "k"}});
@@ -45,14 +45,14 @@ TEST_F(Retraces, WarnAtTheFifthTraceWithinTenCalls) {
   EXPECT_EQ(said.size(), 2u);
 }
 
-// spec: TC-16
+// spec: TC-16.a
 TEST_F(Retraces, AreNoMatterIfTheyAreRare) {
   const auto f = function([](const Tensor& x, int k) { return x * static_cast<float>(k); });
   for (int i = 0; i < 60; ++i) f(Tensor(1.0F), i / 3);
   EXPECT_TRUE(said.empty());
 }
 
-// spec: TC-16
+// spec: TC-16.b
 TEST_F(Retraces, OfFunctionsMadeAtOneLineCountTogether) {
   for (int i = 0; i < 5; ++i) {
     const auto f = function([](const Tensor& x) { return x + 1.0F; });
@@ -62,7 +62,7 @@ TEST_F(Retraces, OfFunctionsMadeAtOneLineCountTogether) {
   EXPECT_TRUE(contains(said[0], "it is made anew for each call")) << said[0];
 }
 
-// spec: TC-16
+// spec: TC-16.b
 TEST_F(Retraces, OfOtherCallablesMadeAtOneLineDoNot) {
   const auto stage = [](auto f) { return function(std::move(f)); };
   stage([](const Tensor& x) { return x + 1.0F; })(Tensor(1.0F));

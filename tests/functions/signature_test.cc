@@ -15,7 +15,7 @@ namespace {
 
 using tests::expect_error;
 
-// spec: SG-01, TC-13
+// spec: SG-01.a, TC-13.c
 TEST(Signatures, MakeOneGraphForAllSizes) {
   const auto body = [](const Tensor& x) { return sqrt(sum(x * x)) + mean(x); };
   const auto norm = function(body, {.signature = Signature{TensorSpec{{kAny}}}});
@@ -27,7 +27,7 @@ TEST(Signatures, MakeOneGraphForAllSizes) {
   EXPECT_NE(norm.explain().find("trace 1 (arg0: float32[n])"), std::string::npos) << norm.explain();
 }
 
-// spec: SG-07
+// spec: SG-07.a
 TEST(Signatures, MakeTheGraphBeforeAnyCall) {
   int runs = 0;
   const auto f = function(
@@ -57,7 +57,7 @@ TEST(Signatures, WithoutOpenSizesAreTheTypes) {
   EXPECT_EQ(f.trace_count(), 1u);
 }
 
-// spec: SG-03
+// spec: SG-03.a
 TEST(Signatures, RefuseOtherTypesBeforeTheyRun) {
   int runs = 0;
   const auto f = function(
@@ -126,7 +126,6 @@ TEST(InputNames, AreThoseOfParametersFieldsAndSpecs) {
   EXPECT_NE(h.explain().find("(image: float32[n]"), std::string::npos) << h.explain();
 }
 
-// spec: SG-08
 TEST(InputNames, InASignatureAreDistinct) {
   const Signature named{{"x", TensorSpec{{kAny, 3}}}, TensorSpec{{2}}};
   EXPECT_EQ(named.to_string(), "(x: float32[?,3], float32[2])");
@@ -154,7 +153,7 @@ TEST(Signatures, TakeAnyVariableOfAType) {
                {"takes (variable float32[], float32[?])", "variable float32[2]"});
 }
 
-// spec: TC-14, SG-01
+// spec: TC-14.e, SG-01.b
 TEST(Signatures, RefuseHostCodeThatLooksAtAnOpenSize) {
   const auto f =
       function([](const Tensor& x) { return x * static_cast<float>(x.shape()[0]); },
@@ -221,7 +220,7 @@ TEST(GraphFunctions, HoldHostValues) {
   EXPECT_EQ(power.trace_count(), 1u);
 }
 
-// spec: SG-10
+// spec: SG-10.a
 TEST(GraphFunctions, RefuseOtherTypes) {
   const auto f = function([](const Tensor& x, const Tensor& y) { return x + sum(y); },
                           {.name = "f", .arg_names = {"x", "y"}});
@@ -254,7 +253,7 @@ TEST(GraphFunctions, OfSignaturesServeAllSizes) {
       ErrorCode::kInvalidArgument, {"y is float32[5,1], but the graph was made for float32[m]"});
 }
 
-// spec: SG-11
+// spec: SG-11.a..c
 TEST(GraphFunctions, KeepTheStructureOfResults) {
   struct Result {
     std::optional<Tensor> none;

@@ -39,7 +39,7 @@ Tensor loss(const Tensor& x, const Tensor& at) {
   return sum(exp(take(x, at))) + sum(take(x, Tensor({4, 2})) * 3.0F);
 }
 
-// spec: FB-08
+// spec: FB-08.a
 TEST(SparseFunctions, TheGradientOfATakeInsideStaysSparse) {
   const auto staged = function(loss);
   const Tensor x = table(), at = ids();
@@ -73,7 +73,7 @@ TEST(SparseFunctions, TheGradientOfATakeInsideStaysSparse) {
   expect_same(slope(staged_mixed), slope(mixed));
 }
 
-// spec: FB-08
+// spec: FB-08.b
 TEST(SparseFunctions, RowsPassInAndOut) {
   struct Slopes {
     Tensor embedding, bias;
@@ -107,7 +107,7 @@ TEST(SparseFunctions, RowsPassInAndOut) {
   EXPECT_EQ(negate(open).slices()->dense_shape, (Shape{kAny, 2}));
 }
 
-// spec: FB-08
+// spec: FB-08.b
 TEST(SparseFunctions, InOutArgumentsTakeRows) {
   const auto halve = function([](Tensor& g) { g *= 0.5F; });
   Tensor g = make_slices({Tensor({2, 0}), Tensor({{1.0F}, {3.0F}}), Shape{4, 1}});
@@ -136,7 +136,7 @@ TEST(SparseFunctions, InOutArgumentsTakeRows) {
                ErrorCode::kInvalidArgument, {"are the same object"});
 }
 
-// spec: FB-08
+// spec: FB-08.a
 TEST(SparseFunctions, RowsOfAFamilyKnowTheirShape) {
   const auto slope_of = [](const Tensor& x, const Tensor& at) -> Tensor {
     return gradient([&](const Tensor& v) { return sum(exp(take(v, at))); }, x);
@@ -160,7 +160,7 @@ TEST(SparseFunctions, RowsOfAFamilyKnowTheirShape) {
   EXPECT_EQ(plus(rows).to_vector<float>(), (std::vector<float>{4, 1, 2, 1}));
 }
 
-// spec: FB-08
+// spec: FB-08.a
 TEST(SparseFunctions, OtherDerivativesHaveTheBitsOfEager) {
   const auto staged = function(loss);
   const Tensor x = table(), at = ids(), t = wave({6, 3}, 3.7F);
@@ -193,7 +193,6 @@ TEST(SparseFunctions, OtherDerivativesHaveTheBitsOfEager) {
   EXPECT_TRUE(same_value(each_index(staged), each_index(loss)));
 }
 
-// spec: FB-08
 TEST(SparseFunctions, StepsOfOptimisersHaveTheBitsOfEager) {
   const auto by_hand = [](Tensor& x, const Tensor& at) {
     move(x, -0.1F * gradient([&](const Tensor& v) { return loss(v, at); }, x));
@@ -233,7 +232,7 @@ Tensor around(const Tensor& x, const Tensor& at, const Inner& inner) {
   return before + first + middle + last + (kIsDenseFirst ? sum(x * x) : Tensor(0.0F));
 }
 
-// spec: FB-08, SL-03
+// spec: FB-02.a
 TEST(SparseFunctions, BranchesAndLoopsAddRowsInTheOrderOfEager) {
   const auto in_fold = [](const Tensor& x, const Tensor& at) {
     return fold([&](const Tensor& s, const Tensor& i) { return s + sum(sin(take(x, at) * i)); },
@@ -278,7 +277,7 @@ int64_t peak_of(const F& f) {
   return memory_stats().peak_bytes - before;
 }
 
-// spec: FB-08
+// spec: FB-08.a, FB-08.b
 TEST(SparseFunctions, NothingOfTheSizeOfTheTableIsMade) {
   Tensor x = zeros({kRows, 8});
   const Tensor at({5, 999'999, 5});

@@ -20,7 +20,7 @@ auto log1pexp() {
   });
 }
 
-TEST(CustomGradient, FixesNumerics) {  // spec: CU-01, D45
+TEST(CustomGradient, FixesNumerics) {  // spec: CU-01.b, D45
   const Tensor x = 100.0;
   // exp(100) is infinite: a cotangent of 0 arrives at it, and a zero is strong.
   expect_values(gradient([](const Tensor& t) { return log(1.0 + exp(t)); }, x), {0});
@@ -53,7 +53,7 @@ TEST(CustomGradient, BodiesAndRulesGetValues) {
   expect_values(seed, {1});
 }
 
-TEST(CustomGradient, CountsGradients) {  // spec: CU-02
+TEST(CustomGradient, CountsGradients) {  // spec: CU-02.a
   const auto wrong = custom_gradient([](const Tensor& x, const Tensor& y) {
     return std::pair{x * y, [](const Tensor& dy) { return dy; }};
   });
@@ -67,7 +67,7 @@ TEST(CustomGradient, CountsGradients) {  // spec: CU-02
   expect_values(dy, {20});
 }
 
-TEST(CustomGradient, AsksForVariables) {  // spec: CU-03
+TEST(CustomGradient, AsksForVariables) {  // spec: CU-03.a, CU-03.b
   Variable v(3.0, {.name = "scale"});
   const auto bare = custom_gradient([&](const Tensor& x) {
     return std::pair{x * v, [](const Tensor& dy) { return dy; }};
@@ -89,7 +89,7 @@ TEST(CustomGradient, AsksForVariables) {  // spec: CU-03
   expect_values(dv, {2});
 }
 
-TEST(CustomGradient, SecondOrderIsThePullbacks) {  // spec: CU-05
+TEST(CustomGradient, SecondOrderIsThePullbacks) {  // spec: CU-05.a
   const auto slope = [](const Tensor& x) { return gradient(log1pexp(), x); };
   expect_values(slope(Tensor(0.0)), {0.5});
   expect_values(gradient(slope, Tensor(0.0)), {0.25});
@@ -99,7 +99,7 @@ TEST(CustomGradient, SecondOrderIsThePullbacks) {  // spec: CU-05
   expect_values(gradient(same, Tensor(1.0)), {7});
 }
 
-TEST(CustomGradient, StraightThrough) {  // spec: CU-08
+TEST(CustomGradient, StraightThrough) {  // spec: CU-08.b, CU-02.b
   const auto through = custom_gradient([](const Tensor& x) {
     return std::pair{x * x, [](const Tensor& dy) { return dy; }};
   });
@@ -120,7 +120,7 @@ struct Pair {
   Tensor a, b;
 };
 
-TEST(StopGradient, KeepsTheValueOnly) {  // spec: CU-08, D28, TP-16
+TEST(StopGradient, KeepsTheValueOnly) {  // spec: CU-08.a, D28, TP-16.b
   expect_values(gradient([](const Tensor& x) { return x * stop_gradient(x); }, Tensor(3.0)), {3});
   Tensor x = 3.0;
   GradientTape tape;
@@ -132,7 +132,7 @@ TEST(StopGradient, KeepsTheValueOnly) {  // spec: CU-08, D28, TP-16
   EXPECT_FALSE(tape.gradient(y, x).has_value());
 }
 
-TEST(RecomputeGrad, KeepsInputsOnly) {  // spec: CU-06, D30
+TEST(RecomputeGrad, KeepsInputsOnly) {  // spec: CU-06.a..c, D30
   int runs = 0;
   const auto deep = [&](const Tensor& x) {
     ++runs;
@@ -155,7 +155,7 @@ TEST(RecomputeGrad, KeepsInputsOnly) {  // spec: CU-06, D30
   EXPECT_TRUE(same_value(got, want)) << got << want;
 }
 
-TEST(RecomputeGrad, VariablesAreAsTheyWere) {  // spec: CU-06
+TEST(RecomputeGrad, VariablesAreAsTheyWere) {  // spec: CU-06.b
   Variable v(3.0);
   const auto f = recompute_grad([&](const Tensor& x) { return x * v * v; });
   Tensor x = 2.0;
@@ -168,7 +168,7 @@ TEST(RecomputeGrad, VariablesAreAsTheyWere) {  // spec: CU-06
   expect_values(dv, {12});
 }
 
-TEST(CustomGradient, ClosuresDieWithTheTape) {  // spec: CU-09, D48
+TEST(CustomGradient, ClosuresDieWithTheTape) {  // spec: CU-09.a, D48
   const auto token = std::make_shared<int>(1);
   Tensor x = 2.0;
   {

@@ -204,7 +204,7 @@ TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34
   expect_values(gradient(product, no_derivative(Tensor(3.0)), Tensor(4.0), 2), {6});
 }
 
-TEST(Gradient, OfVariables) {  // spec: TP-12, D20
+TEST(Gradient, OfVariables) {  // spec: D20
   Variable v(3.0), still(4.0, {.trainable = false});
   const auto [dv, ds] =
       gradient([](const Variable& a, const Variable& b) { return a * a * b; }, v, still);

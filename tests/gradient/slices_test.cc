@@ -23,7 +23,7 @@ Tensor gradient_of_take(const Tensor& v, const Tensor& ids) {
   return tape.gradient(sum(take(v, ids, {.axis = 0})), v);
 }
 
-TEST(Slices, TakeGivesRows) {  // spec: SL-01, SL-02, SL-07
+TEST(Slices, TakeGivesRows) {  // spec: SL-01, SL-02, SL-07.a
   for (const DType dtype : {kInt32, kInt64}) {
     const Tensor g = gradient_of_take(table(), astype(Tensor({1, 3}), dtype));
     const auto rows = g.slices();
@@ -39,7 +39,7 @@ TEST(Slices, TakeGivesRows) {  // spec: SL-01, SL-02, SL-07
   expect_values(to_dense(twice), {0, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 0});
 }
 
-TEST(Slices, Sums) {  // spec: SL-03
+TEST(Slices, Sums) {  // spec: SL-03.a, SL-03.c
   Tensor v = table();
   GradientTape tape({.persistent = true});
   tape.watch(v);
@@ -56,12 +56,12 @@ TEST(Slices, Sums) {  // spec: SL-03
   expect_values(mixed, {10, 10, 10, 11, 11, 11, 10, 10, 10, 10, 10, 10});
 }
 
-TEST(Slices, DensifyingNeedsAShape) {  // spec: SL-04
+TEST(Slices, DensifyingNeedsAShape) {  // spec: SL-04.a
   const Tensor open = make_slices({Tensor({0}), Tensor({{1.0, 2.0}}), Shape{kAny, 2}});
   expect_error([&] { to_dense(open); }, ErrorCode::kFailedPrecondition, {"axis 0", "dense_shape"});
 }
 
-TEST(Slices, DTypesMustPromote) {  // spec: SL-04
+TEST(Slices, DTypesMustPromote) {  // spec: SL-04.b
   const Tensor v = table();
   GradientTape tape;
   tape.watch(v);
@@ -76,7 +76,7 @@ TEST(Slices, DTypesMustPromote) {  // spec: SL-04
   ambient().promotion = Promotion::kKinds;
 }
 
-TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04
+TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04.c
   std::vector<std::string> said;
   const WarningHandler before =
       set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
@@ -106,7 +106,7 @@ IndexedSlices rows_of(const Tensor& x) {
   return x.slices().value_or(IndexedSlices{});
 }
 
-TEST(Slices, StayThroughNegationAndScaling) {  // spec: SL-05
+TEST(Slices, StayThroughNegationAndScaling) {  // spec: SL-05.a
   const Tensor g = make_slices({Tensor({3, 1}), Tensor({{1.0, 2.0}, {3.0, 4.0}}), Shape{4, 2}});
   expect_values(rows_of(-g).values, {-1, -2, -3, -4});
   expect_values(rows_of(g * 2.0).values, {2, 4, 6, 8});
@@ -134,7 +134,7 @@ TEST(Slices, StayThroughNegationAndScaling) {  // spec: SL-05
   expect_values(rows_of(through).values, std::vector<double>(6, -0.5));
 }
 
-TEST(Slices, TangentsOfModelsScale) {  // spec: SL-05, SL-06
+TEST(Slices, TangentsOfModelsScale) {  // spec: SL-05.a, SL-06.a
   struct Model {
     Tensor embedding, bias;
   };
@@ -150,7 +150,7 @@ TEST(Slices, TangentsOfModelsScale) {  // spec: SL-05, SL-06
   expect_values(model.embedding.at(3), {10, 11, 12});
 }
 
-TEST(Slices, AreDifferentiatedAgain) {  // spec: SL-05
+TEST(Slices, AreDifferentiatedAgain) {  // spec: SL-05.b
   const Tensor v = table(), ids({1, 1, 3});
   const auto squares = [&](const Tensor& x) {
     const Tensor t = take(x, ids, {.axis = 0});
@@ -177,7 +177,7 @@ TEST(Slices, AreDifferentiatedAgain) {  // spec: SL-05
                {"watch: a sparse tensor cannot be watched", "to_dense", "slices_test.cc"});
 }
 
-TEST(Slices, IndicesOutOfRange) {  // spec: SL-07
+TEST(Slices, IndicesOutOfRange) {  // spec: SL-07.a, SL-07.b
   const Tensor v = table();
   for (const DType dtype : {kInt8, kInt32, kInt64}) {
     GradientTape tape;
@@ -198,7 +198,7 @@ TEST(Slices, IndicesOutOfRange) {  // spec: SL-07
   expect_error([&] { move(target, wild); }, ErrorCode::kOutOfRange, {"9", "4"});
 }
 
-TEST(Slices, MovingAddsRepeatedRows) {  // spec: SL-06
+TEST(Slices, MovingAddsRepeatedRows) {  // spec: SL-06.a
   Tensor v({{1.0, 1.0}, {1.0, 1.0}});
   const Tensor g = make_slices({Tensor({0, 0}), Tensor({{-0.3, 0.0}, {-0.3, 0.0}}), Shape{2, 2}});
   move(v, g);
@@ -234,7 +234,7 @@ TEST(Jacobian, OfSquares) {  // spec: TP-25, D37
   expect_values(hessian([](const Tensor& t) { return sum(t * t * t); }, x), {6, 0, 0, 12});
 }
 
-TEST(Jacobian, OfSparseGradients) {  // spec: SL-05
+TEST(Jacobian, OfSparseGradients) {  // spec: SL-05.b
   const Tensor v = table();
   GradientTape tape;
   tape.watch(v);

@@ -15,7 +15,7 @@ using tests::expect_error;
 using tests::expect_values;
 using Map = std::map<std::string, Tensor>;
 
-TEST(Tape, NestsForSecondOrder) {  // spec: TP-01, CG-11
+TEST(Tape, NestsForSecondOrder) {  // spec: TP-01, CG-11.b, TP-08.d
   Tensor x = 3.0;
   GradientTape outer, inner;
   outer.watch(x);
@@ -80,7 +80,7 @@ struct Pair {
   Tensor used, unused;
 };
 
-TEST(Tape, UnconnectedIsNoneOrZero) {  // spec: TP-05
+TEST(Tape, UnconnectedIsNoneOrZero) {  // spec: TP-05.a, TP-05.b
   Tensor x = 3.0, u({{1.0, 2.0}});
   GradientTape tape({.persistent = true});
   tape.watch(std::tie(x, u));
@@ -95,7 +95,7 @@ TEST(Tape, UnconnectedIsNoneOrZero) {  // spec: TP-05
   expect_values(g.unused, {0, 0});
 }
 
-TEST(Tape, SumsAndSeeds) {  // spec: TP-06, CG-06
+TEST(Tape, SumsAndSeeds) {  // spec: TP-06, CG-06.a, CG-06.b
   Tensor x = 2.0, y = 2.0;
   GradientTape tape({.persistent = true});
   tape.watch(std::tie(x, y));
@@ -137,7 +137,7 @@ TEST(Tape, IntegersHaveNoGradient) {  // spec: TP-07
                {"target 0 is nothing. Does the loss function return its value?"});
 }
 
-TEST(Tape, IsUsedUpUnlessPersistent) {  // spec: TP-08, TP-09
+TEST(Tape, IsUsedUpUnlessPersistent) {  // spec: TP-08.a, TP-08.b, TP-09.a, CG-06.c
   Tensor x = 3.0, y = 5.0;
   GradientTape once;
   once.watch(x);
@@ -156,7 +156,7 @@ TEST(Tape, IsUsedUpUnlessPersistent) {  // spec: TP-08, TP-09
   }
 }
 
-TEST(Tape, HigherOrderInOneScope) {  // spec: TP-10
+TEST(Tape, HigherOrderInOneScope) {  // spec: TP-10.a
   Tensor x = 3.0;
   GradientTape tape({.persistent = true});
   tape.watch(x);
@@ -168,7 +168,7 @@ TEST(Tape, HigherOrderInOneScope) {  // spec: TP-10
   EXPECT_FALSE(tape.gradient(d3, x).has_value());
 }
 
-TEST(Tape, WatchingIsPerTape) {  // spec: TP-11, CG-05
+TEST(Tape, WatchingIsPerTape) {  // spec: TP-11, CG-05.a
   Tensor x = 3.0;
   GradientTape one, other;
   const Tensor early = x * x;
@@ -182,7 +182,7 @@ TEST(Tape, WatchingIsPerTape) {  // spec: TP-11, CG-05
   expect_values(grads, {6});
 }
 
-TEST(Tape, Variables) {  // spec: TP-12, TP-17, TP-18
+TEST(Tape, Variables) {  // spec: TP-12.a, TP-12.c, TP-12.d, TP-17.a, TP-18.a
   Variable v(3.0), still(4.0, {.trainable = false});
   GradientTape off({.watch_variables = false}), tape;
   off.watch(still);
@@ -206,7 +206,7 @@ TEST(Tape, Variables) {  // spec: TP-12, TP-17, TP-18
   EXPECT_FALSE(cut.gradient(v * 3, x).has_value());
 }
 
-TEST(Tape, KeepsValuesAsTheyWere) {  // spec: TP-17, TP-18
+TEST(Tape, KeepsValuesAsTheyWere) {  // spec: TP-17.c, TP-18.b
   Tensor x = 3.0;
   const Tensor old = x;
   GradientTape tape;
@@ -216,7 +216,7 @@ TEST(Tape, KeepsValuesAsTheyWere) {  // spec: TP-17, TP-18
   expect_values(tape.gradient(y, old), {6});
 }
 
-TEST(Tape, PausesStopsAndResets) {  // spec: TP-13, TP-14
+TEST(Tape, PausesStopsAndResets) {  // spec: TP-13, TP-14.a, TP-14.b
   Tensor x = 3.0;
   GradientTape tape({.persistent = true});
   tape.watch(x);
@@ -237,7 +237,7 @@ TEST(Tape, PausesStopsAndResets) {  // spec: TP-13, TP-14
   EXPECT_FALSE(tape.gradient(z, x).has_value());
 }
 
-TEST(Tape, AnExceptionLeavesNoTape) {  // spec: TP-14
+TEST(Tape, AnExceptionLeavesNoTape) {  // spec: TP-14.c
   try {
     GradientTape tape;
     throw 1;
@@ -246,7 +246,7 @@ TEST(Tape, AnExceptionLeavesNoTape) {  // spec: TP-14
   EXPECT_TRUE(ContextStack::is_eager());
 }
 
-TEST(Tape, ChainsEndAtPredicatesAndCasts) {  // spec: TP-15, TP-16
+TEST(Tape, ChainsEndAtPredicatesAndCasts) {  // spec: TP-15.a, TP-16.a
   Tensor x = -2.0;
   GradientTape tape({.persistent = true});
   tape.watch(x);
@@ -265,7 +265,7 @@ TEST(Tape, ChainsEndAtPredicatesAndCasts) {  // spec: TP-15, TP-16
   EXPECT_NE(tape.explain(whole, x).find("tape_test.cc"), std::string::npos);
 }
 
-TEST(Tape, SharedNodesRunOnce) {  // spec: TP-19
+TEST(Tape, SharedNodesRunOnce) {  // spec: TP-19.a
   Tensor x = 3.0;
   GradientTape tape;
   tape.watch(x);
@@ -307,7 +307,7 @@ TEST(Tape, DiscardedCallsLeaveNothing) {  // spec: TP-21
   EXPECT_LE(memory_stats().live_tensors, before + 3);
 }
 
-TEST(Tape, LiveTensorsBalance) {  // spec: CG-08, CG-09
+TEST(Tape, LiveTensorsBalance) {  // spec: CG-08.a, CG-08.b, CG-08.d, CG-09.a, TP-09.b
   Tensor x({{1.0, 2.0}}), w({{3.0, 4.0}});
   {
     GradientTape warm;  // types are made once and stay
@@ -336,7 +336,7 @@ TEST(Tape, LiveTensorsBalance) {  // spec: CG-08, CG-09
   EXPECT_EQ(memory_stats().live_tensors, start);
 }
 
-TEST(Tape, ExplainsNone) {  // spec: TP-05
+TEST(Tape, ExplainsNone) {  // spec: TP-05.c
   Tensor x = 3.0, u = 1.0;
   Variable v(1.0, {.name = "b"}), fixed(1.0, {.name = "c", .trainable = false});
   GradientTape tape;
@@ -351,7 +351,7 @@ TEST(Tape, ExplainsNone) {  // spec: TP-05
   EXPECT_EQ(tape.explain(y, v), "'b' was not read while the tape recorded");
 }
 
-TEST(Tape, ComplexCotangentsAreConjugates) {  // spec: TP-24
+TEST(Tape, ComplexCotangentsAreConjugates) {  // spec: TP-24.a
   Tensor z = std::complex<float>(3, 3);
   GradientTape tape;
   tape.watch(z);
@@ -359,7 +359,7 @@ TEST(Tape, ComplexCotangentsAreConjugates) {  // spec: TP-24
   EXPECT_EQ(g.item<std::complex<float>>(), std::complex<float>(6, -6));
 }
 
-TEST(Tape, RecordsPullbacksByHand) {  // spec: CG-04, CG-05, CG-10, TP-22, TP-23
+TEST(Tape, RecordsPullbacksByHand) {  // spec: CG-04.b, CG-05.b, TP-23.c
   Tensor x = 1.0, i = 1, y;
   GradientTape tape;
   tape.watch(std::tie(x, i));

@@ -29,7 +29,7 @@ TEST(Variable, OwnsItsStorage) {  // spec: VR-01
   EXPECT_NE(a.ref(), b.ref());
 }
 
-TEST(Variable, ReadsAreSnapshots) {  // spec: VR-02, VR-04
+TEST(Variable, ReadsAreSnapshots) {  // spec: VR-02.a, VR-04.a
   Variable v(1.0);
   const Tensor r = v.read();
   const Tensor updated = v.assign_add(1.0);
@@ -40,7 +40,7 @@ TEST(Variable, ReadsAreSnapshots) {  // spec: VR-02, VR-04
   expect_values(updated, {2});
 }
 
-TEST(Variable, UpdatesInPlaceWithoutSnapshots) {  // spec: VR-02
+TEST(Variable, UpdatesInPlaceWithoutSnapshots) {  // spec: V48
   Variable v(Tensor(std::vector<float>(10000, 1.0f)));
   const Tensor by(std::vector<float>(10000, 2.0f));
   v.assign_add(by);
@@ -93,7 +93,7 @@ TEST(Variable, PartsAreAssigned) {  // spec: VR-05
       ErrorCode::kInvalidArgument, {"[3]", "[2]", "variable_test.cc"});
 }
 
-TEST(Variable, RefusesOtherTypes) {  // spec: VR-03
+TEST(Variable, RefusesOtherTypes) {  // spec: VR-03.a, VR-03.b
   Variable v(Tensor({{1.0, 2.0}}), {.name = "w"});
   expect_error(
       [&] {
@@ -120,7 +120,7 @@ TEST(Variable, RefusesOtherTypes) {  // spec: VR-03
   EXPECT_THROW(open.assign(Tensor({{1.0}})), Error);
 }
 
-TEST(Variable, MustHaveAValue) {  // spec: VR-06
+TEST(Variable, MustHaveAValue) {  // spec: VR-06.a
   Variable empty(Tensor(), {.name = "late", .dtype = kFloat32, .shape = Shape{2}});
   EXPECT_FALSE(empty.initialized());
   expect_error([&] { empty.read(); }, ErrorCode::kFailedPrecondition,
@@ -133,7 +133,7 @@ TEST(Variable, MustHaveAValue) {  // spec: VR-06
                {"needs a dtype and a shape"});
 }
 
-TEST(Variable, UpdatesAreAtomic) {  // spec: VR-07
+TEST(Variable, UpdatesAreAtomic) {  // spec: VR-07, V53.c
   Variable v(0.0);
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -149,7 +149,7 @@ TEST(Variable, UpdatesAreAtomic) {  // spec: VR-07
   expect_values(v.read(), {2000});
 }
 
-TEST(Variable, ActsAsATensor) {  // spec: VR-08
+TEST(Variable, ActsAsATensor) {  // spec: VR-08.a, VR-08.c, SC-04.c
   Variable v(2.0), w(3.0);
   expect_values(v * w + 1.0, {7});
   EXPECT_TRUE(bool(v == Tensor(2.0)));
@@ -169,7 +169,7 @@ TEST(Variable, ActsAsATensor) {  // spec: VR-08
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Variable, PrintsAlways) {  // spec: IM-14
+TEST(Variable, PrintsAlways) {  // spec: IM-14.b
   Variable v({{1.0, 2.0}}, {.name = "w"}), empty(Tensor(), {.dtype = kFloat32, .shape = Shape{2}});
   std::ostringstream out;
   out << v << empty;

@@ -6,7 +6,7 @@
 // Which sizes vary follows from the call alone: all that are greater than 1 at once, and each by
 // itself; operands that share a size share it at all points.
 
-// spec: TC-14
+// spec: TC-14.a
 #include <algorithm>
 #include <array>
 #include <set>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of single calls. Tangents are held against central differences, cotangents against
 // tangents by the inner product, second derivatives against differences of first ones.
-// spec: CG-15, FB-04, TP-24
+// spec: CG-15.a, TP-24.b
 #include <cmath>
 #include <cstring>
 
@@ -245,7 +245,7 @@ void check_snapshot(const Call& call) {
   }
 }
 
-// spec: TP-16, TP-23, CG-03
+// spec: TP-23.a, TP-23.b, CG-03.a
 void check_undifferentiable(const Call& call) {
   if (call.op->is_differentiable()) return;
   bool moves = false, smooth = false;

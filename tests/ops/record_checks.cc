@@ -30,7 +30,7 @@ void check_samples(const Op& op) {
          [] { return std::string("refuses all of its samples"); });
 }
 
-// spec: IM-12, R29
+// spec: IM-12.a, R29
 void check_error(const Op& op, std::size_t index) {
   const ErrorCase& c = op.def().errors[index];
   const std::string label = fmt::format("{} error {}", op.name(), index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls and gradients that are recorded and replayed, on the same and on other operands.
-// spec: CG-11
+// spec: CG-11.a
 #include <fmt/format.h>
 
 #include "etude/runtime/recording.h"

@@ -2,7 +2,7 @@
 // Calls as graphs: traced, run as plans and node by node, and derived. A plan gives the same bits
 // as the call, and so do its derivatives, and those of a rule that says the same.
 
-// spec: CG-04, FB-02
+// spec: FB-02.a
 #include <cmath>
 
 #include <fmt/format.h>

@@ -261,7 +261,7 @@ std::string trace(uint64_t seed, const RandomCall& call) {
   return fmt::format("ETUDE_TEST_SEED={} ETUDE_TEST_CASES=1: {}", seed, call.text());
 }
 
-// spec: IM-12
+// spec: IM-12.a
 TEST(RandomOps, GiveRightResultsOrNamedErrors) {
   std::vector<const Op*> ops;
   for (const Op* op : Registry::global().ops()) {
@@ -333,7 +333,7 @@ TEST(RandomOps, TypesOfHugeShapesAreInferredOrRefused) {
 
 // Each of these needs 64 MiB or far more: the call fails, names itself and its line, leaves nothing
 // behind, and the next call runs.
-// spec: IM-12
+// spec: IM-12.b
 TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
   const int64_t huge = int64_t{1} << 44;
   const Tensor kept = full(Shape{1000}, 2.0), column = reshape(kept, {1000, 1});
