@@ -211,7 +211,7 @@ void expect_other_process_right(const Program& p) {
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
-// spec: Z55
+// spec: Z55.a
 TEST_F(Compiled, IsFoundByTheNextProcess) {
   namespace fs = std::filesystem;
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process from its start, with its own setting

@@ -192,7 +192,7 @@ TEST(Metric, StructuralSimilarity) {
 }
 
 // A look at elements while lazy calls are recorded would cut a segment.
-// spec: M10, Z42
+// spec: M10
 TEST(Metric, UpdatesReadNothing) {
   LazyMetrics counts;
   for (const auto& rows : {class_rows(), ranking_rows(), number_rows(), sequence_rows()}) {

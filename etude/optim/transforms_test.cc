@@ -416,7 +416,7 @@ TEST(Transforms, EveryTransformActsAlikeInAllModesAndGoesOn) {
 }
 
 // A rate that callbacks lower is a number of the graph, not another graph.
-// spec: LR11, Z51
+// spec: LR11
 TEST(Transforms, AScaledRateMakesNoNewGraph) {
   Net net{ones({3, 4}), zeros({4})};
   SGD sgd({.lr = .1});

@@ -478,7 +478,7 @@ TEST(RandomPrograms, GiveTheSameBitsStaged) {
   }
 }
 
-// spec: Z22
+// spec: Z22.a
 TEST(RandomPrograms, GiveTheSameBitsLazily) {
   const uint64_t first = from_environment("ETUDE_TEST_SEED", 0);
   const uint64_t cases = from_environment("ETUDE_TEST_CASES", 1000);

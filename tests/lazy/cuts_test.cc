@@ -62,7 +62,7 @@ Tensor step(Tensor& w, const Tensor& x, const Tensor& y, const Tensor& rate) {
   return loss;
 }
 
-// spec: Z7, Z12, Z42
+// spec: Z12.b, Z42.a
 TEST(LazyCuts, EqualStepsShareAProgram) {
   const SeedScope seed(1);
   const Tensor x = random::normal({16, 8}), y = random::normal({16, 1});
@@ -87,7 +87,7 @@ TEST(LazyCuts, EqualStepsShareAProgram) {
   EXPECT_EQ(c.fallbacks, 0);
 }
 
-// spec: Z7
+// spec: Z7.a
 TEST(LazyCuts, AHundredStepsAreTwoPrograms) {
   const Tensor x = ones({8, 8});
   const LazyMetrics metrics;
@@ -104,7 +104,7 @@ TEST(LazyCuts, AHundredStepsAreTwoPrograms) {
   EXPECT_GE(metrics.counts().hits, 98);
 }
 
-// spec: Z7
+// spec: Z7.b
 TEST(LazyCuts, CollisionsGiveNoWrongValues) {
   const ChangedLazyOptions options([](LazyOptions& o) { o.force_collisions = true; });
   const LazyMetrics metrics;
@@ -119,7 +119,7 @@ TEST(LazyCuts, CollisionsGiveNoWrongValues) {
   EXPECT_LE(metrics.counts().compiles, 4);
 }
 
-// spec: Z8, Z51
+// spec: Z8
 TEST(LazyCuts, NumbersOfTheHostCompileNothing) {
   forget_lazy_programs();
   const LazyScope lazy;
@@ -149,7 +149,7 @@ TEST(LazyCuts, AConstantThatChangesBecomesAnInputOnce) {
   EXPECT_EQ(metrics.counts().compiles, 1);
 }
 
-// spec: Z13
+// spec: Z13.a
 TEST(LazyCuts, ALoopWithoutABarrierIsCutWhereItRepeats) {
   forget_lazy_programs();
   const LazyMetrics metrics;
@@ -166,7 +166,7 @@ TEST(LazyCuts, ALoopWithoutABarrierIsCutWhereItRepeats) {
   EXPECT_LT(memory.stats().peak_bytes, 16 << 20);
 }
 
-// spec: Z13
+// spec: Z13.b
 TEST(LazyCuts, ATraceThatHoldsMuchIsCut) {
   const ChangedLazyOptions options([](LazyOptions& o) { o.live_bytes = 1 << 20; });
   const LazyMetrics metrics;
@@ -182,7 +182,7 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(hidden(x)); }
 };
 
-// spec: Z17, Z12
+// spec: Z17
 TEST(LazyCuts, ParametersAreUpdatedInTheirMemory) {
   const SeedScope seed(1);
   Net net, eager = net;
@@ -214,7 +214,7 @@ TEST(LazyCuts, ParametersAreUpdatedInTheirMemory) {
   EXPECT_TRUE(same_value(net.hidden.weight, eager.hidden.weight));
 }
 
-// spec: Z17
+// spec: Z17, V24.d
 TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
   forget_lazy_programs();
   const LazyMetrics metrics;
@@ -285,7 +285,7 @@ TEST(LazyCuts, TheEndOfAScopeRunsWhatIsHeld) {
   EXPECT_EQ(x.to_vector<float>()[2], 6.0F);
 }
 
-// spec: Z14, Z57
+// spec: Z14.a, Z14.b, Z57
 TEST(LazyCuts, ProgramsAreListedAndExplained) {
   forget_lazy_programs();
   const LazyMetrics metrics;

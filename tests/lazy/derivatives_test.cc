@@ -13,7 +13,7 @@ struct Net {
   Tensor operator()(const Tensor& x) const { return output(hidden(x)); }
 };
 
-// spec: Z19
+// spec: Z19.a
 TEST(LazyDerivatives, TheGradientOfThreeCallsIsOneRun) {
   const auto f = [](const Tensor& x) { return sum(tanh(x * x)); };
   const Tensor x = Tensor({0.5, -1.0, 2.0});
@@ -27,7 +27,7 @@ TEST(LazyDerivatives, TheGradientOfThreeCallsIsOneRun) {
   EXPECT_EQ(metrics.counts().observations, 1);
 }
 
-// spec: Z34
+// spec: Z34.c
 TEST(LazyDerivatives, TapesJvpAndVmapLieOverIt) {
   const auto f = [](const Tensor& x) { return sum(exp(x * 0.5F) * x); };
   const Tensor x = Tensor({0.5, -1.0, 2.0}), v = Tensor({1.0, 2.0, 3.0});
@@ -51,7 +51,7 @@ TEST(LazyDerivatives, TapesJvpAndVmapLieOverIt) {
   }
 }
 
-// spec: Z34
+// spec: Z34.c
 TEST(LazyDerivatives, ATapeFromOutsideFollowsLazyCalls) {
   const Tensor x = Tensor({1.0, 2.0});
   GradientTape tape;
@@ -64,7 +64,7 @@ TEST(LazyDerivatives, ATapeFromOutsideFollowsLazyCalls) {
   EXPECT_EQ(tape.gradient(y, x).to_vector<float>(), (std::vector<float>{3, 12}));
 }
 
-// spec: Z19
+// spec: Z19.b
 TEST(LazyDerivatives, LayersReadNothingBack) {
   const SeedScope seed(1);
   const Net net;

@@ -11,7 +11,7 @@ namespace {
 using tests::expect_error;
 using tests::message_of;
 
-// spec: Z22
+// spec: Z22.b
 TEST(LazyErrors, TypesAreCheckedByTheCall) {
   const Tensor x = ones({4, 2}), y = ones({5, 2}), n = zeros({4, 2}, {.dtype = kInt32});
   const auto faults = [&] {
@@ -81,7 +81,7 @@ TEST(LazyErrors, InputsStayWhereARunFails) {
   EXPECT_EQ(w.to_vector<float>()[0], 2.0F);
 }
 
-// spec: Z46
+// spec: Z46.a, Z45
 TEST(LazyErrors, WithoutMemoryTheCallIsNamed) {
   const Tensor x = ones({256, 1024});  // 1 MiB
   const LazyMetrics metrics;

@@ -51,7 +51,7 @@ TEST(LazyFollow, TheFirstDifferenceFallsBack) {
   EXPECT_GT(metrics.counts().followed, 0);
 }
 
-// spec: Z31, Z42
+// spec: Z31
 TEST(LazyFollow, TrainingAndEvaluationInTurnAreBothFollowed) {
   const LazyScope lazy;
   Tensor w = full({8, 8}, 0.5F);
@@ -66,7 +66,7 @@ TEST(LazyFollow, TrainingAndEvaluationInTurnAreBothFollowed) {
   EXPECT_EQ(metrics.counts().followed, metrics.counts().recorded);
 }
 
-// spec: Z30
+// spec: Z3
 TEST(LazyFollow, RecordingAllocatesHeadersAlone) {
   const LazyScope lazy;
   const Tensor x = full({64, 64}, 0.5F);
@@ -129,7 +129,7 @@ struct Loop {
   }
 };
 
-// spec: Z10
+// spec: Z10.a
 TEST(LazyLoops, ALongerLoopIsNoLongerProgram) {
   const Loop loop;
   const auto nodes = [&](int n) {
@@ -143,7 +143,7 @@ TEST(LazyLoops, ALongerLoopIsNoLongerProgram) {
   EXPECT_EQ(LazyMetrics::programs().size(), 1u);
 }
 
-// spec: Z10
+// spec: Z10.a
 TEST(LazyLoops, ValuesThatAreCarriedHeldAndTheSame) {
   const Loop loop;
   // Two values that take turns, a third one, a result of each repetition, one of the last alone.
@@ -167,7 +167,7 @@ TEST(LazyLoops, ValuesThatAreCarriedHeldAndTheSame) {
   EXPECT_LT(nodes.planned, 250u);
 }
 
-// spec: Z10, Z19
+// spec: Z10.a
 TEST(LazyLoops, TheGradientOfALoopIsTwoLoops) {
   for (const int64_t width : {8, 48}) {  // the rows of a loop are copied or shared
     const Loop loop(width);
@@ -188,7 +188,7 @@ TEST(LazyLoops, TheGradientOfALoopIsTwoLoops) {
   }
 }
 
-// spec: Z10
+// spec: Z10.a
 TEST(LazyLoops, RowsOfABatchAreTakenBeforeTheLoop) {
   const Loop loop;
   const SeedScope seed(2);
@@ -207,7 +207,7 @@ TEST(LazyLoops, RowsOfABatchAreTakenBeforeTheLoop) {
   EXPECT_LT(nodes.planned, nodes.recorded / 2);  // a view for each row, and the loop
 }
 
-// spec: Z10
+// spec: Z10.a
 TEST(LazyLoops, StepsOfTrainingWithoutABarrier) {
   const Loop loop;
   const Tensor labels = full({4, 8}, 0.25F);
@@ -289,7 +289,7 @@ std::vector<Tensor> random_loop(uint32_t seed) {
   return out;
 }
 
-// spec: Z10, Z22
+// spec: Z10.a, Z22.a
 TEST(LazyLoops, RandomLoopsHaveTheBitsOfEagerOnes) {
   // All of them are cut at one line.
   const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });
@@ -303,7 +303,6 @@ TEST(LazyLoops, RandomLoopsHaveTheBitsOfEagerOnes) {
   EXPECT_GT(rolled, kLoops / 4);
 }
 
-// spec: Z10
 TEST(LazyLoops, RollingIsAnOption) {
   const ChangedLazyOptions options([](LazyOptions& o) { o.roll = false; });
   const Loop loop;

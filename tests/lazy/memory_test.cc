@@ -85,7 +85,7 @@ TEST(LazyMemory, TheLoopEndsWhereItBegan) {
   EXPECT_LE(memory_stats().live_bytes, floor + (64 << 10));
 }
 
-// spec: Z63
+// spec: Z17
 TEST(LazyMemory, AResultTakesTheMemoryOfAnInputThatDied) {
   const Tensor w = full({256, 256}, 2.0F);
   Tensor x = full({256, 256}, 0.5F);

@@ -54,7 +54,7 @@ TEST(LazyRecording, OutputsAreWhatIsHeld) {
   EXPECT_EQ(pending_nodes(), 0);
 }
 
-// spec: Z15
+// spec: Z15.a
 TEST(LazyRecording, TheTraceIsAGraphThatParses) {
   const Tensor a = ones({3}), b = a * 2.0F;
   const LazyScope lazy;
@@ -66,7 +66,7 @@ TEST(LazyRecording, TheTraceIsAGraphThatParses) {
   EXPECT_EQ(to_text(*graph), text);
 }
 
-// spec: Z20
+// spec: Z20.a
 TEST(LazyRecording, WhatCannotBeCompiledRunsAtOnce) {
   const LazyMetrics metrics;
   const LazyScope lazy;
@@ -77,7 +77,7 @@ TEST(LazyRecording, WhatCannotBeCompiledRunsAtOnce) {
   EXPECT_EQ(metrics.counts().fallbacks, 0);
 }
 
-// spec: Z21
+// spec: Z21.a
 TEST(LazyRecording, OddTraces) {
   const LazyScope lazy;
   const Tensor x = ones({4}) + 1.0F;
@@ -98,7 +98,7 @@ TEST(LazyRecording, OddTraces) {
   EXPECT_EQ(empty.to_vector<float>().size(), 0u);
 }
 
-// spec: Z36, Z37
+// spec: Z36
 TEST(LazyRecording, WhatIsDroppedIsNeverRun) {
   const LazyMetrics metrics;
   const LazyScope lazy;
@@ -128,7 +128,7 @@ TEST(LazyRecording, ALongTraceIsFreedWithoutRecursion) {
   }
 }
 
-// spec: Z43
+// spec: Z43.a
 TEST(LazyRecording, WhatLooksAndWhatDoesNot) {
   const LazyMetrics metrics;
   const LazyScope lazy;
@@ -156,7 +156,7 @@ TEST(LazyRecording, WhatLooksAndWhatDoesNot) {
   EXPECT_EQ(looks([] { return (ones({3}) * 2.0F).to_string().size(); }), 1);
 }
 
-// spec: Z42
+// spec: Z42.a
 TEST(LazyRecording, ReadingEveryStepCompilesNothingMore) {
   const LazyScope lazy;
   Tensor w = ones({16});

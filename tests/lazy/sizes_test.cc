@@ -62,7 +62,7 @@ int64_t sum_from(const std::vector<int64_t>& counts, std::size_t first) {
                          int64_t{0});
 }
 
-// spec: Z11, Z50
+// spec: Z11, Z50.a
 TEST(LazySizes, ALastBatchIsOneMoreProgramAndServesAllSizes) {
   // The first two steps make the state of the optimiser.
   const std::vector<int64_t> counts =
@@ -72,7 +72,7 @@ TEST(LazySizes, ALastBatchIsOneMoreProgramAndServesAllSizes) {
   EXPECT_EQ(sum_from(counts, 4), 0);
 }
 
-// spec: Z50, Z56
+// spec: Z50.b, Z56
 TEST(LazySizes, BatchSizesAtRandom) {
   std::mt19937 random(5);
   std::vector<int64_t> sizes = {64, 64, 33};
@@ -80,7 +80,6 @@ TEST(LazySizes, BatchSizesAtRandom) {
   EXPECT_LE(sum_from(compiles_of_training(sizes), 3), 2);  // one of them for a size of 1
 }
 
-// spec: Z50
 TEST(LazySizes, LengthsOfSequences) {
   forget_lazy_programs();
   const Tensor w = full({8, 8}, 0.1F), start = full({1, 8}, 0.5F);
@@ -100,7 +99,7 @@ TEST(LazySizes, LengthsOfSequences) {
   EXPECT_GE(metrics.counts().family_hits, 197);
 }
 
-// spec: Z50
+// spec: Z50.d
 TEST(LazySizes, BeamsThatGrow) {
   forget_lazy_programs();
   const Tensor table = Tensor({0.1, 0.7, 0.3, 0.9, 0.2, 0.4}),
@@ -122,7 +121,7 @@ TEST(LazySizes, BeamsThatGrow) {
   EXPECT_LE(metrics.counts().compiles, 3 + 1) << metrics.to_string();  // and that of the last sum
 }
 
-// spec: Z50
+// spec: Z50.e
 TEST(LazySizes, ALoopWithChangingNumbersIsOneProgram) {
   forget_lazy_programs();
   const LazyScope lazy;
@@ -139,7 +138,6 @@ TEST(LazySizes, ALoopWithChangingNumbersIsOneProgram) {
   EXPECT_EQ(metrics.counts().executes, 50);
 }
 
-// spec: Z50
 TEST(LazySizes, TrainingAndEvaluationAreTwoPrograms) {
   forget_lazy_programs();
   Net net = fresh_net();
@@ -219,7 +217,7 @@ Tensor random_program(uint32_t seed, int64_t n) {
   return sum(x, {.axis = 0});
 }
 
-// spec: Z11, Z22
+// spec: Z11, Z22.a
 TEST(LazySizes, RandomProgramsAtManySizes) {
   // All of them are compiled at one line.
   const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });

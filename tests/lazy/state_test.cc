@@ -11,7 +11,7 @@
 namespace etude {
 namespace {
 
-// spec: Z32
+// spec: Z32, IM-11.e
 TEST(LazyState, DrawsAreThoseOfEagerCalls) {
   const auto draw = [] {
     const SeedScope seed(3);
@@ -31,7 +31,7 @@ TEST(LazyState, DrawsAreThoseOfEagerCalls) {
   EXPECT_NE(seen[0], seen[1]);
 }
 
-// spec: Z33
+// spec: Z33.a
 TEST(LazyState, VariablesHoldPendingValues) {
   const LazyMetrics metrics;
   const LazyScope lazy;
@@ -45,7 +45,7 @@ TEST(LazyState, VariablesHoldPendingValues) {
   EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{7, 5, 7, 7}));
 }
 
-// spec: Z33, Z17
+// spec: Z33.b, Z17
 TEST(LazyState, AVariableIsUpdatedInPlace) {
   const LazyScope lazy;
   const Variable v(zeros({64, 64}));
@@ -59,7 +59,7 @@ TEST(LazyState, AVariableIsUpdatedInPlace) {
   EXPECT_EQ(v.read().to_vector<float>()[0], 4.0F);
 }
 
-// spec: Z34
+// spec: Z34.a, Z34.b
 TEST(LazyState, AStagedCallIsOneNode) {
   const auto f =
       function([](const Tensor& x, const Tensor& y) { return tanh(x * y) + exp(x) - y; });
@@ -80,7 +80,6 @@ TEST(LazyState, AStagedCallIsOneNode) {
   EXPECT_EQ(inside(x).to_vector<float>()[1], 2.0F);
 }
 
-// spec: Z34
 TEST(LazyState, AFunctionCapturesAPendingValue) {
   const LazyScope lazy;
   const Tensor scale = ones({2}) * 3.0F;
@@ -91,7 +90,7 @@ TEST(LazyState, AFunctionCapturesAPendingValue) {
   EXPECT_EQ(chosen.to_vector<float>()[0], 6.0F);
 }
 
-// spec: Z35
+// spec: Z35.a
 TEST(LazyState, PrintsComeInTheOrderOfTheProgram) {
   tests::Printing printing;
   const auto program = [] {
@@ -110,7 +109,7 @@ TEST(LazyState, PrintsComeInTheOrderOfTheProgram) {
   EXPECT_EQ(metrics.eager_ops().at("print"), 2);
 }
 
-// spec: Z35
+// spec: Z35.b
 TEST(LazyState, FilesHoldElements) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "x.safetensors";

@@ -32,7 +32,7 @@ Tensor program(int seed) {
   return x;
 }
 
-// spec: Z60
+// spec: Z60, V53.b
 TEST(LazyThreads, EachHasItsOwnTrace) {
   std::vector<Tensor> want, found(8);
   for (int i = 0; i < 8; ++i) want.push_back(program(i));
@@ -137,7 +137,7 @@ Tensor train_step(Tensor& w, const Tensor& x, float rate) {
   return loss;
 }
 
-// spec: Z53
+// spec: Z53.a
 TEST(LazyBehind, NothingWaitsForTheCompiler) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
   forget_lazy_programs();
@@ -178,7 +178,7 @@ TEST(LazyBehind, NothingWaitsForTheCompiler) {
   EXPECT_NE(metrics.to_string().find("before their program was ready: 5"), std::string::npos);
 }
 
-// spec: Z53, Z11
+// spec: Z53.a, Z11
 TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
   forget_lazy_programs();
@@ -201,7 +201,7 @@ TEST(LazyBehind, FurtherSizesAndConstantsThatChange) {
   EXPECT_EQ(metrics.counts().unready, 5);
 }
 
-// spec: Z53, Z63
+// spec: Z63
 TEST(LazyBehind, CallByCallAStepHoldsWhatItHoldsEagerly) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
   forget_lazy_programs();
@@ -233,7 +233,7 @@ TEST(LazyBehind, CallByCallAStepHoldsWhatItHoldsEagerly) {
   EXPECT_EQ(metrics.counts().unready, metrics.counts().executes);
 }
 
-// spec: Z53
+// spec: Z53.a
 TEST(LazyBehind, MoreThanCanWaitIsNotAskedFor) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
   const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 0; });
@@ -253,7 +253,7 @@ TEST(LazyBehind, MoreThanCanWaitIsNotAskedFor) {
   EXPECT_EQ(metrics.counts().compiles, 64);
 }
 
-// spec: Z53, Z54
+// spec: Z54
 TEST(LazyBehind, ALineThatCompilesTooOften) {
   if (has_fixed_tier()) GTEST_SKIP() << "ETUDE_TIER is 1 or 2";
   const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 2; });

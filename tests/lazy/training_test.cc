@@ -40,7 +40,7 @@ Net fresh_net() {
   return {};
 }
 
-// spec: Z51
+// spec: Z51.a
 TEST(LazyTraining, SchedulesOfRatesCompileNothing) {
   const auto run = [](bool lazily) {
     Net net = fresh_net();
@@ -64,7 +64,7 @@ TEST(LazyTraining, SchedulesOfRatesCompileNothing) {
   EXPECT_TRUE(same_value(want.output.weight, found.output.weight));
 }
 
-// spec: Z42, Z12
+// spec: Z42.a, Z12.b
 TEST(LazyTraining, TrainingAndEvaluationInTurn) {
   Net net = fresh_net();
   optim::SGD optimizer({.lr = 0.05});
@@ -82,7 +82,7 @@ TEST(LazyTraining, TrainingAndEvaluationInTurn) {
   EXPECT_EQ(metrics.counts().compiles, 0) << metrics.to_string();
 }
 
-// spec: Z52
+// spec: Z52.a
 TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
   const Net net = fresh_net();
   const auto sum_of_gradients = [&] {

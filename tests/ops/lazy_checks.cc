@@ -2,7 +2,7 @@
 // Calls that are recorded and run later: the same bits as at once, by a program and call by call,
 // and the same errors; so have their gradients.
 
-// spec: Z22
+// spec: Z22.a
 #include <fmt/format.h>
 
 #include "etude/core/builtin.h"

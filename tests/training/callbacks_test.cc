@@ -334,7 +334,7 @@ TEST(Evaluate, AnySetOfMetricsForClassesLabelsAndNumbers) {
 
 // In a lazy scope: what is pending runs before the first batch, then each batch once its update is
 // recorded; a batch of evaluate is one segment. Eagerly there is nothing to run.
-// spec: F4, Z12
+// spec: F4, Z12.a
 TEST(Fit, BarriersAtItsStartAndAfterEachBatch) {
   Training training = fresh();
   const LazyMetrics counts;
