@@ -34,7 +34,7 @@ void expect_gradient(const F& f, const X& x, double value, const std::vector<dou
   EXPECT_NEAR(f(moved) - f(x), 1e-3 * dot(g, g), 1e-3 * dot(g, g));
 }
 
-// spec: D7
+// spec: D7.b
 TEST(ContainerTypes, ListsAndValarrays) {
   const auto ends = [](const auto& x) {
     auto product = *std::begin(x);
@@ -61,7 +61,7 @@ struct Plate {
   char tag[4];
 };
 
-// spec: D3, D7
+// spec: D3, D7.b
 TEST(ContainerTypes, FieldsOfEveryKind) {
   const Plate<double> plate{{2, 3, 5}, {7, 11}, {{1, 2}, {3, 4}}, {1, 2}, {{1, "a"}}, "abc"};
   const auto f = [](const auto& p) {
@@ -146,7 +146,7 @@ struct Cells {
   T size;
 };
 
-// spec: D7, D27
+// spec: D7.b, D27
 TEST(ContainerTypes, SecondDerivativesAndRows) {
   const auto ends = [](const auto& l) { return l.front() * l.front() * l.back(); };
   EXPECT_EQ(hessian(ends, std::list{2.0, 3.0}).front(), (std::list{6.0, 4.0}));

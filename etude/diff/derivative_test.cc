@@ -122,7 +122,7 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// spec: D40
+// spec: D40.a
 TEST(Derivative, RulesServeEveryOperator) {
   using Pair = std::tuple<double, double>;
   EXPECT_EQ(gradient<&max2>(1.0, 2.0), Pair(0, 1));
@@ -136,7 +136,7 @@ TEST(Derivative, RulesServeEveryOperator) {
   EXPECT_EQ(pullback<&max2>(1.0, 2.0)(3.0), Pair(0, 3));
 }
 
-// spec: D40, D88
+// spec: D40.a
 TEST(Derivative, ProjectionsTouchOneSlot) {
   EXPECT_EQ(gradient<&element>(Doubles{3, 4}, 1UL), (Doubles{0, 1}));
   const auto f = [](const auto& v) { return differentiable<&element>(v, 1UL) * v[0]; };
@@ -151,7 +151,7 @@ TEST(Derivative, AForwardRuleAloneServesReverseMode) {
   EXPECT_EQ(gradient(f, Doubles{1, 2, 3, 0, 0}), (Doubles{24, 12, 0, 0, 0}));
 }
 
-// spec: D40, D44
+// spec: D40.a
 TEST(Derivative, MembersAndDeclaredDerivatives) {
   const auto [value, both] = value_with_gradient<&Spring::energy>(Spring{2, 1}, 3.0);
   EXPECT_EQ(value, 4);
@@ -217,7 +217,7 @@ TEST(Derivative, StopGradientStopsAllOrders) {
   EXPECT_EQ(hessian([&](const auto& v) { return f(v[0]); }, std::vector{3.0})[0][0], 6);
 }
 
-// spec: D45
+// spec: D45.a
 TEST(Derivative, ARuleMendsNumerics) {
   // exp is infinite there, the slope of log 0, and a 0 wins: not the limit, which is 1.
   EXPECT_EQ(gradient([](auto x) { return log(1.0 + exp(x)); }, 1000.0), 0);
@@ -226,7 +226,7 @@ TEST(Derivative, ARuleMendsNumerics) {
   EXPECT_EQ(gradient([](auto x) { return differentiable<&log1pexp>(x * 1.0); }, 1000.0), 1);
 }
 
-// spec: D27, D47
+// spec: D27
 TEST(Derivative, RulesOfAnyScalarHaveSecondDerivatives) {
   const auto softplus = [](auto x) { return differentiable<&log1pexp>(x); };
   const auto slope = [&](auto x) { return gradient(softplus, x); };
@@ -432,7 +432,7 @@ TEST(Derivative, AClosureDiesWithItsPullback) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-// spec: D33
+// spec: D33.a
 TEST(Derivative, EachLayerRunsOnce) {
   int runs = 0;
   const auto layer = [&](auto x) {

@@ -59,7 +59,7 @@ struct DifferentiableTraits<Rotation> {
 
 namespace {
 
-// spec: D1
+// spec: D1.a
 template <class T>
 constexpr bool kIsStable = std::is_same_v<tangent_t<tangent_t<T>>, tangent_t<T>>;
 static_assert(std::is_same_v<tangent_t<double>, double> &&
@@ -70,7 +70,7 @@ static_assert(!Differentiable<int> && !Differentiable<Mode> && !Differentiable<s
 static_assert(!Differentiable<std::vector<int>> && !Differentiable<NoDerivative<double>>);
 static_assert(Differentiable<Net> && !Differentiable<Unfit> && !Differentiable<std::FILE*>);
 
-// spec: D2, D3, D6
+// spec: D2.a, D3, D6
 constexpr bool moves_at_compile_time() {
   Dense d{{1, 2}, 3, true};
   const tangent_t<Dense> zero = zero_tangent(d);
@@ -93,7 +93,7 @@ Net make_net() {
   return {{{1, 2}, 3}, {{4}, 5}, {2}, 6.0, {{"u", 7.0}}, {1, 8.0}, {"n", {9.0, 10.0}}};
 }
 
-TEST(Differentiable, SlotsAreAddressedByField) {  // spec: D3, D5, G14
+TEST(Differentiable, SlotsAreAddressedByField) {  // spec: D3, G14
   const Net net = make_net();
   tangent_t<Net> g = zero_tangent(net);
   g[&Net::a][&Dense::bias] = 7;
@@ -115,7 +115,7 @@ TEST(Differentiable, WalksNameTheFieldsOfATangent) {  // spec: D15
   EXPECT_EQ(paths, want);
 }
 
-TEST(Differentiable, TangentsFormAVectorSpace) {  // spec: D1, D13
+TEST(Differentiable, TangentsFormAVectorSpace) {  // spec: D1.c, D13
   Net net = make_net();
   tangent_t<Net> g = zero_tangent(net);
   g[&Net::a][&Dense::weight] = {1, 2};
@@ -132,14 +132,14 @@ TEST(Differentiable, TangentsFormAVectorSpace) {  // spec: D1, D13
   EXPECT_EQ(scaled(std::vector<double>{1, 2}, 3), (std::vector<double>{3, 6}));
 }
 
-TEST(Differentiable, MovingAllocatesNothingNew) {  // spec: D2
+TEST(Differentiable, MovingAllocatesNothingNew) {  // spec: D2.b
   Dense d{{1, 2}, 3};
   const double* address = d.weight.data();
   move(d, zero_tangent(d));
   EXPECT_EQ(d.weight.data(), address);
 }
 
-TEST(Differentiable, LengthsMustAgree) {  // spec: D7
+TEST(Differentiable, LengthsMustAgree) {  // spec: D7.a
   std::vector<double> v = {1, 2, 3};
   try {
     move(v, {1, 2});
@@ -151,7 +151,7 @@ TEST(Differentiable, LengthsMustAgree) {  // spec: D7
   }
 }
 
-TEST(Differentiable, DequesAndHashMaps) {  // spec: D7, D9
+TEST(Differentiable, DequesAndHashMaps) {  // spec: D7.b, D9.c
   struct Stack {
     std::deque<double> rows;
     std::unordered_map<std::string, double> named;
@@ -179,7 +179,7 @@ TEST(Differentiable, DequesAndHashMaps) {  // spec: D7, D9
   EXPECT_THROW(move(s.named, {{"none", 1.0}}), Error);
 }
 
-TEST(Differentiable, OptionalsAndMaps) {  // spec: D8, D9
+TEST(Differentiable, OptionalsAndMaps) {  // spec: D8.a, D9.c
   std::optional<double> none, some = 3.0;
   EXPECT_EQ(zero_tangent(none), std::nullopt);
   EXPECT_EQ(zero_tangent(some), 0.0);
@@ -197,7 +197,7 @@ TEST(Differentiable, OptionalsAndMaps) {  // spec: D8, D9
   }
 }
 
-TEST(Differentiable, ClassesListTheirFieldsOrTheirTraits) {  // spec: D17, D18
+TEST(Differentiable, ClassesListTheirFieldsOrTheirTraits) {  // spec: D17.a, D18
   Private p(1);
   move(p, {{2.0, {}}});
   EXPECT_EQ(p.value(), 3);

@@ -5,7 +5,7 @@ namespace etude::tests {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(OnNumbers, ControlFlow, OnNumbers);
 
-// spec: D74
+// spec: D74.b
 TEST(ScalarControlFlow, CapturedVariables) {
   Real seen;
   EXPECT_EQ(gradient(

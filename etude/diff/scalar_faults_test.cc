@@ -85,7 +85,7 @@ auto misfit(Missing missing) {
   });
 }
 
-// spec: D31, D40
+// spec: D31
 TEST(ScalarFaults, RulesThatDoNotFit) {
   const auto few = misfit([] { return 1; });
   const auto many = misfit([] { return -1; });
@@ -145,7 +145,6 @@ TEST(ScalarFaults, FunctionsThatCannotBeCalled) {
 
 // A number that was moved is lost, which is an error where its derivative is asked for, until it is
 // written again. What is moved may be anything that somebody else holds as well.
-// spec: D71
 TEST(ScalarFaults, NumbersThatWereMoved) {
   const std::initializer_list<std::string_view> parts = {"gradient: ", "used after std::move",
                                                          "Copy it instead of moving it"};
@@ -180,7 +179,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// spec: D70, D74
+// spec: D70.a, D74.b
 TEST(ScalarFaults, ExceptionsThatLeaveTheFunction) {
   std::vector<Real> kept;
   const auto fails = [&](const std::vector<Real>& x) {
@@ -237,7 +236,7 @@ struct WithBrokenRule {
   }
 };
 
-// spec: D31, D70
+// spec: D31, D70.a
 TEST(ScalarFaults, ExceptionsInRules) {
   const WithBrokenRule in_rule{true}, in_pullback{false};
   for (int i = 0; i < 3; ++i) {

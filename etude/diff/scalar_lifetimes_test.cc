@@ -86,7 +86,7 @@ struct Kept {
   std::function<Real(const Real&)> times;
 } kept;
 
-// spec: D74
+// spec: D74.b
 TEST(ScalarLifetimes, NumbersKeptAfterTheirDerivative) {
   const auto keeps = [](const Reals& x) {
     kept.numbers = {x[0], x[0] * x[1], x[2] + 1.0, x[3]};
@@ -122,7 +122,7 @@ TEST(ScalarLifetimes, NumbersKeptAfterTheirDerivative) {
 }
 
 // Derivatives that end inside of another one, of the same numbers.
-// spec: D27, D74
+// spec: D27, D74.b
 TEST(ScalarLifetimes, DerivativesInsideOfDerivatives) {
   const auto f = [](const Reals& x) {
     Real sum = x[0] * x[1];
@@ -157,7 +157,7 @@ TEST(ScalarLifetimes, DerivativesInsideOfDerivatives) {
 
 // A number that nobody else holds may be copied where its derivative is not the innermost one: the
 // copy holds it from then on.
-// spec: D27, D72
+// spec: D27
 TEST(ScalarLifetimes, CopiesMadeElsewhere) {
   const auto copied_by = [](const auto& copy) {
     return [&copy](const Reals& x) {
@@ -182,7 +182,6 @@ TEST(ScalarLifetimes, CopiesMadeElsewhere) {
 }
 
 // Nothing records what another thread computes with numbers of a derivative, which would be lost.
-// spec: D27, D74
 TEST(ScalarLifetimes, ArithmeticOnAnotherThreadIsAnError) {
   const auto f = [](const Reals& x) {
     Real sum = 0;

@@ -74,7 +74,7 @@ TEST(ScalarGradient, ValueComesFromTheSameRun) {
   EXPECT_EQ(runs, 1);
 }
 
-// spec: D34, D5
+// spec: D34.a
 TEST(ScalarGradient, ArgumentsAndFieldsKeptOut) {
   const auto product = [](auto x, auto y) { return x * y; };
   EXPECT_EQ(gradient(product, 3.0, no_derivative(4.0)), 4);
@@ -221,7 +221,7 @@ TEST(ScalarGradient, StopGradientIsAConstant) {
   EXPECT_EQ(derivative([](auto x) { return x * stop_gradient(x); }, 3.0), 3);
 }
 
-// spec: D8, D10
+// spec: D8.a, D10.b, D10.c
 TEST(ScalarGradient, OptionalsPointersAndClosures) {
   const auto squared = [](const auto& o) {
     using T = typename std::remove_cvref_t<decltype(o)>::value_type;

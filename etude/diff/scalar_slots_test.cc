@@ -60,7 +60,6 @@ void expect_apart(const char* what, Real (*make)(Real&), double slope) {
   }
 }
 
-// spec: D72, D90
 TEST(ScalarSlots, ConstantsThatAreUpdatedByNumbersThatStay) {
   expect_apart(
       "s += y",
@@ -96,7 +95,6 @@ TEST(ScalarSlots, ConstantsThatAreUpdatedByNumbersThatStay) {
       -1);
 }
 
-// spec: D72
 TEST(ScalarSlots, SumsWithConstantsOfTheActiveType) {
   static const Real one = 1, zero = 0;
   expect_apart(

@@ -30,7 +30,7 @@ class ScalarWarnings : public testing::Test {
   WarningHandler before_;
 };
 
-// spec: G4, D7, D6
+// spec: G4.a, D7.a, D6
 TEST_F(ScalarWarnings, AnArgumentWithoutEffect) {
   const auto f = [](const auto& v, const auto& w) {
     return v[0] * v[0] + 0.0 * w[0] - w[0] + w[0];
@@ -50,7 +50,7 @@ TEST_F(ScalarWarnings, AnArgumentWithoutEffect) {
   EXPECT_NE(told[0].find("Pass it as no_derivative(x)"), std::string::npos);
 }
 
-// spec: G4, D7
+// spec: G4.a, G4.d, D7.a
 TEST_F(ScalarWarnings, NoArgumentHasAnEffect) {
   const auto f = [](const auto& v) {
     using T = std::decay_t<decltype(v[0])>;
@@ -66,7 +66,7 @@ TEST_F(ScalarWarnings, NoArgumentHasAnEffect) {
   EXPECT_EQ(told.size(), 1U);
 }
 
-// spec: G17, G4
+// spec: G17.a, G4.a
 TEST_F(ScalarWarnings, RoundingEndsTheDependence) {
   const auto f = [](const auto& v) { return floor(v[0]) * 2.0; };
   EXPECT_EQ(gradient(f, Doubles{1.5, 0, 0, 0, 0}), Doubles(5, 0.0));
@@ -83,7 +83,7 @@ TEST_F(ScalarWarnings, RoundingEndsTheDependence) {
   EXPECT_NE(told[1].find("last dependent value: a cast to an integer"), std::string::npos);
 }
 
-// spec: G5, D74
+// spec: G5.a, G5.b, D74.b
 TEST_F(ScalarWarnings, NumbersThatOutliveTheirDerivative) {
   std::vector<Active<double>> kept(1);
   const auto keep = [&](const auto& v) {
@@ -108,7 +108,6 @@ TEST_F(ScalarWarnings, NumbersThatOutliveTheirDerivative) {
   EXPECT_EQ(told.size(), 1U);
 }
 
-// spec: D71
 TEST_F(ScalarWarnings, NumbersThatWereMovedFrom) {
   const auto f = [](const auto& v) {
     auto a = v[0] * v[1];

@@ -52,7 +52,7 @@ auto looped(std::size_t steps, const S& start, const P& p, const X& x, const Dou
   return s;
 }
 
-// spec: D20, D59, D80, D88
+// spec: D20, D59.a, D80.a
 TEST(ScanSums, EqualTheirLoops) {
   for (std::size_t steps = 0; steps < 140; steps += steps < 20 ? 1 : 17) {
     const Doubles y = numbers<double>(steps);
@@ -153,7 +153,6 @@ class ScanSumsOf : public testing::Test {};
 using Numbers = testing::Types<float, long double>;  // double: all other tests
 TYPED_TEST_SUITE(ScanSumsOf, Numbers, );
 
-// spec: D1
 TYPED_TEST(ScanSumsOf, EachType) {
   using T = TypeParam;
   const std::vector<T> x = numbers<T>(37);
@@ -226,7 +225,7 @@ void expect_windows(std::size_t size, std::size_t steps) {
   }
 }
 
-// spec: D27, D80, D88
+// spec: D27, D80.a
 TEST(Windows, AreReadAndDifferentiated) {
   for (const std::size_t steps : {0u, 1u, 7u, 64u, 65u, 200u}) {
     expect_windows<1, std::size_t>(5, steps);
@@ -272,7 +271,6 @@ std::string error_of(Begin begin, std::size_t size, bool with_gradient) {
   return "no error";
 }
 
-// spec: D75
 TEST(Windows, BeyondTheNumbersAreErrors) {
   for (const bool with_gradient : {false, true}) {
     EXPECT_EQ(error_of<int>(3, 6, with_gradient), "no error");

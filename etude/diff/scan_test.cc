@@ -24,7 +24,7 @@ constexpr auto kMixed = [](auto s, const auto& p, auto x) {
   return t + where(s > 0.5, s * s, p[1]) / (1.0 + exp(-s)) - sqrt(t * t + 1.0);
 };
 
-// spec: D20, D22, D59
+// spec: D20, D22, D59.a
 TEST(Scan, EqualsItsLoop) {
   const auto cooled = [](auto start, auto rate) { return scan(1000, start, rate, kCooling); };
   EXPECT_NEAR(cooled(2.0, 0.5), 2 * std::pow(0.995, 1000), 1e-14);
@@ -36,7 +36,7 @@ TEST(Scan, EqualsItsLoop) {
   EXPECT_NEAR(std::get<1>(back), 2 * 1000 * std::pow(0.995, 999) * -0.01, 1e-13);
 }
 
-// spec: D50, D36
+// spec: D50.a, D36
 TEST(Scan, ChoicesAndFunctions) {
   const Doubles x = {0.3, -0.1, 0.9, 0.2, 0.5, 0.4, -0.6, 0.8};
   const auto scanned = [&](const auto& v) {
@@ -97,7 +97,7 @@ TEST(Scan, PartsThatAreTheSameInAllSteps) {
   EXPECT_EQ(gradient(at_zero, Doubles{0.3, 1.7, 0.6, 0.4, 0}), (Doubles{0, 0, 1, 0, 0}));
 }
 
-// spec: D80, D27
+// spec: D80.a, D27
 TEST(Scan, SequencesAreDifferentiated) {
   const auto product = [](const auto& v) {
     using T = std::decay_t<decltype(v[0])>;
@@ -145,7 +145,7 @@ TEST(Scan, ComputedElements) {
   agree([](auto s, auto, auto) { return s + 1.0; });
 }
 
-// spec: D56, D23
+// spec: D56.a, D23
 TEST(Scan, StructsAsStates) {
   const auto swing = [](auto x, auto stiffness) {
     using T = decltype(x);
@@ -166,7 +166,7 @@ TEST(Scan, StructsAsStates) {
   EXPECT_EQ(std::get<0>(pull(0.0)), 0);
 }
 
-// spec: D75
+// spec: D75.b
 TEST(Scan, NoStepsAndWrongLengths) {
   const auto none = [](const auto& v) { return scan(0, v[0], v[1], kCooling); };
   EXPECT_EQ(gradient(none, Doubles{2, 3, 0, 0, 0}), (Doubles{1, 0, 0, 0, 0}));

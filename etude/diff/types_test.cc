@@ -111,7 +111,7 @@ struct Spring {
   std::string name;
 };
 
-// spec: D2, D13
+// spec: D2.a, D13
 TEST(Types, OneSpellingForEveryTangent) {
   const auto descended = [](auto x, const auto& f) {
     const auto g = gradient(f, x);
@@ -163,7 +163,7 @@ TEST(Types, TangentsTimesANumberOfAnOuterDerivative) {
   EXPECT_NEAR(pullback(after_a_step, 0.1)(1), wanted, 1e-12);
 }
 
-// spec: D14
+// spec: D14.a
 TEST(Types, FunctionsOfTangentsGoLeafByLeaf) {
   EXPECT_EQ(leafwise::sqrt(Pair{4, 9}), (Pair{2, 3}));
   EXPECT_EQ(leafwise::reciprocal(Pair{2, 4}), (Pair{.5, .25}));
@@ -215,7 +215,7 @@ TEST(Types, FrozenValuesDoNotMove) {
   EXPECT_EQ(at(model), std::tuple(60.0, (Doubles{40, 30}), 24.0));
 }
 
-// spec: D17
+// spec: D17.a
 TEST(Types, AManifoldMovesAlongItsOwnTangent) {
   Turn<double> turn{1, 0};
   move(turn, std::numbers::pi / 2);
@@ -249,7 +249,7 @@ TEST(Types, AManifoldMovesAlongItsOwnTangent) {
   EXPECT_NEAR(g[1], 1.2, 1e-15);
 }
 
-// spec: D68, D19, G6
+// spec: D68.a, D19, G6
 TEST(Types, VariantsAndOptionalsAsArguments) {
   const auto f = [](const auto& v, const auto& x) {
     using A = std::decay_t<decltype(x)>;
@@ -267,7 +267,7 @@ TEST(Types, VariantsAndOptionalsAsArguments) {
   EXPECT_EQ(gradient(f, W(10.0), no_derivative(2.0)), W(2.0));
 }
 
-// spec: D20, D32
+// spec: D20, D9.a
 TEST(Types, MapsAsArguments) {
   using Map = std::map<std::string, double>;
   const auto f = [](const auto& m) { return m.at("a") * m.at("b"); };

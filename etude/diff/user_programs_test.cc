@@ -89,10 +89,10 @@ TEST(UserPrograms, QuestionsToNumbers) {
   EXPECT_EQ(std::to_string(Real(2)), std::to_string(2.0));
 }
 
-// spec: D71
+// spec: D71.a
 TEST(UserPrograms, PostfixOperators) { expect_slope({8}, 2, 5, 2); }
 
-// spec: D7
+// spec: D9.a
 TEST(UserPrograms, MapsWithKeysOfAnyTypeMove) {
   enum class Side { kLeft, kRight };
   std::unordered_map<int, std::vector<double>> by_number = {{1, {2, 3}}};
@@ -113,7 +113,7 @@ TEST(UserPrograms, MapsWithKeysOfAnyTypeMove) {
   }
 }
 
-// spec: D8
+// spec: D19
 TEST(UserPrograms, TangentsOfVariantsAreVectors) {
   std::variant<double, std::vector<double>> x = std::vector{2.0, 3.0};
   const auto f = [](const auto& v) { return std::get<1>(v)[0] * std::get<1>(v)[1]; };
@@ -130,7 +130,7 @@ T sum_of_squares(std::span<const T> numbers) {
   return sum;
 }
 
-// spec: D87
+// spec: D87.a
 TEST(UserPrograms, SpansInsideOfAFunction) {
   const auto f = [](const auto& v) {
     using T = std::remove_cvref_t<decltype(v[0])>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G2
+// spec: G2.a
 // expect: etude: an argument is not Differentiable; wrap it in no_derivative()
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments that no derivative is taken by.
-// spec: G2, G3
+// spec: G2.a, G3
 // error: etude: no argument is Differentiable: an integer does not move; write 3.0 for 3
 // error: etude: no argument is Differentiable: an integer does not move; write 3.0 for 3
 // error: etude: no argument is Differentiable: integers, texts and what is wrapped in no_derivative

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies that do not compile with the numbers of a derivative, for each operator that goes
 // forward: the compiler says so at the user's line, once, then we what to do.
-// spec: G1
+// spec: G1.a
 // bodies: 7
 // expect: for a function of double that it calls write etude::derivative_of<&f>, and call
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a pullback of tensors, or of tensors and numbers, is called with is no cotangent.
-// spec: G2
+// spec: G2.a
 // error: etude: a pullback takes a cotangent of the result of the function: a value of its type
 // error: etude: a pullback takes a cotangent of the result of the function: a value of its type
 #include <string>

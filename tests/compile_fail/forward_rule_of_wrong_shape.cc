@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: D42, D41
+// spec: D42
 // expect: derivative_of<F>::jvp must take F's parameters and their tangents and return pair{value,
 // expect: double(double, double), double
 #include "etude/diff.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that are not called with the numbers of a derivative, or whose result has no gradient.
-// spec: G1, G3, G15
+// spec: G1.a, G3, G15
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G4, GEN17.b
+// spec: G4.b, GEN17.b
 // warn: etude: the result does not depend on the differentiated arguments; the gradient is zero
 // warn: independent_result.cc:8
 #include "etude/diff.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G9, D44
+// spec: G9, D44.a
 // expect: etude: operator() is not differentiable with respect to *this
 // expect: MyLayer
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A body that does not compile: the compiler says so at the user's line, once, then we what to do.
-// spec: G1
+// spec: G1.a
 // expect: etude: this function does not compile with the numbers of a derivative, see the error
 // expect: for a function of double that it calls write etude::derivative_of<&f>, and call
 // expect: number_in_double.cc:12

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G12
+// spec: G12.a
 // expect: etude: DifferentiableTraits<T>::Tangent must be default constructible
 #include "etude/diff.h"
 

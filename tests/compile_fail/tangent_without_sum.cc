@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G12
+// spec: G12.b
 // expect: etude: DifferentiableTraits<T>::Tangent needs operator+=
 #include "etude/diff.h"
 

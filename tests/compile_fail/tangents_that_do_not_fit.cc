@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands behind the arguments of an operator, or is moved along, and is no tangent of them.
-// spec: G2
+// spec: G2.a
 // error: etude: this operator takes the arguments of the function and then a tangent of each
 // error: etude: this operator takes the arguments of the function and then a tangent of each
 // error: etude: this operator takes the arguments of the function and then a tangent of each

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G12
+// spec: G12.c
 // expect: etude: DifferentiableTraits<T> needs move(x, tangent)
 #include "etude/diff.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// spec: G13
+// spec: G13.a
 // expect: redefinition of
 #include "etude/diff.h"
 

@@ -62,7 +62,7 @@ std::vector<Number> numbers(std::size_t n, internal::ScalarTape<double>& tape) {
   return v;
 }
 
-// spec: D88
+// spec: D88.a
 TEST(ScalarCosts, ReadsByIndexRecordNothing) {
   expect_linear(
       numbers,
@@ -87,7 +87,7 @@ TEST(ScalarCosts, ReadsByIndexRecordNothing) {
       1, 0);
 }
 
-// spec: D90
+// spec: D90.a
 TEST(ScalarCosts, WritesByIndexTakeASlotEach) {
   expect_linear(
       numbers,
@@ -101,7 +101,7 @@ struct Row {
   std::vector<Number> w;
 };
 
-// spec: D89
+// spec: D89.a
 TEST(ScalarCosts, FieldsElementsAndMapEntries) {
   const auto rows = [](std::size_t n, internal::ScalarTape<double>& tape) {
     std::vector<Row> v(n / 10);
@@ -131,7 +131,7 @@ TEST(ScalarCosts, FieldsElementsAndMapEntries) {
       1, 0);
 }
 
-// spec: D88, D39
+// spec: D88.b, D39
 TEST(ScalarCosts, GoingBackAllocatesItsResultOnly) {
   const auto sum = [](const auto& v) {
     std::decay_t<decltype(v[0])> s = 0;

@@ -87,7 +87,7 @@ void expect_same_in_all_modes(const F& f, const Tensor& x) {
 
 const Tensor kXs = Tensor({1.25F, 2.0F, 3.0F});
 
-// spec: CU-05.b
+// spec: CU-05.b, D47.a
 TEST(CustomRules, HoldInEveryMode) {
   expect_same_in_all_modes([](const Tensor& x) { return kSquare(x); }, kXs);
   expect_same_in_all_modes([](const Tensor& x) { return kProduct(x, tanh(x)) * x; }, kXs);
@@ -143,7 +143,7 @@ TEST(CustomRules, HoldInBranchesAndLoops) {
       kXs);
 }
 
-// spec: CU-01.c
+// spec: CU-01.c, D45.b
 TEST(CustomRules, FixNumericsStaged) {
   const auto log1pexp = custom_gradient([](const Tensor& x) {
     Tensor e = exp(x);

@@ -20,7 +20,7 @@ auto log1pexp() {
   });
 }
 
-TEST(CustomGradient, FixesNumerics) {  // spec: CU-01.b, D45
+TEST(CustomGradient, FixesNumerics) {  // spec: CU-01.b, D45.a
   const Tensor x = 100.0;
   // exp(100) is infinite: a cotangent of 0 arrives at it, and a zero is strong.
   expect_values(gradient([](const Tensor& t) { return log(1.0 + exp(t)); }, x), {0});

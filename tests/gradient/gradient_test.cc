@@ -64,7 +64,7 @@ TEST(Gradient, OfSeveralArguments) {  // spec: D20, D21, D22
   EXPECT_EQ(runs, 1);
 }
 
-TEST(Gradient, OfStructs) {  // spec: D3, D5, D6, D8
+TEST(Gradient, OfStructs) {  // spec: D3, D5, D6, D8.a
   const Model model = make_model();
   const auto loss = [](const Model& m) {
     return m.first.weight * m.first.weight * m.more[1].weight * m.fixed.value + *m.scale;
@@ -82,7 +82,7 @@ TEST(Gradient, OfStructs) {  // spec: D3, D5, D6, D8
   expect_values(model.first.weight, {2});
 }
 
-TEST(Gradient, OfHashMapsAndDeques) {  // spec: D7, D9
+TEST(Gradient, OfHashMapsAndDeques) {  // spec: D7.b, D9.a
   std::unordered_map<std::string, Tensor> named;
   for (int i = 0; i < 20; ++i) named["w" + std::to_string(i)] = Tensor(i * 1.0);
   const std::deque<Tensor> rows = {2.0, 3.0};
@@ -103,7 +103,7 @@ TEST(Gradient, OfHashMapsAndDeques) {  // spec: D7, D9
   for (int i = 0; i < 20; ++i) expect_values(back.at("w" + std::to_string(i)), {10.0 * i});
 }
 
-TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43.a, D2
+TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43.a, D2.b
   Dense dense{Tensor(std::vector<float>(5000, 1.0f)), Tensor(1.0)};
   const auto loss = [](const Dense& d) { return sum(d.weight * d.weight) * d.bias; };
   const auto g = gradient(loss, dense);
@@ -115,7 +115,7 @@ TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43.a, D2
   EXPECT_EQ(dense.weight.data<float>()[0], 3);
 }
 
-TEST(Gradient, CapturedValuesAreConstants) {  // spec: D27, D74
+TEST(Gradient, CapturedValuesAreConstants) {  // spec: D27, D74.a
   const Tensor x = 3.0;
   expect_values(gradient([&](const Tensor& y) { return x * y; }, x), {3});
   const auto inner = [](const Tensor& t) {
@@ -181,7 +181,7 @@ TEST(Gradient, ErrorsNameTheUsersLine) {  // spec: G3, G16
   EXPECT_TRUE(ContextStack::is_eager());
 }
 
-TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4
+TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4.a
   std::vector<std::string> said;
   const WarningHandler before =
       set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
@@ -198,7 +198,7 @@ TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4
   EXPECT_EQ(said[0].find("gradient at tests/gradient/gradient_test.cc:"), 0U) << said[0];
 }
 
-TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34
+TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34.a
   const auto product = [](const Tensor& x, const Tensor& y, int n) { return x * y * n; };
   expect_values(gradient(product, Tensor(3.0), no_derivative(Tensor(4.0)), 1), {4});
   expect_values(gradient(product, no_derivative(Tensor(3.0)), Tensor(4.0), 2), {6});
@@ -212,7 +212,7 @@ TEST(Gradient, OfVariables) {  // spec: D20
   expect_values(ds, {9});
 }
 
-TEST(Pullback, CanBeCalledAgainAndElsewhere) {  // spec: D10, D23
+TEST(Pullback, CanBeCalledAgainAndElsewhere) {  // spec: D10.a, D23
   const auto f = [](const Tensor& x, const Tensor& y) { return std::pair{x * y, x + y}; };
   const auto both = value_with_pullback(f, Tensor(2.0), Tensor(3.0));
   expect_values(both.first.first, {6});
@@ -309,7 +309,7 @@ TEST(Operators, TransposesOfLinearFunctions) {
                ErrorCode::kInvalidArgument, {"of zeros it is not zero, so it adds a constant"});
 }
 
-// spec: D13, D14 vector-space operations on tangents with tensors
+// spec: D13, D14.a vector-space operations on tangents with tensors
 TEST(Operators, TangentsOfTensorsAreVectors) {
   tangent_t<Dense> t = zero_tangent(Dense{{1.0, 2.0}, {1.0}});
   t[&Dense::weight] = Tensor({3.0, 4.0});
@@ -324,7 +324,7 @@ TEST(Operators, TangentsOfTensorsAreVectors) {
   expect_values(vector_view(Dense{{1.0, 2.0}, {3.0}})[&Dense::weight], {1, 2});
 }
 
-// spec: G4, G17
+// spec: G4.a, G4.d, G17.a
 TEST(Operators, WarningsSayWhereTheChainEnded) {
   std::vector<std::string> said;
   const WarningHandler before =

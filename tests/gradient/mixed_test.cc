@@ -189,7 +189,7 @@ TEST(Mixed, ForwardMode) {
   EXPECT_EQ(numbers(t), (vector<double>{5, 7, 9}));
 }
 
-// spec: D34 what is kept out
+// spec: D34.a what is kept out
 TEST(Mixed, KeptOut) {
   const auto f = [](const Tensor& w, auto x, auto y) { return sum(w * x * y); };
   EXPECT_EQ(gradient(f, no_derivative(kWeight), 3.0, no_derivative(2.0)), 12);

@@ -36,7 +36,7 @@ Tensor run(const Op& op, const Tensor& x) {
   return std::move(execute(op, in.view(), op.default_attrs(), CallSite::here())[0]);
 }
 
-TEST(Registry, NamesWhatIsWrong) {  // spec: CG-02.a, CG-02.b
+TEST(Registry, NamesWhatIsWrong) {  // spec: CG-02.a, CG-02.b, G13.c
   Registry::global().define(record("test_once"));
   expect_error([] { Registry::global().define(record("test_once")); },
                ErrorCode::kFailedPrecondition, {"'test_once'", "registered already"});

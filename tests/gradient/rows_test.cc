@@ -59,7 +59,7 @@ struct OnTensors {
 INSTANTIATE_TYPED_TEST_SUITE_P(OnTensors, ControlFlow, OnTensors);
 INSTANTIATE_TYPED_TEST_SUITE_P(OnTensors, Arrays, OnTensors);
 
-// spec: D74
+// spec: D74.b
 TEST(TensorControlFlow, CapturedVariables) {
   Tensor seen;
   const auto cube = [&](const Tensor& x) {

@@ -279,7 +279,7 @@ TEST(Tape, SharedNodesRunOnce) {  // spec: TP-19.a
   expect_values(doubling.gradient(d, x), {1073741824.0});
 }
 
-TEST(Tape, LongChainsDoNotRecurse) {  // spec: TP-20, D75
+TEST(Tape, LongChainsDoNotRecurse) {  // spec: TP-20, D75.d
   Tensor x = 1.0;
   {
     GradientTape tape;

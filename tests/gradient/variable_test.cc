@@ -180,7 +180,7 @@ TEST(Variable, PrintsAlways) {  // spec: IM-14.b
             "Variable(<not initialised>)Variable(<moved from>)");
 }
 
-TEST(Variable, MovesAlongItsTangent) {  // spec: D2
+TEST(Variable, MovesAlongItsTangent) {  // spec: D2.a
   Variable v(Tensor({1.0, 2.0}));
   static_assert(std::is_same_v<tangent_t<Variable>, Tensor>);
   expect_values(zero_tangent(v), {0, 0});

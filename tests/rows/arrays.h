@@ -17,7 +17,7 @@ template <class Mode>
 class Arrays : public ::testing::Test, public Mode {};
 TYPED_TEST_SUITE_P(Arrays);
 
-// spec: D80, D81, D82, D83, D85, D86, D87, D90
+// spec: D80.a, D81.a, D82.a, D83.a, D85.a, D86.a, D87.a, D90.a
 TYPED_TEST_P(Arrays, ElementsReadAndWritten) {
   const auto product = [](const auto& v) {
     auto r = v[0];
@@ -58,7 +58,7 @@ TYPED_TEST_P(Arrays, ElementsReadAndWritten) {
   TestFixture::expect_derivative(chain, 2, 512, 2304);
 }
 
-// spec: D84
+// spec: D84.a
 TYPED_TEST_P(Arrays, GrowingAndJoining) {
   const auto joined = [](auto a, const auto& b) {
     a.insert(a.end(), b.begin(), b.end());
@@ -74,7 +74,7 @@ TYPED_TEST_P(Arrays, GrowingAndJoining) {
             std::tuple(Doubles{1, 2, 3}, 4.0));
 }
 
-// spec: D32
+// spec: D32.a
 TYPED_TEST_P(Arrays, StandardAlgorithms) {
   const auto sum_of_squares = [](auto v) {
     std::transform(v.begin(), v.end(), v.begin(), [](const auto& e) { return e * e; });

@@ -23,7 +23,7 @@ struct Spring {
   T stiffness, length;
 };
 
-// spec: D50, D51, D52, D53, D54, D55
+// spec: D50.a, D51.a, D52.a, D53.a, D54.a, D55.a
 TYPED_TEST_P(ControlFlow, Branches) {
   const auto two = [](auto x) { return x > 0 ? x * x : x + x; };
   TestFixture::expect_derivative(two, 4, 16, 8);
@@ -70,7 +70,7 @@ TYPED_TEST_P(ControlFlow, Branches) {
   TestFixture::expect_gradient(deep, -3, -2, {0, -1});
 }
 
-// spec: D56
+// spec: D56.a
 TYPED_TEST_P(ControlFlow, TuplesAndStructsReassigned) {
   const auto doubled = [](auto x) {
     using T = decltype(x);
@@ -100,7 +100,7 @@ T power(T x, int n) {
   return n == 0 ? T(1.0) : x * power(x, n - 1);
 }
 
-// spec: D57, D58
+// spec: D57.a, D58.a
 TYPED_TEST_P(ControlFlow, Recursion) {
   const double want[] = {0, 1, 5, 26, 154};
   for (int i = 0; i < 5; ++i) {
@@ -112,7 +112,7 @@ TYPED_TEST_P(ControlFlow, Recursion) {
   EXPECT_EQ(TestFixture::gradient(count, 100.0, 1), 1);
 }
 
-// spec: D59, D60, D61
+// spec: D59.a, D60.a, D61.a
 TYPED_TEST_P(ControlFlow, Loops) {
   const auto by_for = [](auto x) {
     auto r = x;
@@ -160,7 +160,7 @@ TYPED_TEST_P(ControlFlow, Loops) {
   TestFixture::expect_derivative(inside, 3, 2187, 5103);
 }
 
-// spec: D62, D63, D64, D66
+// spec: D62.a, D63.a, D64.a, D66.a
 TYPED_TEST_P(ControlFlow, LoopsThatAreLeft) {
   const auto broken = [](auto x) {
     auto r = x;
@@ -205,7 +205,7 @@ TYPED_TEST_P(ControlFlow, LoopsThatAreLeft) {
   TestFixture::expect_derivative(squares, 1, 1, 4);
 }
 
-// spec: D65
+// spec: D65.a
 TYPED_TEST_P(ControlFlow, LeavingTwoLoops) {
   const double want[][2] = {{6, 5}, {20, 22}, {52, 80}, {24, 28}};
   for (int n = 1; n <= 4; ++n) {
@@ -227,7 +227,7 @@ TYPED_TEST_P(ControlFlow, LeavingTwoLoops) {
   }
 }
 
-// spec: D67, D70
+// spec: D67.a, D70.a
 TYPED_TEST_P(ControlFlow, VariantsAndExceptions) {
   const std::variant<double, std::pair<double, double>> one = 10.0, two = std::pair(4.0, 5.0);
   for (const auto& [held, want] : {std::pair(one, 10.0), std::pair(two, 20.0)}) {
@@ -257,7 +257,7 @@ TYPED_TEST_P(ControlFlow, VariantsAndExceptions) {
   EXPECT_EQ(internal::ScalarTape<double>::current(), nullptr);
 }
 
-// spec: D71, D72, D73, D74
+// spec: D71.a, D72.a
 TYPED_TEST_P(ControlFlow, ValuesFieldsAndCaptures) {
   TestFixture::expect_derivative(
       [](auto x) {
@@ -290,7 +290,7 @@ TYPED_TEST_P(ControlFlow, ValuesFieldsAndCaptures) {
   EXPECT_EQ(TestFixture::pulled(swapped, std::tuple(3.0, 4.0), 1.0, 2.0), Pair(4, 3));
 }
 
-// spec: D75
+// spec: D75.b, D75.d
 TYPED_TEST_P(ControlFlow, LongLoopsAndLoopsThatDoNotRun) {
   const auto f = [](auto x, int n) {
     auto y = x;
@@ -308,7 +308,7 @@ struct Figure {
 };
 struct Square final : Figure {};
 
-// spec: D69, G7
+// spec: D69.a, G7
 TYPED_TEST_P(ControlFlow, RunTimeTypesAndCallsThatMayThrow) {
   const Square square;
   const Figure* shape = &square;

@@ -52,7 +52,7 @@ float train(Model& model) {
   return last;
 }
 
-// spec: D20, D47
+// spec: D20
 TEST(LeNetBothWays, TrainsToTheSameBits) {
   set_seed(1);
   Layered layered;
