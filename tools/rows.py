@@ -20,6 +20,7 @@ import check_common as common
 ROWS, PENDING, PAGE = "tools/rows.txt", "tools/rows_pending.txt", "docs/rows.md"
 TEST = re.compile(r"(_test\.(cc|py)|^tests/.*\.(cc|h|py|sh|cmake|txt)|^examples/.*)$")
 CITATION = re.compile(r"(?://|#) spec: *([^\n]*(?:\n *(?://|#) {2,}[^\n]*)*)")
+STRAY = re.compile(r"(?://|#) (?!spec:)[^\n]*\bspec:")
 NAME = re.compile(r"[A-Z]+-?\d+(?:\.[a-z](?:\.\.[a-z])?|\.\.(?:[A-Z]+-?)?\d+)?(?![\w.]*\w)")
 ROW_RANGE = re.compile(r"([A-Z]+-?)(\d+)\.\.\1?(\d+)")
 CLAUSE_RANGE = re.compile(r"([A-Z]+-?\d+)\.([a-z])\.\.([a-z])")
@@ -145,6 +146,7 @@ def page(rows, cited, pending):
 def self_test():
     assert citations("// spec: IM-01, V1..V3\n") == ["IM-01", "V1", "V2", "V3"]
     assert citations("# spec: TP-01..TP-03, V9.b, V9.d..e.\n") == ["TP-01", "TP-02", "TP-03", "V9.b", "V9.d", "V9.e"]
+    assert STRAY.search("// Exact. spec: T1") and not STRAY.search("// spec: T1")
     assert citations("// spec: T1 (creation),\n//       T2\nint V9;") == ["T1", "T2"]
     rows = Rows("# All\n## First\nV1 a\nV2 b\nV2.a ba\nV2.b bb\n")
     assert rows.all_clauses() == {"V1": "a", "V2.a": "ba", "V2.b": "bb"}
@@ -163,7 +165,10 @@ def gather():
     pending, faults = read_pending(common.read(PENDING), rows)
     cited = {}
     for path in filter(TEST.search, common.files()):
-        for name in citations(common.read(path)):
+        text = common.read(path)
+        for match in STRAY.finditer(text):
+            faults.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: a citation begins its line: `// spec: ...`")
+        for name in citations(text):
             cited.setdefault(name, []).append(path)
     return page(rows, cited, pending), faults + list(faults_of(rows, cited, pending))
 

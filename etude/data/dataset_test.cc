@@ -336,7 +336,7 @@ TEST(Dataset, BucketsBatchWhatIsOfLikeSize) {
                {"1 bounds make 2 buckets, but 1 batch sizes"});
 }
 
-// spec: E1, K3
+// spec: E1, K3.c
 TEST(DatasetEpochs, AreEndlessAndSought) {
   for (const auto& source : {tensors(7), generated(7)}) {
     const auto data = source.shuffle(7, 1).batch(3).prefetch(1);

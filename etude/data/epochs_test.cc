@@ -89,7 +89,7 @@ TEST(Epochs, ShufflesEvenly) {
   for (const int count : counts) EXPECT_NEAR(count, kEpochs / 6, 150);
 }
 
-// spec: K3
+// spec: K3.c
 TEST(Epochs, ResumesAtAnyPositionWithAndWithoutPrefetch) {
   for (const int prefetch : {0, 1, 3}) {
     const EpochsOptions options{

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPackage = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz";
 
-// spec: EX2
+// spec: EX2.a
 TEST(FashionMnist, LoadsThePackage) {
   if (!fs::exists(kPackage)) GTEST_SKIP() << "dataset-fashion-mnist is not installed";
   const FashionMnist data = fashion_mnist();

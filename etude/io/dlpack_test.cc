@@ -49,7 +49,7 @@ void expect_error(Foreign& foreign, ErrorCode code, std::string_view fragment,
   EXPECT_EQ(foreign.deleted, 0) << "after an error the memory still belongs to the producer";
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, ImportsWithoutACopy) {
   Foreign foreign({20, 300}, {}, 6000);
   {
@@ -65,7 +65,7 @@ TEST(Dlpack, ImportsWithoutACopy) {
   EXPECT_EQ(foreign.deleted, 1);
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, TheFirstWriteToAnImportCopies) {
   Foreign foreign({4}, {1}, 4);
   Tensor x = from_dlpack(&foreign.managed, {.copy = false});
@@ -85,7 +85,7 @@ TEST(Dlpack, TheFirstWriteToAnImportCopies) {
   EXPECT_EQ(third.deleted, 1);
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, OtherLayoutsAreCopied) {
   Foreign columns({2, 3}, {1, 2}, 6);
   EXPECT_EQ(from_dlpack(&columns.managed).to_vector<float>(),
@@ -112,7 +112,7 @@ TEST(Dlpack, OtherLayoutsAreCopied) {
   EXPECT_NE(from_dlpack(&copied.managed, {.copy = true}).data<float>().data(), copied.data.data());
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, RefusesWhatItCannotRead) {
   Foreign device({2}, {}, 2);
   device.managed.dl_tensor.device = {kDLCUDA, 0};
@@ -138,7 +138,7 @@ TEST(Dlpack, RefusesWhatItCannotRead) {
   EXPECT_THROW(to_dlpack(Tensor()), Error);
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, ExportsAndReadsBackEveryDType) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -151,7 +151,7 @@ TEST(Dlpack, ExportsAndReadsBackEveryDType) {
   }
 }
 
-// spec: T1
+// spec: T1.c
 TEST(Dlpack, AnExportPinsTheOldValue) {
   Tensor x(std::vector<float>(5000, 1.0f));
   DLManagedTensor* out = to_dlpack(x);

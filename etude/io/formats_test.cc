@@ -242,7 +242,7 @@ TEST_F(Formats, ArraysAreWrittenForNumPy) {
   expect_error([] { save_npy(path("y"), Tensor()); }, ErrorCode::kInvalidArgument, {"is absent"});
 }
 
-// spec: K1
+// spec: K1.d
 TEST_F(Formats, PyTorchFilesAreReadWithoutRunningThem) {
   for (const std::string name :
        {"torch_2.pt", "torch_3.pt", "torch_4.pt", "torch_5.pt", "torch_deflated.pt"}) {
@@ -283,7 +283,7 @@ TEST_F(Formats, PyTorchFilesAreReadWithoutRunningThem) {
   });
 }
 
-// spec: K1
+// spec: K1.b
 TEST_F(Formats, NamesOfPyTorchFitByTheirSeparator) {
   struct Layer {
     Tensor weight{{0.0, 0.0, 0.0}, {0.0, 0.0, 0.0}};

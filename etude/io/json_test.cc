@@ -17,7 +17,7 @@ namespace {
 
 using etude::tests::error_of;
 
-// spec: T3
+// spec: T3.a, K2.a
 TEST(Json, EveryDTypeKeepsItsBits) {
   for (int d = 0; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);
@@ -32,7 +32,7 @@ TEST(Json, EveryDTypeKeepsItsBits) {
   }
 }
 
-// spec: T3
+// spec: T3.a
 TEST(Json, DigitsBringBackTheSameNumber) {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x({0.1f, -0.0f, 1e-45f, 3.4028235e38f, inf, -inf, std::nanf("5"), 16777217.0f});
@@ -50,7 +50,7 @@ TEST(Json, DigitsBringBackTheSameNumber) {
   EXPECT_TRUE(same_value(from_json(to_json(random)), random));
 }
 
-// spec: T3
+// spec: T3.a
 TEST(Json, OtherTextIsAnError) {
   struct Bad {
     const char *text, *message;
@@ -90,7 +90,7 @@ TEST(Json, OtherTextIsAnError) {
             std::string::npos);
 }
 
-// spec: T3
+// spec: T3.c
 TEST(Json, DescribesInOneLine) {
   EXPECT_EQ(describe(Tensor({{-1.0f, 4.0f}, {1.0f, 2.0f}})),
             "float32[2,2]: min -1, max 4, mean 1.5, deviation 1.802776, 0 of 4 not finite");

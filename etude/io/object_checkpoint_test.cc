@@ -316,7 +316,7 @@ struct Mixed {
   std::map<std::string, Tensor> named;
 };
 
-// spec: CK-01, K1
+// spec: CK-01, K1.a
 TEST_F(ObjectCheckpoint, StructsOfTensorsAndVariablesAreOneTree) {
   Mixed one, two;
   one.a.x = Tensor(5.0);
@@ -342,7 +342,7 @@ float step(Line& line, optim::Adam& adam) {
   return now.template item<float>();
 }
 
-// spec: CK-11.a, CK-12, K3
+// spec: CK-11.a, CK-12, K3.c
 TEST_F(ObjectCheckpoint, OptimisersAndHostStateComeBack) {
   Line line;
   optim::Adam adam({.lr = 0.1});

@@ -50,7 +50,7 @@ Tensor numbers(const Shape& shape) {
   return Tensor(values, shape);
 }
 
-// spec: T3, K2
+// spec: T3.b, K2.a
 TEST_F(SafetensorsTest, EveryDTypeKeepsItsBits) {
   NamedTensors all;
   for (int d = 0; d < kDTypeCount; ++d) {
@@ -71,7 +71,7 @@ TEST_F(SafetensorsTest, EveryDTypeKeepsItsBits) {
   EXPECT_EQ(back.metadata, (Metadata{{"note", "all dtypes"}}));
 }
 
-// spec: K1
+// spec: K1.a
 TEST_F(SafetensorsTest, ModelsAreSavedByPath) {
   save(network(1.0), file());
   const NamedTensors saved = load_safetensors(file()).tensors;
@@ -89,7 +89,7 @@ TEST_F(SafetensorsTest, ModelsAreSavedByPath) {
   EXPECT_TRUE(same_value(other.running.value, Tensor({8.0})));
 }
 
-// spec: K3
+// spec: K3.a
 TEST_F(SafetensorsTest, AMisfitIsReportedWithPathsAndChangesNothing) {
   NamedTensors tensors = named_tensors(network(1.0));
   tensors.erase("second/bias");
@@ -113,7 +113,7 @@ TEST_F(SafetensorsTest, AMisfitIsReportedWithPathsAndChangesNothing) {
   EXPECT_TRUE(same_value(model.first.bias, network(9.0).first.bias));
 }
 
-// spec: K1, K3
+// spec: K1.b
 TEST_F(SafetensorsTest, PathsCanBeIgnoredAndRenamed) {
   NamedTensors tensors = named_tensors(network(1.0));
   tensors.erase("second/weight");
@@ -127,7 +127,7 @@ TEST_F(SafetensorsTest, PathsCanBeIgnoredAndRenamed) {
   EXPECT_EQ(model.first.bias.item<float>(), 1.0f);
 }
 
-// spec: K3
+// spec: K3.b
 TEST_F(SafetensorsTest, DamageNamesFileAndOffset) {
   save_safetensors(file(), {{"flag", Tensor(true)}, {"x", Tensor({1.0, 2.0})}});
   const auto size = fs::file_size(file());
@@ -161,7 +161,7 @@ TEST_F(SafetensorsTest, AnAbsentTensorCannotBeSaved) {
 }
 
 // A writer killed at any write, sync or rename leaves the old file or the new one.
-// spec: K1
+// spec: K1.c
 TEST_F(SafetensorsTest, KilledWritersLeaveAWholeFile) {
   save(network(1.0), file());
   int killed = 0;

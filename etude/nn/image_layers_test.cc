@@ -382,7 +382,7 @@ TEST(Normalisation, OfGroupsOfFeatures) {
             std::string::npos);
 }
 
-// spec: L13
+// spec: L13.b
 TEST(Noise, KeepsMeanAndVariance) {
   const SeedScope seed(10);
   const PhaseScope training(Phase::kTraining);

@@ -103,7 +103,6 @@ struct NoOptimizer {
   void update(Model&, const Gradients&, CallSite = {}) {}
 };
 
-// spec: F1
 TEST(LayerError, TrainingAndEvaluationGiveThePath) {
   LeNet model;
   NoOptimizer optimizer;
@@ -194,7 +193,7 @@ TEST(Infer, RunsInTheInferencePhase) {
   EXPECT_TRUE(is_training());
 }
 
-// spec: T9, L1
+// spec: T9.a, L1
 TEST(Activation, NamesAndOpsWithOptions) {
   const Tensor x({-1.0, 1.0});
   EXPECT_NEAR(nn::tanh(x).to_vector<double>()[1], .7615942, 1e-6);

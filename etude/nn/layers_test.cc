@@ -83,7 +83,7 @@ TEST(Reshaping, FlattenReshapeFunction) {
                {"the function is empty"});
 }
 
-// spec: L13, C1, C2
+// spec: L13.a, C1, C2
 TEST(Dropout, FollowsThePhase) {
   const Dropout dropout(0.25);
   const Tensor x = ones({10000});
@@ -165,7 +165,7 @@ TEST(Sequential, NestsAndIndexes) {
   expect_near(sequenced(Tensor({-1.0, 2.0}), Function(relu), Function(relu)), {0, 2});
 }
 
-// spec: L26
+// spec: L26.a
 TEST(Layers, WithoutParametersHaveAnEmptyTangent) {
   static_assert(!HasLeaf<tangent_t<Flatten>, Tensor>::value);
   static_assert(!HasLeaf<tangent_t<MaxPool2D>, Tensor>::value);

@@ -149,7 +149,7 @@ Tensor run(const std::string& op, const std::vector<Tensor>& in) {
 
 class ArrayApi : public testing::TestWithParam<DType> {};
 
-// spec: T7, T8
+// spec: T7.a, T8.a
 TEST_P(ArrayApi, RealStatementsHold) {
   std::vector<double> left, right;
   for (const double a : kGrid) {
@@ -224,7 +224,7 @@ bool fits_complex(const Statement& s, Complex got, double b, double relative) {
 
 class ComplexArrayApi : public testing::TestWithParam<DType> {};
 
-// spec: T8
+// spec: T8.a
 TEST_P(ComplexArrayApi, StatementsHoldAlsoForConjugates) {
   const std::vector<Complex> grid = complex_grid();
   const Tensor x = internal::cast(Tensor(grid), GetParam());

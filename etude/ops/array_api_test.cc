@@ -44,7 +44,7 @@ Tensor empty_of(const Shape& shape, DType dtype = kFloat32) {
   return zeros(shape, {.dtype = dtype});
 }
 
-// spec: T1
+// spec: T1.a
 TEST(ArrayApiFunctions, Creation) {
   expect_array(arange(3), kInt32, {3}, {0, 1, 2});
   expect_array(arange(3, {.stop = 1}), kInt32, {0}, {});
@@ -112,7 +112,7 @@ TEST(ArrayApiFunctions, DataTypes) {
   EXPECT_EQ(result_type(kComplex64, kComplex128), kComplex128);
 }
 
-// spec: T6
+// spec: T6.a
 TEST(ArrayApiFunctions, Indexing) {
   const Tensor x({{1, 2, 3}, {4, 5, 6}});
   expect_array(take(x, Tensor({2, -3}), {.axis = 1}), kInt32, {2, 2}, {3, 1, 6, 4});
@@ -203,7 +203,7 @@ TEST(ArrayApiFunctions, Manipulation) {
   EXPECT_TRUE(unstack(empty_of({0, 2})).empty());
 }
 
-// spec: T6, T10
+// spec: T6.a, T10.a
 TEST(ArrayApiFunctions, Searching) {
   const Tensor x({{1, 9, 9}, {4, 5, 6}});
   expect_array(argmax(x), kInt64, {}, {1});
@@ -224,7 +224,7 @@ TEST(ArrayApiFunctions, Searching) {
   EXPECT_EQ(where(Tensor({true}), empty_of({1}, kInt8), empty_of({1}, kInt16)).dtype(), kInt16);
 }
 
-// spec: T21
+// spec: T21.a
 TEST(ArrayApiFunctions, Sorting) {
   expect_array(sort(of({3, 1, 2}), {.descending = true}), kFloat64, {3}, {3, 2, 1});
   expect_array(argsort(Tensor({1, 0, 1, 0})), kInt64, {4}, {1, 3, 0, 2});
@@ -233,7 +233,7 @@ TEST(ArrayApiFunctions, Sorting) {
   expect_array(sort(empty_of({2, 0})), kFloat32, {2, 0}, {});
 }
 
-// spec: T10
+// spec: T10.a
 TEST(ArrayApiFunctions, Statistics) {
   const Tensor x({{1.0, 2.0}, {3.0, 4.0}}), none = empty_of({0}), one = of({3});
   expect_array(cumulative_sum(of({1, 2}), {.include_initial = true}), kFloat64, {3}, {0, 1, 3});
@@ -279,7 +279,7 @@ TEST(ArrayApiFunctions, Statistics) {
   expect_array(std(of({1, kNan})), kFloat64, {}, {kNan});
 }
 
-// spec: T10
+// spec: T10.a
 TEST(ArrayApiFunctions, Utilities) {
   expect_array(all(empty_of({0})), kBool, {}, {1});
   expect_array(any(empty_of({2, 0}), {.axis = 1}), kBool, {2}, {0, 0});

@@ -68,7 +68,7 @@ bool has_open_zeros(std::string_view op) {
 
 class SpecialValues : public testing::TestWithParam<DType> {};
 
-// spec: T7, T8
+// spec: T8.a
 TEST_P(SpecialValues, OfOneOperand) {
   const double relative = GetParam() == kFloat64 ? 4e-15 : GetParam() == kFloat32 ? 4e-7 : 1e-2;
   const Tensor x = column({std::begin(kGrid), std::end(kGrid)}, GetParam());
@@ -82,7 +82,7 @@ TEST_P(SpecialValues, OfOneOperand) {
   }
 }
 
-// spec: T7
+// spec: T7.a
 TEST_P(SpecialValues, OfTwoOperands) {
   const double relative = GetParam() == kFloat64 ? 4e-15 : GetParam() == kFloat32 ? 4e-7 : 1e-2;
   std::vector<double> left, right;
@@ -139,7 +139,7 @@ std::vector<Tensor> dense_samples(const Op& op, std::mt19937& random) {
   return in;
 }
 
-// spec: T7, T8, T9
+// spec: T7.a, T8.a, T9.a
 TEST(Elementwise, Float32IsWithinTheUlpOfItsRecord) {
   std::mt19937 random(1);
   for (const Op* op : elementwise_ops()) {
@@ -221,7 +221,7 @@ void expect_same_kernels(const ScalarDef& def, std::string_view what, std::mt199
   }
 }
 
-// spec: T7, T8, T9
+// spec: T7.a, T8.a, T9.a
 TEST(Elementwise, KernelsOfAllInstructionSetsGiveTheSameBits) {
   std::mt19937 random(2);
   int kernels = 0;
@@ -237,7 +237,7 @@ TEST(Elementwise, KernelsOfAllInstructionSetsGiveTheSameBits) {
 }
 
 // Half types compute in float32 and round once.
-// spec: T7, T8, T9
+// spec: T7.a, T8.a, T9.a
 TEST(Elementwise, HalfTypesRoundTheFloat32Result) {
   std::mt19937 random(3);
   for (const DType half : {kFloat16, kBFloat16}) {

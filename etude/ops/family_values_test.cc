@@ -314,7 +314,7 @@ Calls image_calls() {
   return out;
 }
 
-// spec: T12, T16, T22
+// spec: T12.a, T16.a, T22
 TEST(FamilyValues, AreThoseOfNumPyAndSciPy) {
   Calls calls = system_calls();
   for (const Calls& more :

@@ -17,7 +17,7 @@ using tests::iota;
 #define ETUDE_LIST(...) \
   { __VA_ARGS__ }
 
-// spec: T5, V22.d
+// spec: T5.a, T5.b, V22.d
 TEST(IndexTable, AgreesWithNumPy) {
   const Shape shape{3, 4, 5};
   const Tensor M = equal(remainder(iota(shape), 7.0), 3.0);
@@ -274,7 +274,7 @@ class RandomIndex {
   std::mt19937 random_;
 };
 
-// spec: T5
+// spec: T5.a, T5.b
 TEST(IndexProperty, TenThousandRandomExpressions) {
   RandomIndex random(7);
   int read = 0, refused = 0;

@@ -25,7 +25,7 @@ std::vector<Tensor> gradients(std::vector<Tensor> inputs, F&& f) {
   return tape.gradient(targets, inputs);
 }
 
-// spec: T5
+// spec: T5.a
 TEST(At, ReadsParts) {
   const Tensor x = iota({3, 4});
   EXPECT_EQ(x.at(1).to_vector<double>(), (Doubles{4, 5, 6, 7}));
@@ -37,7 +37,7 @@ TEST(At, ReadsParts) {
   EXPECT_EQ(x.at(slice(5, 2)).shape(), (Shape{0, 4}));
 }
 
-// spec: T5, V22.d
+// spec: T5.b, V22.d
 TEST(At, WritesParts) {
   Tensor x = iota({3, 4});
   x.at(1) = 0.0;
@@ -79,7 +79,7 @@ TEST(Take, GradientIsSparse) {
   EXPECT_EQ(twice.to_vector<double>(), (Doubles{0, 0, 0, 2, 2, 2, 0, 0, 0, 0, 0, 0}));
 }
 
-// spec: T5, SL-07.b, IM-10.c
+// spec: T5.d, SL-07.b, IM-10.c
 TEST(At, ErrorsNameIndexAxisAndSize) {
   Tensor x = iota({3, 4});
   const auto has = [](const std::string& text, std::string_view part) {
@@ -145,7 +145,7 @@ TEST(Views, AreValues) {
   EXPECT_EQ(sum(wide).item<float>(), 5 * 64 * 64);
 }
 
-// spec: T5
+// spec: T5.c
 TEST(At, GradientsOfRepeatedIndices) {
   const Tensor x(Doubles{1, 2, 3}), v(Doubles{5, 0, 7});
   const Tensor at({0, 0, 2});

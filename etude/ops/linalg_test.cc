@@ -35,7 +35,7 @@ Tensor broken_batch() {
   return matrices({2, 1, 1, 2, /**/ 1, 1, 1, 1, /**/ 2, 0, 0, 2}, {3, 2, 2});
 }
 
-// spec: T12
+// spec: T12.b
 TEST(Linalg, FaultsNameTheMatrixOfTheBatch) {
   const Tensor x = broken_batch();
   const auto invalid = [](auto f, const std::vector<std::string>& parts) {
@@ -210,7 +210,7 @@ TEST(Linalg, HasTheFunctionsOfTheStandard) {
   expect_near(linalg::tensordot(x, x, 2), {30}, 0);
 }
 
-// spec: T16
+// spec: T16.b
 TEST(Image, RandomCropsLieAnywhereInTheImage) {
   const Tensor rows = reshape(arange(5 * 4), {5, 4, 1});
   std::vector<int> seen(20);

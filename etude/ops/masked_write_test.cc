@@ -27,7 +27,7 @@ Tensor mask_of(const std::vector<int>& truths, const Shape& shape) {
   return reshape(astype(Tensor(truths), kBool), shape);
 }
 
-// spec: T5
+// spec: T5.b
 TEST(MaskedWrite, BroadcastsTheValueToTheChosenElements) {
   const Tensor x = iota({2, 3}), mask = mask_of({1, 0, 1, 0, 0, 1}, {2, 3});
   Tensor y = x;
@@ -67,7 +67,7 @@ TEST(MaskedWrite, BroadcastsTheValueToTheChosenElements) {
   EXPECT_EQ(y.to_vector<float>(), (Floats{7, 8, 9, 7, 8, 9}));
 }
 
-// spec: T5
+// spec: T5.b
 TEST(MaskedWrite, UpdatesTheChosenElements) {
   const float inf = std::numeric_limits<float>::infinity();
   Tensor x(Floats{1, 2, inf, -0.0F});
@@ -85,7 +85,7 @@ TEST(MaskedWrite, UpdatesTheChosenElements) {
   EXPECT_EQ(v.read().to_vector<float>(), (Floats{1, 0.5}));
 }
 
-// spec: T5, D38
+// spec: T5.b, D38
 TEST(MaskedWrite, RunsInABatch) {
   const Tensor x = iota({3, 4}) - 5.0;
   const auto clipped = [](const Tensor& row) {
@@ -103,7 +103,7 @@ TEST(MaskedWrite, RunsInABatch) {
   }
 }
 
-// spec: T5
+// spec: T5.c
 TEST(MaskedWrite, HasDerivativesOfBothSides) {
   const Tensor x(Floats{1, -2, 3, -4}), v(3.0F);
   const auto f = [](const Tensor& a, const Tensor& b) {
@@ -131,7 +131,7 @@ TEST(MaskedWrite, HasDerivativesOfBothSides) {
   EXPECT_EQ(of_batch.at(1).to_vector<float>(), (Floats{0, 4, 0, 24}));
 }
 
-// spec: T5, V22.c
+// spec: T5.b, T5.d, V22.c
 TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
   Tensor t = zeros({1024, 64});
   const void* before = t.data<float>().data();

@@ -51,7 +51,7 @@ TEST(Ambient, ScopesRestoreAlsoOnExceptions) {
   EXPECT_TRUE(same_value(random::uniform({4}), first));
 }
 
-// spec: IM-11.a, IM-11.c, C3
+// spec: IM-11.a, IM-11.c, C3.a
 TEST(Random, EachCallIsNewAndASeedRepeats) {
   set_seed(7);
   const Tensor a = random::normal({100}), b = random::normal({100});
@@ -68,7 +68,8 @@ TEST(Random, EachCallIsNewAndASeedRepeats) {
   EXPECT_FALSE(same_value(elsewhere, a));
 }
 
-// The words of Philox by element index: what other devices must draw as well. spec: C3, T2
+// The words of Philox by element index: what other devices must draw as well.
+// spec: C3.a, T2.a
 TEST(Random, KnownAnswers) {
   const Tensor key = random::key(42);
   const PhiloxKey philox_key{42, 0};
@@ -87,7 +88,8 @@ TEST(Random, KnownAnswers) {
 }
 
 // A key for each number is the same however the numbers are given: those of the host, tensors of
-// any integer dtype and shape, examples of a batch. spec: T2
+// any integer dtype and shape, examples of a batch.
+// spec: T2.a
 TEST(Random, KeysFollowFromKeysAndNumbers) {
   const Tensor key = random::key(42);
   const auto words = [](PhiloxKey k) {
@@ -115,7 +117,7 @@ TEST(Random, KeysFollowFromKeysAndNumbers) {
                       {"random.split: n is -1, but must be 0 or more"});
 }
 
-// spec: T2
+// spec: T2.b
 TEST(Random, HasTheSameBitsForAnyNumberOfThreads) {
   const Tensor key = random::key(5);
   for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
@@ -144,7 +146,8 @@ Moments moments_of(const Tensor& x) {
           max(d).item<double>()};
 }
 
-// Bounds are five standard errors of a million draws. spec: T2
+// Bounds are five standard errors of a million draws.
+// spec: T2.a
 TEST(Random, Distributions) {
   const int64_t n = 1000000;
   set_seed(1);
@@ -177,7 +180,8 @@ TEST(Random, Distributions) {
   EXPECT_NEAR(mean(astype(random::bernoulli(0.3, {n}), kFloat32)).item<float>(), .3, .0025);
 }
 
-// Counts of cells against their expectation: chi-square far below its limit. spec: T2
+// Counts of cells against their expectation: chi-square far below its limit.
+// spec: T2.a
 TEST(Random, UniformFillsItsCells) {
   const int cells = 256, n = 1 << 20;
   std::vector<double> counts(cells);
@@ -190,7 +194,7 @@ TEST(Random, UniformFillsItsCells) {
   EXPECT_GT(chi, 255 - 5 * std::sqrt(2 * 255.0));
 }
 
-// spec: T2
+// spec: T2.a
 TEST(Random, Permutations) {
   Ints order = random::permutation(1000).to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
@@ -199,7 +203,7 @@ TEST(Random, Permutations) {
   EXPECT_EQ(random::permutation(0).size(), 0);
 }
 
-// spec: T2
+// spec: T2.c
 TEST(Random, DerivativesByReparameterisation) {
   const Tensor key = random::key(2), u = random::uniform({3}, {.key = key}),
                g = random::normal({3}, {.key = key});
@@ -255,7 +259,7 @@ TEST(Random, CategoricalNeedsAClass) {
   EXPECT_EQ(random::categorical(Tensor({0.0, inf})).item<int>(), 1);
 }
 
-// spec: T2
+// spec: T2.d
 TEST(Random, SaysWhatIsWrong) {
   const auto expect = [](const auto& f, const char* fragment) {
     const std::string message = message_of(f);
@@ -281,7 +285,7 @@ std::vector<double> shares(const Tensor& x, int n) {
   return out;
 }
 
-// spec: T2
+// spec: T2.a
 TEST(Random, CategoricalDrawsBySoftmax) {
   const Tensor logits(std::vector<float>{std::log(0.1f), std::log(0.2f), std::log(0.7f)});
   const Tensor x = random::categorical(logits, {20000}, {.key = random::key(5)});
@@ -299,7 +303,7 @@ TEST(Random, CategoricalDrawsBySoftmax) {
   EXPECT_THROW(random::categorical(certain, {3}), Error);
 }
 
-// spec: T2
+// spec: T2.a
 TEST(Random, ShufflesAlongAnAxis) {
   const Tensor x = reshape(arange(20), {4, 5});
   const Tensor rows = random::shuffle(x, {.key = random::key(1)});
@@ -311,7 +315,7 @@ TEST(Random, ShufflesAlongAnAxis) {
   EXPECT_THROW(random::shuffle(x, {.axis = 2}), Error);
 }
 
-// spec: T2
+// spec: T2.a, T2.d
 TEST(Random, ChoosesParts) {
   const Tensor x = arange(6), p({0.0, 0.5, 0.0, 0.25, 0.25, 0.0});
   const std::vector<double> alike = shares(random::choice(x, {12000}, {.key = random::key(2)}), 6);

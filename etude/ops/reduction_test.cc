@@ -78,7 +78,7 @@ const Case kCases[] = {{{1}, {0}},
                        {{4, 3, 2, 3, 4, 5}, {0, 2, 4}},
                        {{2, 3}, {}}};
 
-// spec: T10
+// spec: T10.a
 TEST(Sum, EqualsDirectSumsForAllLayouts) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.shape.to_string());
@@ -94,7 +94,7 @@ TEST(Sum, EqualsDirectSumsForAllLayouts) {
   }
 }
 
-// spec: T10
+// spec: T10.b
 TEST(Sum, HasTheSameBitsForAnyNumberOfThreads) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.shape.to_string());
@@ -110,7 +110,8 @@ TEST(Sum, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The tree is a promise: compiled code sums in the same order. spec: T10
+// The tree is a promise: compiled code sums in the same order.
+// spec: T10.a
 TEST(Sum, FollowsTheFixedTree) {
   const Tensor x = random_tensor({4096 * 2 + 100});
   const Floats v = x.to_vector<float>();
@@ -130,7 +131,8 @@ TEST(Sum, FollowsTheFixedTree) {
 }
 
 // Rows that are reduced side by side have the bits of rows that are reduced alone, by the tree
-// written out here; zeros of both signs, infinities and NaN among them. spec: T10
+// written out here; zeros of both signs, infinities and NaN among them.
+// spec: T10.a
 TEST(Reductions, OfManyShortRowsFollowTheTreeOfOne) {
   using Fold = float (*)(float, float);
   struct Kind {
@@ -179,7 +181,7 @@ TEST(Reductions, OfManyShortRowsFollowTheTreeOfOne) {
   }
 }
 
-// spec: T10
+// spec: T10.a
 TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
   // Equal numbers fold exactly, so that only the 63 additions of a partial round.
   float partial = 0;
@@ -192,8 +194,8 @@ TEST(Sum, IsExactWhereItCanBeAndAccurateElsewhere) {
 
 // An element passes through at most 63 additions of its partial, 6 folds of the partials and
 // log2(blocks) folds of blocks; each rounds by at most u = 2^-24 of what it makes. So the error is
-// below g / (1 - g) times the sum of magnitudes, g = depth * u (Higham 2002, section 4.2). spec:
-// T10
+// below g / (1 - g) times the sum of magnitudes, g = depth * u (Higham 2002, section 4.2).
+// spec: T10.a
 TEST(Sum, StaysWithinTheErrorBoundOfItsTree) {
   const auto error_over_bound = [](const Tensor& x) {
     const int64_t blocks = (x.size() + 4095) / 4096;
@@ -216,7 +218,7 @@ TEST(Sum, StaysWithinTheErrorBoundOfItsTree) {
   EXPECT_NEAR(sum(tenths).item<float>(), 0.1f * double{1 << 20}, 0.0626);  // in one chain: 1034 off
 }
 
-// spec: T10
+// spec: T10.a
 TEST(Reductions, WidenNarrowIntegersAndWrap) {
   struct Row {
     DType from, to;
@@ -234,7 +236,7 @@ TEST(Reductions, WidenNarrowIntegersAndWrap) {
             std::numeric_limits<int32_t>::min());
 }
 
-// spec: T10
+// spec: T10.a
 TEST(Reductions, OfNothingAndOfNan) {
   const Tensor none(Floats{}, {2, 0});
   EXPECT_EQ(sum(none, {.axis = 1}).to_vector<float>(), (Floats{0, 0}));
@@ -255,7 +257,7 @@ TEST(Reductions, OfNothingAndOfNan) {
   }
 }
 
-// spec: T10
+// spec: T10.a
 TEST(Reductions, OfTruths) {
   const Tensor x({{1, 0, 3}, {4, 5, 6}});
   EXPECT_EQ(all(x, {.axis = 1}).to_vector<bool>(), (std::vector<bool>{false, true}));
@@ -267,7 +269,7 @@ TEST(Reductions, OfTruths) {
   EXPECT_TRUE(any(Tensor(std::vector<std::complex<float>>{{0, 0}, {0, 1}})).item<bool>());
 }
 
-// spec: T10
+// spec: T10.c
 TEST(Reductions, SayWhatIsWrong) {
   const Tensor none(Floats{}, {2, 0});
   EXPECT_NE(message_of([&] { max(none); }).find("nothing is the largest of none"),

@@ -80,7 +80,7 @@ TEST(Broadcasting, RepeatsElementsOfAllWidths) {
   }
 }
 
-// spec: T1
+// spec: T1.a
 TEST(Creation, Values) {
   EXPECT_TENSOR(zeros({2}), AS(2), {0, 0});
   EXPECT_EQ(ones({2}, {.dtype = kInt8}).dtype(), kInt8);
@@ -171,7 +171,7 @@ TEST(Pad, Modes) {
                 AS(3), {2, 3, 2});
 }
 
-// spec: T6
+// spec: T6.a, T6.d
 TEST(Gather, Values) {
   const Tensor x = iota({2, 3});
   EXPECT_TENSOR(take(x, Tensor({2, -3}), {.axis = 1}), AS(2, 2), {2, 0, 5, 3});
@@ -198,7 +198,7 @@ TEST(Gather, Values) {
   EXPECT_TENSOR(gradient_of(x, masked), AS(2, 3), {0, 0, 0, 6, 8, 10});
 }
 
-// spec: T6
+// spec: T6.b
 TEST(Scatter, RepeatedIndicesAllCount) {
   const Tensor x(Doubles{1, 2, 3}), at({0, 0, -1}), v(Doubles{5, 4, 2});
   EXPECT_TENSOR(scatter(x, at, v), AS(3), {4, 2, 2});
@@ -208,7 +208,7 @@ TEST(Scatter, RepeatedIndicesAllCount) {
   EXPECT_TENSOR(scatter(x, at, v, {.mode = "max"}), AS(3), {5, 2, 3});
 }
 
-// spec: T6
+// spec: T6.c, T6.d
 TEST(Segments, Values) {
   const Tensor x(Doubles{1, 2, 3, 4}), ids({1, 0, 1, 9});
   EXPECT_TENSOR(segment_sum(x, ids, 3), AS(3), {2, 4, 0});

@@ -39,7 +39,7 @@ TEST(Softmax, Values) {
   EXPECT_NEAR(sum(g).item<float>(), 0, 1e-6);
 }
 
-// spec: T9, T37
+// spec: T9.a, T37
 TEST(Softmax, ExtremeRows) {
   const float infinity = std::numeric_limits<float>::infinity();
   expect_near(nn::softmax(Tensor(Floats{-infinity, 0, 0})), {0, .5, .5}, 0);
@@ -53,7 +53,8 @@ TEST(Softmax, ExtremeRows) {
       std::string::npos);
 }
 
-// Rows on both sides of the limits of vectors and of 64 partials. spec: T9
+// Rows on both sides of the limits of vectors and of 64 partials.
+// spec: T9.a
 TEST(Softmax, EqualsFloat64AndItselfOnOtherAxes) {
   for (const int64_t n : {1, 3, 10, 15, 16, 17, 63, 64, 65, 100, 1000}) {
     SCOPED_TRACE(n);
@@ -71,7 +72,8 @@ TEST(Softmax, EqualsFloat64AndItselfOnOtherAxes) {
 }
 
 // Rows of few elements are computed side by side: each has the bits that it has alone, whatever its
-// neighbours hold. spec: T9
+// neighbours hold.
+// spec: T9.a
 TEST(Softmax, ShortRowsHaveTheBitsOfEachAlone) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const int64_t n : {2, 3, 8, 10, 16, 17, 31, 32, 33}) {
@@ -106,7 +108,7 @@ TEST(Softmax, ShortRowsHaveTheBitsOfEachAlone) {
   }
 }
 
-// spec: T9
+// spec: T9.a
 TEST(Softmax, HasTheSameBitsForAnyNumberOfThreads) {
   const Tensor x = random_tensor({300, 70, 9}, 2);
   for (const int64_t axis : {1, 2}) {

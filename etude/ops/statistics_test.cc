@@ -20,7 +20,7 @@ using Floats = std::vector<float>;
 
 const Tensor kSquare({{1.0, 2.0}, {3.0, 4.0}});
 
-// spec: T31, T10
+// spec: T31, T10.a, T10.d
 TEST(Statistics, VarianceAndItsGradient) {
   EXPECT_EQ(var(kSquare).item<float>(), 1.25f);
   expect_near(var(kSquare, {.axis = 0, .correction = 1, .keepdims = true}), {2, 2}, 1e-6);
@@ -35,7 +35,7 @@ TEST(Statistics, VarianceAndItsGradient) {
               0);
 }
 
-// spec: T10
+// spec: T10.a, T10.d
 TEST(Statistics, Norms) {
   const Tensor x({{3.0, -4.0}, {0.0, 0.0}});
   EXPECT_EQ(norm(x).item<float>(), 5);
@@ -47,7 +47,7 @@ TEST(Statistics, Norms) {
               1e-6);
 }
 
-// spec: T10
+// spec: T10.a, T10.d
 TEST(Statistics, Differences) {
   const Tensor x{1.0, 4.0, 9.0, 16.0};
   expect_near(diff(x), {3, 5, 7}, 0);
@@ -57,7 +57,7 @@ TEST(Statistics, Differences) {
               {-1, -9, -90, 100}, 0);
 }
 
-// spec: T10
+// spec: T10.a
 TEST(Scans, AllVariants) {
   const Tensor x{2.0, 3.0, 5.0};
   expect_near(cumulative_sum(x), {2, 5, 10}, 0);
@@ -74,7 +74,8 @@ TEST(Scans, AllVariants) {
             std::string::npos);
 }
 
-// Against differences in float64, zeros among the elements included. spec: T10, T35
+// Against differences in float64, zeros among the elements included.
+// spec: T10.d, T35
 TEST(Scans, GradientsOfRunningProducts) {
   for (int flags = 0; flags < 8; ++flags) {
     const CumulativeProdOptions options{.exclusive = (flags & 1) != 0,
@@ -98,7 +99,7 @@ TEST(Scans, GradientsOfRunningProducts) {
   }
 }
 
-// spec: T21
+// spec: T21.a
 TEST(Sorting, IsStableWithNanLast) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x(Floats{3, nan, 1, 2, 1, nan});
@@ -116,7 +117,7 @@ TEST(Sorting, IsStableWithNanLast) {
               {30, 10, 20}, 0);
 }
 
-// spec: T21
+// spec: T21.a
 TEST(Sorting, LongRowsForAnyNumberOfThreads) {
   std::mt19937 random(3);
   std::vector<int32_t> values(20 * 5000);
@@ -139,7 +140,7 @@ TEST(Sorting, LongRowsForAnyNumberOfThreads) {
   EXPECT_TRUE(same_value(take_along_axis(x, results[0]), sort(x)));
 }
 
-// spec: T21
+// spec: T21.a
 TEST(Sorting, TopKAndExtremePositions) {
   const auto [values, indices] = top_k(Tensor({{1.0, 5.0, 3.0}, {2.0, 2.0, 9.0}}), 2);
   expect_near(values, {5, 3, 9, 2}, 0);

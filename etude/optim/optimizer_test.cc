@@ -143,7 +143,7 @@ TEST(Optimizer, CheckB) {
 }
 
 // Those without a value in a row: a script computed them from the papers' formulas in float64.
-// spec: O9, O13, O14
+// spec: O9.b, O13, O14
 TEST(Optimizer, CheckBOfMoreRules) {
   const std::vector<Row> rows = {
       {"O9 LARS", [] { return updater(LARS({.lr = 1})); }, {-.5142792, .9562931}},
@@ -314,7 +314,7 @@ int steps_to_fit(Optimizer optimizer) {
   return -1;
 }
 
-// spec: O16
+// spec: O16.a
 TEST(Optimizer, FitsALineAsFastAsItShould) {
   EXPECT_EQ(steps_to_fit(SGD()), 444);
   EXPECT_EQ(steps_to_fit(Adam()), 349);
@@ -440,7 +440,7 @@ void expect_resumed(Optimizer optimizer, const Optimizer& fresh) {
   EXPECT_TRUE(same_value(m.more[0], n.more[0]));
 }
 
-// spec: K3
+// spec: K3.c
 TEST(Optimizer, EveryRuleRestoresExactly) {
   expect_resumed(RMSProp({.momentum = .9, .centered = true}),
                  RMSProp({.momentum = .9, .centered = true}));
@@ -452,7 +452,7 @@ TEST(Optimizer, EveryRuleRestoresExactly) {
   expect_resumed(Lion(), Lion());
 }
 
-// spec: K3
+// spec: K3.c
 TEST(Optimizer, StateIsNamedAfterTheModelAndRestoresExactly) {
   Model m = model(1);
   const Model g = model(.1f);

@@ -52,7 +52,7 @@ void expect_text(const Fn& fn, const std::string& text) {
   }
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, Clip) {
   const Pair g{Tensor(Vector{3, 4}), Tensor(Vector{0, -12})};
   expect_vector(seen({clip_by_value(3.5)}, g).a, {3, 3.5});
@@ -72,7 +72,7 @@ TEST(Transforms, Clip) {
   expect_vector(seen({freeze("b")}, g).b, {0, 0});
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, Centralize) {
   const Pair g{Tensor(Vector{1, 2, 3, 6}, {2, 2}), Tensor(Vector{1, 2})};
   const Pair out = seen({centralize()}, g);
@@ -80,7 +80,7 @@ TEST(Transforms, Centralize) {
   expect_vector(out.b, {1, 2});
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, NoiseHasItsVarianceAndFades) {
   SGD sgd({.lr = 1});
   sgd.add(add_noise(4, 1));
@@ -117,7 +117,7 @@ TEST(Transforms, ClipWhereSquaresLeaveTheRange) {
 }
 
 // Four batches of a quarter give the step of the whole, and updates count whole steps.
-// spec: O15
+// spec: O15.a
 TEST(Transforms, AccumulateIsALargerBatch) {
   Adam whole({.lr = .1}), parts({.lr = .1});
   parts.add(accumulate(4));
@@ -138,7 +138,7 @@ TEST(Transforms, AccumulateIsALargerBatch) {
   }
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, LossScalingLeavesOverflowsOut) {
   SGD sgd({.lr = 1});
   sgd.add(loss_scaling({.initial = 8, .growth = 4, .backoff = .5, .every = 2}));
@@ -158,7 +158,7 @@ TEST(Transforms, LossScalingLeavesOverflowsOut) {
   EXPECT_EQ(w.item<double>(), -2.5);
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, AveragesOfWeights) {
   SGD sgd({.lr = 1});
   sgd.add({ema(.75), swa(2, 2)});
@@ -178,7 +178,7 @@ TEST(Transforms, AveragesOfWeights) {
               "the model has 1 tensors, but the state was made for 2");
 }
 
-// spec: O15
+// spec: O15.a
 TEST(Transforms, LookaheadGoesPartOfTheWay) {
   SGD sgd({.lr = 1});
   sgd.add(lookahead(3, .5));
@@ -203,7 +203,7 @@ Model model_of(double value) {
   return {{x, x}, x};
 }
 
-// spec: O9
+// spec: O9.a
 TEST(Transforms, GroupsHaveOptionsOfTheirOwn) {
   SGD sgd({.lr = 1, .weight_decay = .5});
   sgd.group("encoder/bias", {.weight_decay = 0});
@@ -248,7 +248,7 @@ void expect_group_decay(const char* name, Options options) {
   EXPECT_FALSE(same_value(a, c)) << name;
 }
 
-// spec: O9
+// spec: O9.a
 TEST(Transforms, GroupsDecayByTheirOwnNumber) {
   expect_group_decay<SGD>("SGD", SGDOptions{.momentum = .5});
   expect_group_decay<Adam>("Adam", AdamOptions());
@@ -268,7 +268,7 @@ TEST(Transforms, GroupsDecayByTheirOwnNumber) {
   expect_group_decay<ScheduleFreeAdamW>("ScheduleFreeAdamW", ScheduleFreeAdamWOptions());
 }
 
-// spec: O9
+// spec: O9.a
 TEST(Transforms, PatternsOfPaths) {
   EXPECT_TRUE(path_matches("encoder", "encoder/weight"));
   EXPECT_TRUE(path_matches("encoder/weight", "encoder/weight"));
@@ -280,7 +280,7 @@ TEST(Transforms, PatternsOfPaths) {
   EXPECT_TRUE(path_matches("*", ""));
 }
 
-// spec: O9, LR11
+// spec: LR11
 TEST(Transforms, RatesAreScaledAsState) {
   SGD sgd({.lr = 1}), other({.lr = 1});
   Tensor w(Vector{0});
@@ -384,7 +384,7 @@ Optimizer with(Optimizer optimizer, std::vector<Transform> transforms) {
   return optimizer;
 }
 
-// spec: O9, O13, O14, O15, K3
+// spec: O9.b, O13, O14, K3.c
 TEST(Transforms, EveryOptimiserStepsAlikeInAllModesAndGoesOn) {
   expect_same_steps(LARS({.lr = exponential(.5, .9)}), "LARS");
   expect_same_steps(LAMB({.lr = .1}), "LAMB");
@@ -400,7 +400,7 @@ TEST(Transforms, EveryOptimiserStepsAlikeInAllModesAndGoesOn) {
   expect_same_steps(ScheduleFreeAdamW({.lr = .1}), "ScheduleFreeAdamW");
 }
 
-// spec: O9, O15, K3
+// spec: O9.a, O15.a, K3.c
 TEST(Transforms, EveryTransformActsAlikeInAllModesAndGoesOn) {
   const AdamW adam({.lr = exponential(.1, .9), .amsgrad = true});
   expect_same_steps(with(adam, {clip_by_value(.01)}), "clip_by_value");

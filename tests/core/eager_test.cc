@@ -212,7 +212,7 @@ TEST(Eager, PrintingNeverThrows) {
   EXPECT_FALSE(Tensor(std::vector<float>{}).to_string().empty());
 }
 
-// spec: T1
+// spec: T1.b
 TEST(Create, InTheDTypeThatIsAskedFor) {
   const Tensor exact = tensor({{0.1, 0.2}, {0.3, 0.4}}, {.dtype = kFloat64});
   EXPECT_EQ(exact.to_vector<double>(), (std::vector<double>{0.1, 0.2, 0.3, 0.4}));

@@ -88,7 +88,7 @@ class LearningTest(ShortRuns):
         self.assertIn(f"{count} parameters", out)
         self.assertGreater(self.number(r"test accuracy ([\d.]+)", out), 0.6)
 
-    def test_cifar_by_a_residual_network(self):  # spec: EX5
+    def test_cifar_by_a_residual_network(self):  # spec: EX5.a
         self.write_cifar(64)
         out = self.run_program("cifar", 8, 4, self.folder)
         self.assertIn("78042 parameters", out)  # of ResNet-8, as L27 counts the 855,770 of ResNet-56
@@ -112,7 +112,7 @@ class LearningTest(ShortRuns):
             self.assertLess(after, 0.5 * before)
         self.assert_picture("autoencoder.png", 16 * 29 + 1, 3 * 29 + 1)
 
-    def test_normed(self):  # spec: L15 F1
+    def test_normed(self):  # spec: L15, F1.d
         out = self.run_on_images("normed", 3, train=8000, test=10000)
         line = r"accuracy ([\d.]+) while training, ([\d.]+) on its images, ([\d.]+) on others"
         by_fit, by_hand = (self.numbers(f"by {way}: " + line, out) for way in ("fit", "hand"))
@@ -220,7 +220,7 @@ class LearningTest(ShortRuns):
         # Perfect players draw; of 5,478 boards that can arise 958 are the end of a game.
         self.assertIn("tic-tac-toe: worth 0 to who begins, 4520 boards before the end; worth 1 after corner and edge", out)
 
-    def test_building(self):  # spec: EX33
+    def test_building(self):  # spec: EX33.a
         out = self.run_program("building")
         derivative, difference = self.numbers(r"more: ([\d.]+) K, by differences ([\d.]+) K", out)
         self.assertAlmostEqual(derivative / difference, 1, delta=1e-3)

@@ -308,7 +308,8 @@ std::optional<std::vector<const Type*>> huge_types(Random& random, const RandomC
   return types;
 }
 
-// Types alone may be huge: inference must not overflow, allocate or loop. spec: IM-12
+// Types alone may be huge: inference must not overflow, allocate or loop.
+// spec: IM-12.b
 TEST(RandomOps, TypesOfHugeShapesAreInferredOrRefused) {
   const std::vector<const Op*> ops = Registry::global().ops();
   each_seed(10000, [&](uint64_t seed) {
@@ -385,7 +386,8 @@ TEST(RandomOps, TheProgramGoesOnAfterMemoryRanOut) {
   EXPECT_EQ(full(Shape{1 << 20, 3}, 1.0).data<float>()[0], 1);
 }
 
-// Without a limit the host sets one, and a request beyond it touches no page. spec: IM-12
+// Without a limit the host sets one, and a request beyond it touches no page.
+// spec: IM-12.b
 TEST(RandomOps, MoreThanTheHostHasIsAnErrorAtOnce) {
   for (int i = 0; i < 100; ++i) {
     try {

@@ -375,7 +375,7 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
 }
 
 // A scale that is a power of 2 changes no bit.
-// spec: O15
+// spec: O15.a
 TEST(Fit, ScalesTheLossForTheOptimiser) {
   for (const nn::Mode mode : {nn::Mode::kEager, nn::Mode::kStaged, nn::Mode::kLazy}) {
     Training plain = fresh(), scaled = fresh();

@@ -127,7 +127,7 @@ TEST_F(Checkpoints, SaysWhatTheRunHangsOn) {
   EXPECT_EQ(text_of("run-00000000.json"), first);
 }
 
-// spec: F2, K3
+// spec: F2, K3.c
 TEST_F(Checkpoints, KeepsTheNewestAndEachOneResumesBitForBit) {
   Training whole = fresh();
   train(whole, 3, {.every_steps = 4, .every_epochs = 0, .keep = 0});
@@ -192,7 +192,7 @@ TEST_F(Checkpoints, TheBestByLossIsTheLowest) {
   }
 }
 
-// spec: F2, F1
+// spec: F2, F1.c
 TEST_F(Checkpoints, ARunThatIsCalledOffIsSaved) {
   Training whole = fresh(), run = fresh();
   whole = fresh();
@@ -215,7 +215,7 @@ TEST_F(Checkpoints, ARunThatIsCalledOffIsSaved) {
 }
 
 // An epoch that was cut short ends there, also for who resumes from the file saved at its end.
-// spec: F2, F1
+// spec: F2, F1.c
 TEST_F(Checkpoints, ACutEpochIsOver) {
   Training run = fresh();
   nn::FitOptions options{
@@ -233,7 +233,7 @@ TEST_F(Checkpoints, ACutEpochIsOver) {
 }
 
 // Killed in place of any write, fsync or rename, the folder still has a whole newest file.
-// spec: F2, K1
+// spec: F2, K1.c
 TEST_F(Checkpoints, AKillAtAnyWriteLeavesAGoodFile) {
   bool finished = false;
   for (int n = 1; !finished; ++n) {

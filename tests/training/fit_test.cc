@@ -58,7 +58,7 @@ void expect_equal(const Net& a, const Net& b) {
   EXPECT_TRUE(same_value(a.output.bias, b.output.bias));
 }
 
-// spec: F1
+// spec: F1.a
 TEST(Fit, Learns) {
   Training run = fresh();
   const nn::History history =
@@ -73,7 +73,7 @@ TEST(Fit, Learns) {
   EXPECT_EQ(result.confusion.samples(), 160);
 }
 
-// spec: F1
+// spec: F1.d
 TEST(Fit, TheLoopByHandGivesEqualNumbers) {
   Training fitted = fresh();
   nn::fit(fitted.model, fitted.optimizer, fitted.data, nn::softmax_cross_entropy, {.epochs = 3});
@@ -89,7 +89,7 @@ TEST(Fit, TheLoopByHandGivesEqualNumbers) {
   expect_equal(fitted.model, run.model);
 }
 
-// spec: K3
+// spec: K3.c
 TEST(Fit, ResumesFromACheckpointBitForBit) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "run.safetensors";
@@ -116,7 +116,7 @@ TEST(Fit, ResumesFromACheckpointBitForBit) {
   }
 }
 
-// spec: F1
+// spec: F1.b
 TEST(Fit, EventsComeInOrder) {
   Training run = fresh();
   std::string order;
@@ -156,7 +156,7 @@ Trace run_with(nn::Event at, nn::Cancel what) {
 }
 
 // An epoch has 20 batches.
-// spec: F1
+// spec: F1.c
 TEST(Fit, CallbacksCallOffBatchPartEpochOrAll) {
   const Trace part = run_with(nn::Event::kBatchEnd, nn::Cancel::kPart);
   EXPECT_EQ(part.batches, 21u);
@@ -205,7 +205,8 @@ void expect_text(Fn fn, const std::string& text) {
   }
 }
 
-// What a run goes on with must be what it was begun with. spec: K3
+// What a run goes on with must be what it was begun with.
+// spec: K3.a
 TEST(Checkpoint, AnotherSeedOrNumberOfEpochsIsNamed) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "run.safetensors";
@@ -239,7 +240,7 @@ TEST(Checkpoint, AnotherSeedOrNumberOfEpochsIsNamed) {
   EXPECT_EQ(go_on(options, {.epochs = 4, .prolong = true}), 4);
 }
 
-// spec: K3
+// spec: K3.a
 TEST(Checkpoint, AnotherFileOrModelIsNamed) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "model.safetensors";

@@ -72,7 +72,7 @@ Tensors expect_same_in_all_modes(const CallOn& call, const Case& c) {
   return eager;
 }
 
-// spec: L1..L24, L26, L28..L30
+// spec: L1..L12, L14..L24, L28..L30
 TEST(LayerModes, StagedAndLazyLayersGiveTheBitsOfEagerOnes) {
   for (const Case& c : layer_cases()) {
     SCOPED_TRACE(c.name);
@@ -92,7 +92,7 @@ TEST(LayerModes, StagedAndLazyLayersGiveTheBitsOfEagerOnes) {
 
 // No layer mixes precisions by itself, gradients have the dtype of what they move, and results are
 // those of float32 up to what 8 bits of fraction hold.
-// spec: T17, Z16
+// spec: T17.a, Z16
 TEST(LayerModes, ComputeIn16BitsOnRequest) {
   for (const Case& c : layer_cases()) {
     SCOPED_TRACE(c.name);

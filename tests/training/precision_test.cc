@@ -69,7 +69,7 @@ void expect_all(const io::NamedTensors& tensors, DType dtype) {
   }
 }
 
-// spec: T17, Z16
+// spec: T17.a, Z16
 TEST(Precision, FitsInAllModesAlike) {
   Training eager = fresh(nn::kMixedBFloat16);
   const nn::History history = eager.fit(Mode::kEager);
@@ -98,7 +98,7 @@ TEST(Precision, FitsInAllModesAlike) {
 }
 
 // A scale that overflows is lowered until it does not; the updates until then are left out.
-// spec: T17, O15
+// spec: T17.b, O15.a
 TEST(Precision, LossScalingCarriesFloat16) {
   for (const Mode mode : {Mode::kEager, Mode::kStaged, Mode::kLazy}) {
     Training training = fresh(nn::kMixedFloat16);
@@ -114,7 +114,7 @@ TEST(Precision, LossScalingCarriesFloat16) {
 }
 
 // What is too small for float16 is lost without a scale, and kept with one.
-// spec: T17
+// spec: T17.b
 TEST(Precision, SmallGradientsNeedAScale) {
   const Precision<nn::Dense> model(nn::Dense(2, 1, {.weight_init = nn::ones}), nn::kMixedFloat16);
   const auto slope = [&](double scale) {
@@ -136,7 +136,7 @@ struct WithHead {
 };
 
 // The head computes in float32 with its own parameters, which are not rounded on the way.
-// spec: T17
+// spec: T17.a
 TEST(Precision, PartsMayHaveAPolicyOfTheirOwn) {
   set_seed(5);
   const Precision<WithHead> model{WithHead()};
@@ -148,7 +148,7 @@ TEST(Precision, PartsMayHaveAPolicyOfTheirOwn) {
   EXPECT_TRUE(same_value(model(x), astype(nn::relu(narrow(head)), kFloat32)));
 }
 
-// spec: T17
+// spec: T17.a
 TEST(Precision, PoliciesDecideDtypes) {
   const Precision<Net> narrow(Net(),
                               {.compute = kFloat32, .parameter = kBFloat16, .output = kFloat64});
@@ -169,7 +169,7 @@ struct Mixes {
   Tensor operator()(const Tensor& x) const { return hidden(x) + Tensor(std::vector<float>{1, 2}); }
 };
 
-// spec: T17
+// spec: T17.c
 TEST(Precision, MistakesAreNamed) {
   const ErrorCode invalid = ErrorCode::kInvalidArgument;
   expect_error([] { Precision<Net>(Net(), {.compute = kInt32}); }, invalid,

@@ -165,7 +165,7 @@ void expect_trains_alike(const Model& model, const Loss& loss) {
   expect_same(loaded.values(), end, "what went on from a file");
 }
 
-// spec: L1..L24, L26, L28..L30, K1
+// spec: L1..L12, L14..L24, L28..L30, K1.a
 TEST(RandomModels, TrainAlikeOverThreadsFilesAndCopies) {
   for (const Chain& chain : random_chains()) {
     SCOPED_TRACE(chain.names());
@@ -177,7 +177,7 @@ TEST(RandomModels, TrainAlikeOverThreadsFilesAndCopies) {
 }
 
 // Of each model the derivative along one random direction, in float64.
-// spec: L1..L24, L26, L28..L30
+// spec: L1..L12, L14..L24, L28..L30
 TEST(RandomModels, GradientsAreThoseOfDifferences) {
   for (Chain chain : random_chains()) {
     SCOPED_TRACE(chain.names());
@@ -218,7 +218,7 @@ struct Stateful {
   }
 };
 
-// spec: L15, L30, K1
+// spec: L15, L30, K1.a
 TEST(RandomModels, WithStateTrainAlikeToo) {
   set_seed(5);
   const Stateful model;

@@ -88,7 +88,7 @@ TYPED_TEST_SUITE(StagedFit, Optimizers);
 
 const nn::Callback kLooks = [](nn::Event, nn::FitState&) {};
 
-// spec: F1
+// spec: F1.a
 TYPED_TEST(StagedFit, GivesTheBitsOfEager) {
   auto eager = fresh<TypeParam>();
   const nn::History a = eager.fit(Mode::kEager);
@@ -110,7 +110,7 @@ TYPED_TEST(StagedFit, GivesTheBitsOfEager) {
   EXPECT_LT(a.epochs.back().loss, a.epochs.front().loss);
 }
 
-// spec: K3
+// spec: K3.c
 TYPED_TEST(StagedFit, GoesOnInEitherModeBitForBit) {
   const internal::TempFolder folder;
   const auto path = folder.path() / "run.safetensors";
@@ -171,7 +171,7 @@ TYPED_TEST(StagedFit, CallbacksSeeTheModelBeforeTheUpdateUntilItIsDone) {
           }});
 }
 
-// spec: F1
+// spec: F1.b
 TYPED_TEST(StagedFit, EventsComeInTheOrderOfEager) {
   const auto order = [](Mode mode) {
     auto run = fresh<TypeParam>();
