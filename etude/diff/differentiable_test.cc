@@ -70,6 +70,12 @@ static_assert(!Differentiable<int> && !Differentiable<Mode> && !Differentiable<s
 static_assert(!Differentiable<std::vector<int>> && !Differentiable<NoDerivative<double>>);
 static_assert(Differentiable<Net> && !Differentiable<Unfit> && !Differentiable<std::FILE*>);
 
+// spec: D1.b
+static_assert(kIsStable<BFloat16> && kIsStable<long double> && kIsStable<std::complex<double>>);
+static_assert(std::is_same_v<tangent_t<BFloat16>, BFloat16> &&
+              std::is_same_v<tangent_t<std::complex<double>>, std::complex<double>> &&
+              std::is_same_v<tangent_t<long double>, long double>);
+
 // spec: D2.a, D3, D6
 constexpr bool moves_at_compile_time() {
   Dense d{{1, 2}, 3, true};
@@ -238,6 +244,19 @@ TEST(Differentiable, VariantsHoldTheSameAlternative) {  // spec: D19
   move(v, t);
   EXPECT_EQ(std::get<1>(v).x, 6);
   EXPECT_THROW(move(v, std::variant<double, Point>(1.0)), Error);
+}
+
+TEST(Differentiable, NumbersOfEveryKindMove) {  // spec: D1.b
+  std::complex<double> z(1, 2);
+  move(z, {3, -1});
+  EXPECT_EQ(z, std::complex<double>(4, 1));
+  EXPECT_EQ(zero_tangent(z), std::complex<double>(0, 0));
+  long double wide = 1;
+  move(wide, 0.5L);
+  EXPECT_EQ(wide, 1.5L);
+  BFloat16 narrow(1.0F);
+  move(narrow, BFloat16(0.5F));
+  EXPECT_EQ(static_cast<float>(narrow), 1.5F);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/rows/control_flow.h"
+#include "tests/rows/statements.h"
 
 namespace etude::tests {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(OnNumbers, ControlFlow, OnNumbers);
+INSTANTIATE_TYPED_TEST_SUITE_P(OnNumbers, Statements, OnNumbers);
 
 // spec: D74.b
 TEST(ScalarControlFlow, CapturedVariables) {

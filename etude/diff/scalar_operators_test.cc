@@ -240,6 +240,21 @@ TEST(ScalarGradient, OptionalsPointersAndClosures) {
   EXPECT_EQ(gradient([&](auto x) { return closure(x)(2.0); }, 3.0), 2);
 }
 
+// spec: D8.b
+TEST(ScalarGradient, OptionalsThatAreAssignedAndReset) {
+  const auto product = [](const auto& o, auto x) { return o.value_or(x) * x; };
+  EXPECT_EQ(gradient(product, std::optional<double>(), 3.0), std::tuple(std::nullopt, 6.0));
+  EXPECT_EQ(gradient(product, std::optional(2.0), 3.0), std::tuple(std::optional(3.0), 2.0));
+  const auto reset = [](auto x) {
+    std::optional<decltype(x)> o;
+    o = x * x;
+    const auto y = *o;
+    o.reset();
+    return o.value_or(y * x);
+  };
+  EXPECT_EQ(gradient(reset, 3.0), 27);
+}
+
 // spec: D39
 TEST(ScalarGradient, NothingGrows) {
   const auto f = [](auto x) {

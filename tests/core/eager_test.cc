@@ -245,5 +245,16 @@ TEST(Create, InTheDTypeThatIsAskedFor) {
   }
 }
 
+// spec: IM-02.b
+static_assert(!std::is_constructible_v<Tensor, std::string> &&
+              !std::is_constructible_v<Tensor, const char*>);
+
+// spec: IM-07.b, IM-07.c
+TEST(Eager, ScalarsHaveNoPartsAndIndicesAreIntegers) {
+  const Tensor scalar(2.0), x({1.0, 2.0, 3.0});
+  expect_parts(tests::message_of([&] { scalar.at(0); }), {"eager_test.cc", "[]"});
+  expect_parts(tests::message_of([&] { x.at(Tensor(1.5)); }), {"float32", "eager_test.cc"});
+}
+
 }  // namespace
 }  // namespace etude

@@ -2,6 +2,7 @@
 // Mutable value semantics of tensors and of whatever contains them, counted in copies and buffers.
 #include <map>
 #include <optional>
+#include <variant>
 
 #include <gtest/gtest.h>
 
@@ -272,6 +273,30 @@ TEST(ValueSemantics, EqualityOfValuesAndOfStorage) {
   EXPECT_FALSE(same_value(a, large(2)));
   EXPECT_FALSE(same_value(a, astype(a, kFloat64)));
   EXPECT_FALSE(same_value(a, Tensor()));
+}
+
+// spec: V55.b
+TEST(ValueSemantics, VariantsCopyWhatIsWritten) {
+  std::variant<int, Tensor> v = large();
+  const std::variant<int, Tensor> copy = v;
+  EXPECT_TRUE(shares_storage(std::get<1>(v), std::get<1>(copy)));
+  EXPECT_EQ(buffers([&] { std::get<1>(v) += 1; }), 1);
+  EXPECT_EQ(first(std::get<1>(copy)), 1);
+  EXPECT_EQ(first(std::get<1>(v)), 2);
+}
+
+// spec: V41.b
+TEST(ValueSemantics, IndexedWritesAreDifferentiable) {
+  Tape tape;
+  TapeContext context(tape);
+  const Tensor x(std::vector<float>{2, 3});
+  tape.watch(x);
+  Tensor y = x;
+  y *= x;
+  y.at(0) = 0;
+  const Tensor z = sum(y);
+  const std::vector<Tensor> g = tape.gradient(std::span(&z, 1), std::span(&x, 1));
+  EXPECT_EQ(g[0].to_vector<float>(), (std::vector<float>{0, 6}));
 }
 
 }  // namespace

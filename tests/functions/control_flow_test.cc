@@ -158,7 +158,7 @@ TEST(Cond, AssignsVariablesOfTheBranchThatRuns) {
   }
 }
 
-// spec: AG-19.a
+// spec: AG-19.a, AG-19.b
 TEST(Cond, RefusesToMakeAVariable) {
   std::optional<Variable> v;
   const auto f = function([&](const Tensor& x) {
@@ -172,6 +172,16 @@ TEST(Cond, RefusesToMakeAVariable) {
   });
   expect_error([&] { f(Tensor(1.0F)); }, ErrorCode::kFailedPrecondition,
                {"cond: Variable 'v' made at "});
+  const auto g = function([&](const Tensor& x) {
+    return while_loop([](const Tensor& s) { return s < 9.0F; },
+                      [&](const Tensor& s) {
+                        v.emplace(1.0F, VariableOptions{.name = "w"});
+                        return s + *v;
+                      },
+                      x);
+  });
+  expect_error([&] { g(Tensor(1.0F)); }, ErrorCode::kFailedPrecondition,
+               {"while_loop: Variable 'w' made at "});
 }
 
 TEST(SwitchCase, TakesTheBranchOfItsNumber) {
@@ -213,6 +223,20 @@ TEST(Fold, IsOneNode) {
   });
   f(ones({100}));
   EXPECT_EQ(f.traces()[0].graph().size(), 1u);
+}
+
+// spec: AG-01.c
+TEST(Fold, GivesWhatAHostLoopGives) {
+  const Tensor xs = random::normal({100});
+  const auto unrolled = function([](const Tensor& rows) {
+    Tensor s(0.0F);
+    for (int64_t i = 0; i < 100; ++i) s = s * 0.5F + rows.at(i);
+    return s;
+  });
+  const auto folded = [](const Tensor& rows) {
+    return fold([](const Tensor& s, const Tensor& x) { return s * 0.5F + x; }, Tensor(0.0F), rows);
+  };
+  EXPECT_TRUE(same_value(both(folded, xs), unrolled(xs)));
 }
 
 Tensor rnn(const Tensor& w, const Tensor& u, const Tensor& xs) {
@@ -399,7 +423,7 @@ TEST(Loops, LetSizesVaryThatTheOptionShapesNames) {
                {"float32[2,2] after a step", "beyond what option 'shapes' says of it"});
 }
 
-// spec: AG-14.a
+// spec: AG-14.a, AG-14.b
 TEST(Loops, TellOfAValueThatIsKeptFromABody) {
   std::vector<Tensor> kept;
   const auto f = function([&](const Tensor& xs) {
@@ -411,7 +435,8 @@ TEST(Loops, TellOfAValueThatIsKeptFromABody) {
         Tensor(0.0F), xs);
     return total + kept[0];
   });
-  expect_error([&] { f(ones({3})); }, ErrorCode::kFailedPrecondition, {"whose trace has ended"});
+  expect_error([&] { f(ones({3})); }, ErrorCode::kFailedPrecondition,
+               {"whose trace has ended", "scan() gives a row for each step"});
 }
 
 // spec: CD-09.b, CD-05.c
@@ -491,6 +516,7 @@ TEST(Loops, EndAfterTheirMostSteps) {
       ErrorCode::kInvalidArgument, {"option 'max_iterations' is -1, but must be 0 or more"});
 }
 
+// spec: FB-07.c
 TEST(Loops, NestInEachOther) {
   const auto f = [](const Tensor& xs) {
     return fold(

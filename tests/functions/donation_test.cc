@@ -168,5 +168,38 @@ TEST(Donation, APullbackOfTheOldValueStaysRight) {
   EXPECT_EQ(gradient([](const Tensor& t) { return sum(t * t); }, x).to_vector<float>()[0], 24.0F);
 }
 
+// spec: V45.a
+TEST(Donation, ArgumentsByValueStayAsTheyWere) {
+  const auto f = function([](Tensor x, Three m) {
+    x += 1.0F;
+    m.a.at(0) = 9.0F;
+    m.b *= 2.0F;
+    return std::tuple(x, m.a, m.b);
+  });
+  const Tensor x = ones({kLarge});
+  const Three m, same;
+  const auto [y, a, b] = f(x, m);
+  EXPECT_TRUE(same_value(y, full({kLarge}, 2.0F)));
+  EXPECT_EQ(a.to_vector<float>()[0], 9);
+  EXPECT_TRUE(same_value(b, same.b * 2.0F));
+  EXPECT_TRUE(same_value(x, ones({kLarge})));
+  EXPECT_TRUE(same_value(m.a, same.a));
+  EXPECT_TRUE(same_value(m.b, same.b));
+}
+
+// spec: V9.b
+TEST(Donation, OneTensorForTwoInOutParametersIsRefused) {
+  const auto f = function(
+      [](Tensor& a, Tensor& b) {
+        a += 1.0F;
+        b *= 2.0F;
+      },
+      {.name = "both", .arg_names = {"first", "second"}});
+  Tensor x = ones({3});
+  expect_error([&] { f(x, x); }, ErrorCode::kInvalidArgument,
+               {"first and second are the same object"});
+  EXPECT_TRUE(same_value(x, ones({3})));
+}
+
 }  // namespace
 }  // namespace etude

@@ -258,5 +258,43 @@ TEST(AssertTrue, StandsInBranchesAndLoopsAndUnderDerivatives) {
   }
 }
 
+// spec: AG-10.a
+TEST(Loops, RunAConditionOncePerTest) {
+  for (const bool is_staged : {false, true}) {
+    const auto f = [&](const Tensor& x) {
+      return while_loop(
+          [&](const Tensor& s) {
+            print("test", s);
+            return s < 5.0F;
+          },
+          [](const Tensor& s) { return s + 1.0F; }, x);
+    };
+    const auto run = function(f, {.run_eagerly = !is_staged});
+    Printing printing;
+    EXPECT_EQ(run(Tensor(3.0F)).item<float>(), 5);
+    EXPECT_EQ(printing.take(), (Lines{"test 3.", "test 4.", "test 5."}));
+    EXPECT_EQ(run(Tensor(9.0F)).item<float>(), 9);
+    EXPECT_EQ(printing.take(), Lines{"test 9."});
+  }
+}
+
+// spec: CD-05.d
+TEST(SwitchCase, AssignsVariablesOfTheBranchThatRuns) {
+  for (const bool is_staged : {false, true}) {
+    const Variable sum(1.0F), product(2.0F);
+    const auto f = [&](const Tensor& i, const Tensor& x) {
+      sum.assign_add(x);
+      switch_case(i,
+                  std::tuple([&](const Tensor& a) { sum.assign_add(a); },
+                             [&](const Tensor& a) { product.assign(product * a * sum); }),
+                  x);
+      return sum + product;
+    };
+    const auto run = function(f, {.run_eagerly = !is_staged});
+    EXPECT_EQ(run(Tensor(0), Tensor(3.0F)).item<float>(), 9);   // 1 + 3 + 3, 2
+    EXPECT_EQ(run(Tensor(1), Tensor(3.0F)).item<float>(), 70);  // 10, 2 * 3 * 10
+  }
+}
+
 }  // namespace
 }  // namespace etude

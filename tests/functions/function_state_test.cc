@@ -519,5 +519,46 @@ TEST(FunctionState, RefusesNewPartsBesideVariables) {
   EXPECT_TRUE(both.parts.empty());
 }
 
+// spec: IS-05.b..d
+TEST(InitScope, RunsFunctionsNestsAndRestoresTheTrace) {
+  Variable counter(0.0);
+  const auto bump = function([&](const Tensor& by) { return counter.assign_add(by); });
+  float seen = 0;
+  const auto f = function([&](const Tensor& x) {
+    seen = init_scope([&] {
+      bump(1.0);
+      return init_scope([&] { return bump(10.0).item<float>(); });
+    });
+    try {
+      init_scope([] { throw 1; });
+    } catch (int) {
+    }
+    return x * 2.0F;
+  });
+  EXPECT_EQ(f(1.0).item<float>(), 2);
+  EXPECT_EQ(f(3.0).item<float>(), 6);  // it was traced on
+  EXPECT_EQ(f.trace_count(), 1U);
+  EXPECT_EQ(seen, 11);
+  EXPECT_EQ(number(counter), 11);
+}
+
+// spec: CD-02.b
+TEST(FunctionState, KeepsTheOrderForAnyNumberOfThreads) {
+  Variable v(1.0);
+  const auto f = function([&] {
+    v.assign(v + 1.0F);
+    v.assign(v * 2.0F);
+  });
+  for (const int threads : {1, 2, 7}) {
+    set_thread_count(threads);
+    for (int i = 0; i < 1000; ++i) {
+      v.assign(1.0);
+      f();
+      ASSERT_EQ(number(v), 4);
+    }
+  }
+  set_thread_count(0);
+}
+
 }  // namespace
 }  // namespace etude

@@ -226,5 +226,31 @@ TEST(LoopWrites, OutsideOfATensorAreErrorsThatLeaveItAlone) {
   EXPECT_TRUE(same_value(f(x, Tensor({1, 3})).at(1), ones({4})));
 }
 
+// spec: V49.b
+TEST(LoopWrites, OfABodyShowNowhereElse) {
+  const auto f = [](const Tensor& x) {
+    const Tensor looped = while_loop([](const Tensor& s) { return sum(s) < 30.0F; },
+                                     [](Tensor s) {
+                                       s.at(0) += 10.0F;
+                                       s *= 2.0F;
+                                       return s;
+                                     },
+                                     x);
+    const Tensor chosen = cond(
+        sum(x) > 0.0F,
+        [](Tensor a) {
+          a += 100.0F;
+          return a;
+        },
+        [](const Tensor& a) { return a; }, x);
+    return stack({x, looped, chosen});
+  };
+  const Tensor x(std::vector<float>{1, 2});
+  for (const Tensor& y : {f(x), function(f)(x)}) {
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 64, 8, 101, 102}));
+  }
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
 }  // namespace
 }  // namespace etude

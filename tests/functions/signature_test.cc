@@ -278,5 +278,18 @@ TEST(GraphFunctions, KeepTheStructureOfResults) {
   EXPECT_TRUE(same_value(by_graph.list[0], full({3}, 2.0F)));
 }
 
+// spec: SG-10.b
+TEST(GraphFunctions, RefuseOtherNumbersOfTensors) {
+  const auto f = function([](const std::vector<Tensor>& xs) { return xs[0] + xs.back(); },
+                          {.name = "f", .arg_names = {"xs"}});
+  const auto made = f.trace({ones({2}), ones({2})});
+  EXPECT_TRUE(same_value(made({ones({2}), ones({2})}), full({2}, 2.0F)));
+  for (const std::vector<Tensor>& xs :
+       {std::vector<Tensor>{ones({2})}, std::vector<Tensor>(3, ones({2}))}) {
+    expect_error([&] { made(xs); }, ErrorCode::kInvalidArgument,
+                 {"graph function 'f'", "another structure"});
+  }
+}
+
 }  // namespace
 }  // namespace etude

@@ -182,5 +182,43 @@ TEST(CustomGradient, ClosuresDieWithTheTape) {  // spec: CU-09.a, D48
   EXPECT_EQ(token.use_count(), 1);
 }
 
+TEST(CustomGradient, TakesSeveralVariables) {  // spec: CU-03.c
+  Variable a(3.0, {.name = "first"}), b(5.0, {.name = "second"});
+  const auto bare = custom_gradient([&](const Tensor& x) {
+    return std::pair{x * a * b, [](const Tensor& dy) { return dy; }};
+  });
+  expect_error([&] { bare(Tensor(2.0)); }, ErrorCode::kFailedPrecondition, {"'first'", "'second'"});
+  std::string names;
+  const auto full = custom_gradient([&](const Tensor& x) {
+    const Tensor y = x * a;
+    return std::pair{y * b, [&](const Tensor& dy, std::span<const Variable> variables) {
+                       std::vector<Tensor> out;
+                       for (const Variable& v : variables) {
+                         names += v.name() + " ";
+                         out.push_back(dy * 10.0 * v);
+                       }
+                       return std::pair{dy * 100.0, out};
+                     }};
+  });
+  const Tensor x = 2.0;
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = full(x);
+  const auto [dx, da, db] = tape.gradient(y, std::tie(x, a, b));
+  expect_values(dx, {100});
+  expect_values(da, {30});
+  expect_values(db, {50});
+  EXPECT_EQ(names, "first second ");
+}
+
+TEST(CustomGradient, OfAnInputThatIsReturnedHasASecondOrder) {  // spec: CU-05.c
+  const auto same = custom_gradient([](const Tensor& x) {
+    return std::pair{x, [x](const Tensor& dy) { return dy * x * 7.0; }};
+  });
+  const auto slope = [&](const Tensor& x) { return gradient(same, x); };
+  expect_values(slope(Tensor(2.0)), {14});
+  expect_values(gradient(slope, Tensor(2.0)), {7});
+}
+
 }  // namespace
 }  // namespace etude

@@ -148,5 +148,19 @@ TEST(Registry, IsSharedByThreads) {  // spec: CG-17.a, CG-17.b
   for (std::thread& t : threads) t.join();
 }
 
+TEST(Registry, ErrorsInRulesNameTheOp) {  // spec: CG-14.a
+  OpDef def = record("test_breaking");
+  def.vjp = [](const VjpCall&) -> Values {
+    throw Error(ErrorCode::kOutOfRange, "the rule is broken");
+  };
+  static const Op& op = Registry::global().define(def);
+  Tensor x = 2.0;
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = run(op, x);
+  expect_error([&] { tape.gradient(y, x); }, ErrorCode::kOutOfRange,
+               {"gradient of test_breaking", "the rule is broken", "registry_test.cc"});
+}
+
 }  // namespace
 }  // namespace etude

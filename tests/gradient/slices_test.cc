@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that hold only the rows touched, and jacobians.
+#include <cmath>
+
 #include "etude/base/warning.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
+#include "etude/optim/rules.h"
+#include "etude/optim/sgd.h"
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
@@ -242,6 +246,24 @@ TEST(Jacobian, OfSparseGradients) {  // spec: SL-05.b
   const Tensor j = tape.jacobian(sum(y, {.axis = 1}), v);
   EXPECT_EQ(j.shape(), (Shape{2, 4, 3}));
   expect_values(sum(j), {6});
+}
+
+TEST(Slices, NothingAndNothingIsNone) {  // spec: SL-03.b
+  const Tensor v = table(), u = table();
+  GradientTape tape;
+  tape.watch(std::tie(v, u));
+  const Tensor sparse = sum(take(v, Tensor({1}))), dense = sum(v * 2.0);
+  EXPECT_FALSE(tape.gradient(std::vector{sparse, dense}, u).has_value());
+}
+
+TEST(Slices, OptimisersSumRepeatedRowsFirst) {  // spec: SL-06.b, SL-06.c
+  const Tensor twice = make_slices({Tensor({0, 0}), Tensor({{0.1}, {0.1}}), Shape{2, 1}});
+  Tensor v = ones({2, 1});
+  optim::SGD({.lr = 3}).update(v, twice);
+  expect_values(v, {0.4, 1});
+  Tensor w = ones({2, 1});
+  optim::AdaGrad({.lr = 1, .initial_accumulator = 0.1}).update(w, twice);
+  expect_values(w, {1 - 0.2 / std::sqrt(0.1 + 0.2 * 0.2), 1});
 }
 
 }  // namespace

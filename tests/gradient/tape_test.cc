@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
@@ -384,6 +386,208 @@ TEST(Tape, RecordsPullbacksByHand) {  // spec: CG-04.b, CG-05.b, TP-23.c
       inputs, more, [](auto) { return std::vector<Tensor>(3); }, "mine");
   expect_error([&] { wrong.gradient(more[0], x); }, ErrorCode::kInvalidArgument,
                {"gradient of mine", "3 gradients for 1 inputs"});
+}
+
+TEST(Tape, APersistentOneWarnsOfItsCostOnce) {  // spec: TP-08.c
+  internal::forget_warnings();
+  std::vector<std::string> said;
+  const WarningHandler before =
+      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  Tensor x = 3.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensor y = x * x * x;
+  for (int i = 0; i < 3; ++i) tape.gradient(y, x);
+  set_warning_handler(before);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("costs time and memory"), std::string::npos) << said[0];
+}
+
+TEST(Tape, NestsForHigherOrder) {  // spec: TP-10.b
+  Tensor x = 3.0;
+  GradientTape fourth, third, second, first;
+  for (GradientTape* tape : {&fourth, &third, &second, &first}) tape->watch(x);
+  const Tensor y = x * x * x;
+  const Tensor d1 = first.gradient(y, x), d2 = second.gradient(d1, x), d3 = third.gradient(d2, x);
+  expect_values(d1, {27});
+  expect_values(d2, {18});
+  expect_values(d3, {6});
+  EXPECT_FALSE(fourth.gradient(d3, x).has_value());
+}
+
+TEST(Tape, WatchesVariablesByHandAndListsThemInOrder) {  // spec: TP-12.b, TP-12.e
+  Variable a(2.0, {.name = "a"}), b(3.0, {.name = "b"}), c(4.0, {.name = "c"});
+  GradientTape tape({.persistent = true, .watch_variables = false});
+  tape.watch(b);
+  GradientTape all;
+  const Tensor first = c * 1.0, second = first * b;
+  const Tensor third = second * a, y = third * b;
+  expect_values(tape.gradient(y, b), {48});
+  EXPECT_FALSE(tape.gradient(y, a).has_value());
+  const std::vector<Variable> read = all.watched_variables();
+  ASSERT_EQ(read.size(), 3U);
+  EXPECT_EQ(read[0].name() + read[1].name() + read[2].name(), "cba");
+}
+
+TEST(Tape, ChainsEndAtChoicesOfTheHostAndPositions) {  // spec: TP-15.b, TP-16.c
+  Tensor a = 2.0, b = 3.0, c = 5.0, rows({1.0, 4.0, 2.0});
+  GradientTape tape({.persistent = true});
+  tape.watch(std::tie(a, b, c, rows));
+  const std::vector<Tensor> all = {a, b, c};
+  const Tensor largest =
+      *std::max_element(all.begin(), all.end(), [](auto& s, auto& t) { return bool(s < t); });
+  const Tensor place = astype(argmax(rows), kFloat32) * 2.0;
+  tape.stop();
+  const auto [da, db, dc] = tape.gradient(largest, std::tie(a, b, c));
+  EXPECT_FALSE(da.has_value());
+  EXPECT_FALSE(db.has_value());
+  expect_values(dc, {1});
+  EXPECT_FALSE(tape.gradient(place, rows).has_value());
+}
+
+// A pullback that counts its runs; cotangents pass through.
+struct Counted {
+  int* runs;
+  std::vector<Tensor> operator()(std::span<const Tensor> dy) const {
+    ++*runs;
+    return {dy[0] * 2.0};
+  }
+};
+
+TEST(Tape, DoublingsRunARuleEach) {  // spec: TP-19.b
+  Tensor x = 3.0;
+  GradientTape tape;
+  tape.watch(x);
+  int runs = 0;
+  Tensor d = x;
+  for (int i = 0; i < 30; ++i) {
+    Tensor next;
+    {
+      const auto pause = tape.pause();
+      next = d + d;
+    }
+    tape.record(std::span(&d, 1), std::span(&next, 1), Counted{&runs});
+    d = next;
+  }
+  expect_values(tape.gradient(d, x), {1073741824.0});
+  EXPECT_EQ(runs, 30);
+}
+
+TEST(Tape, MissingCotangentsArriveAsNone) {  // spec: TP-22.b, CG-07.b
+  Tensor x = 3.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  Tensor both[2];
+  {
+    const auto pause = tape.pause();
+    both[0] = x * 2.0;
+    both[1] = x * 5.0;
+  }
+  std::vector<bool> seen;
+  tape.record(std::span(&x, 1), both, [&](std::span<const Tensor> dy) {
+    seen = {dy[0].has_value(), dy[1].has_value()};
+    Tensor dx = dy[0].has_value() ? dy[0] * 2.0 : Tensor();
+    if (dy[1].has_value()) dx = dx.has_value() ? dx + dy[1] * 5.0 : dy[1] * 5.0;
+    return std::vector<Tensor>{dx};
+  });
+  tape.stop();
+  expect_values(tape.gradient(both[1], x), {5});
+  EXPECT_EQ(seen, (std::vector<bool>{false, true}));
+  expect_values(tape.gradient(both[0], x), {2});
+  EXPECT_EQ(seen, (std::vector<bool>{true, false}));
+}
+
+TEST(Tape, RecordsAndDifferentiatesExp) {  // spec: CG-04.a
+  Tensor x = 1.0;
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = exp(x);
+  EXPECT_EQ(tape.size(), 1U);
+  expect_values(tape.gradient(y, x), {std::exp(1.0)});
+}
+
+TEST(Tape, RecordsWhatCanHaveAGradient) {  // spec: CG-05.c, CG-05.d
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const Tensor x = ones({2}, {.dtype = dtype});
+    GradientTape tape;
+    tape.watch(x);
+    const bool can = dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 ||
+                     dtype == kFloat64 || dtype == kComplex64 || dtype == kComplex128;
+    EXPECT_EQ(tape.should_record(std::span(&x, 1)), can) << name(dtype);
+  }
+  Variable v(2.0);
+  GradientTape tape;
+  const Tensor read = v.read();
+  EXPECT_TRUE(tape.should_record(std::span(&read, 1)));
+}
+
+TEST(Tape, FreesRecordsAsItGoes) {  // spec: CG-06.d, V43.b
+  for (const bool persistent : {false, true}) {
+    Tensor x = 1.0;
+    GradientTape tape({.persistent = persistent});
+    tape.watch(x);
+    const auto token = std::make_shared<int>(0);
+    long left = -1;
+    Tensor y, z;
+    {
+      const auto pause = tape.pause();
+      y = x * 1.0;
+      z = y * 1.0;
+    }
+    const auto pass = [](std::span<const Tensor> dy) { return std::vector<Tensor>{dy[0]}; };
+    tape.record(std::span(&x, 1), std::span(&y, 1), [&, pass](std::span<const Tensor> dy) {
+      left = token.use_count();
+      return pass(dy);
+    });
+    tape.record(std::span(&y, 1), std::span(&z, 1),
+                [kept = token, pass](std::span<const Tensor> dy) { return pass(dy); });
+    tape.stop();
+    tape.gradient(z, x);
+    EXPECT_EQ(left, persistent ? 2 : 1);  // the rule of z ran before that of y
+  }
+}
+
+TEST(Tape, UnrecordedCallsAndPassedGradientsCostNothing) {  // spec: CG-08.c, CG-08.e, CG-09.b
+  Tensor x({{1.0, 2.0}, {3.0, 4.0}}), w({{3.0, 4.0}, {5.0, 6.0}});
+  {
+    GradientTape warm;  // types are made once and stay
+    warm.watch(x);
+    warm.gradient(matmul(x * 1.0, w * 1.0) + w, x);
+  }
+  const int64_t start = memory_stats().live_tensors;
+  {
+    GradientTape tape;
+    tape.watch(x);
+    exp(w * w);
+    EXPECT_EQ(memory_stats().live_tensors, start);
+    const Tensor y = matmul(x * 1.0, w * 1.0);
+    EXPECT_EQ(memory_stats().live_tensors, start + 3);  // the result and both operands
+  }
+  EXPECT_EQ(memory_stats().live_tensors, start);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x + w, seed = ones({2, 2}) * 3.0;
+  EXPECT_TRUE(shares_storage(tape.gradient(y, x, {.output_gradients = {seed}}), seed));
+}
+
+TEST(Tape, IdsAreNeverReused) {  // spec: CG-10.a, CG-10.b
+  Tensor x = 3.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  int reused = 0;
+  for (int i = 0; i < 100; ++i) {
+    Tensor y = x * 2.0;
+    const void* const place = y.ref();
+    const Tensor z = exp(y);  // keeps its result only
+    y.reset();
+    tape.forget(y);
+    const Tensor fresh(5.0);  // often lies where y was
+    reused += fresh.ref() == place ? 1 : 0;
+    EXPECT_FALSE(tape.gradient(fresh, x).has_value());
+    expect_values(tape.gradient(z, x), {2 * std::exp(6.0)});
+  }
+  EXPECT_GT(reused, 0);
 }
 
 }  // namespace

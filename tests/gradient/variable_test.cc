@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/variable.h"
 
+#include <functional>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -186,6 +188,15 @@ TEST(Variable, MovesAlongItsTangent) {  // spec: D2.a
   expect_values(zero_tangent(v), {0, 0});
   move(v, Tensor({10.0, 20.0}));
   expect_values(v.read(), {11, 22});
+}
+
+TEST(Variable, IsAKeyByItsRefOnly) {  // spec: VR-08.b
+  static_assert(!std::is_default_constructible_v<std::hash<Variable>>);
+  const Variable a(1.0), b(1.0), alias = a;
+  std::map<const void*, int> counts;
+  for (const Variable& v : {a, b, alias}) ++counts[v.ref()];
+  EXPECT_EQ(counts.at(a.ref()), 2);
+  EXPECT_EQ(counts.at(b.ref()), 1);
 }
 
 }  // namespace

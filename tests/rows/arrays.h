@@ -86,6 +86,7 @@ TYPED_TEST_P(Arrays, StandardAlgorithms) {
                            std::multiplies<>());
   };
   EXPECT_EQ(TestFixture::gradient(multiplied, Doubles{2, 3, 4}), (Doubles{12, 8, 6}));
+  if constexpr (!TestFixture::kDecides) return;
   const auto median = [](auto v) {
     // A tensor that is compared gives a tensor, which is a truth when asked for one.
     const auto less = [](const auto& a, const auto& b) { return static_cast<bool>(a < b); };

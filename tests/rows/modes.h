@@ -17,6 +17,7 @@ using Pair = std::tuple<double, double>;
 
 // A value and its derivative by all operators of a mode.
 struct OnNumbers {
+  static constexpr bool kDecides = true;  // whether host code may look at elements
   static constexpr int kSteps = 1000000;  // of a long loop
   template <class T>
   static int whole(const T& x) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of staged functions, by tapes outside, inside and in other functions.
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+
+namespace etude {
+namespace {
+
+using Floats = std::vector<float>;
+
+// spec: FB-02.b
+TEST(StagedDerivatives, OfAProductByItselfWhereverTheTapeIs) {
+  const auto body = [](const Tensor& a) { return sum(matmul(a, a)); };
+  const auto f = function(body);
+  const auto slope = [&](const Tensor& a) { return gradient(f, a); };
+  const auto inside = function([&](const Tensor& a) { return gradient(body, a); });
+  const Tensor a({{1.0, 2.0}, {3.0, 4.0}});
+  const Floats want = {7, 11, 9, 13};
+  EXPECT_EQ(gradient(body, a).to_vector<float>(), want);
+  EXPECT_EQ(slope(a).to_vector<float>(), want);
+  EXPECT_EQ(function(slope)(a).to_vector<float>(), want);
+  EXPECT_EQ(inside(a).to_vector<float>(), want);
+}
+
+// spec: FB-04.b
+TEST(StagedDerivatives, OfThirdOrder) {
+  const auto f = function([](const Tensor& x) { return cos(x); });
+  const auto slope_of = [](const auto& g) {
+    return [g](const Tensor& x) { return gradient(g, x); };
+  };
+  const auto third = slope_of(slope_of(slope_of(f)));
+  const Tensor x(0.7F);
+  EXPECT_FLOAT_EQ(third(x).item<float>(), std::sin(0.7F));
+  EXPECT_FLOAT_EQ(function(third)(x).item<float>(), std::sin(0.7F));
+  const auto of_staged_slope = slope_of(slope_of(function(slope_of(f))));
+  EXPECT_FLOAT_EQ(of_staged_slope(x).item<float>(), std::sin(0.7F));
+}
+
+// spec: FB-04.c
+TEST(StagedDerivatives, MixedWithEagerTapes) {
+  const auto f = function([](const Tensor& x) { return cos(x) * x; });
+  const Tensor x(0.7F);
+  GradientTape outer, inner;
+  outer.watch(x);
+  inner.watch(x);
+  const Tensor y = f(x) * x;
+  const Tensor dy = inner.gradient(y, x);
+  const float c = std::cos(0.7F), s = std::sin(0.7F);
+  EXPECT_FLOAT_EQ(dy.item<float>(), 1.4F * c - 0.49F * s);
+  EXPECT_FLOAT_EQ(outer.gradient(dy, x).item<float>(), 2 * c - 4 * 0.7F * s - 0.49F * c);
+}
+
+// spec: FB-07.d
+TEST(StagedDerivatives, OfVariablesThatABodyCaptures) {
+  const Variable v(2.0);
+  const auto cubed = [&](const Tensor& x) {
+    return std::get<1>(
+        while_loop([](const Tensor& i, const Tensor&) { return i < 3; },
+                   [&](const Tensor& i, const Tensor& s) { return std::tuple(i + 1, s * v); },
+                   std::tuple(Tensor(0), x)));
+  };
+  const auto chosen = [&](const Tensor& x) {
+    return cond(
+        x > 0.0F, [&] { return x * v * v; }, [&] { return -x * v; });
+  };
+  const auto slopes = [&](const auto& f, float at) {
+    GradientTape tape;
+    const Tensor x(at);
+    tape.watch(x);
+    const Tensor y = f(x);
+    const auto [dx, dv] = tape.gradient(y, std::tie(x, v));
+    return Floats{y.item<float>(), dx.item<float>(), dv.item<float>()};
+  };
+  for (const bool is_staged : {false, true}) {
+    const auto f = function(cubed, {.run_eagerly = !is_staged});
+    const auto g = function(chosen, {.run_eagerly = !is_staged});
+    EXPECT_EQ(slopes(f, 5), (Floats{40, 8, 60}));
+    EXPECT_EQ(slopes(g, 5), (Floats{20, 4, 20}));
+    EXPECT_EQ(slopes(g, -5), (Floats{10, -2, 5}));
+  }
+}
+
+}  // namespace
+}  // namespace etude
