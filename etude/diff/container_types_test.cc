@@ -146,7 +146,7 @@ struct Cells {
   T size;
 };
 
-// spec: D7.b, D27
+// spec: D7.b, D27.b
 TEST(ContainerTypes, SecondDerivativesAndRows) {
   const auto ends = [](const auto& l) { return l.front() * l.front() * l.back(); };
   EXPECT_EQ(hessian(ends, std::list{2.0, 3.0}).front(), (std::list{6.0, 4.0}));
@@ -163,7 +163,7 @@ TEST(ContainerTypes, SecondDerivativesAndRows) {
   EXPECT_EQ(get<&Cells<double>::size>(hessian(volume, cells)[1]), 4);
 }
 
-// spec: D20, D27
+// spec: D20, D27.g
 TEST(ContainerTypes, InsideOfOtherDerivatives) {
   const auto captured = [](auto a) {
     const auto inner = [&](const auto& d) { return a * d.force(a); };

@@ -226,7 +226,7 @@ TEST(Derivative, ARuleMendsNumerics) {
   EXPECT_EQ(gradient([](auto x) { return differentiable<&log1pexp>(x * 1.0); }, 1000.0), 1);
 }
 
-// spec: D27
+// spec: D27.c
 TEST(Derivative, RulesOfAnyScalarHaveSecondDerivatives) {
   const auto softplus = [](auto x) { return differentiable<&log1pexp>(x); };
   const auto slope = [&](auto x) { return gradient(softplus, x); };

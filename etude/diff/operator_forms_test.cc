@@ -12,7 +12,7 @@ T slope_by_tape(const F& f, const T& x) {
   return gradient([&](const auto& v) { return f(v[0]); }, std::vector<T>(5, x))[0];
 }
 
-// spec: D27
+// spec: D27.c
 TEST(OperatorNesting, FunctionsOfTheStandardTakeNumbersOfSeveralLevels) {
   const auto slope = [](const auto& a) {
     using T = std::remove_cvref_t<decltype(a)>;
@@ -51,7 +51,7 @@ const auto newton_minimum = [](const auto& a) {
   return v[0];
 };
 
-// spec: D27
+// spec: D27.c
 TEST(OperatorNesting, NewtonsMethodInsideOfADerivative) {
   EXPECT_NEAR(newton_root(8.0), 2, 1e-12);
   EXPECT_NEAR(derivative(newton_root, 8.0), 1.0 / 12, 1e-12);
@@ -62,7 +62,7 @@ TEST(OperatorNesting, NewtonsMethodInsideOfADerivative) {
   EXPECT_NEAR(slope_by_tape(newton_minimum, 2.0), wanted, 1e-12);
 }
 
-// spec: D20, D27
+// spec: D20, D27.g
 TEST(OperatorArguments, NumbersOfSeveralKinds) {
   const auto product = [](auto x, auto y) { return x * x * y; };
   EXPECT_EQ(gradient(product, 2.0f, 3.0), (std::tuple<float, double>(12, 4)));
@@ -117,7 +117,7 @@ struct Rates {
 };
 using Matrix = std::vector<Vector>;
 
-// spec: D27, D37
+// spec: D37
 TEST(OperatorForms, JacobiansOfAllShapes) {
   const auto pair = [](auto x, auto y) { return std::tuple{x * y, x - y}; };
   using Rows = std::tuple<std::tuple<double, double>, std::tuple<double, double>>;
@@ -151,7 +151,7 @@ TEST(OperatorForms, JacobiansOfAllShapes) {
   EXPECT_EQ(jacobian(on_reals, Vector{2, 3}), (Matrix{{3, 2}}));
 }
 
-// spec: D27
+// spec: D27.b
 TEST(OperatorForms, HessiansOfAllShapes) {
   const auto f = [](const auto& v) { return v[0] * v[0] * v[1]; };
   EXPECT_EQ(hessian(f, Vector{2, 3}), (Matrix{{6, 4}, {4, 0}}));

@@ -101,7 +101,7 @@ struct Nested {
   }
 };
 
-// spec: D27
+// spec: D27.c
 TEST(OperatorNestings, EveryOperatorInsideOfEveryOther) {
   for (int outer = 0; outer < kWays; ++outer) {
     for (int inner = 0; inner < kWays; ++inner) {
@@ -145,7 +145,7 @@ void expect_captures_of_two_levels() {
       << kNames[first] << " of " << kNames[second] << " of " << kNames[third];
 }
 
-// spec: D27
+// spec: D27.g
 TEST(OperatorNestings, CapturesOfTwoLevels) {
   expect_captures_of_two_levels<kDerivative, kDerivative, kDerivative>();
   expect_captures_of_two_levels<kDerivative, kTape, kGradient>();
@@ -155,7 +155,7 @@ TEST(OperatorNestings, CapturesOfTwoLevels) {
 }
 
 // The same with a Hessian in the middle: f = a (12 a b^2 + b a 2^(a-1))'' by b, which is 24 a^2.
-// spec: D27
+// spec: D27.g
 TEST(OperatorNestings, CapturesAroundASecondDerivative) {
   EXPECT_NEAR((slope_by<kDerivative>(OfThree<kHessian, kTape>(), 2.0)), 96, 1e-10);
   EXPECT_NEAR((slope_by<kTape>(OfThree<kHvp, kDerivative>(), 2.0)), 96, 1e-10);

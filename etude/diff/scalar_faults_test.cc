@@ -269,7 +269,7 @@ TEST(ScalarFaults, ExceptionsInRules) {
   EXPECT_EQ(gradient(caught, five), Vector({121, 60, 40, 30, 24}));
 }
 
-// spec: D27
+// spec: D27.h
 TEST(ScalarFaults, NumbersOfTwoDerivatives) {
   const auto once = [](Real x) { return gradient([](Real y) { return y * y; }, x); };
   expect_invalid({"gradient: ", "belongs to an outer derivative", "functions on Real",

@@ -122,7 +122,7 @@ TEST(ScalarLifetimes, NumbersKeptAfterTheirDerivative) {
 }
 
 // Derivatives that end inside of another one, of the same numbers.
-// spec: D27, D74.b
+// spec: D27.g, D74.b
 TEST(ScalarLifetimes, DerivativesInsideOfDerivatives) {
   const auto f = [](const Reals& x) {
     Real sum = x[0] * x[1];
@@ -157,7 +157,6 @@ TEST(ScalarLifetimes, DerivativesInsideOfDerivatives) {
 
 // A number that nobody else holds may be copied where its derivative is not the innermost one: the
 // copy holds it from then on.
-// spec: D27
 TEST(ScalarLifetimes, CopiesMadeElsewhere) {
   const auto copied_by = [](const auto& copy) {
     return [&copy](const Reals& x) {

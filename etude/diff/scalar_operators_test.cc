@@ -145,7 +145,7 @@ TEST(ScalarForward, ProductsWithTheJacobian) {
   EXPECT_THROW(differential(lists, Doubles{2, 3}, 4.0)({1}, 1), Error);
 }
 
-// spec: D27
+// spec: D27.a, D27.c, D27.g
 TEST(ScalarNesting, SecondOrderInEveryMix) {
   const auto cube = [](auto x) { return x * x * x; };
   EXPECT_EQ(gradient([&](auto x) { return gradient(cube, x); }, 2.0), 12);
@@ -178,7 +178,7 @@ TEST(ScalarNesting, SecondOrderInEveryMix) {
       derivative([](auto x) { return x * derivative([&](auto y) { return x + y; }, x); }, 1.0), 1);
 }
 
-// spec: D27
+// spec: D27.h
 TEST(ScalarNesting, ACapturedOuterNumberNeedsAnInnerArgumentMadeFromIt) {
   // Of numbers in forward mode compilers say so: tests/compile_fail/numbers_of_two_derivatives.cc.
   const auto outer = [](const auto& v, const auto& ones) {
@@ -202,7 +202,7 @@ TEST(ScalarNesting, ACapturedOuterNumberNeedsAnInnerArgumentMadeFromIt) {
   EXPECT_EQ(gradient(made, at), (Doubles{4, 0, 0, 0, 0}));
 }
 
-// spec: D27, D37
+// spec: D27.b, D37
 TEST(ScalarNesting, JacobianHessianAndProductsWithIt) {
   using Matrix = std::vector<Doubles>;
   const auto squares = [](auto v) {

@@ -225,7 +225,7 @@ void expect_windows(std::size_t size, std::size_t steps) {
   }
 }
 
-// spec: D27, D80.a
+// spec: D27.b, D80.a
 TEST(Windows, AreReadAndDifferentiated) {
   for (const std::size_t steps : {0u, 1u, 7u, 64u, 65u, 200u}) {
     expect_windows<1, std::size_t>(5, steps);

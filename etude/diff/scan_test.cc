@@ -97,7 +97,7 @@ TEST(Scan, PartsThatAreTheSameInAllSteps) {
   EXPECT_EQ(gradient(at_zero, Doubles{0.3, 1.7, 0.6, 0.4, 0}), (Doubles{0, 0, 1, 0, 0}));
 }
 
-// spec: D80.a, D27
+// spec: D80.a, D27.b
 TEST(Scan, SequencesAreDifferentiated) {
   const auto product = [](const auto& v) {
     using T = std::decay_t<decltype(v[0])>;

@@ -347,7 +347,7 @@ TEST(SingularPoints, ZerosAreStrong) {
   EXPECT_EQ(gradient([](const auto& v) { return norm(v); }, Five{}), Five{});
 }
 
-// spec: D27
+// spec: D27.b
 TEST(SingularPoints, TheHessianOfPowIsSymmetric) {
   const auto power = [](const auto& v) { return pow(v[0], v[1]); };
   for (const auto& [a, b] :

@@ -146,7 +146,7 @@ struct Net {
   std::vector<T> weights;
   T bias;
 };
-// spec: D27
+// spec: D27.c
 TEST(UserPrograms, DescentInsideOfADerivative) {
   const auto after_steps = [](auto rate) {
     using T = decltype(rate);
@@ -170,7 +170,7 @@ TEST(UserPrograms, DescentInsideOfADerivative) {
 }
 
 // An inner argument that is plain meets an outer number where values are compared alone.
-// spec: D27
+// spec: D27.g
 TEST(UserPrograms, NumbersOfTwoDerivativesAreCompared) {
   const auto f = [](auto a) {
     const auto inner = [&](auto y) { return y < a && !(y == a) && a >= y ? y * y : y; };

@@ -540,7 +540,7 @@ TEST_F(ObjectCheckpoint, AKilledSaveLosesNothing) {
   }
 }
 
-// spec: CK-18.a
+// spec: CK-18.a, CK-18.b
 TEST_F(ObjectCheckpoint, PendingRestoresHoldNothingAlive) {
   std::weak_ptr<internal::TrackableCore> root, held;
   std::optional<RestoreStatus> status;
@@ -553,10 +553,13 @@ TEST_F(ObjectCheckpoint, PendingRestoresHoldNothingAlive) {
     const auto dep = one.track("dep", std::make_shared<Dep>());
     held = dep->core();
     root = checkpoint.core();
+    int64_t after_first = 0;
     for (int i = 0; i < 5; ++i) {
       checkpoint.write(path("y"));
       checkpoint.restore(path("y")).expect_partial();
+      if (i == 0) after_first = memory_stats().live_tensors;
     }
+    EXPECT_EQ(memory_stats().live_tensors, after_first);
   }
   EXPECT_TRUE(root.expired());
   EXPECT_TRUE(held.expired());

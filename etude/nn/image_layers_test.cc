@@ -382,6 +382,18 @@ TEST(Normalisation, OfGroupsOfFeatures) {
             std::string::npos);
 }
 
+// spec: L13.c
+TEST(Noise, IsOfTrainingAlone) {
+  const Tensor x = random::normal({4, 3, 3, 2});
+  const auto expect_identity = [&](const auto& layer) { EXPECT_TRUE(same_value(layer(x), x)); };
+  expect_identity(Dropout(.5));
+  expect_identity(GaussianNoise(.5));
+  expect_identity(GaussianDropout(.5));
+  expect_identity(AlphaDropout(.5));
+  expect_identity(SpatialDropout(.5));
+  expect_identity(StochasticDepth(.5));
+}
+
 // spec: L13.b
 TEST(Noise, KeepsMeanAndVariance) {
   const SeedScope seed(10);

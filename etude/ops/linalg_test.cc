@@ -210,6 +210,14 @@ TEST(Linalg, HasTheFunctionsOfTheStandard) {
   expect_near(linalg::tensordot(x, x, 2), {30}, 0);
 }
 
+// spec: T16.c
+TEST(Image, CropsMirrorsAndBrightens) {
+  const Tensor x = reshape(arange(12, {.dtype = kFloat64}), {1, 3, 4, 1});
+  expect_near(image::crop(x, 1, 2, 2, 2), {6, 7, 10, 11}, 0);
+  expect_near(image::flip_left_right(x), {3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8}, 0);
+  expect_near(image::adjust_brightness(image::crop(x, 0, 0, 1, 2), 0.5), {0.5, 1.5}, 0);
+}
+
 // spec: T16.b
 TEST(Image, RandomCropsLieAnywhereInTheImage) {
   const Tensor rows = reshape(arange(5 * 4), {5, 4, 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions and arguments that have no jacobian, no second derivative, or none along a direction.
-// spec: G1.a, G3, D27
+// spec: G1.a, G3, D27.h
 // error: etude: forward mode needs a generic function
 // error: etude: forward mode needs a generic function
 // error: etude: no derivative for this function: write etude::derivative_of<&f>, mark it with

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An inner function that captures a number of an outer derivative, and whose own argument is plain:
 // one sentence for each two numbers that meet, in whatever modes, and nothing else.
-// spec: D27
+// spec: D27.h
 // error: etude: a number of an outer derivative is used in an inner one whose own argument is plain
 // error: etude: a number of an outer derivative is used in an inner one whose own argument is plain
 // error: etude: a number of an outer derivative is used in an inner one whose own argument is plain

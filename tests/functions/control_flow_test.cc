@@ -216,6 +216,25 @@ TEST(Fold, GoesThroughTheRowsInOrder) {
   EXPECT_EQ(both(g, arange(17, {.stop = 3.0, .step = -5.0, .dtype = kInt32})).item<int>(), 171207);
 }
 
+// spec: AG-05.b
+TEST(HostLoops, GoThroughDataSets) {
+  const auto data = data::from_tensors(Tensor({1, 2, 3, 4}));
+  const auto digits = [&](const Tensor& start, int most) {
+    Tensor s = start;
+    for (const Tensor& x : data) {
+      if (x.item<int>() > most) break;
+      s = s * 10 + x;
+    }
+    return s;
+  };
+  const auto staged = function(digits);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(digits(Tensor(0), 9).item<int>(), 1234);
+    EXPECT_EQ(staged(Tensor(0), 9).item<int>(), 1234);
+    EXPECT_EQ(staged(Tensor(0), 3).item<int>(), 123);
+  }
+}
+
 // spec: AG-01.a
 TEST(Fold, IsOneNode) {
   const auto f = function([](const Tensor& xs) {

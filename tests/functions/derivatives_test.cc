@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of staged functions, by tapes outside, inside and in other functions.
 #include <cmath>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "etude/runtime/graph_derivatives.h"
 
 namespace etude {
 namespace {
@@ -27,7 +29,7 @@ TEST(StagedDerivatives, OfAProductByItselfWhereverTheTapeIs) {
   EXPECT_EQ(inside(a).to_vector<float>(), want);
 }
 
-// spec: FB-04.b
+// spec: FB-04.b, D27.e
 TEST(StagedDerivatives, OfThirdOrder) {
   const auto f = function([](const Tensor& x) { return cos(x); });
   const auto slope_of = [](const auto& g) {
@@ -83,6 +85,46 @@ TEST(StagedDerivatives, OfVariablesThatABodyCaptures) {
     EXPECT_EQ(slopes(g, 5), (Floats{20, 4, 20}));
     EXPECT_EQ(slopes(g, -5), (Floats{10, -2, 5}));
   }
+}
+
+// spec: FB-01.a, FB-01.b
+TEST(StagedDerivatives, HaveOneBackwardGraphWhichRepeatsNoProduct) {
+  const auto f = function([](const Tensor& x, const Tensor& w) { return sum(tanh(matmul(x, w))); });
+  const auto made = f.trace(ones({2, 3}), ones({3, 4}));
+  const internal::Chosen both(std::vector<bool>{true, true});
+  const auto pair = internal::derivative_of(made.graph(), both);
+  EXPECT_EQ(internal::derivative_of(made.graph(), both).get(), pair.get());
+  const auto products = [](const Graph& graph) {
+    int count = 0;
+    for (std::size_t i = 0; i < graph.size(); ++i) count += graph.node(i).op.name() == "matmul";
+    return count;
+  };
+  EXPECT_EQ(products(*pair->forward), 1);
+  EXPECT_EQ(products(*pair->backward), 2);  // one for each operand
+}
+
+// spec: CG-04.c
+TEST(StagedDerivatives, OfCallsThatATapeInATraceRecords) {
+  const auto own = function([](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = exp(x);
+    return tape.gradient(y, x);
+  });
+  EXPECT_FLOAT_EQ(own(Tensor(1.0F)).item<float>(), std::exp(1.0F));
+  const auto by_hand = function([](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y;
+    {
+      const auto pause = tape.pause();
+      y = exp(x);
+    }
+    tape.record(std::span(&x, 1), std::span(&y, 1),
+                [](std::span<const Tensor> dy) { return std::vector<Tensor>{dy[0]}; });
+    return tape.gradient(y, x);
+  });
+  EXPECT_EQ(by_hand(Tensor(1.0F)).item<float>(), 1);
 }
 
 }  // namespace

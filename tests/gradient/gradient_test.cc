@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/gradient.h"
 
+#include <map>
+#include <string>
 #include <thread>
 
 #include "etude/base/warning.h"
@@ -115,7 +117,7 @@ TEST(Gradient, LeavesTheModelUnshared) {  // spec: V43.a, D2.b
   EXPECT_EQ(dense.weight.data<float>()[0], 3);
 }
 
-TEST(Gradient, CapturedValuesAreConstants) {  // spec: D27, D74.a
+TEST(Gradient, CapturedValuesAreConstants) {  // spec: D27.g, D74.a
   const Tensor x = 3.0;
   expect_values(gradient([&](const Tensor& y) { return x * y; }, x), {3});
   const auto inner = [](const Tensor& t) {
@@ -251,7 +253,7 @@ TEST(Forward, ValuesAndTangents) {  // spec: D24, D25
   expect_values(derivative([](const Tensor& x) { return x * x * x; }, Tensor(2.0)), {12});
 }
 
-TEST(SecondOrder, AllWaysAgree) {  // spec: D27
+TEST(SecondOrder, AllWaysAgree) {  // spec: D27.a, D27.b, D27.d
   const auto cube = [](const Tensor& x) { return x * x * x; };
   const auto slope = [&](const Tensor& x) { return gradient(cube, x); };
   expect_values(gradient(slope, Tensor(2.0)), {12});
@@ -340,6 +342,36 @@ TEST(Operators, WarningsSayWhereTheChainEnded) {
   expect_error([&] { gradient(rounded, Tensor(2.5)); }, ErrorCode::kInvalidArgument,
                {"the result does not depend on argument 0 (etude::Tensor)"});
   set_diagnostics({});
+}
+
+// Counts the calls that come by.
+struct Counting final : Context {
+  Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override {
+    ++calls[std::string(op.name())];
+    return parent()->execute(op, operands, attrs, where);
+  }
+  std::map<std::string, int> calls;
+};
+
+TEST(Gradient, RunsNoCallTwiceAndNoneThatIsNotAskedFor) {  // spec: D33.b, D34.b
+  const Tensor x = ones({2, 3}), v = ones({3, 4}), w = ones({4, 5});
+  const auto loss = [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    return sum(matmul(tanh(matmul(a, b)), c));
+  };
+  const auto calls = [](const auto& f) {
+    Counting counting;
+    ContextStack::push(counting);
+    f();
+    ContextStack::remove(counting);
+    return counting.calls;
+  };
+  auto all = calls([&] { value_with_gradient(loss, x, v, w); });
+  EXPECT_EQ(all["matmul"], 2 + 4);
+  EXPECT_EQ(all["tanh"], 1);
+  auto of_w = calls([&] { value_with_gradient(loss, no_derivative(x), no_derivative(v), w); });
+  EXPECT_EQ(of_w["matmul"], 2 + 1);
+  auto of_v = calls([&] { value_with_gradient(loss, no_derivative(x), v, no_derivative(w)); });
+  EXPECT_EQ(of_v["matmul"], 2 + 2);
 }
 
 }  // namespace

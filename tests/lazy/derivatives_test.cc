@@ -27,7 +27,7 @@ TEST(LazyDerivatives, TheGradientOfThreeCallsIsOneRun) {
   EXPECT_EQ(metrics.counts().observations, 1);
 }
 
-// spec: Z34.c
+// spec: Z34.c, D27.f
 TEST(LazyDerivatives, TapesJvpAndVmapLieOverIt) {
   const auto f = [](const Tensor& x) { return sum(exp(x * 0.5F) * x); };
   const Tensor x = Tensor({0.5, -1.0, 2.0}), v = Tensor({1.0, 2.0, 3.0});

@@ -201,5 +201,33 @@ TEST(LazyRecording, LooksInALoopAreToldOnce) {
   EXPECT_EQ(metrics.observed().begin()->second, 3000);
 }
 
+// spec: Z20.b
+TEST(LazyRecording, LinearAlgebraGivesWhatItGivesEagerly) {
+  const Tensor x({{2.0, 1.0}, {1.0, 3.0}});
+  const Tensor values = linalg::eigh(x).values, inverse = linalg::inv(x);
+  const LazyMetrics metrics;
+  const LazyScope lazy;
+  const Tensor y = x * 1.0F;
+  EXPECT_TRUE(same_value(linalg::eigh(y).values, values));
+  EXPECT_TRUE(same_value(linalg::inv(y) + 0.0F, inverse + 0.0F));
+  EXPECT_EQ(metrics.counts().fallbacks, 0);
+}
+
+// spec: Z21.b
+TEST(LazyRecording, EffectsInputsAndNestedCalls) {
+  const auto inner = function([](const Tensor& x) { return x * 2.0F; });
+  const auto outer = function([&](const Tensor& x) { return inner(x) + 1.0F; });
+  const auto same = function([](const Tensor& x) { return x; });
+  const Variable v(1.0F);
+  const LazyScope lazy;
+  v.assign(5.0F);  // nothing but an effect
+  lazy_barrier();
+  EXPECT_EQ(v.read().item<float>(), 5);
+  const Tensor x = ones({2}) + 1.0F, given = same(x), y = outer(given);
+  lazy_barrier();
+  EXPECT_TRUE(same_value(given, full({2}, 2.0F)));
+  EXPECT_TRUE(same_value(y, full({2}, 5.0F)));
+}
+
 }  // namespace
 }  // namespace etude

@@ -326,8 +326,8 @@ constexpr int kParts = 10;  // shards of CTest take some each
 
 class RandomNumbers : public ::testing::TestWithParam<int> {};
 
-// spec: D23, D24, D27, D31, D36, D56.a, D61.a, D62.a, D65.a, D70.a, D71.a, D72.a, D84.a, D87.a,
-//       D90.a
+// spec: D23, D24, D27.c, D31, D36, D56.a, D61.a, D62.a, D65.a, D70.a, D71.a, D72.a, D84.a, D87.a,
+//       D90.a //
 TEST_P(RandomNumbers, DerivativesAgreeInAllModes) {
   const uint64_t part = static_cast<uint64_t>(GetParam());
   const uint64_t begin = first_seed + programs * part / kParts,

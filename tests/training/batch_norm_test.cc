@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/ambient.h"
+#include "etude/core/buffer.h"
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
 #include "etude/nn/fit.h"
@@ -158,6 +159,47 @@ TEST(BatchNormTraining, CheckpointsGoOnBitForBit) {
   expect_equal(part.model, resumed.model);
   epochs(resumed, 4);
   expect_equal(whole.model, resumed.model);
+}
+
+// spec: V30.a, V30.b, V57.a
+TEST(BatchNormTraining, ACopyThatIsTrainedLeavesTheOriginal) {
+  Training training = fresh();
+  nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
+          {.epochs = 1});
+  const Net original = training.model;
+  const Tensor x = samples(32).inputs, before = original(x) * 1.0F;
+  const Tensor mean = original.norm.running.value.mean * 1.0F;
+  nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
+          {.epochs = 3});
+  EXPECT_TRUE(same_value(original(x), before));
+  EXPECT_TRUE(same_value(original.norm.running.value.mean, mean));
+  EXPECT_FALSE(same_value(training.model(x), before));
+  EXPECT_FALSE(same_value(training.model.norm.running.value.mean, mean));
+}
+
+// spec: V32.b, V32.c
+TEST(BatchNormTraining, AssignmentRollsBackModelAndOptimiser) {
+  Training training = fresh();
+  const auto fit_to = [&](std::int64_t epochs) {
+    nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
+            {.epochs = epochs});
+  };
+  fit_to(1);
+  const MemoryScope scope;
+  const Net saved = training.model;
+  const optim::Adam saved_optimizer = training.optimizer;
+  EXPECT_EQ(scope.stats().deep_copies, 0);
+  EXPECT_EQ(scope.stats().live_tensors, 0);
+  const data::Position position = training.data.position();
+  fit_to(3);
+  const Net trained = training.model;
+  EXPECT_FALSE(same_value(trained.hidden.weight, saved.hidden.weight));
+  training.model = saved;
+  training.optimizer = saved_optimizer;
+  training.data.seek(position);
+  EXPECT_TRUE(same_value(training.model.hidden.weight, saved.hidden.weight));
+  fit_to(3);
+  expect_equal(training.model, trained);
 }
 
 }  // namespace
