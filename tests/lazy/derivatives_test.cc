@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives over the lazy context: recorded as all else, and with the bits of eager ones.
+#include <utility>
+#include <variant>
+
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
@@ -83,6 +86,36 @@ TEST(LazyDerivatives, LayersReadNothingBack) {
   optim::SGD({.lr = 0.5}).update(lazily_moved, found_grads);
   EXPECT_TRUE(same_value(moved.hidden.weight, lazily_moved.hidden.weight));
   EXPECT_TRUE(same_value(moved.output.bias, lazily_moved.output.bias));
+}
+
+// spec: D45.c
+TEST(LazyDerivatives, ARuleMendsNumerics) {
+  const auto log1pexp = custom_gradient([](const Tensor& x) {
+    const Tensor e = exp(x);
+    return std::pair{log(1.0F + e),
+                     [e](const Tensor& dy) { return dy * (1.0F - 1.0F / (1.0F + e)); }};
+  });
+  const LazyScope lazy;
+  const Tensor slope = gradient(log1pexp, Tensor(100.0F) * 1.0F);
+  EXPECT_TRUE(is_pending(slope));
+  EXPECT_EQ(slope.item<float>(), 1);
+}
+
+// spec: D68.b
+TEST(LazyDerivatives, VariantsAsArguments) {
+  using Held = std::variant<Tensor, std::pair<Tensor, Tensor>>;
+  const auto f = [](const Held& held, const Tensor& x) {
+    if (held.index() == 0) return x * std::get<0>(held);
+    return x * std::get<1>(held).first * std::get<1>(held).second;
+  };
+  const LazyScope lazy;
+  const auto [one, by_one] = gradient(f, Held(Tensor(10.0F)), Tensor(2.0F));
+  EXPECT_EQ(std::get<0>(one).item<float>(), 2);
+  EXPECT_EQ(by_one.item<float>(), 10);
+  const auto [two, by_two] = gradient(f, Held(std::pair(Tensor(4.0F), Tensor(5.0F))), Tensor(2.0F));
+  EXPECT_EQ(std::get<1>(two).first.item<float>(), 10);
+  EXPECT_EQ(std::get<1>(two).second.item<float>(), 8);
+  EXPECT_EQ(by_two.item<float>(), 20);
 }
 
 }  // namespace

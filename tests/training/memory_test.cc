@@ -2,6 +2,7 @@
 // What models and their training hold in memory, in bytes and copies.
 #include <atomic>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include <dlfcn.h>
@@ -15,7 +16,9 @@
 #include "etude/ops/random.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"
+#include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
+#include "etude/runtime/lazy.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEMORY_TEST_SANITIZED 1
@@ -62,19 +65,29 @@ struct Peak {
   int64_t resident = 0;  // by the system, after the steps
 };
 
+enum class StepMode { kEager, kStaged, kLazy };
+
 // The most that training steps hold, from before the model is made.
 template <class Optimizer>
-Peak peak_of_training(Optimizer optimizer, int64_t batch) {
+Peak peak_of_training(Optimizer optimizer, int64_t batch, StepMode mode = StepMode::kEager) {
   trim_memory();
   const int64_t before = memory_stats().live_bytes, resident = resident_bytes();
   Mlp model;
   const Tensor x = full(Shape{batch, kWide}, 0.01);
-  const auto step = [&] {
+  const auto update = [](Mlp& m, Optimizer& o, const Tensor& inputs) {
     const auto [loss, grads] =
-        value_with_gradient([&](const Mlp& m) { return mean(square(m(x))); }, model);
-    optimizer.update(model, grads);
+        value_with_gradient([&](const Mlp& net) { return mean(square(net(inputs))); }, m);
+    o.update(m, grads);
   };
-  step();  // makes the state
+  const auto staged = function(update);
+  std::optional<LazyScope> lazy;
+  if (mode == StepMode::kLazy) lazy.emplace();
+  const auto step = [&] {
+    mode == StepMode::kStaged ? staged(model, optimizer, x) : update(model, optimizer, x);
+    if (lazy) lazy_barrier({.wait = true});
+  };
+  for (int i = 0; i < (mode == StepMode::kEager ? 1 : 3); ++i)
+    step();  // makes the state, and graphs
   reset_peak_memory();
   for (int i = 0; i < 3; ++i) step();
   return {memory_stats().peak_bytes - before, resident_bytes() - resident};
@@ -97,6 +110,20 @@ TEST(Memory, OfATrainingStep) {
   EXPECT_LE(sgd.resident, 1.05 * 2 * kModelBytes + kActivations + kCode);
   EXPECT_LE(adam.resident, 1.05 * 4 * kModelBytes + kActivations + kCode);
 #endif
+}
+
+// spec: V25.c, V25.d
+TEST(Memory, OfATrainingStepInGraphsAndLazily) {
+  constexpr int64_t kBatch = 4;
+  constexpr int64_t kActivations = 4 * 4 * kBatch * kWide * 4;
+  for (const StepMode mode : {StepMode::kStaged, StepMode::kLazy}) {
+    const Peak sgd = peak_of_training(optim::SGD({.lr = 0.01}), kBatch, mode);
+    EXPECT_LE(sgd.counted, 1.05 * 2 * kModelBytes + kActivations);
+    EXPECT_GE(sgd.counted, kModelBytes);
+  }
+  const Peak adam = peak_of_training(optim::Adam({.lr = 0.01}), kBatch, StepMode::kLazy);
+  EXPECT_LE(adam.counted, 1.05 * 4 * kModelBytes + kActivations);
+  EXPECT_GE(adam.counted, 3 * kModelBytes) << "the model and two moments";
 }
 
 // spec: V27
