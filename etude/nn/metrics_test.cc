@@ -19,6 +19,22 @@ TEST(Mean, WeighsUpdatesAndMerges) {
   EXPECT_EQ(a.result(), 0);
 }
 
+// spec: V57.c
+TEST(Mean, IsAValue) {
+  Mean a;
+  a.update(1, 1);
+  Mean b = a;
+  b.update(4, 2);
+  EXPECT_EQ(a.result(), 1);
+  EXPECT_EQ(b.result(), 3);
+  Confusion counted;
+  counted.update(Tensor({{1.0, 0.0}}), Tensor({0}));
+  Confusion more = counted;
+  more.update(Tensor({{1.0, 0.0}}), Tensor({1}));
+  EXPECT_EQ(counted.samples(), 1);
+  EXPECT_EQ(more.samples(), 2);
+}
+
 // spec: M2
 TEST(Accuracy, IntegerOneHotAndBinaryTargets) {
   const Tensor scores({{.1, .9}, {.8, .2}, {.3, .7}, {.6, .4}});

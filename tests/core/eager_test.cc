@@ -256,5 +256,15 @@ TEST(Eager, ScalarsHaveNoPartsAndIndicesAreIntegers) {
   expect_parts(tests::message_of([&] { x.at(Tensor(1.5)); }), {"float32", "eager_test.cc"});
 }
 
+// spec: T3.e
+TEST(Eager, AnItemIsOfOneElement) {
+  EXPECT_EQ(Tensor({{2.5}}).item<float>(), 2.5F);
+  expect_parts(error_of(ErrorCode::kInvalidArgument,
+                        [] {
+                          ones({2, 3}).item<float>();
+                        }),
+               {"item", "[2,3]", "eager_test.cc"});
+}
+
 }  // namespace
 }  // namespace etude

@@ -374,5 +374,25 @@ TEST(Gradient, RunsNoCallTwiceAndNoneThatIsNotAskedFor) {  // spec: D33.b, D34.b
   EXPECT_EQ(of_v["matmul"], 2 + 2);
 }
 
+TEST(Gradient, DoesNotWarnOfAStructThatIsUsedInPart) {  // spec: G4.e
+  std::vector<std::string> said;
+  const WarningHandler before =
+      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const auto g = gradient([](const Model& m) { return m.first.weight * 2.0; }, make_model());
+  set_warning_handler(before);
+  expect_values(g[&Model::first][&Dense::weight], {2});
+  EXPECT_TRUE(said.empty()) << said[0];
+}
+
+TEST(Gradient, IntegerLabelsHaveNone) {  // spec: CG-15.b
+  const Tensor logits({{1.0, 2.0}, {3.0, 5.0}}), labels({0, 1});
+  GradientTape tape;
+  tape.watch(std::tie(logits, labels));
+  const Tensor loss = nn::softmax_cross_entropy(logits, labels);
+  const auto [dx, dy] = tape.gradient(loss, std::tie(logits, labels));
+  EXPECT_EQ(dx.shape(), (Shape{2, 2}));
+  EXPECT_FALSE(dy.has_value());
+}
+
 }  // namespace
 }  // namespace etude::gradient_test

@@ -8,6 +8,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/ops.h"
+#include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/gradient_check.h"
 #include "tests/gradient/expect.h"
@@ -160,6 +161,23 @@ TEST(Registry, ErrorsInRulesNameTheOp) {  // spec: CG-14.a
   const Tensor y = run(op, x);
   expect_error([&] { tape.gradient(y, x); }, ErrorCode::kOutOfRange,
                {"gradient of test_breaking", "the rule is broken", "registry_test.cc"});
+}
+
+TEST(Registry, AFirstDerivativeNeedsNoSecondOne) {  // spec: FB-04.d
+  static const Op& last = Registry::global().define(record("test_no_rule_of_a_rule"));
+  OpDef def = record("test_first_order");
+  def.vjp = [](const VjpCall& call) {
+    Values out(call.in.size());
+    out[0] = run(last, call.ct()) * call.in[0];
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  const auto f = function([](const Tensor& x) { return run(op, x) * x; });
+  const auto slope = [&](const Tensor& x) { return gradient(f, x); };
+  expect_values(slope(Tensor(2.0F)), {6});  // x + x x
+  expect_values(function(slope)(Tensor(2.0F)), {6});
+  expect_error([&] { gradient(slope, Tensor(2.0F)); }, ErrorCode::kUnimplemented,
+               {"test_no_rule_of_a_rule", "has no derivative"});
 }
 
 }  // namespace
