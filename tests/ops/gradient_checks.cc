@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of single calls. Tangents are held against central differences, cotangents against
 // tangents by the inner product, second derivatives against differences of first ones.
-// spec: CG-15.a, TP-24.b
+// spec: CG-15.a, TP-24.b, T12.d
 #include <cmath>
 #include <cstring>
 
