@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training loops by hand: how often they compile, what they hold, and the bits of eager ones.
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -110,6 +111,42 @@ TEST(LazyTraining, GradientsOfManyBatchesAddUp) {
     EXPECT_LE(metrics.counts().compiles, 4) << metrics.to_string();
     EXPECT_LT(memory.stats().peak_bytes, 8 << 20);
   }
+}
+
+// spec: Z51.b
+TEST(LazyTraining, ClippingCompilesNothing) {
+  Net net = fresh_net();
+  optim::AdamW optimizer({.lr = optim::warmup(20, optim::cosine(1.0, 200)), .weight_decay = 0.1});
+  optimizer.add(optim::clip_by_global_norm(0.5));
+  const Batch b = batch(2, 4);
+  const LazyScope lazy;
+  const LazyMetrics metrics;
+  int64_t early = 0;
+  for (int i = 0; i < 220; ++i) {
+    train_step(net, optimizer, b);
+    lazy_barrier();
+    if (i == 2) early = metrics.counts().compiles;
+  }
+  EXPECT_EQ(metrics.counts().compiles, early) << metrics.to_string();
+}
+
+// spec: Z52.b
+TEST(LazyTraining, ManyBatchesAreOneLargeOne) {
+  const Net net = fresh_net();
+  const auto slope_of = [&](const Batch& b) {
+    return gradient([&](const Net& n) { return loss_of(n, b); }, net)[&Net::output].weight;
+  };
+  std::vector<Tensor> inputs, labels;
+  for (uint64_t i = 0; i < 64; ++i) {
+    const Batch b = batch(i, 8);
+    inputs.push_back(b.inputs);
+    labels.push_back(b.labels);
+  }
+  const Tensor want = slope_of({concat(inputs), concat(labels)});
+  const LazyScope lazy;
+  Tensor total = zeros_like(want);
+  for (uint64_t i = 0; i < 64; ++i) total += slope_of(batch(i, 8));
+  EXPECT_LT(max(abs(total / 64.0F - want)).item<float>(), 1e-6F);
 }
 
 }  // namespace
