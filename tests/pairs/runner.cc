@@ -19,7 +19,7 @@ namespace pairs {
 namespace {
 
 constexpr std::size_t kBlock = 100;
-constexpr unsigned kSeconds = 5;  // for one program
+constexpr unsigned kSeconds = 20;  // for one program
 
 struct Block {
   std::size_t begin, end;

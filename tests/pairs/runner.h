@@ -10,7 +10,7 @@
 namespace pairs {
 
 // The outcomes of all programs, in their order. A program that ends its process, or takes more than
-// 30 s, is of kind crash. The process must have no threads.
+// 20 s, is of kind crash. The process must have no threads.
 std::vector<Outcome> run_forked(const std::vector<Program>& programs, int jobs);
 
 }  // namespace pairs
