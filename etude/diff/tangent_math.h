@@ -115,6 +115,14 @@ struct FactorOf<T> {
 };
 template <class T>
 using factor_t = typename FactorOf<T>::type;
+// The same for the operators below, and no type for what is no tangent: a compiler looks at them
+// for any two operands, and clang 14 forms their parameters before it asks for their constraints.
+template <class T>
+struct TangentFactor {};
+template <CompositeTangent T>
+struct TangentFactor<T> : FactorOf<T> {};
+template <class T>
+using tangent_factor_t = typename TangentFactor<T>::type;
 
 }  // namespace internal
 
@@ -215,15 +223,15 @@ template <internal::CompositeTangent T>
   return a;
 }
 template <internal::CompositeTangent T>
-[[nodiscard]] constexpr T operator*(internal::factor_t<T> by, T t) {
+[[nodiscard]] constexpr T operator*(internal::tangent_factor_t<T> by, T t) {
   return scaled(std::move(t), by);
 }
 template <internal::CompositeTangent T>
-[[nodiscard]] constexpr T operator*(T t, internal::factor_t<T> by) {
+[[nodiscard]] constexpr T operator*(T t, internal::tangent_factor_t<T> by) {
   return scaled(std::move(t), by);
 }
 template <internal::CompositeTangent T>
-[[nodiscard]] constexpr T operator/(T t, internal::factor_t<T> by) {
+[[nodiscard]] constexpr T operator/(T t, internal::tangent_factor_t<T> by) {
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf / by; });
 }
 template <internal::CompositeTangent T>
@@ -232,16 +240,16 @@ constexpr T& operator-=(T& a, const T& b) {
   return a;
 }
 template <internal::CompositeTangent T>
-constexpr T& operator*=(T& t, internal::factor_t<T> by) {
+constexpr T& operator*=(T& t, internal::tangent_factor_t<T> by) {
   return t = scaled(std::move(t), by);
 }
 // A number is added to each leaf.
 template <internal::CompositeTangent T>
-[[nodiscard]] constexpr T operator+(T t, internal::factor_t<T> by) {
+[[nodiscard]] constexpr T operator+(T t, internal::tangent_factor_t<T> by) {
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf + by; });
 }
 template <internal::CompositeTangent T>
-[[nodiscard]] constexpr T operator-(T t, internal::factor_t<T> by) {
+[[nodiscard]] constexpr T operator-(T t, internal::tangent_factor_t<T> by) {
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf - by; });
 }
 
