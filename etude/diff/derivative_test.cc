@@ -164,7 +164,6 @@ TEST(Derivative, MembersAndDeclaredDerivatives) {
 }
 
 // The value of an override would stand beside the slope of the base.
-// spec: D44
 TEST(Derivative, ARuleDoesNotStandForOverrides) {
   const Twice twice;
   const Shape shape;

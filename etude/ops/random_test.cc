@@ -222,7 +222,7 @@ TEST(Random, DerivativesByReparameterisation) {
 }
 
 // Ranges of few numbers, of which many draws round up to the end; and wide ones.
-// spec: T2
+// spec: T2.a
 TEST(Random, UniformNumbersLieBelowTheEnd) {
   const std::vector<std::pair<double, double>> ranges = {{1, 2},       {-1, 1},  {0.125, 0.375},
                                                          {1000, 1001}, {-3, -2}, {-60000, 60000}};
@@ -246,7 +246,7 @@ TEST(Random, UniformNumbersLieBelowTheEnd) {
             (std::vector<double>{5, 5}));
 }
 
-// spec: T2
+// spec: T2.d
 TEST(Random, CategoricalNeedsAClass) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const Tensor& logits : {Tensor({0.0, std::nan(""), 1.0}), Tensor({-inf, -inf})}) {

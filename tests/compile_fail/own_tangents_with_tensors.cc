@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types with tangents of their own that hold tensors, where no derivative or optimiser can go.
-// spec: D11, D17
+// spec: D11
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: a type whose DifferentiableTraits have a tangent with tensors must show its own

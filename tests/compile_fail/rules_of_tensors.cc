@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of functions on tensors without a reverse rule, or of a wrong shape; functions without a
 // signature.
-// spec: D42, D47
+// spec: D42
 // error: etude: a derivative_of<F> of a function of tensors needs a vjp that takes these arguments
 // error: etude: derivative_of<F>::vjp must take F's parameters and return pair{value, pullback(
 // error: etude: function() of a generic lambda, or of a class with several call operators, needs

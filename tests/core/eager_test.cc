@@ -74,7 +74,7 @@ TEST(Eager, RowsOfOneNumberAreRows) {
   EXPECT_EQ(Tensor({1, 2.5}).dtype(), kFloat32);
 }
 
-// spec: IM-03.a, IM-03.b
+// spec: IM-03.b
 TEST(Eager, NumbersAdaptToTensors) {
   const Tensor n({1, 2}), x({1., 2.});
   EXPECT_EQ((x + 1).dtype(), kFloat32);

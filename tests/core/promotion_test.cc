@@ -102,7 +102,7 @@ std::vector<Case> cases() {
   };
 }
 
-// spec: IM-03
+// spec: IM-03.c
 TEST(Promotion, MixedKindsMeetInTheHigherOneInAllModes) {
   const Tensor x = masked(), n({1, 2, 3});
   for (const Case& c : cases()) {
@@ -208,7 +208,7 @@ TEST(Promotion, UpdatesInPlaceKeepTheDTypeOfTheTarget) {
   check("lazy");
 }
 
-// spec: IM-03
+// spec: IM-03.a
 TEST(Promotion, StrictModeRefusesMixedKinds) {
   const Tensor x = masked(), n({1, 2, 3}), mask = x > 0.0;
   const auto product = function([](const Tensor& a, const Tensor& b) { return a * b; });

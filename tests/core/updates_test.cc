@@ -37,7 +37,7 @@ void expect_updates(const char* mode) {
   EXPECT_EQ(truths.dtype(), kBool) << mode;
 }
 
-// spec: T7
+// spec: T7.d
 TEST(Updates, BitsAndTruthsInPlace) {
   expect_updates("eager");
   {

@@ -97,7 +97,7 @@ class Assignments : public ::testing::Test {
   Variable v = Variable(kV);
 };
 
-// spec: TP-17
+// spec: TP-17.a, TP-17.b
 TEST_F(Assignments, EndTheChain) {
   expect_in_all_modes(
       [&](const Tensor& x) {
@@ -121,7 +121,7 @@ TEST_F(Assignments, EndTheChain) {
   expect_in_all_modes([&](const Tensor& x) { return v.assign(x * 2.0F) * x; }, {8, 4, {}});
 }
 
-// spec: TP-17, FB-03
+// spec: TP-17.b, FB-03
 TEST_F(Assignments, MakeNewSourcesOfReads) {
   expect_in_all_modes(
       [&](const Tensor& x) {
@@ -148,7 +148,7 @@ TEST_F(Assignments, MakeNewSourcesOfReads) {
       {8, 4, 2});
 }
 
-// spec: TP-17, VR-05
+// spec: TP-17.b, VR-05
 TEST_F(Assignments, OfPartsEndTheChain) {
   Variable w(Tensor({1.0, 2.0, 3.0}));
   expect_in_all_modes(
@@ -171,7 +171,7 @@ TEST_F(Assignments, OfPartsEndTheChain) {
   EXPECT_TRUE(same_value(tape.gradient(y, w), Tensor({14.0, 4.0, 6.0})));
 }
 
-// spec: TP-17
+// spec: TP-17.b
 TEST_F(Assignments, InBranchesEndTheChain) {
   const auto in_a_branch = [&](const Tensor& x) {
     cond(
@@ -197,7 +197,7 @@ TEST_F(Assignments, InBranchesEndTheChain) {
   expect_in_all_modes(in_one_branch_only, {8, 4, 2});
 }
 
-// spec: TP-17
+// spec: TP-17.b
 TEST_F(Assignments, InLoopsEndTheChain) {
   const Tensor rows({2.0F, 3.0F});
   const auto folded = [&](const Tensor& x) {

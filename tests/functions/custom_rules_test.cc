@@ -168,7 +168,6 @@ TEST(CustomRules, CountGradientsStaged) {
                ErrorCode::kInvalidArgument, {"custom_gradient", "1 gradients for 2 inputs"});
 }
 
-// spec: CU-02
 TEST(CustomRules, GiveWhatFitsTheInputStaged) {
   const auto rule = custom_gradient([](const Tensor& x) {
     return std::pair{sum(x), [](const Tensor& dy) { return dy * ones({7}); }};

@@ -276,7 +276,6 @@ TEST(FunctionState, RefusesAssignmentsOfExamples) {
   expect_error([&] { staged(ones({3})); }, ErrorCode::kInvalidArgument, {"vmap", "Variable"});
 }
 
-// spec: VR-03
 TEST(FunctionState, RefusesAssignmentsOfExamplesEagerly) {
   Variable v({1.0, 2.0});
   const Tensor rows({{1.0, 2.0}, {3.0, 4.0}});

@@ -49,7 +49,6 @@ TEST(CustomModes, ReverseMode) {
   expect_values(slope(kSquare)(kX), {3.75});
 }
 
-// spec: CU-02
 TEST(CustomModes, RulesGiveWhatFitsTheInput) {
   const int line = __LINE__ + 1;
   const auto long_rule = custom_gradient([](const Tensor& x) {

@@ -104,7 +104,7 @@ void expect_gradient(const tangent_t<Model>& g) {
   expect_values(g[&Model::factor], {0});
 }
 
-// spec: D17
+// spec: D17.a
 TEST(Manifolds, GradientsGoThroughMove) {
   const Model m;
   expect_gradient(gradient(loss_of, m));
@@ -120,7 +120,7 @@ TEST(Manifolds, GradientsGoThroughMove) {
   expect_values(listed[1], {0, -.6, -.8});
 }
 
-// spec: D17
+// spec: D17.a
 TEST(Manifolds, GradientsAreThoseInAllModes) {
   const Model m;
   const auto staged = function([](const Model& x) { return gradient(loss_of, x); });
@@ -197,7 +197,7 @@ Tensor miss(const Robot& r) {
   return sum(square(r.joint.c * r.reach)) + sum(square(r.joint.s * r.reach - 3.0));
 }
 
-// spec: D17
+// spec: D17.b
 TEST(Manifolds, AnOptimizerStepEndsInMove) {
   Robot r;
   tangent_t<Robot> g = zero_tangent(r);
@@ -231,7 +231,7 @@ void expect_arrival(const Optimizer& fresh) {
   }
 }
 
-// spec: D17
+// spec: D17.b
 TEST(Manifolds, OptimizersArriveInAllModes) {
   expect_arrival(optim::SGD({.lr = .05}));
   expect_arrival(optim::SGD({.lr = .02, .momentum = .8}));

@@ -289,7 +289,7 @@ bool all_infinite(const Tensor& x) {
   return std::all_of(values.begin(), values.end(), [](double v) { return v == INFINITY; });
 }
 
-// spec: T12
+// spec: T12.c
 TEST(SecondOrder, VectorsOfEqualValues) {
   const auto of_eigh = [](const Tensor& x) { return sum(linalg::eigh(x).vectors); };
   const auto of_svd = [](const Tensor& x) {

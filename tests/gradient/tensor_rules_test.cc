@@ -93,7 +93,7 @@ const Tensor kX(Doubles{.5, .25});
 
 Tensor sum_of_logs(const Tensor& x) { return sum(differentiable<&odd_log>(x)); }
 
-// spec: D47
+// spec: D47.b
 TEST(TensorRules, AreUsedByAllOperators) {
   expect_values(differentiable<&odd_log>(kX), {std::log(.5), std::log(.25)});
   expect_values(gradient(sum_of_logs, kX), {.5, .25});
@@ -109,13 +109,13 @@ TEST(TensorRules, AreUsedByAllOperators) {
 }
 
 // The slope x of the rule is differentiated, not log.
-// spec: D47
+// spec: D47.b
 TEST(TensorRules, AreDifferentiatedThemselves) {
   expect_values(hessian(sum_of_logs, kX), {1, 0, 0, 1});
   expect_values(hvp(sum_of_logs, kX, Tensor(Doubles{2, 3})), {2, 3});
 }
 
-// spec: D47
+// spec: D47.b
 TEST(TensorRules, AreUsedInAllModes) {
   const auto staged = function([](const Tensor& x) { return gradient(sum_of_logs, x); });
   const auto inner = function(sum_of_logs);
@@ -127,7 +127,7 @@ TEST(TensorRules, AreUsedInAllModes) {
   expect_values(gradient(sum_of_logs, kX), {.5, .25});
 }
 
-// spec: D47
+// spec: D47.b
 TEST(TensorRules, TakeArgumentsOfAllKinds) {
   const auto of_line = [](const Tensor& x, const Tensor& y) {
     return sum(differentiable<&line>(x, 4.0, y));

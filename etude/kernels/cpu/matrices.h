@@ -26,7 +26,7 @@ struct MatrixParams : KernelParams {
   bool lower = true, transpose = false, unit = false;
   double rtol = -1;
   int64_t offset = 0;
-  int64_t directions = 0;  // matrices after operand 0
+  int64_t directions = 0;                     // matrices after operand 0
   int work = 0, real_work = 0, int_work = 0;  // elements of LAPACK's work memory
 
   template <class T>

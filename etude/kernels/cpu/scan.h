@@ -18,8 +18,8 @@ struct ScanOptions {
 
 // Operand 0 along an axis; results have the dtype of sums (reduced_dtype).
 void prepare_scan(const PrepareCall& call, Scan scan, const ScanOptions& options);
-// r[i] = b[i] + a[i] r[i - 1], or r[i + 1] in reverse; operands a and b, of one shape. Where a[i] is
-// 0, r[i] is b[i], also after an infinity or a NaN.
+// r[i] = b[i] + a[i] r[i - 1], or r[i + 1] in reverse; operands a and b, of one shape. Where a[i]
+// is 0, r[i] is b[i], also after an infinity or a NaN.
 void prepare_linear_scan(const PrepareCall& call, int axis, bool reverse);
 // y[i] = x[i - by], and 0 where there is no such element.
 void prepare_shift(const PrepareCall& call, int axis, int64_t by);
