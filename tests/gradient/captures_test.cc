@@ -299,8 +299,9 @@ TEST(RecomputeGrad, AnnouncesStateOnce) {
       return m;
     };
   };
-  const Block want = step(plain)(Block(), x), eager = step(frugal)(Block(), x);
-  const Block staged = function<Block(Block, const Tensor&)>(step(frugal))(Block(), x);
+  const Block fresh;
+  const Block want = step(plain)(fresh, x), eager = step(frugal)(fresh, x);
+  const Block staged = function<Block(Block, const Tensor&)>(step(frugal))(fresh, x);
   const Tensor mean = want.norm.running.value.mean;
   expect_values(mean, {0.02, 0.04});
   for (const Block* b : {&eager, &staged}) {
