@@ -136,8 +136,9 @@ Numbers parts(Judge&, const NumberMap& f, const Numbers& x) {
   return y * 2.0 + kept;
 }
 Tensor added_to_variable(Library& run, const TensorMap& f, const Tensor& x) {
+  const Tensor y = f(x);  // may assign as well
   const Tensor before = run.state.read();
-  run.state.assign_add(f(x));
+  run.state.assign_add(y);
   return run.state.read() - before + x;
 }
 Tensor rows_of_table(Library&, const TensorMap& f, const Tensor& x) {
