@@ -169,8 +169,10 @@ TEST(LayerError, OpsInsideLayersAreNamedToo) {
       << norm.what();
   EXPECT_EQ(norm.where().line, Small::kLine);
   const Dense dense(2, 3);
+  ambient().promotion = Promotion::kStrict;
   const int line = __LINE__ + 1;
   const Error dtype = thrown_by([&] { dense(Tensor({true, false})); });
+  ambient().promotion = Promotion::kKinds;
   EXPECT_EQ(std::string(dtype.what()).find("Dense: matmul: "), 0u) << dtype.what();
   EXPECT_EQ(dtype.where().line, line);
 }

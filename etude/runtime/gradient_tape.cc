@@ -146,7 +146,12 @@ void GradientTape::note(const Variable& variable, const Tensor& snapshot, bool i
   w->is_asked_for = w->is_asked_for || is_asked_for;
   recorder_->tape.watch(snapshot);
   const uint64_t id = TensorAccess::id(snapshot);
-  if (w->snapshots.empty() || w->snapshots.back() != id) w->snapshots.push_back(id);
+  // Ids grow, so a greater one is new. A smaller one may have come before: what is traced reads the
+  // Variable of the trace between two reads of this one.
+  std::vector<uint64_t>& known = w->snapshots;
+  const bool is_new = known.empty() || known.back() < id ||
+                      std::find(known.rbegin(), known.rend(), id) == known.rend();
+  if (is_new) known.push_back(id);
 }
 
 void GradientTape::variable_read(const Variable& variable, const Tensor& snapshot) {
