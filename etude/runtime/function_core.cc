@@ -17,6 +17,8 @@
 #include "etude/runtime/creation.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/function_traces.h"
+#include "etude/runtime/lazy.h"
+#include "etude/runtime/lazy_pause.h"
 #include "etude/runtime/plan.h"
 #include "etude/runtime/relax.h"
 #include "etude/runtime/retrace.h"
@@ -364,11 +366,19 @@ Tensor value_for_call(const TraceVariable& v, const std::string& function, CallS
   });
 }
 
+// Whether a call changes what it is given or reaches.
+bool is_changing(const Trace& trace) {
+  return std::ranges::any_of(trace.variables, &TraceVariable::is_written) ||
+         std::ranges::any_of(trace.in_out, [](uint8_t comes_back) { return comes_back != 0; });
+}
+
 }  // namespace
 
 Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
   kept_->history->note_call();
   if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
+  std::optional<LazyPause> pause;  // what was recorded fails behind the changes
+  if (mode_word != 0 && is_lazy() && is_changing(trace)) pause.emplace(where);
   if (trace.variables.empty()) return run_locked(trace, call, {}, where);
   std::vector<Reached> all;
   std::vector<Variable> written;

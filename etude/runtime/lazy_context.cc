@@ -17,6 +17,7 @@
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_follow.h"
+#include "etude/runtime/lazy_pause.h"
 #include "etude/runtime/lazy_program.h"
 #include "etude/runtime/lazy_trace.h"
 #include "etude/runtime/profiler.h"
@@ -64,8 +65,8 @@ class LazyContext final : public Context {
 };
 
 // The contexts of this thread, outermost last, taken from the stack.
-std::vector<Context*> take_contexts() {
-  std::vector<Context*> out;
+InlineVector<Context*, 8> take_contexts() {
+  InlineVector<Context*, 8> out;
   while (!ContextStack::is_eager()) {
     out.push_back(&ContextStack::top());
     ContextStack::remove(*out.back());
@@ -74,10 +75,10 @@ std::vector<Context*> take_contexts() {
 }
 
 void LazyContext::enter() {
-  const std::vector<Context*> above = take_contexts();
+  const InlineVector<Context*, 8> above = take_contexts();
   ContextStack::push(*this);
   parent_ = nullptr;  // the bottom: calls do not end at the eager context
-  for (auto at = above.rbegin(); at != above.rend(); ++at) ContextStack::push(**at);
+  for (std::size_t i = above.size(); i-- > 0;) ContextStack::push(*above[i]);
   is_on_ = true;
 }
 
@@ -214,6 +215,17 @@ void lazy_this_thread() {
 
 void flush_lazy_counts() {
   if (has_context) context().trace().flush_counts();
+}
+
+// In an init_scope() the context is on, and not on the stack.
+LazyPause::LazyPause(CallSite where) : has_left_(is_lazy() && !ContextStack::is_on_eager()) {
+  if (!has_left_) return;
+  context().trace().run_all(LazyCut::kBarrier, where);
+  context().leave();
+}
+
+LazyPause::~LazyPause() {
+  if (has_left_) context().enter();
 }
 
 namespace {

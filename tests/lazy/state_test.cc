@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/expect_error.h"
 #include "tests/functions/printing.h"
 #include "tests/temp_folder.h"
 
 namespace etude {
 namespace {
+
+using tests::expect_error;
 
 // spec: Z32, IM-11.e
 TEST(LazyState, DrawsAreThoseOfEagerCalls) {
@@ -88,6 +91,88 @@ TEST(LazyState, AFunctionCapturesAPendingValue) {
   const Tensor chosen = cond(
       sum(scale) > 1.0F, [&] { return scale * 2.0F; }, [&] { return scale; });
   EXPECT_EQ(chosen.to_vector<float>()[0], 6.0F);
+}
+
+// Variable and argument of a staged call in which `take` fails, and then of one that does not.
+void expect_as_before_a_failure(const char* mode, bool is_pending_before) {
+  SCOPED_TRACE(mode);
+  const Variable v(Tensor(1.0));
+  const auto f = function([&](Tensor& x, const Tensor& i, const Tensor& scale) {
+    const Tensor r = take(x, i) * scale;
+    v.assign(v + sum(r));
+    x += 1.0;
+    return sum(r);
+  });
+  Tensor x({1.0, 2.0, 3.0});
+  if (is_pending_before) {
+    x = x * 2.0 / 2.0;
+    v.assign(v * 3.0 / 3.0);
+  }
+  const Tensor one(1.0);
+  const auto expect_first = [&] {
+    EXPECT_EQ(v.read().item<float>(), 1.0F);
+    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  };
+  expect_error([&] { f(x, Tensor({7}), one); }, ErrorCode::kOutOfRange, {"take: ", "7"});
+  expect_first();
+  expect_error([&] { gradient([&](const Tensor& s) { return f(x, Tensor({7}), s); }, one); },
+               ErrorCode::kOutOfRange, {"take: ", "7"});
+  expect_first();
+  const Tensor slope = gradient([&](const Tensor& s) { return f(x, Tensor({2}), s); }, Tensor(2.0));
+  EXPECT_EQ(slope.item<float>(), 3.0F);
+  EXPECT_EQ(v.read().item<float>(), 7.0F);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{2, 3, 4}));
+  EXPECT_EQ(f(x, Tensor({0, 1}), one).item<float>(), 5.0F);
+  EXPECT_EQ(v.read().item<float>(), 12.0F);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{3, 4, 5}));
+}
+
+TEST(LazyState, AStagedCallThatFailsChangesNothing) {
+  run_functions_eagerly(true);
+  expect_as_before_a_failure("eager", false);
+  run_functions_eagerly(false);
+  expect_as_before_a_failure("staged", false);
+  const LazyScope lazy;
+  expect_as_before_a_failure("staged, lazily", false);
+  expect_as_before_a_failure("staged, lazily, of what is pending", true);
+}
+
+TEST(LazyState, AFailureBeforeAStagedCallIsThrownByTheCall) {
+  const Variable v(Tensor(1.0));
+  const auto f = function([&](Tensor& x, const Tensor& y) {
+    v.assign(v + sum(y));
+    x += y;
+  });
+  Tensor x({1.0, 2.0});
+  const LazyScope lazy;
+  const Tensor bad = take(ones({2}), Tensor({7}) + 0);
+  expect_error([&] { f(x, bad); }, ErrorCode::kOutOfRange, {"take: ", "7"});
+  EXPECT_EQ(v.read().item<float>(), 1.0F);
+  EXPECT_EQ(x.to_vector<float>()[1], 2.0F);
+}
+
+// A training step that is staged: no look at a line of the user, and laziness goes on behind it.
+TEST(LazyState, AStagedCallThatChangesSomethingRunsAtOnce) {
+  const Variable steps(Tensor(0.0));
+  const auto step = function([&](Tensor& w, const Tensor& x) {
+    steps.assign_add(1.0);
+    w += x;
+    return sum(w);
+  });
+  const LazyScope lazy;
+  const LazyMetrics metrics;
+  Tensor w = zeros({3});
+  for (int i = 0; i < 4; ++i) {
+    const Tensor loss = step(w, ones({3}) * 2.0F);
+    EXPECT_FALSE(is_pending(w) || is_pending(loss) || is_pending(steps.read()));
+    EXPECT_TRUE(is_lazy());
+    EXPECT_TRUE(is_pending(loss + 1.0F));
+  }
+  wait_for_compile();
+  EXPECT_EQ(metrics.counts().observations, 0);
+  EXPECT_LE(metrics.counts().compiles, 2);
+  EXPECT_EQ(steps.read().item<float>(), 4.0F);
+  EXPECT_EQ(w.to_vector<float>(), (std::vector<float>{8, 8, 8}));
 }
 
 // spec: Z35.a
