@@ -161,8 +161,7 @@ TEST(MaskedWrite, WritesInPlaceAndFailsWhole) {
       },
       ErrorCode::kInvalidArgument,
       {"at: the mask has shape [3], but it indexes axes 0 to 0 of shape [2,3]"});
-  expect_error([&] { x.at(x > 1.0) = astype(ones({}), kComplex64); },
-               ErrorCode::kInvalidArgument,
+  expect_error([&] { x.at(x > 1.0) = astype(ones({}), kComplex64); }, ErrorCode::kInvalidArgument,
                {"the value is complex64, but the indexed tensor is float32"});
   Tensor truths({true, false});
   expect_error([&] { truths.at(truths) += true; }, ErrorCode::kInvalidArgument,

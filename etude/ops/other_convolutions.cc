@@ -238,9 +238,14 @@ Tensor add_taps(const Tensor& taps, const WindowAxis& depth) {
   return slice(sum, {0, depth.before}, {s[0], depth.before + depth.input});
 }
 
+// Each step of a filter's depth is an addition of its own, so that many are a graph without end.
+constexpr int64_t kMostDepth = 1024;
+
 Values lower_transposed3d(Operands in, const Attrs& attrs) {
   require_transposed(in, 3);
   const Shape &x = in[0].shape(), &f = in[1].shape();
+  ETUDE_REQUIRE(f[0] <= kMostDepth, "operand 'filter' has shape {}: a depth of {} is more than {}",
+                f.to_string(), f[0], kMostDepth);
   const std::vector<WindowAxis> window = transposed_windows(attrs, x, window_of(f, 3));
   const Tensor filter =
       reshaped(permute_dims(in[1], {1, 2, 0, 3, 4}), {f[1], f[2], f[0] * f[3], f[4]});
@@ -422,7 +427,9 @@ void define_transposes(Registry& r) {
         {{"strides", Ints{2, 1, 3}}, {"output_padding", Ints{1, 0, 2}}}}},
       {{{"float32[1,3,3,2]", "float32[3,3,3,4,2]", "-"},
         "must be [n, depth, height, width, channels]"},
-       {{"float32[1,3,3,3,2]", "float32[3,3,4,2]", "-"}, "must be [window.., outputs, channels]"}});
+       {{"float32[1,3,3,3,2]", "float32[3,3,4,2]", "-"}, "must be [window.., outputs, channels]"},
+       {{"float32[1,3,3,3,2]", "float32[1025,3,3,4,2]", "-"},
+        "a depth of 1025 is more than 1024"}});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ TEST(LazyErrors, TypesAreCheckedByTheCall) {
   const Tensor x = ones({4, 2}), y = ones({5, 2}), n = zeros({4, 2}, {.dtype = kInt32});
   const auto faults = [&] {
     return std::vector<std::string>{message_of([&] { matmul(x, y); }),
-                                    message_of([&] { x + n; }),
+                                    message_of([&] { bitwise_and(x, n); }),
                                     message_of([&] { x + y; }),
                                     message_of([&] {
                                       reshape(x, {3, 3});
