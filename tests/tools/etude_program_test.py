@@ -125,7 +125,7 @@ class EtudeTest(unittest.TestCase):
                    {"a/x1": ("F32", [2], [2.0, 3.0]), "a/x2": ("F32", [], [5.0]), "b/x1": ("F32", [2], [1.0, 2.0]),
                     "b/x2": ("I32", [2], [1, 2]), "3/x": ("F32", [1], [4.0])})
         cases = {"inputs": "all.safetensors",
-                 "cases": [{"id": "a", "op": "multiply", "gradient": True}, {"id": "b", "op": "multiply"}, 7,
+                 "cases": [{"id": "a", "op": "multiply", "gradient": True}, {"id": "b", "op": "bitwise_and"}, 7,
                            {"op": "negative"}, {"op": 5}, {"op": "no_such_op"}]}
         with open(self.path("cases.json"), "w", encoding="utf-8") as file:
             json.dump(cases, file)
@@ -137,7 +137,7 @@ class EtudeTest(unittest.TestCase):
         self.assertEqual([("error" in entry) for entry in report], [False, True, True, False, True, True])
         self.assertEqual(report[0]["results"], {"y": "float32[2]", "grad/x1": "float32[2]", "grad/x2": "float32[]"})
         self.assertEqual(report[1]["error"]["code"], "invalid argument")
-        self.assertIn("operand 'x2' is int32", report[1]["error"]["message"])
+        self.assertIn("operand 'x1' is float32", report[1]["error"]["message"])
         self.assertEqual(report[5]["error"]["code"], "not found")
         out = read_file(self.path("results.safetensors"))
         self.assertEqual(out, {"a/y": [10.0, 15.0], "a/grad/x1": [5.0, 5.0], "a/grad/x2": [5.0], "3/y": [-4.0]})
