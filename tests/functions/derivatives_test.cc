@@ -127,5 +127,20 @@ TEST(StagedDerivatives, OfCallsThatATapeInATraceRecords) {
   EXPECT_EQ(by_hand(Tensor(1.0F)).item<float>(), 1);
 }
 
+// A call that traces reads the Variable once more, and the Variable of the trace in between.
+// spec: TP-12.b
+TEST(StagedDerivatives, CountAVariableThatIsWatchedByHandOnce) {
+  Variable v({0.25F, 0.5F});
+  const Tensor x({2.0F, 3.0F});
+  for (const bool traced_before : {false, true}) {
+    const auto product = function([&](const Tensor& q) { return q * v.read(); });
+    if (traced_before) product(x);
+    GradientTape tape;
+    tape.watch(v);
+    const Tensor y = product(x) * v.read();
+    EXPECT_EQ(tape.gradient(y, v).to_vector<float>(), (Floats{1, 3}));
+  }
+}
+
 }  // namespace
 }  // namespace etude

@@ -7,7 +7,6 @@
 #include "etude/core/buffer.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
 #include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
 
@@ -428,20 +427,6 @@ TEST(Tape, WatchesVariablesByHandAndListsThemInOrder) {  // spec: TP-12.b, TP-12
   const std::vector<Variable> read = all.watched_variables();
   ASSERT_EQ(read.size(), 3U);
   EXPECT_EQ(read[0].name() + read[1].name() + read[2].name(), "cba");
-}
-
-// A call that traces reads the Variable once more, and the Variable of the trace in between.
-TEST(Tape, CountsAVariableThatIsWatchedByHandOnce) {  // spec: TP-12.b
-  Variable v({0.25, 0.5});
-  const Tensor x({2.0, 3.0});
-  for (const bool traced_before : {false, true}) {
-    const auto product = function([&](const Tensor& q) { return q * v.read(); });
-    if (traced_before) product(x);
-    GradientTape tape;
-    tape.watch(v);
-    const Tensor y = product(x) * v.read();
-    expect_values(tape.gradient(y, v), {1, 3});
-  }
 }
 
 TEST(Tape, ChainsEndAtChoicesOfTheHostAndPositions) {  // spec: TP-15.b, TP-16.c
