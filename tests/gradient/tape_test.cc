@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 
+#include "etude/base/sanitizers.h"
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
 #include "etude/core/context.h"
@@ -587,7 +588,7 @@ TEST(Tape, IdsAreNeverReused) {  // spec: CG-10.a, CG-10.b
     EXPECT_FALSE(tape.gradient(fresh, x).has_value());
     expect_values(tape.gradient(z, x), {2 * std::exp(6.0)});
   }
-  EXPECT_GT(reused, 0);
+  if (!internal::kHasAddressSanitizer) EXPECT_GT(reused, 0);  // it keeps freed memory back
 }
 
 }  // namespace
