@@ -19,9 +19,6 @@ target_compile_options(
             # g++ looks for memory that it may free each time it has doubled it, from 128 MiB on: a
             # twentieth of its time goes into that. From 512 MiB on most sources are done before.
             $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=524288>
-            # Builds stand in build/PRESET: found by a relative name, a header has the same name in each
-            # checkout, so that ccache can hand what g++ precompiled in one to another.
-            "SHELL:-iquote ../.."
             # File names in messages are relative to the root, also when ccache rewrites paths.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" -fmacro-prefix-map=../../=
             # clang notes files of a precompiled header from the folder on in which it is made.

@@ -10,8 +10,14 @@
 # CCACHE_SLOPPINESS, in CMakePresets.json. What clang precompiles has absolute paths in it, so that in another
 # checkout #pragma once takes each header for a new one. CMake names clang's files by absolute paths behind
 # -Xclang, which ccache leaves as they are: so each checkout finds its own alone.
+#
+# g++'s precompiled headers go from one checkout to another, and name the headers in them as they were found: by
+# relative names, which are those of every checkout, if ninja starts the compiler where the build begins. A
+# last folder behind -iquote that -I names as well g++ drops: so the root is not the last one.
+file(RELATIVE_PATH ETUDE_ROOT_FROM_BUILD "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
 set(ETUDE_PRECOMPILE_OPTIONS
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:-iquote ${ETUDE_ROOT_FROM_BUILD} -iquote .>"
     "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
 # Of the standard, and of {fmt}, what most sources of the library include.
