@@ -10,13 +10,15 @@ namespace ETUDE_API etude {
 namespace internal {
 
 // Whether `file`, as the compiler spells it, is a source of the user. Those of the library lie
-// below one folder, as this header does; its tests do too, but call it as users do. std::invoke, by
-// which std::function and std::apply call, works for somebody else as well. cost: none; a constant
-// where `file` is one.
+// below one folder, as this header does; its tests do too, but call it as users do. The standard
+// library, in which std::invoke calls and std::optional::emplace constructs, works for somebody
+// else as well. cost: none; a constant where `file` is one.
 [[gnu::always_inline]] constexpr bool is_users_file(const char* file) noexcept {
   constexpr unsigned long kFolder = sizeof(__FILE__) - sizeof("base/call_site.h");
   const unsigned long length = __builtin_strlen(file);
-  if (length > 13 && __builtin_strcmp(file + (length - 13), "bits/invoke.h") == 0) return false;
+  if (!__builtin_is_constant_evaluated() && __builtin_strstr(file, "/include/c++/") != nullptr) {
+    return false;
+  }
   if (__builtin_strncmp(file, __FILE__, kFolder) != 0) return true;
   return length > 8 && __builtin_strcmp(file + (length - 8), "_test.cc") == 0;
 }

@@ -15,11 +15,6 @@ namespace {
 
 thread_local constinit TraceContext* innermost_trace = nullptr;
 
-std::string made_text(const Variable& variable) {
-  const CallSite where = variable.where();
-  return fmt::format("{} made at {}:{}", title_of(variable), where.file, where.line);
-}
-
 }  // namespace
 
 const TraceContext* TraceContext::innermost() noexcept { return innermost_trace; }

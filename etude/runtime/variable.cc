@@ -46,6 +46,10 @@ struct VariableCell {
   Tensor resource;  // what stands for the cell in calls, of the type of the value
 
   std::string title() const { return name.empty() ? "Variable" : "Variable '" + name + "'"; }
+  std::string made() const {
+    return where.known() ? fmt::format("{} made at {}:{}", title(), where.file, where.line)
+                         : title();
+  }
 
   void require_fits(const Tensor& x) const {
     ETUDE_REQUIRE(!dtype || x.dtype() == *dtype,
@@ -67,10 +71,9 @@ struct VariableCell {
   // Calls under the lock.
   const Tensor& get() {
     if (value.has_value()) return value;
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, initialiser != nullptr,
-                       "{} made at {}:{} has no value yet. Assign one, or restore a checkpoint, "
-                       "before it is read",
-                       title(), where.file, where.line);
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, initialiser != nullptr,
+        "{} has no value yet. Assign one, or restore a checkpoint, before it is read", made());
     ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_running_initialiser,
                        "the initialiser of {} reads the Variable itself. Compute the initial value "
                        "from other values",
@@ -236,7 +239,7 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
   cell_->trainable = options.trainable;
   cell_->dtype = options.dtype;
   cell_->shape = options.shape;
-  cell_->where = where;
+  cell_->where = internal::user_line(where);
   located("Variable", where, [&] {
     ETUDE_REQUIRE(initial.has_value() || (options.dtype && options.shape),
                   "a Variable without an initial value needs a dtype and a shape: "
@@ -256,7 +259,7 @@ Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite wh
   cell_->trainable = options.trainable;
   cell_->dtype = options.dtype;
   cell_->shape = options.shape;
-  cell_->where = where;
+  cell_->where = internal::user_line(where);
   cell_->initialiser = std::move(initialiser.run);
   internal::TraceContext::note_created(*this);
 }
@@ -444,6 +447,7 @@ Tensor resource_of(const Variable& variable) {
 std::weak_ptr<void> weak_state(const Variable& variable) { return VariableAccess::state(variable); }
 
 std::string title_of(const Variable& variable) { return VariableAccess::cell(variable).title(); }
+std::string made_text(const Variable& variable) { return VariableAccess::cell(variable).made(); }
 
 Variable variable_of_state(const std::shared_ptr<void>& state) {
   return VariableAccess::of(std::static_pointer_cast<VariableCell>(state));

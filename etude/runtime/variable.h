@@ -83,7 +83,9 @@ class Variable {
   DType dtype() const;
   Shape shape() const;  // of the value now; the declared one before initialisation
   Device device() const;
-  CallSite where() const;  // the line that made it
+  // The line that made it; of one that the standard library or Etude made, that of the user's call
+  // that they worked for, if it is known.
+  CallSite where() const;
   // Hashable identity of the cell.
   const void* ref() const noexcept { return cell_.get(); }
   // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws for what it holds.
@@ -221,6 +223,8 @@ Tensor resource_of(const Variable& variable);
 std::weak_ptr<void> weak_state(const Variable& variable);
 // "Variable 'w'": what messages call it.
 std::string title_of(const Variable& variable);
+// "Variable 'w' made at train.cc:12"; the title alone, where no line of the user is known.
+std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
 // throws: kFailedPrecondition if the Variable is gone.
 Variable variable_of(const Tensor& resource);

@@ -166,6 +166,16 @@ TEST(Creation, OncePerFunction) {
     expect_error([&] { each(1.0); }, ErrorCode::kFailedPrecondition,
                  {"Variable 'again' made at", "creation_test.cc", "'f'", "Make it once"});
   }
+  // The line of a Variable that std::optional makes is the user's, not one of the standard library.
+  std::optional<Variable> plain;
+  const auto made = function([&](const Tensor& x) {
+    plain.emplace(2.0F);
+    return *plain * x;
+  });
+  made(1.0);
+  const int line = __LINE__ + 1;
+  expect_error([&] { made(1.0); }, ErrorCode::kFailedPrecondition,
+               {"Variable made at " + std::string(__FILE__) + ":" + std::to_string(line)});
   std::optional<Variable> late;
   const auto grows = function([&](const Tensor& x) {
     if (x.rank() == 1 && !late) late.emplace(x, VariableOptions{.name = "late"});
