@@ -220,7 +220,12 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
 // the arguments, that is whose derivative reads it.
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
-  if constexpr (!internal::are_recorded<X...>()) {
+  if constexpr (sizeof...(X) == 0) {
+    static_assert(sizeof...(X) > 0,
+                  "etude: transpose(f, x...) is that of a linear function f; the transpose of a "
+                  "matrix is matrix_transpose(x), of other axes permute_dims(x, axes)");
+    return f;
+  } else if constexpr (!internal::are_recorded<X...>()) {
     return internal::kRefused<internal::RefusalOfUnrecorded<X...>>;
   } else {
     return [f = std::decay_t<const F&>(f), ... like = like](const auto& cotangent,
