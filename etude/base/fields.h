@@ -91,7 +91,7 @@ struct MemberTies {
   }
 };
 
-// Reaches what ETUDE_FIELDS declares, also in a private section.
+// Reaches what ETUDE_FIELDS and ETUDE_HOST_VALUES declare, also in a private section.
 struct FieldAccess {
   // By a function: clang checks access to what an alias names where the alias is used.
   template <class T>
@@ -113,6 +113,14 @@ struct FieldAccess {
   template <class T>
   static constexpr auto fields(T& v) {
     return v.etude_fields();
+  }
+  template <class T>
+  static constexpr bool has_host_values() {
+    return requires(const T& v) { v.host_values(); };
+  }
+  template <class T>
+  static constexpr auto host_values(const T& v) {
+    return v.host_values();
   }
 };
 

@@ -80,9 +80,7 @@ std::string value_text(double value);
 //   auto host_values() const { return std::tie(stride_, activation_); }
 // or, the same, ETUDE_HOST_VALUES(stride_, activation_);
 template <class T>
-concept HasHostValues = requires(const T& x) {
-  x.host_values();
-};
+concept HasHostValues = FieldAccess::has_host_values<T>();
 // A host value that a number stands for: two that have the same act the same.
 template <class T>
 concept HasHostKey = requires(const T& x) {
@@ -380,7 +378,7 @@ void ArgumentWalk<Names>::whole(T& x) {
   } else if constexpr (Reflectable<T>) {
     fields_of(x, std::make_index_sequence<field_count<T>()>());
     if constexpr (HasHostValues<T>) {
-      const auto others = x.host_values();
+      const auto others = FieldAccess::host_values(x);
       [[maybe_unused]] const auto scope = names_.enter("host_values");
       walk(others);
     } else {
