@@ -4,8 +4,8 @@
 #
 # Makes a minimal Debian 12 once, and for each command a fresh copy of it with this commit's files in /root/etude, so
 # that no command lives on what another has installed. COMMANDs are train, test and install (the default: all three);
-# install builds a program against the package, by CMake and by pkg-config. --quick configures and builds the library
-# alone where a command would build and run everything. As root; the compiler's cache is that of this machine.
+# install builds a program against the package. With --quick `test` builds and runs two tests alone, one by each compiler:
+# what it installs and configures is the same. As root; the compiler's cache is that of this machine.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -19,8 +19,14 @@ die() {
   printf 'bare_machine.sh: %s\n' "$*" >&2
   exit 1
 }
-((EUID == 0)) || die "making a root of Debian needs root"
+# Without them a machine of CI leaves it out, and says so; by hand it is an error.
+lacks() {
+  [[ $quick == no ]] || { say "left out: $*" && exit 0; }
+  die "$*"
+}
+((EUID == 0)) || lacks "making a root of Debian needs root"
 command -v mmdebstrap >/dev/null || die "install it: apt-get install mmdebstrap"
+unshare --mount --fork --pid true || lacks "this machine allows no namespaces"
 
 folder=$(mktemp -d)
 trap 'rm -rf --one-file-system "$folder"' EXIT
@@ -35,8 +41,14 @@ mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$base" 
 # What each command is, as a user types it.
 script_of() {
   case $1 in
-    train) if [[ $quick == yes ]]; then echo './dev build release etude'; else echo './dev train --epochs 1'; fi ;;
-    test) if [[ $quick == yes ]]; then echo './dev build dev etude'; else echo './dev test'; fi ;;
+    train) echo './dev train --epochs 1' ;;
+    test)
+      if [[ $quick == yes ]]; then
+        echo "./dev test --target base_test --target formats_fuzz --no-tests=error -R '^(base|formats_fuzz)\$'"
+      else
+        echo './dev test'
+      fi
+      ;;
     install)
       cat <<'END'
 ./dev install /root/installed
