@@ -181,7 +181,7 @@ Attrs program_attrs(const ScalarDef& def, const std::vector<double>& params) {
 }
 
 Attrs graph_attrs(const AttrObject& graph) {
-  return op<"call">().attrs({&graph, AttrView(), AttrView(), AttrView(), AttrView()});
+  return op<"call">().attrs({&graph, AttrView(), AttrView(), AttrView(), AttrView(), AttrView()});
 }
 
 Tensor fold_in(const Tensor& key, const Tensor& numbers) {

@@ -2,6 +2,7 @@
 // Ops that steer derivatives: a value under a new identity, and a value that carries none.
 #include "etude/core/batching.h"
 #include "etude/core/graph_calls.h"
+#include "etude/core/mode.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
 #include "etude/ops/records.h"
@@ -18,7 +19,10 @@ void define_gradient_ops(Registry& r) {
       .dtypes = kAnyDType,
       .type = same_type,
       .kernels = {.cpu = [](const PrepareCall& call) { call.view(0); }},
-      .transpose = [](Operands, int, const Tensor& ct, const Attrs&) { return ct; },
+      .transpose =
+          [](Operands, int, const Tensor& ct, const Attrs&) {
+            return internal::mode_word == 0 ? ct : internal::identity(ct);
+          },
       .batch = batching::same,
       .rewrites = {{.name = "identity_is_x",
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"

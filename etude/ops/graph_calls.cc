@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that carry graphs: what they run is an attribute.
 #include <algorithm>
+#include <ranges>
 
 #include "etude/base/check.h"
+#include "etude/core/mode.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
 
@@ -16,10 +18,11 @@ Types call_type(const TypeCall& call) {
 }
 
 // With `backward`, as a tape makes the call: `visible` results, and then those that it reads. For
-// the operands `rows` it gives two results, indices and values of a sparse cotangent.
-const Graph& backward_of(const Attrs& attrs) {
+// the operands `rows` it gives two results, indices and values of a sparse cotangent. `source` is
+// the graph before the tape made that call of it.
+GraphRef backward_of(const Attrs& attrs) {
   ETUDE_CHECK(attrs.has("backward"), "a call without its backward graph was recorded");
-  return static_cast<const Graph&>(attrs.object("backward"));
+  return graph_of(attrs, "backward");
 }
 
 KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, uint64_t wanted) {
@@ -32,13 +35,41 @@ KeptCall keep_call(std::span<const Type* const> operands, const Attrs& attrs, ui
     if (chosen[i] && pair->is_rows[next++]) rows.push_back(static_cast<int64_t>(i));
   }
   return {op<"call">().attrs({pair->forward.get(), pair->backward.get(),
-                              static_cast<int64_t>(graph->outputs().size()), pair->read, rows}),
+                              static_cast<int64_t>(graph->outputs().size()), pair->read, rows,
+                              graph.get()}),
           internal::operand_bits(pair->read)};
+}
+
+// The backward graph for sums that have reached operands so far, which are appended to `in`: the
+// graph adds to them what its calls give, one by one. Sparse cotangents are joined to sums later.
+GraphRef backward_with_sums(const VjpCall& call, const GraphRef& backward, Tensors& in) {
+  const auto has_sum = [&](std::size_t i) {
+    return call.wants(i) && call.sums != nullptr && call.sums[i] != nullptr &&
+           call.sums[i]->has_value();
+  };
+  if (std::ranges::none_of(std::views::iota(std::size_t{0}, call.in.size()), has_sum)) {
+    return backward;
+  }
+  const GraphRef source = graph_of(call.attrs, "source");
+  const Chosen chosen(call.wanted, call.in.size());
+  const auto pair = internal::sparse_derivative_of(*source, chosen);
+  std::vector<bool> summed(call.in.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (!chosen[i]) continue;
+    const std::size_t at = next++;
+    if (!pair->adds[at] || pair->is_rows[at] || !has_sum(i)) continue;
+    summed[i] = true;
+    in.push_back(to_dense(call.take_sum(i)));
+  }
+  return internal::sparse_derivative_of(*source, chosen, Chosen(std::move(summed)))->backward;
 }
 
 Values run_graph(const Graph& graph, const Tensors& inputs) {
   const OperandList list{std::span<const Tensor>(inputs)};
-  return internal::call_graph(internal::graph_attrs(graph), list.view(), {});
+  Values out = internal::call_graph(internal::graph_attrs(graph), list.view(), {});
+  if (internal::mode_word != 0) internal::share_values(graph, list.view(), out);
+  return out;
 }
 
 // The line of the node that gave an output; unknown for one that is an input.
@@ -52,14 +83,14 @@ CallSite line_of_output(const Graph& graph, std::size_t output) {
 }
 
 Values call_vjp(const VjpCall& call) {
-  const Graph& backward = backward_of(call.attrs);
   const auto visible = static_cast<std::size_t>(call.attrs.integer("visible"));
   Tensors in;
   for (const int64_t i : call.attrs.ints("read"))
     in.push_back(call.in[static_cast<std::size_t>(i)]);
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
-  const Values found = run_graph(backward, in);
+  const GraphRef backward = backward_with_sums(call, backward_of(call.attrs), in);
+  const Values found = run_graph(*backward, in);
   const std::vector<int64_t>& rows = call.attrs.ints("rows");
   Values out(call.in.size());
   std::size_t next = 0;
@@ -70,7 +101,7 @@ Values call_vjp(const VjpCall& call) {
       out[i] = found[at];
     } else {
       out[i] = make_slices(
-          {found[at], found[next++], call.in[i].type()->shape(), line_of_output(backward, at)});
+          {found[at], found[next++], call.in[i].type()->shape(), line_of_output(*backward, at)});
     }
   }
   return out;
@@ -125,7 +156,8 @@ void define_graph_calls(Registry& r) {
                 {"backward", AttrKind::kGraph, none},
                 {"visible", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
-                {"rows", AttrKind::kInts, none}},
+                {"rows", AttrKind::kInts, none},
+                {"source", AttrKind::kGraph, none}},
       .results = {"ys..."},
       .type = call_type,
       .kernels = {.cpu = prepare_call},
@@ -135,6 +167,7 @@ void define_graph_calls(Registry& r) {
           },
       .vjp = call_vjp,
       .keep = keep_call,
+      .takes_sums = true,
       .jvp = call_jvp,
       .batch = call_batch,
       .body = "graph",

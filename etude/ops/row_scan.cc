@@ -158,9 +158,12 @@ Values call_scan(const Scan& like, const GraphRef& body, std::span<const Tensor>
                   {"reverse", is_reverse}});
 }
 
-// What the derivative of a scan consists of.
+// What the derivative of a scan consists of. `with_sums`: the operands with rows whose cotangents
+// are added to what has reached them so far, row by row.
 struct ScanDerivative {
-  ScanDerivative(const Scan& of, const std::vector<bool>& is_wanted) : scan(of) {
+  ScanDerivative(const Scan& of, const std::vector<bool>& is_wanted,
+                 std::vector<std::size_t> with_sums = {})
+      : scan(of), summed_rows(std::move(with_sums)) {
     std::vector<bool> chosen = is_wanted;
     for (std::size_t c = 0; c < scan.carried; ++c) {
       const Type* type = scan.body->inputs()[c].type;
@@ -169,6 +172,7 @@ struct ScanDerivative {
     }
     std::vector<bool> summed = chosen;
     std::fill_n(summed.begin(), scan.carried + scan.rows, false);
+    for (const std::size_t i : summed_rows) summed[i] = true;
     pair = internal::derivative_of(*scan.body, Chosen(chosen), Chosen(summed));
     for (const int64_t i : pair->read) {
       const auto at = static_cast<std::size_t>(i);
@@ -185,7 +189,8 @@ struct ScanDerivative {
     }
   }
 
-  // The body, which keeps what the backward one reads of a step, as further rows.
+  // The body, which keeps what the backward one reads of a step, as further rows. Attribute
+  // `source` is the body before.
   GraphRef forward() const {
     return internal::make_graph(scan.body->name(), scan.body->inputs(),
                                 [&](std::span<const Tensor> in) {
@@ -209,6 +214,7 @@ struct ScanDerivative {
     for (const auto& list : {carried_read, rows_read()}) {
       for (const int64_t i : list) add_inputs(inputs, all.subspan(static_cast<std::size_t>(i), 1));
     }
+    for (const std::size_t i : summed_rows) add_inputs(inputs, all.subspan(i, 1), "sum_");
     for (std::size_t y = scan.carried; y < visible; ++y) {
       if (is_differentiable(types[y]->dtype())) inputs.push_back({"ct", types[y]});
     }
@@ -227,10 +233,13 @@ struct ScanDerivative {
     const auto kept = part(in, at, kept_count);
     const auto carried = part(in, at, carried_read.size());
     const auto rows = part(in, at, rows_read().size());
+    const auto row_sums = part(in, at, summed_rows.size());
     const auto row_cts = part(in, at, in.size() - at - invariants_read().size());
     const auto invariants = part(in, at, invariants_read().size());
     Tensors given(carried.begin(), carried.end());  // inputs of the body, in their order
-    for (const auto& list : {rows, invariants, kept, cts, row_cts, sums}) append(given, list);
+    for (const auto& list : {rows, invariants, kept, cts, row_cts, row_sums, sums}) {
+      append(given, list);
+    }
     const Tensors found = interpret(*pair->backward, given);
     Tensors out;
     for (std::size_t k = 0; k < moved.size(); ++k) {
@@ -263,6 +272,7 @@ struct ScanDerivative {
   std::vector<int64_t> carried_read, operands_read;  // inputs that `pair->backward` reads
   std::vector<int64_t> sums_given, rows_given;       // operands that get a cotangent
   std::vector<std::size_t> summed_inputs;            // of the body
+  std::vector<std::size_t> summed_rows;              // operands
   std::vector<bool> adds_row;                        // by row whose cotangent is asked for
 };
 
@@ -282,8 +292,29 @@ KeptCall keep_scan(std::span<const Type* const> types, const Attrs& attrs, uint6
                                   {"visible", static_cast<int64_t>(scan.body->outputs().size())},
                                   {"read", derivative.operands_read},
                                   {"sums", sums},
-                                  {"gives", gives}}),
+                                  {"gives", gives},
+                                  {"source", graph_value(scan.body)}}),
       internal::operand_bits(derivative.operands_read)};
+}
+
+// The backward body for sums that have reached operands with rows so far, which are appended to
+// `in`: rows that several loops read have theirs added one by one, as single tensors have.
+GraphRef backward_with_sums(const VjpCall& call, const Scan& scan, Tensors& in) {
+  std::vector<std::size_t> summed;
+  for (const int64_t operand : call.attrs.ints("gives")) {
+    const auto i = static_cast<std::size_t>(operand);
+    const bool is_row = i >= scan.carried && i < scan.carried + scan.rows;
+    const Tensor so_far = is_row ? call.take_sum(i) : Tensor();
+    if (!so_far.has_value()) continue;
+    summed.push_back(i);
+    in.push_back(to_dense(so_far));
+  }
+  if (summed.empty()) return graph_of(call.attrs, "backward");
+  Scan source = scan;
+  source.body = graph_of(call.attrs, "source");
+  const Types types = types_of(call.in);
+  return ScanDerivative(source, wanted(call.wanted, {types.data(), types.size()}), summed)
+      .backward();
 }
 
 Values scan_vjp(const VjpCall& call) {
@@ -303,11 +334,13 @@ Values scan_vjp(const VjpCall& call) {
     const auto at = static_cast<std::size_t>(i);
     (at < first_invariant ? in : invariants).push_back(call.in[at]);
   }
+  const GraphRef backward = backward_with_sums(call, scan, in);
+  const std::size_t first_ct = in.size();
   add_cotangents(in, call, scan.carried, visible - scan.carried);
+  for (std::size_t i = first_ct; i < in.size(); ++i) in[i] = internal::identity(in[i]);
   const std::size_t rows = in.size() - carried;
   append(in, invariants);
-  const Values found =
-      call_scan(scan, graph_of(call.attrs, "backward"), in, carried, rows, !scan.is_reverse);
+  const Values found = call_scan(scan, backward, in, carried, rows, !scan.is_reverse);
   Values out(call.in.size());
   std::size_t next = 0;
   for (std::size_t c = 0; c < scan.carried; ++c) {
@@ -470,7 +503,8 @@ void define_row_scan(Registry& r) {
                 {"visible", AttrKind::kInt, none},
                 {"read", AttrKind::kInts, none},
                 {"sums", AttrKind::kInts, none},
-                {"gives", AttrKind::kInts, none}},
+                {"gives", AttrKind::kInts, none},
+                {"source", AttrKind::kGraph, none}},
       .results = {"ys..."},
       .type = scan_type,
       .kernels = {.cpu = prepare_scan},

@@ -193,9 +193,13 @@ void check_options(std::string_view op, const LoopOptions& options, CallSite whe
 
 bool follows_values() noexcept { return mode_word != 0 && !is_tracing(); }
 
-std::vector<Tensor> own_values(std::vector<Tensor> xs, CallSite where) {
-  for (Tensor& x : xs) x = identity(x, where);
-  return xs;
+void OwnValues::own(std::vector<Tensor>& xs) {
+  ids_.resize(xs.size());
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    if (!is_differentiable(xs[i].dtype()) || TensorAccess::id(xs[i]) == ids_[i]) continue;
+    xs[i] = identity(xs[i], where_);
+    ids_[i] = TensorAccess::id(xs[i]);
+  }
 }
 
 namespace {
@@ -423,7 +427,7 @@ class LoopGraphs {
     carried_ = layout_.size();
     for (const Tensor& x : rows) layout_.add_rows("row", x);
     first_fixed_ = layout_.size();
-    for (const std::size_t c : fixed_) layout_.add(loop.names[c], identity(loop.carried[c]));
+    for (const std::size_t c : fixed_) layout_.add(loop.names[c], loop.carried[c]);
     for (const std::size_t v : outside.variables_with(false)) add_variable(v);
     if (outside.draws) layout_.add("key", loop.key);
     for (const Tensor& x : outside.captures) layout_.add("capture", x);
@@ -516,11 +520,21 @@ class LoopGraphs {
   std::size_t carried_ = 0, rows_ = 0, first_fixed_ = 0;
 };
 
+// As the eager loop has them, in its order: OwnValues, and then Rows::split().
+std::vector<Tensor> own_values(std::span<const Tensor> xs) {
+  std::vector<Tensor> out(xs.begin(), xs.end());
+  for (Tensor& x : out) {
+    if (is_differentiable(x.dtype())) x = identity(x);
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options,
-                              TensorBody condition, TensorBody body) {
+std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
+                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
+    loop.carried = own_values(loop.carried);
     const auto trace = [&](const char* name, TensorBody f) {
       return trace_body(loop.op, name, loop.carried, loop.names, f, loop.where);
     };
@@ -546,9 +560,11 @@ std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options
   });
 }
 
-std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
+std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int64_t length,
                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
+    loop.carried = own_values(loop.carried);
+    const std::vector<Tensor> rows = own_values(given);
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;
     for (const Tensor& x : rows) {

@@ -192,23 +192,37 @@ struct StagedLoop {
   int64_t first_step = 0;
   CallSite where;
 };
-std::vector<Tensor> run_while(const StagedLoop& loop, const LoopOptions& options,
-                              TensorBody condition, TensorBody body);
+std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
+                              TensorBody body);
 // Gives the carried values, and the further results of all steps.
-std::vector<Tensor> run_scan(const StagedLoop& loop, std::span<const Tensor> rows, int64_t length,
+std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
 // Those of a, then those of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// The tensors of a structure as values of their own, where contexts follow values: cotangents that
-// reach the state of a loop are summed up before they reach what the state began as, in any form of
-// a loop.
-std::vector<Tensor> own_values(std::vector<Tensor> xs, CallSite where);
+// Whether contexts follow values, so that it matters which of them are one.
 bool follows_values() noexcept;
-template <class S>
-void make_own(S& s, CallSite where) {
-  if (follows_values()) put_tensors(s, own_values(tensors_of(s), where));
-}
+// What can have a derivative, as values of its own. Cotangents that reach the state before a step,
+// a row that a step gives, or a result of a branch are then summed up before they reach what it was
+// made of, as they are in a graph.
+class OwnValues {
+ public:
+  explicit OwnValues(CallSite where) : where_(where) {}
+  // A tensor that is in its place since the last call stays what it is.
+  template <class S>
+  void settle(S& s) {
+    if (!follows_values()) return;
+    std::vector<Tensor> xs = tensors_of(s);
+    own(xs);
+    put_tensors(s, xs);
+  }
+
+ private:
+  void own(std::vector<Tensor>& xs);
+
+  CallSite where_;
+  std::vector<uint64_t> ids_;  // of the tensors as the last call left them
+};
 
 template <class T>
 inline constexpr bool kIsTuple = false;
@@ -254,8 +268,8 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // Cuts the tensors, for at(). Before the state is made a value of its own: cotangents of the
-  // state are then the first to reach a tensor that is both, as in a graph.
+  // Cuts the tensors, for at(). After the state is made a value of its own: cotangents of the rows
+  // are then the first to reach a tensor that is both, as in a graph.
   void split();
   // Once for each row.
   const X& at(int64_t i);
@@ -330,13 +344,14 @@ R stage_branches(std::string_view op, const Tensor& index, const StepKeys& keys,
 
 // Runs branch number i.
 template <class R, class Branches, class... X>
-R run_branch(std::size_t i, Branches& branches, const X&... operands) {
+R run_branch(std::size_t i, CallSite where, Branches& branches, const X&... operands) {
   std::optional<R> out;
   std::size_t at = 0;
   const auto run = [&](auto& branch) {
     if (at++ == i) out.emplace(std::invoke(branch, operands...));
   };
   std::apply([&](auto&... branch) { (run(branch), ...); }, branches);
+  OwnValues(where).settle(*out);
   return std::move(*out);
 }
 
@@ -387,7 +402,7 @@ auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... opera
   static_assert(
       internal::BranchesGive<R, decltype(branches)>::template kWith<X...>,
       "etude: cond: both branches give values of one type: `return` the same struct in both");
-  R out = known ? internal::run_branch<R>(*known ? 1 : 0, branches, operands...)
+  R out = known ? internal::run_branch<R>(*known ? 1 : 0, predicate.where(), branches, operands...)
                 : internal::stage_branches<R>("cond", choice, keys, predicate.where(),
                                               {"else", "then"}, branches, operands...);
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
@@ -410,7 +425,7 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
       "etude: switch_case: all branches give values of one type: `return` the same struct in all");
   std::array<std::string, sizeof...(Branch)> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = "branch" + std::to_string(i);
-  R out = known ? internal::run_branch<R>(*known, branches, operands...)
+  R out = known ? internal::run_branch<R>(*known, index.where(), branches, operands...)
                 : internal::stage_branches<R>("switch_case", choice, keys, index.where(), names,
                                               branches, operands...);
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
@@ -436,7 +451,8 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   };
   internal::StepKeys keys;
   S state = std::move(init);
-  internal::make_own(state, where);
+  internal::OwnValues own(where);
+  own.settle(state);
   const int64_t last = options.max_iterations.value_or(INT64_MAX);
   int64_t step = 0;
   for (; !internal::is_tracing() && step < last; ++step) {
@@ -448,6 +464,7 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
     keys.start(step, false);
     internal::advance(body, state);
     require_same(state);
+    own.settle(state);
   }
   if (step == last) return state;
   const internal::StagedLoop loop{"while_loop",
@@ -492,7 +509,8 @@ requires(
   internal::Rows<X> rows("scan", xs, where);
   const bool is_graph = internal::is_tracing() || rows.count() == 0;
   S state = std::move(init);
-  internal::make_own(state, where);
+  internal::OwnValues own(where);
+  own.settle(state);
   if (!is_graph) rows.split();
   std::optional<Row> of_all;
   if (is_graph) {
@@ -522,6 +540,8 @@ requires(
     auto [next, row] = internal::call_on(body, std::as_const(state), rows.at(step));
     state = S(std::move(next));
     shape.require_same(state, "before the first step", "after a step");
+    own.settle(state);
+    internal::OwnValues(where).settle(row);
     if (!row_shape) row_shape.emplace("scan", "row", row, where);
     row_shape->require_same(row, "after the first step", "after a later one");
     results.add(internal::tensors_of(row));
@@ -539,13 +559,15 @@ S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::StepKeys keys;
   internal::Rows<X> rows("fold", xs, where);
   S state = std::move(init);
-  internal::make_own(state, where);
+  internal::OwnValues own(where);
+  own.settle(state);
   if (!internal::is_tracing()) rows.split();
   if (!internal::is_tracing()) {
     for (int64_t step = 0; step < rows.count(); ++step) {
       keys.start(step, false);
       internal::advance(body, state, rows.at(step));
       shape.require_same(state, "before the first step", "after a step");
+      own.settle(state);
     }
     return state;
   }

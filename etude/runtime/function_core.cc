@@ -17,6 +17,7 @@
 #include "etude/runtime/creation.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/function_traces.h"
+#include "etude/runtime/graph_derivatives.h"
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_pause.h"
 #include "etude/runtime/plan.h"
@@ -426,6 +427,7 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
     const bool is_plain = mode_word == 0 && has_data;
     Values out = is_plain ? trace.plan->run(list.view(), trace.given)
                           : call_graph(trace.attrs, list.view(), where);
+    if (mode_word != 0) share_values(*trace.graph, list.view(), {out.data(), trace.outputs});
     std::size_t next = trace.outputs;
     values.clear();  // so that new values may take their memory
     for (std::size_t i = 0; i < reached.size(); ++i) {

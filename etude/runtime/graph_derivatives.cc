@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -55,16 +56,13 @@ Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed
     outputs = interpret(graph, inputs);
   }
   joint.effects = trace.effect_count();
-  std::vector<Tensor> targets, seeds;
+  // Seeds are added one by one: what has reached an input so far, and then the outputs from the
+  // last to the first, as the calls behind the graph would add to these.
+  std::vector<Tensor> cotangents(outputs.size()), sums(sources.size()), targets, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].has_value() || !is_differentiable(outputs[i].dtype())) continue;
-    const Tensor ct = trace.add_argument("ct" + std::to_string(i), outputs[i].type());
-    if (!tape.is_watched(outputs[i])) continue;
-    targets.push_back(outputs[i]);
-    seeds.push_back(ct);
+    cotangents[i] = trace.add_argument("ct" + std::to_string(i), outputs[i].type());
   }
-  std::vector<Tensor> found(sources.size());
-  std::vector<Tensor> sums(sources.size());
   std::size_t source = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!wanted[i]) continue;
@@ -75,6 +73,12 @@ Joint joint_graph(const Graph& graph, const Chosen& wanted, const Chosen& summed
     }
     ++source;
   }
+  for (std::size_t i = outputs.size(); i-- > 0;) {
+    if (!cotangents[i].has_value() || !tape.is_watched(outputs[i])) continue;
+    targets.push_back(outputs[i]);
+    seeds.push_back(cotangents[i]);
+  }
+  std::vector<Tensor> found(sources.size());
   if (!targets.empty()) found = tape.gradient(targets, sources, seeds);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool is_sum = sums[i].has_value() && found[i].ref() == sums[i].ref();
@@ -275,6 +279,11 @@ RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Cho
   return derive(graph, wanted, none_of(wanted), true);
 }
 
+RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted,
+                                                   const Chosen& summed) {
+  return derive(graph, wanted, summed, true);
+}
+
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed) {
   return derive(graph, wanted, summed, false);
@@ -354,6 +363,20 @@ GraphRef copy_without_effects(const Graph& graph) {
 GraphRef without_effects(const Graph& graph) {
   if (!graph.has_effects()) return GraphRef(&graph);
   return graph.kept<Graph>("without effects", [&] { return copy_without_effects(graph); });
+}
+
+void share_values(const Graph& graph, Operands operands, std::span<Tensor> results) {
+  std::unordered_map<GraphValue, std::size_t> first;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const GraphValue v = graph.outputs()[i];
+    if (v == kNoValue) continue;
+    if (v >= graph.inputs().size()) {
+      const std::size_t at = first.emplace(v, i).first->second;
+      if (at != i) results[i] = results[at];
+    } else if (!TensorAccess::is_sparse(operands[v])) {
+      results[i] = operands[v];
+    }
+  }
 }
 
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs) {

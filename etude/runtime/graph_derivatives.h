@@ -62,7 +62,9 @@ struct GraphDerivative final : RefCounted {
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted);
 // The same, where sparse cotangents stay rows, as they do where nobody stages the function.
 RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted);
-// `summed` are some of the wanted inputs.
+// `summed` are some of the wanted inputs. What `backward` reads does not depend on them.
+RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Chosen& wanted,
+                                                   const Chosen& summed);
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed);
 // Inputs of the graph, then tangents of the chosen ones; gives a tangent per output, absent where
@@ -76,6 +78,10 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
 // print prints once, though the derivative of a loop runs its steps again. The graph itself if it
 // has none.
 GraphRef without_effects(const Graph& graph);
+// For results of a call of the graph where contexts follow values: a result that is an operand, or
+// an earlier result, in the graph is that tensor, as where the calls of the graph are made one by
+// one. `results` may be the first ones alone.
+void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 // Which outputs depend on the chosen inputs, by the way the nodes are wired.
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
 

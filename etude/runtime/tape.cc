@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/graph/graph.h"
 #include "etude/runtime/derive.h"
 
 namespace etude {
@@ -306,6 +307,16 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
   }
 }
 
+namespace {
+
+// The first output that is the same value as output i.
+std::size_t find_output(const Graph& graph, std::size_t i) {
+  const auto outputs = graph.outputs();
+  return static_cast<std::size_t>(std::ranges::find(outputs, outputs[i]) - outputs.begin());
+}
+
+}  // namespace
+
 Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                             Context& parent, std::size_t first, uint64_t wanted) {
   InlineVector<const Type*, 6> types;
@@ -318,7 +329,17 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
     if (is_read) entries_[first + i].saved = in[i];
   }
   Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
-  for (std::size_t i = 0; i < out.size(); ++i) add_output(out[i], i >= visible);
+  const Graph* body = op.def().takes_sums && !op.def().body.empty()
+                          ? static_cast<const Graph*>(&keeping.attrs.object(op.def().body))
+                          : nullptr;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t at = body == nullptr || i < visible ? i : find_output(*body, i);
+    if (at == i) {
+      add_output(out[i], i >= visible);
+    } else {  // kept as the result that it is
+      entries_.emplace_back(Entry{.type = out[at].type(), .saved = out[at]});
+    }
+  }
   finish_call({.op = &op,
                .attrs = std::move(keeping.attrs),
                .where = where,

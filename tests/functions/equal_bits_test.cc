@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of first and second order have the same bits eagerly, staged and lazily: cotangents
+// that reach a value are added in one order (docs/design/0020-order-of-sums.md).
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/same_numbers.h"
+
+namespace etude {
+namespace {
+
+using tests::same_numbers;
+
+constexpr int kPoints = 60;
+
+// Points whose numbers have all their digits, so that sums round.
+std::vector<Tensor> points() {
+  std::vector<Tensor> out;
+  for (int i = 1; i <= kPoints; ++i) {
+    out.emplace_back(std::vector<double>{i * 0.0217 - 0.65, 0.31 + i * 0.0013, i * 0.017 - 1.1},
+                     Shape{3});
+  }
+  return out;
+}
+
+const Tensor& weights() {
+  static const Tensor w(std::vector<double>{0.71, -0.43, 1.13}, Shape{3});
+  return w;
+}
+
+// Derivatives of a function of a tensor to a scalar.
+const auto kGradient = [](const auto& f, const Tensor& x) { return gradient(f, x); };
+const auto kTangent = [](const auto& f, const Tensor& x) { return jvp(f, x, weights()).second; };
+const auto kReverseOverReverse = [](const auto& f, const Tensor& x) {
+  return gradient([&](const Tensor& a) { return sum(gradient(f, a) * weights()); }, x);
+};
+const auto kForwardOverReverse = [](const auto& f, const Tensor& x) {
+  return jvp([&](const Tensor& a) { return gradient(f, a); }, x, weights()).second;
+};
+
+// Compares a derivative of f in all modes, at many points.
+template <class D, class F>
+void expect_equal_bits(const std::string& name, const D& derivative, const F& f) {
+  const auto call = function(f);
+  const auto outside = [&](const Tensor& x) { return call(x); };
+  const auto inside = function([&](const Tensor& x) { return derivative(f, x); });
+  int in_function = 0, of_function = 0, lazily = 0;
+  for (const Tensor& x : points()) {
+    const Tensor want = derivative(f, x);
+    in_function += same_numbers(want, inside(x)) ? 0 : 1;
+    of_function += same_numbers(want, derivative(outside, x)) ? 0 : 1;
+    const LazyScope lazy;
+    lazily += same_numbers(want, derivative(f, x)) ? 0 : 1;
+  }
+  EXPECT_EQ(in_function, 0) << name << ": points of " << kPoints << " that differ in a function";
+  EXPECT_EQ(of_function, 0) << name << ": points of " << kPoints << " that differ of a function";
+  EXPECT_EQ(lazily, 0) << name << ": points of " << kPoints << " that differ lazily";
+}
+
+template <class F>
+void expect_first_order(const std::string& name, const F& f) {
+  expect_equal_bits(name + ", gradient", kGradient, f);
+  expect_equal_bits(name + ", jvp", kTangent, f);
+}
+
+template <class F>
+void expect_all_orders(const std::string& name, const F& f) {
+  expect_first_order(name, f);
+  expect_equal_bits(name + ", reverse over reverse", kReverseOverReverse, f);
+  expect_equal_bits(name + ", forward over reverse", kForwardOverReverse, f);
+}
+
+TEST(EqualBits, OfPlainCalls) {
+  expect_all_orders("x x x", [](const Tensor& x) { return sum(x * x * x); });
+  expect_all_orders("m = x x; m x + sin m", [](const Tensor& x) {
+    const Tensor m = x * x;
+    return sum(m * x) + sum(sin(m));
+  });
+  expect_all_orders("exp(x) sin(x) x", [](const Tensor& x) { return sum(exp(x) * sin(x) * x); });
+  expect_all_orders("softplus(x) / (1 + x x)",
+                    [](const Tensor& x) { return sum(nn::softplus(x) / (x * x + 1.0)); });
+}
+
+TEST(EqualBits, OfACallBesideOtherReaders) {
+  const auto inner = function([](const Tensor& x) { return sin(x) * x + x * x; });
+  const auto plain = [](const Tensor& x) { return sin(x) * x + x * x; };
+  const auto around = [](const auto& f) {
+    return [f](const Tensor& x) { return sum(f(x) * exp(x)) + sum(x * tanh(x)); };
+  };
+  int first = 0, second = 0;
+  for (const Tensor& x : points()) {
+    first += same_numbers(gradient(around(plain), x), gradient(around(inner), x)) ? 0 : 1;
+    const Tensor want = kReverseOverReverse(around(plain), x);
+    second += same_numbers(want, kReverseOverReverse(around(inner), x)) ? 0 : 1;
+  }
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(second, 0);
+}
+
+TEST(EqualBits, OfFunctionsThatGiveWhatTheyAreGiven) {
+  expect_all_orders("an argument, and one value twice", [](const Tensor& x) {
+    const auto both = [](const Tensor& a, const Tensor& b) {
+      const Tensor n = exp(a * b);
+      return std::tuple(a, n, n);
+    };
+    const auto [a, n, m] = function(both)(x, x * x);
+    return sum(a * n * m) + sum(sin(a) * n) + sum(m * m * x);
+  });
+}
+
+TEST(EqualBits, OfBranches) {
+  const auto positive = [](const Tensor& x) { return sum(x) > -100.0; };
+  expect_all_orders("cond", [&](const Tensor& x) {
+    return cond(
+        positive(x),
+        [&] {
+          const Tensor m = x * x;
+          return sum(m * x) + sum(sin(m));
+        },
+        [&] { return sum(x); });
+  });
+  expect_all_orders("cond, with readers behind", [&](const Tensor& x) {
+    const Tensor m = x * x;
+    const Tensor c = cond(
+        positive(x), [&] { return m * x; }, [&] { return x; });
+    return sum(c * c) + sum(sin(m)) + sum(c * x);
+  });
+  expect_all_orders("cond that gives what it was given", [&](const Tensor& x) {
+    const Tensor c = cond(
+        positive(x), [&] { return x; }, [&] { return -x; });
+    return sum(sin(x) * c) + sum(c * x * x) + sum(exp(c));
+  });
+  expect_all_orders("switch_case", [&](const Tensor& x) {
+    const Tensor c =
+        switch_case(astype(sum(x) > 0.0, kInt32),
+                    std::tuple([&] { return tanh(x) * x; }, [&] { return x * x + sin(x); }));
+    return sum(c * x) + sum(cos(c));
+  });
+}
+
+const Tensor& rows() {
+  static const Tensor xs(std::vector<double>{0.37, -0.81, 0.59, 1.21, 0.43, -0.29, 0.77, 0.11,
+                                             -1.37, 0.91, 0.53, 0.17},
+                         Shape{4, 3});
+  return xs;
+}
+
+TEST(EqualBits, OfScansWhoseStateIsReadTwice) {
+  expect_all_orders("a state that is the row", [](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      const Tensor next = y + sin(y * w + x);
+      return std::pair(next, next);
+    };
+    const auto [last, path] = scan(step, w * 0.3, rows());
+    return sum(path * path) + sum(cos(last));
+  });
+  expect_all_orders("the state before as the row", [](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      return std::pair(y * sin(y * w + x), y);
+    };
+    return sum(square(scan(step, w, rows() * w).second));
+  });
+  expect_all_orders("rows of what is outside", [](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      return std::pair(tanh(y * w + x), std::pair(w, x));
+    };
+    const auto [last, all] = scan(step, w, rows() * w);
+    return sum(last * w) + sum(sin(all.first)) + sum(square(all.second));
+  });
+  expect_all_orders("one value in two places of the state", [](const Tensor& w) {
+    using State = std::pair<Tensor, Tensor>;
+    const auto step = [&](const State& s, const Tensor& x) {
+      const Tensor next = sin(s.first * w + x * s.second) + s.first * s.second;
+      return std::pair(State(next, next), next);
+    };
+    const auto [last, path] = scan(step, State(w, w * 0.7), rows());
+    return sum(square(path)) + sum(last.first);
+  });
+}
+
+TEST(EqualBits, OfFolds) {
+  expect_all_orders("rows of what is differentiated", [](const Tensor& w) {
+    const auto step = [](const Tensor& h, const Tensor& r) { return tanh(h * r) + r * r; };
+    return fold(step, Tensor(w.at(0)), w);
+  });
+  expect_all_orders("captures", [](const Tensor& w) {
+    const Tensor s = sum(w * w);
+    const auto step = [&](const Tensor& h, const Tensor& r) { return tanh(h * r * s) + r * s; };
+    return fold(step, Tensor(w.at(0)), w) * s;
+  });
+  expect_all_orders("a state that steps hand on", [](const Tensor& w) {
+    using State = std::pair<Tensor, Tensor>;
+    const auto step = [&](const State& s, const Tensor& x) {
+      return State(s.first * s.second + sin(s.first * x), s.second);
+    };
+    return sum(fold(step, State(w, w * w), rows()).first);
+  });
+  expect_all_orders("cond in fold", [](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      return cond(
+          sum(x) > 0.0, [&] { return y * w + sin(y); }, [&] { return y - w * w * x; });
+    };
+    return sum(fold(step, w, rows() * w));
+  });
+  expect_all_orders("a loop in a loop", [](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      const auto inner = [&](const Tensor& a, const Tensor& b) { return a + sin(a * w) * b; };
+      const Tensor next = fold(inner, y, stack({x, x}));
+      return std::pair(next, next);
+    };
+    return sum(square(scan(step, w, rows()).second));
+  });
+}
+
+TEST(EqualBits, OfWhileLoops) {
+  const auto loss = [](const Tensor& w) {
+    const auto goes_on = [](const Tensor& i, const Tensor&) { return i < 4; };
+    const auto step = [&](const Tensor& i, const Tensor& y) {
+      return std::tuple(i + 1, y + sin(y * w) + 0.1 * y * y);
+    };
+    return sum(std::get<1>(while_loop(goes_on, step, std::tuple(Tensor(0), w))));
+  };
+  expect_first_order("while_loop", loss);
+  expect_equal_bits("while_loop, forward over reverse", kForwardOverReverse, loss);
+}
+
+template <class L>
+void expect_equal_gradients(const L& layer) {
+  const Tensor x = random::normal({3, 5, 4}), weight = random::normal({3, 5, 6});
+  const auto loss = [&](const L& l) { return sum(square(l(x)) * weight); };
+  const auto slope = [&](const L& l) { return gradient(loss, l); };
+  const auto eager = slope(layer), staged = function(slope)(layer);
+  std::vector<Tensor> want, found;
+  for_each_leaf<Tensor>(eager, [&](const Tensor& t) { want.push_back(t); });
+  for_each_leaf<Tensor>(staged, [&](const Tensor& t) { found.push_back(t); });
+  ASSERT_EQ(want.size(), found.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_TRUE(same_numbers(want[i], found[i])) << "weight " << i;
+  }
+}
+
+TEST(EqualBits, OfRecurrentLayers) {
+  set_seed(3);
+  expect_equal_gradients(nn::Recurrent(nn::SimpleRNNCell(4, 6)));
+  expect_equal_gradients(nn::Recurrent(nn::LSTMCell(4, 6)));
+  expect_equal_gradients(nn::Recurrent(nn::GRUCell(4, 6)));
+}
+
+}  // namespace
+}  // namespace etude
