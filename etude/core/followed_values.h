@@ -33,6 +33,8 @@ class FollowedValues final : private ValueObserver {
     const auto found = values_.find(id);
     return found == values_.end() ? nullptr : &found->second;
   }
+  // Drops what belongs to a value before that dies.
+  void forget(uint64_t id) noexcept { value_died(id); }
   const Map& all() const noexcept { return values_; }
 
  private:

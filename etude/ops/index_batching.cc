@@ -94,10 +94,10 @@ Tensor get_region(const Tensor& x, const BatchedRegion& from) {
 }
 
 Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& to,
-                     std::string_view mode) {
+                     std::string_view mode, bool is_given) {
   OperandList list({&x, &value});
   for (const Tensor& array : to.arrays) list.add(array);
-  return run(op<"index_update">(), list, to.region.values(mode));
+  return run(op<"index_update">(), list.view(is_given ? 1 : 0), to.region.values(mode));
 }
 
 }  // namespace etude::ops

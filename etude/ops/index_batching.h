@@ -27,9 +27,10 @@ struct BatchedRegion {
 
 // `region` of an example. The index arrays are the operands from `first` on.
 BatchedRegion batch_region(const BatchCall& call, const IndexRegion& region, std::size_t first);
-// x[region], and x with `value` put there by `mode`: one call of index_get and of index_update.
+// x[region], and x with `value` put there by `mode`: one call of index_get and of index_update. An
+// x that is given may be overwritten.
 Tensor get_region(const Tensor& x, const BatchedRegion& from);
 Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& to,
-                     std::string_view mode);
+                     std::string_view mode, bool is_given = false);
 
 }  // namespace etude::ops

@@ -13,6 +13,7 @@
 #include "etude/ops/group_products.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
+#include "etude/runtime/derive.h"
 
 namespace etude::ops {
 namespace {
@@ -99,9 +100,12 @@ Values get_batch(const BatchCall& call) {
 
 Values update_batch(const BatchCall& call) {
   const BatchedRegion region = batch_region(call, IndexRegion::of(call.attrs), 2);
-  return {update_region(batching::leading(call, 0),
-                        region.value_for(call.in[1], call.is_batched(1)), region,
-                        call.attrs.text("mode"))};
+  const Tensor value = region.value_for(call.in[1], call.is_batched(1));
+  const std::string& mode = call.attrs.text("mode");
+  if (!call.is_batched(0)) {
+    return {update_region(batching::leading(call, 0), value, region, mode)};
+  }
+  return {update_region(call.in[0], value, region, mode, (call.in.expiring() & 1) != 0)};
 }
 
 void prepare_update(const PrepareCall& call) {
@@ -125,10 +129,12 @@ class Places {
     add_arrays(list);
     return run(op<"index_get">(), list, region_.values());
   }
-  Tensor update(const Tensor& x, const Tensor& value, std::string_view mode) const {
+  // Over x itself where that is given away and nobody else holds it.
+  Tensor update(const Tensor& x, const Tensor& value, std::string_view mode,
+                bool is_given = false) const {
     OperandList list({&x, &value});
     add_arrays(list);
-    return run(op<"index_update">(), list, region_.values(mode));
+    return run(op<"index_update">(), list.view(is_given ? 1 : 0), region_.values(mode));
   }
   Shape shape() const {
     std::vector<const Type*> types;
@@ -153,7 +159,9 @@ Tensor scalar_like(const Tensor& x, double value) {
 Values get_vjp(const VjpCall& call) {
   Values out(call.in.size());
   if (!call.wants(0)) return out;
-  out[0] = Places(call.in, 1, call.attrs).update(zeros_of(call.in[0].type()), call.ct(), "add");
+  Tensor sum = call.take_sum(0);
+  if (!sum.has_value()) sum = zeros_of(call.in[0].type());
+  out[0] = Places(call.in, 1, call.attrs).update(sum, call.ct(), "add", true);
   return out;
 }
 
@@ -173,12 +181,16 @@ Tensor last_writers(const Places& places, const Type* x) {
 
 Values set_vjp(const VjpCall& call, const Places& places) {
   Values out(call.in.size());
-  if (call.wants(0)) out[0] = places.update(call.ct(), scalar_like(call.ct(), 0), "set");
-  if (!call.wants(1)) return out;
-  Tensor part = places.get(call.ct());
-  if (places.may_repeat())
-    part = where(last_writers(places, call.in[0].type()), part, scalar_like(part, 0));
-  out[1] = internal::sum_to(part, call.in[1].shape());
+  // The part is read first, so that the rest may be written in the place of the cotangent.
+  if (call.wants(1)) {
+    Tensor part = places.get(call.ct());
+    if (places.may_repeat())
+      part = where(last_writers(places, call.in[0].type()), part, scalar_like(part, 0));
+    out[1] = internal::sum_to(part, call.in[1].shape());
+  }
+  if (!call.wants(0)) return out;
+  const bool is_given = (call.cotangents.expiring() & 1) != 0;
+  out[0] = places.update(call.ct(), scalar_like(call.ct(), 0), "set", is_given);
   return out;
 }
 
@@ -216,6 +228,19 @@ Values extreme_vjp(const VjpCall& call, const Places& places) {
   if (call.wants(0)) out[0] = share * x_wins;
   if (call.wants(1)) out[1] = internal::sum_to(places.get(share) * v_wins, v.shape());
   return out;
+}
+
+// What is set or added is linear in both operands.
+Values update_jvp(const JvpCall& call) {
+  const Update mode = mode_of(call.attrs);
+  if (mode != Update::kSet && mode != Update::kAdd) {
+    return internal::transposed_jvp(op<"index_update">(), call);
+  }
+  const auto tangent = [&](std::size_t i) {
+    const Tensor& t = call.tangents[i];
+    return t.has_value() ? t : zeros_of(call.in[i].type());
+  };
+  return {Places(call.in, 2, call.attrs).update(tangent(0), tangent(1), call.attrs.text("mode"))};
 }
 
 Values update_vjp(const VjpCall& call) {
@@ -262,6 +287,7 @@ void define_indexing(Registry& r) {
       .type = get_type,
       .kernels = {.cpu = prepare_get},
       .vjp = get_vjp,
+      .takes_sums = true,
       .jvp = get_jvp,
       .batch = get_batch,
       .samples = {.calls = {{{"[4,3]", "int32[3]"}, rows, {{-2, 2}, {-4, 3}}}}},
@@ -278,6 +304,7 @@ void define_indexing(Registry& r) {
       .type = update_type,
       .kernels = {.cpu = prepare_update},
       .vjp = update_vjp,
+      .jvp = update_jvp,
       .batch = update_batch,
       .samples = {.calls = {{{"[4,3]", "[5,2]", "int32[5]"}, with_mode("set"), ranges},
                             {{"[4,3]", "[2]", "int32[5]"}, with_mode("add"), ranges},

@@ -82,6 +82,30 @@ void prepare_spread_slice(const PrepareCall& call) {
   kernels::cpu::prepare_copy_into(call, plan, offset, 0);
 }
 
+Tensor slice_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
+  return run(op<"spread_slice">(), {&ct},
+             {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
+}
+
+// Adds to a part of what has reached the operand. A sum begins with 0, to which -0 adds as 0.
+Values slice_vjp(const VjpCall& call) {
+  const Tensor& ct = call.ct();
+  Tensor sum = call.take_sum(0);
+  if (!sum.has_value()) {
+    const Tensor zero = internal::full(intern_type(ct.dtype(), {}, ct.device()), 0);
+    return {slice_back(call.in, 0, internal::add(Tensor(ct), zero), call.attrs)};
+  }
+  const OperandList list({&sum, &ct});
+  const Attrs& region = call.attrs;
+  return {run(op<"index_update">(), list.view(1),
+              {"add", Ints{}, int64_t{0}, region.ints("starts"), region.ints("sizes"),
+               region.ints("steps")})};
+}
+
+Values slice_jvp(const JvpCall& call) {
+  return {run(op<"strided_slice">(), {&call.tangents[0]}, call.attrs)};
+}
+
 // The same region of every example.
 Values region_batch(const BatchCall& call, std::string_view sizes) {
   return batching::call_again(call, {call.in[0]},
@@ -193,11 +217,10 @@ void define_slicing(Registry& r) {
                 {"steps", AttrKind::kInts}},
       .type = strided_type,
       .kernels = {.cpu = prepare_strided},
-      .transpose =
-          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
-            return run(op<"spread_slice">(), {&ct},
-                       {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
-          },
+      .transpose = slice_back,
+      .vjp = slice_vjp,
+      .takes_sums = true,
+      .jvp = slice_jvp,
       .batch = strided_batch,
       .rewrites = {{.name = "slice_of_whole",
                     .when = takes_in_order,

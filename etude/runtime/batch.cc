@@ -53,13 +53,19 @@ Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, Call
   if (def.batch == nullptr && def.lower != nullptr) return lower(op, in, attrs, *this, where);
   const Types results = infer_types(op, {types.data(), types.size()}, attrs);
   std::vector<Tensor> operands;
+  uint64_t expiring = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const Tensor* batch = find(in[i]);
     const bool shares_bit = i >= 63 && (batched >> 63) != 0;  // all of them are batches then
     operands.push_back(batch != nullptr ? *batch : shares_bit ? batch_of(in[i]) : in[i]);
+    const bool is_given = i < 32 && ((in.expiring() >> i) & 1) != 0 && batch != nullptr;
+    if (is_given && TensorAccess::is_unique(in[i])) expiring |= uint64_t{1} << i;
+  }
+  for (std::size_t i = 0; (expiring >> i) != 0; ++i) {  // `operands` alone holds these batches
+    if (((expiring >> i) & 1) != 0) batches_.forget(TensorAccess::id_or_zero(in[i]));
   }
   const OperandList list{std::span<const Tensor>(operands)};
-  const BatchCall call{op, list.view(), batched, size_, attrs};
+  const BatchCall call{op, list.view(expiring), batched, size_, attrs};
   Values out;
   {
     const ContextScope scope(*parent_, where);

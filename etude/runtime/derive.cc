@@ -120,47 +120,6 @@ Values linear_jvp(const Op& op, const JvpCall& call) {
   return out;
 }
 
-// Forward mode of an op that has a reverse rule only: the reverse rule is linear in its cotangent,
-// and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize
-// once"). Gradients are adjoints (TP-24), and the adjoint of an adjoint is the map itself: nothing
-// is conjugated here.
-Values transposed_vjp(const Op& op, const JvpCall& call) {
-  Values out(call.out.size());
-  uint64_t wanted = 0;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    if (call.tangents[i].has_value()) wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
-  }
-  std::vector<Tensor> cotangents;
-  for (std::size_t i = 0; i < call.out.size(); ++i) {
-    const bool smooth = is_differentiable(call.out[i].dtype());
-    cotangents.push_back(smooth ? full(call.out[i].type(), 0) : Tensor());
-  }
-  Tape tape({.persistent = true});
-  Values back;
-  {
-    TapeContext context(tape);
-    for (const Tensor& ct : cotangents) {
-      if (ct.has_value()) tape.watch(ct);
-    }
-    const OperandList cts{std::span<const Tensor>(cotangents)};
-    back = run_vjp(op, {call.in, call.out, cts.view(), call.attrs, wanted});
-  }
-  std::vector<Tensor> targets, seeds;
-  for (std::size_t i = 0; i < back.size(); ++i) {
-    if (!back[i].has_value() || !call.tangents[i].has_value()) continue;
-    targets.push_back(to_dense(back[i]));
-    seeds.push_back(call.tangents[i]);
-  }
-  if (targets.empty()) return out;
-  std::vector<Tensor> sources;
-  for (const Tensor& ct : cotangents) sources.push_back(ct);
-  const std::vector<Tensor> found = tape.gradient(targets, sources, seeds);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    out[i] = found[i];
-  }
-  return out;
-}
-
 // Notes which of the given ghosts calls read.
 class ReadsContext final : public TypeContext {
  public:
@@ -281,9 +240,50 @@ bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& c
   return true;
 }
 
+// Forward mode of an op that has a reverse rule only: the reverse rule is linear in its cotangent,
+// and its transpose in that cotangent carries the tangent (Radul et al., "You only linearize
+// once"). Gradients are adjoints (TP-24), and the adjoint of an adjoint is the map itself: nothing
+// is conjugated here.
+Values transposed_jvp(const Op& op, const JvpCall& call) {
+  Values out(call.out.size());
+  uint64_t wanted = 0;
+  for (std::size_t i = 0; i < call.in.size(); ++i) {
+    if (call.tangents[i].has_value()) wanted |= uint64_t{1} << std::min<std::size_t>(i, 63);
+  }
+  std::vector<Tensor> cotangents;
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    const bool smooth = is_differentiable(call.out[i].dtype());
+    cotangents.push_back(smooth ? full(call.out[i].type(), 0) : Tensor());
+  }
+  Tape tape({.persistent = true});
+  Values back;
+  {
+    TapeContext context(tape);
+    for (const Tensor& ct : cotangents) {
+      if (ct.has_value()) tape.watch(ct);
+    }
+    const OperandList cts{std::span<const Tensor>(cotangents)};
+    back = run_vjp(op, {call.in, call.out, cts.view(), call.attrs, wanted});
+  }
+  std::vector<Tensor> targets, seeds;
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    if (!back[i].has_value() || !call.tangents[i].has_value()) continue;
+    targets.push_back(to_dense(back[i]));
+    seeds.push_back(call.tangents[i]);
+  }
+  if (targets.empty()) return out;
+  std::vector<Tensor> sources;
+  for (const Tensor& ct : cotangents) sources.push_back(ct);
+  const std::vector<Tensor> found = tape.gradient(targets, sources, seeds);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    out[i] = found[i];
+  }
+  return out;
+}
+
 Values run_jvp(const Op& op, const JvpCall& call) {
   if (op.def().jvp != nullptr) return op.def().jvp(call);
-  if (op.def().vjp != nullptr) return transposed_vjp(op, call);
+  if (op.def().vjp != nullptr) return transposed_jvp(op, call);
   if (op.def().transpose != nullptr) return linear_jvp(op, call);
   return elementwise_jvp(op, call);
 }
@@ -292,6 +292,8 @@ Reads find_reads(const Op& op, const Attrs& attrs, std::span<const Type* const> 
                  uint64_t wanted) {
   const Reads everything{~uint64_t{0}, ~uint64_t{0}};
   if (operands.size() > 60) return everything;
+  // A linear function of one operand is its own derivative, whatever its attributes.
+  if (op.def().kind == Kind::kLinear && operands.size() == 1) return {};
   const uint32_t id = attrs.dispatch_id();
   const Type* const* types = operands.data();
   const std::size_t size = operands.size();

@@ -19,6 +19,8 @@ Values run_vjp(const Op& op, const VjpCall& call);
 // False, with nothing done, when the call is of another sort or somebody watches. `ct` is used up.
 bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& ct, uint64_t wanted,
                   Values& out);
+// Tangents of the results by the reverse rule, for rules of records that cover some calls only.
+Values transposed_jvp(const Op& op, const JvpCall& call);
 // Tangents of the results; entries may be absent.
 Values run_jvp(const Op& op, const JvpCall& call);
 

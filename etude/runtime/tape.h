@@ -21,6 +21,9 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
+namespace internal {
+class CotangentSums;
+}
 
 // confined to the thread that made it, until freeze().
 class Tape final {
@@ -185,18 +188,17 @@ class Tape final {
 
   std::vector<Tensor> sweep_to(std::span<const Tensor> targets, std::span<const uint64_t> sources,
                                std::span<const Tensor> seeds);
-  void seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
+  void seed(internal::CotangentSums& slots, std::span<const Tensor> targets,
             std::span<const Tensor> seeds) const;
-  void sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source);
-  // The rule of a plain element-wise call, with the same bits as run_rule(); false if it is not
-  // one.
+  void sweep(internal::CotangentSums& slots, const std::vector<bool>& is_source);
+  // The rule of a plain element-wise call, with the bits of run_rule(); false if it is none.
   bool run_simple(const Record& record, Tensor& ct, Values& back) const;
   static void locate(const Record& record, Error& error);
   static std::string_view name_of(const Record& record);
   std::string describe_hold(const internal::SharedElements& elements) const;
   std::string describe_end(const Record& record, std::string_view why) const;
-  Values run_rule(const Record& record, std::span<const Tensor> cotangents,
-                  std::vector<Tensor>& slots) const;
+  Values run_rule(const Record& record, std::span<const Tensor> cotangents, uint64_t expiring,
+                  internal::CotangentSums& slots) const;
 
   // What grows. A tape hands it, emptied, to the next one on its thread.
   struct Storage {

@@ -1,62 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward sweep of a tape, and explanations of gradients that are absent.
 #include <algorithm>
-#include <array>
 
 #include "etude/base/check.h"
-#include "etude/core/arg.h"
 #include "etude/core/builtin.h"
-#include "etude/core/index.h"
 #include "etude/core/registry.h"
 #include "etude/device/cpu/float_mode.h"
+#include "etude/runtime/cotangent_sums.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/tape.h"
 
 namespace etude {
 
+using internal::CotangentSums;
 using internal::InlineVector;
 
 namespace {
 
-Tensor join_rows(const IndexedSlices& a, const IndexedSlices& b, CallSite where) {
-  const auto both = [&](const Tensor& x, const Tensor& y) {
-    return internal::concat(std::array{x, y}, where);
-  };
-  const DType wide = a.indices.dtype() == b.indices.dtype() ? a.indices.dtype() : kInt64;
-  return make_slices(
-      {both(internal::cast(a.indices, wide, where), internal::cast(b.indices, wide, where)),
-       both(a.values, b.values), a.dense_shape, a.from});
-}
-
-// Rows are added to a dense sum one by one, as they are among themselves: a sum that a loop goes on
-// with is dense, and has the bits of one that stays sparse.
-Tensor add_rows(Tensor&& sum, const IndexedSlices& rows, CallSite where) {
-  const Tensor zero = internal::full(intern_type(sum.dtype(), {}, sum.device()), 0);
-  Tensor out = internal::add(std::move(sum), zero, where);  // -0 becomes 0 where no row is
-  set_index(out, {IndexItem(rows.indices)}, Arg(rows.values), ScatterMode::kAdd, where);
-  return out;
-}
-
-// The first contribution is taken as it is, later ones are added in place.
-void add_to(Tensor& slot, Tensor&& g, CallSite where) {
-  if (!slot.has_value()) {
-    slot = std::move(g);
-  } else if (TensorAccess::is_sparse(slot) && TensorAccess::is_sparse(g)) {
-    slot = join_rows(*slot.slices(), *g.slices(), where);
-  } else if (TensorAccess::is_sparse(slot)) {
-    slot = internal::add(to_dense(slot), g, where);
-  } else if (TensorAccess::is_sparse(g) && g.type() == slot.type()) {
-    slot = add_rows(std::move(slot), *g.slices(), where);
-  } else {
-    slot = internal::add(std::move(slot), g, where);
-  }
+// Whether the reverse rule adds to a part of what has reached its operand. An op that runs graphs
+// goes on with the whole sum, and its graphs do this for their own parts.
+bool adds_to_part(const OpDef& def) {
+  return def.takes_sums &&
+         std::ranges::none_of(def.attrs, [](const AttrDef& a) { return holds_graphs(a.kind); });
 }
 
 }  // namespace
 
-Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents,
-                      std::vector<Tensor>& slots) const {
+Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, uint64_t expiring,
+                      CotangentSums& slots) const {
   try {
     if (record.pullback) {
       std::vector<Tensor> back = record.pullback->run(cotangents);
@@ -86,14 +58,19 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents,
     }
     const OperandList cts{cotangents};
     const Op& op = *record.op;
+    const bool is_part = adds_to_part(op.def());
     InlineVector<Tensor*, 6> sums;
     for (std::size_t i = 0; op.def().takes_sums && i < record.inputs; ++i) {
-      sums.push_back(entries[i].id != 0 ? &slots[entries[i].slot] : nullptr);
+      // A persistent tape that records this may move its entries.
+      const Entry& e = entries_[record.first + i];
+      const std::optional<uint32_t> slot = e.id != 0 ? std::optional(e.slot) : std::nullopt;
+      if (slot && is_part) slots.prepare_for_part(*slot, record.where);
+      sums.push_back(slot ? &slots.at(*slot) : nullptr);
     }
     const ContextScope scope(ContextStack::top(), record.where);
     return internal::run_vjp(op, {{list.data(), record.inputs},
                                   {list.data() + record.inputs, record.outputs},
-                                  cts.view(),
+                                  cts.view(expiring),
                                   record.attrs,
                                   record.wanted,
                                   op.def().takes_sums ? sums.data() : nullptr});
@@ -156,7 +133,7 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> targets, std::span<co
   return gradient_by_id(targets, ids, seeds);
 }
 
-void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
+void Tape::seed(CotangentSums& slots, std::span<const Tensor> targets,
                 std::span<const Tensor> seeds) const {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Tensor& y = targets[i];
@@ -168,47 +145,52 @@ void Tape::seed(std::vector<Tensor>& slots, std::span<const Tensor> targets,
     const Tensor& target = rows ? rows->values : y;
     const Known* known = known_.find(TensorAccess::id_or_zero(target));
     if (known == nullptr) continue;
+    const uint32_t slot = known->slot;
     const bool seeded = !seeds.empty() && seeds[i].has_value();
     ETUDE_REQUIRE(
         !seeded || seeds[i].shape() == y.shape(),
         "output_gradients[{}] has shape {}, but target {} has shape {}. They must be equal", i,
         seeds[i].shape().to_string(), i, y.shape().to_string());
-    add_to(slots[known->slot],
-           !seeded ? internal::full(target.type(), 1)
-           : rows  ? internal::rows_of(seeds[i], rows->indices)
-                   : Tensor(seeds[i]),
-           {});
+    slots.add(slot,
+              !seeded ? internal::full(target.type(), 1)
+              : rows  ? internal::rows_of(seeds[i], rows->indices)
+                      : Tensor(seeds[i]),
+              {});
   }
 }
 
-void Tape::sweep(std::vector<Tensor>& slots, const std::vector<bool>& is_source) {
+void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
   // Rules that run now may add records (a persistent tape on the stack); those are not walked.
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
     InlineVector<Tensor, 2> cts;
     bool any = false;
-    for (const Entry& o : outputs_of(records_[k])) {
-      const bool known = o.id != 0 && o.slot < slots.size();
-      cts.push_back(!known              ? Tensor()
-                    : is_source[o.slot] ? slots[o.slot]
-                                        : std::move(slots[o.slot]));
+    uint64_t expiring = 0;  // the rule may overwrite it
+    for (std::size_t i = 0; i < records_[k].outputs; ++i) {
+      const Entry& o = outputs_of(records_[k])[i];
+      const uint32_t slot = o.slot;
+      const bool known = o.id != 0 && slot < slots.size();
+      const bool is_moved = known && !is_source[slot];
+      if (is_moved && i < 32) expiring |= uint64_t{1} << i;
+      cts.push_back(!known ? Tensor() : is_moved ? std::move(slots.at(slot)) : slots.at(slot));
       any = any || cts.back().has_value();
     }
     if (any) {
       // Rules that are recorded on this very tape may move its records.
       Values back;
       if (!run_simple(records_[k], cts[0], back)) {
-        back = options_.persistent ? run_rule(Record(records_[k]), {cts.data(), cts.size()}, slots)
-                                   : run_rule(records_[k], {cts.data(), cts.size()}, slots);
+        const std::span<const Tensor> given(cts.data(), cts.size());
+        back = options_.persistent ? run_rule(Record(records_[k]), given, expiring, slots)
+                                   : run_rule(records_[k], given, expiring, slots);
       }
-      const std::span<Entry> inputs = inputs_of(records_[k]);
       const bool takes_sums = records_[k].op != nullptr && records_[k].op->def().takes_sums;
       for (std::size_t at = 0; at < back.size(); ++at) {
         // Sums that were taken are for operands behind others: they come first again.
         const std::size_t i = takes_sums ? back.size() - 1 - at : at;
-        if (!back[i].has_value() || inputs[i].id == 0) continue;
+        const Entry& input = inputs_of(records_[k])[i];
+        if (!back[i].has_value() || input.id == 0) continue;
         try {
-          add_to(slots[inputs[i].slot], std::move(back[i]), records_[k].where);
+          slots.add(input.slot, std::move(back[i]), records_[k].where);
         } catch (Error& error) {
           error.name_op(
               fmt::format("sum of gradients for operand {} of {}", i, name_of(records_[k])));
@@ -250,7 +232,7 @@ std::vector<Tensor> Tape::sweep_to(std::span<const Tensor> targets,
   // A frozen tape may be swept by several threads: nothing of it changes.
   std::optional<Busy> busy;
   if (observer_) busy.emplace(*this);
-  std::vector<Tensor> slots(next_slot_);
+  CotangentSums slots(next_slot_);
   std::vector<bool> is_source(next_slot_);
   for (const uint64_t id : sources) {
     if (const Known* known = std::as_const(known_).find(id)) is_source[known->slot] = true;
@@ -260,7 +242,7 @@ std::vector<Tensor> Tape::sweep_to(std::span<const Tensor> targets,
   sweep(slots, is_source);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Known* known = std::as_const(known_).find(sources[i]);
-    if (known != nullptr && known->slot < slots.size()) out[i] = slots[known->slot];
+    if (known != nullptr && known->slot < slots.size()) out[i] = slots.at(known->slot);
   }
   return out;
 }
