@@ -276,6 +276,12 @@ void define_indexing(Registry& r) {
     return attrs;
   };
   const std::vector<std::pair<double, double>> ranges = {{-2, 2}, {-2, 2}, {-4, 3}};
+  // One row of a matrix, without an index array.
+  const auto one_row = [](const char* mode) {
+    return std::vector<std::pair<std::string_view, AttrValue>>{
+        {"axes", Ints{}},      {"at", int64_t{0}},    {"starts", Ints{2, 0}},
+        {"sizes", Ints{1, 3}}, {"steps", Ints{1, 1}}, {"mode", std::string(mode)}};
+  };
   r.define({
       .name = "index_get",
       .space = "internal",
@@ -309,7 +315,9 @@ void define_indexing(Registry& r) {
       .samples = {.calls = {{{"[4,3]", "[5,2]", "int32[5]"}, with_mode("set"), ranges},
                             {{"[4,3]", "[2]", "int32[5]"}, with_mode("add"), ranges},
                             {{"[4,3]", "[5,1]", "int64[5]"}, with_mode("mul"), ranges},
-                            {{"[4,3]", "[5,2]", "int32[5]"}, with_mode("max"), ranges}}},
+                            {{"[4,3]", "[5,2]", "int32[5]"}, with_mode("max"), ranges},
+                            {{"[4,3]", "[1,3]"}, one_row("set")},
+                            {{"[4,3]", "[1,3]"}, one_row("add")}}},
       .errors = {{{"float32[4,3]", "float32[3]", "int32[5]"},
                   "sizes 3 and 2 on axis -1",
                   with_mode("set")},

@@ -292,6 +292,43 @@ bool run_spread(const KernelCall& call) {
   return update(p.walk, p.mode, p.dtype, call.out[0], call.in[0], call.in + 1);
 }
 
+// A region that is one run of elements, as a row or an element is.
+struct RunParams : KernelParams {
+  int64_t offset = 0, run = 0, bytes = 0;  // of x, of the run, of the result
+};
+
+bool is_one_run(const IndexWalk& walk) {
+  return walk.arrays.empty() && walk.before.rank == 0 && walk.after.rank == 0 &&
+         walk.before.run != 0 && walk.after.run != 0;
+}
+
+template <class T>
+bool run_add_to_run(const KernelCall& call) {
+  const auto& p = *static_cast<const RunParams*>(call.params);
+  if (call.out[0] != call.in[0]) std::memcpy(call.out[0], call.in[0], at(p.bytes));
+  T* a = reinterpret_cast<T*>(static_cast<char*>(call.out[0]) + p.offset);
+  const T* b = static_cast<const T*>(call.in[1]);
+  const int64_t n = p.run / static_cast<int64_t>(sizeof(T));
+  for (int64_t k = 0; k < n; ++k) a[k] = combine<Update::kAdd, T>(a[k], b[k]);
+  return true;
+}
+
+bool run_set_run(const KernelCall& call) {
+  const auto& p = *static_cast<const RunParams*>(call.params);
+  if (call.out[0] != call.in[0]) std::memcpy(call.out[0], call.in[0], at(p.bytes));
+  std::memcpy(static_cast<char*>(call.out[0]) + p.offset, call.in[1], at(p.run));
+  return true;
+}
+
+void prepare_update_of_run(const PrepareCall& call, const IndexWalk& walk, Update mode) {
+  auto p = etude::internal::make_ref<RunParams>();
+  p->offset = walk.base;
+  p->run = walk.after.run;
+  p->bytes = call.out.results[0]->bytes();
+  if (mode == Update::kSet) return call.set(run_set_run, p);
+  visit_dtype(call.dtype(0), [&]<class T>() { call.set(run_add_to_run<T>, p); });
+}
+
 struct SegmentParams : KernelParams {
   IndexWalk walk;
   Update mode = Update::kAdd;
@@ -354,6 +391,9 @@ void prepare_gather(const PrepareCall& call, IndexWalk walk) {
 void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode) {
   call.out.in_place = 1;
   call.out.never_faults = walk.arrays.empty();  // no index that may be outside
+  if (is_one_run(walk) && (mode == Update::kSet || mode == Update::kAdd)) {
+    return prepare_update_of_run(call, walk, mode);
+  }
   call.set(run_update, walk_params(call, std::move(walk), mode));
 }
 
