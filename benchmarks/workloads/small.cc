@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workloads of tiny operands: what a call costs.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
 #include "benchmarks/workloads/training.h"
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
 #include "etude/runtime/control_flow.h"
+#include "etude/runtime/function.h"
+#include "etude/runtime/gradient.h"
 #include "etude/runtime/gradient_tape.h"
 
 namespace etude::bench {
@@ -154,6 +160,46 @@ class Call final : public Instance {
                       const T& g, const T& h) { return a + 1.0F + b + c + d + e + f + g + h; });
 };
 
+// The gradient of a sum of squares, read one by one. Its time should grow as the number of reads.
+class ReadGradient final : public Instance {
+ public:
+  static constexpr int64_t kReads = 4000;
+
+  explicit ReadGradient(Mode mode) : is_staged_(mode == Mode::kStaged) {}
+  static Tensor x() { return hashed(30, {kReads}); }
+  std::vector<double> check() override { return digest({slope(x_)}); }
+  void run() override { keep(slope(x_)); }
+  // The slope of log(time) by log(n).
+  std::vector<std::pair<std::string, double>> details() override {
+    constexpr int kTimes = 4;
+    const Tensor few = hashed(31, {kReads / kTimes});
+    return {{"slope", std::log(seconds(x_) / seconds(few)) / std::log(kTimes)}};
+  }
+
+ private:
+  static Tensor reads(const Tensor& x) {
+    Tensor s(0.0F);
+    for (int64_t i = 0; i < x.size(); ++i) s += x.at(i) * x.at(i);
+    return s;
+  }
+  static Tensor slope_of_reads(const Tensor& x) { return gradient(reads, x); }
+  Tensor slope(const Tensor& x) const { return is_staged_ ? staged_(x) : slope_of_reads(x); }
+  double seconds(const Tensor& x) const {
+    using Clock = std::chrono::steady_clock;
+    std::chrono::duration<double> best = Clock::duration::max();
+    for (int i = 0; i < 5; ++i) {
+      const Clock::time_point start = Clock::now();
+      keep(slope(x));
+      best = std::min<std::chrono::duration<double>>(best, Clock::now() - start);
+    }
+    return best.count();
+  }
+
+  bool is_staged_;
+  Tensor x_ = x();
+  Function<Tensor(const Tensor&)> staged_ = function(slope_of_reads);
+};
+
 }  // namespace
 
 std::vector<Workload> small_workloads() {
@@ -192,6 +238,8 @@ std::vector<Workload> small_workloads() {
        .units = Scan::kSteps,
        .make = [] { return std::make_unique<Scan>(Mode::kEager); },
        .staged = [] { return std::make_unique<Scan>(Mode::kStaged); }},
+      in_both_modes("read_gradient", digest({2.0 * ReadGradient::x()}),
+                    [](Mode mode) { return std::make_unique<ReadGradient>(mode); }),
   };
 }
 
