@@ -44,9 +44,13 @@ Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands
 // What a call by a rule carries (op custom_call).
 struct CustomCallAttrs {
   const AttrObject* value;  // a graph of all operands, which gives the first `results` of them
-  // Cotangents of the differentiable results and the kept values to gradients of the inputs. Null:
-  // there is none, for the reason `fault`.
-  const AttrObject* rule;
+  // Each takes cotangents of differentiable results and the kept values, and gives gradients of the
+  // inputs. None: derivatives are refused for the reason `fault`.
+  AttrObjects rules;
+  // Which cotangents each rule takes, bit i for differentiable result i. Where others arrive, the
+  // derivative is refused for the reason `fault`. Empty: the only rule takes all of them, and zeros
+  // stand for missing ones.
+  std::vector<int64_t> sets;
   int64_t results, inputs;  // how many operands these are; the others are kept values
   bool is_for_forward;      // whether forward mode goes by the rule as well
   std::string name;         // for messages

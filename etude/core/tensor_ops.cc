@@ -230,16 +230,18 @@ Values call_graph(const Attrs& graph, Operands operands, CallSite where) {
 }
 
 Values custom_call(const CustomCallAttrs& attrs, Operands operands) {
-  const auto object = [](const AttrObject* graph) -> AttrValue {
-    return graph == nullptr ? AttrValue(none) : RefPtr<const AttrObject>(graph);
+  const auto or_none = [](const auto& list) {
+    return list.empty() ? AttrValue(none) : AttrValue(list);
   };
-  const Attrs all = op<"custom_call">().attrs_by_name({{"value", object(attrs.value)},
-                                                       {"rule", object(attrs.rule)},
-                                                       {"results", attrs.results},
-                                                       {"inputs", attrs.inputs},
-                                                       {"is_for_forward", attrs.is_for_forward},
-                                                       {"name", attrs.name},
-                                                       {"fault", attrs.fault}});
+  const Attrs all =
+      op<"custom_call">().attrs_by_name({{"value", RefPtr<const AttrObject>(attrs.value)},
+                                         {"rules", or_none(attrs.rules)},
+                                         {"sets", or_none(attrs.sets)},
+                                         {"results", attrs.results},
+                                         {"inputs", attrs.inputs},
+                                         {"is_for_forward", attrs.is_for_forward},
+                                         {"name", attrs.name},
+                                         {"fault", attrs.fault}});
   return run_all(op<"custom_call">(), operands, all, {});
 }
 

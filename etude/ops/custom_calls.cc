@@ -16,7 +16,7 @@
 namespace etude::ops {
 namespace {
 
-// The operands are results, inputs of the rule, and what it keeps.
+// The operands are results, inputs of the rules, and what these keep.
 struct CustomCall {
   CustomCall(const Attrs& given, std::size_t operands)
       : attrs(given),
@@ -26,14 +26,31 @@ struct CustomCall {
                       results + inputs <= operands,
                   "has {} results and {} inputs, but only {} operands", given.integer("results"),
                   given.integer("inputs"), operands);
+    if (given.has("rules")) rules = graphs_of(given, "rules");
+    if (given.has("sets")) sets = given.ints("sets");
+    ETUDE_REQUIRE(sets.empty() ? rules.size() <= 1 : rules.size() == sets.size(),
+                  "has {} rules for {} sets of cotangents", rules.size(), sets.size());
   }
   std::size_t first_kept() const { return results + inputs; }
   std::string_view name() const { return attrs.text("name"); }
-  bool has_rule() const { return attrs.has("rule"); }
-  GraphRef rule() const { return graph_of(attrs, "rule"); }
-  // throws: kInvalidArgument if the rule could not be made a graph.
-  GraphRef require_rule(std::string_view what) const {
-    if (has_rule()) return rule();
+  // By result: whether rule number `rule` takes its cotangent.
+  std::vector<bool> taken(std::size_t rule, std::span<const Type* const> types) const {
+    std::vector<bool> out;
+    int moving = 0;
+    for (const Type* type : types.first(results)) {
+      const bool moves = type != nullptr && is_differentiable(type->dtype());
+      out.push_back(moves && (sets.empty() || ((sets[rule] >> moving) & 1) != 0));
+      moving += moves ? 1 : 0;
+    }
+    return out;
+  }
+  // The number of the rule for the cotangents that arrived.
+  // throws: kInvalidArgument if the pullback could not be made a graph for them.
+  std::size_t find_rule(const std::vector<bool>& arrived, std::span<const Type* const> types,
+                        std::string_view what) const {
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      if (sets.empty() || taken(i, types) == arrived) return i;
+    }
     Error error(ErrorCode::kInvalidArgument, std::string(attrs.text("fault")));
     error.name_op(fmt::format("{}{}", what, name()));
     throw error;
@@ -41,6 +58,8 @@ struct CustomCall {
 
   const Attrs& attrs;
   std::size_t results, inputs;
+  Graphs rules;
+  std::vector<int64_t> sets;
 };
 
 Types custom_type(const TypeCall& call) {
@@ -50,14 +69,18 @@ Types custom_type(const TypeCall& call) {
   const auto results = call.types.first(custom.results);
   ETUDE_REQUIRE(std::ranges::equal(value->output_types(), results),
                 "attribute 'value' does not give the {} results", custom.results);
-  if (custom.has_rule()) {
-    std::vector<const Type*> types = differentiable({results.begin(), results.end()});
+  for (std::size_t r = 0; r < custom.rules.size(); ++r) {
+    const std::vector<bool> taken = custom.taken(r, call.types);
+    std::vector<const Type*> types;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      if (taken[i]) types.push_back(results[i]);
+    }
     const auto kept = call.types.subspan(custom.first_kept());
     types.insert(types.end(), kept.begin(), kept.end());
-    const GraphRef rule = custom.rule();
-    internal::require_inputs(*rule, types);
-    ETUDE_REQUIRE(rule->outputs().size() == custom.inputs,
-                  "the rule gives {} gradients for {} inputs", rule->outputs().size(),
+    const Graph& rule = *custom.rules[r];
+    internal::require_inputs(rule, types);
+    ETUDE_REQUIRE(rule.outputs().size() == custom.inputs,
+                  "the rule gives {} gradients for {} inputs", rule.outputs().size(),
                   custom.inputs);
   }
   return {results.begin(), results.end()};
@@ -83,11 +106,19 @@ KeptCall keep_custom(std::span<const Type* const> operands, const Attrs& attrs, 
 // value in the same order.
 Values custom_vjp(const VjpCall& call) {
   const CustomCall custom(call.attrs, call.in.size());
-  const GraphRef rule = custom.require_rule("gradient of ");
+  const Types types = types_of(call.out);
+  std::vector<bool> arrived;
+  for (std::size_t i = 0; i < custom.results; ++i) {
+    arrived.push_back(call.cotangents[i].has_value());
+  }
+  const std::size_t rule = custom.find_rule(arrived, types, "gradient of ");
+  const std::vector<bool> taken = custom.taken(rule, types);
   Tensors in;
-  add_cotangents(in, call, 0, custom.results);
+  for (std::size_t i = 0; i < custom.results; ++i) {
+    if (taken[i]) in.push_back(arrived[i] ? call.cotangents[i] : internal::full(types[i], 0));
+  }
   for (std::size_t i = custom.first_kept(); i < call.in.size(); ++i) in.push_back(call.in[i]);
-  const Tensors found = interpret(*rule, in);
+  const Tensors found = interpret(*custom.rules[rule], in);
   Values out(call.in.size());
   for (std::size_t i = 0; i < custom.inputs; ++i) {
     if (call.wants(custom.results + i)) out[custom.results + i] = found[i];
@@ -111,7 +142,11 @@ Values custom_jvp(const JvpCall& call) {
   for (std::size_t i = 0; i < custom.inputs; ++i) {
     rule.inputs.push_back(call.in[custom.results + i]);
   }
-  rule.pullback = [&, graph = custom.require_rule("")](std::span<const Tensor> cotangents) {
+  const Types types = types_of(call.in);
+  std::vector<bool> all;
+  for (const Tensor& y : rule.results) all.push_back(internal::moves(y));
+  const GraphRef graph = custom.rules[custom.find_rule(all, types, "")];
+  rule.pullback = [&](std::span<const Tensor> cotangents) {
     Tensors in;
     for (const Tensor& ct : cotangents) {
       if (ct.has_value()) in.push_back(ct);
@@ -124,12 +159,14 @@ Values custom_jvp(const JvpCall& call) {
   return {out.begin(), out.end()};
 }
 
-// The rule on batches of cotangents: what it keeps is a batch where the operand is.
-GraphRef batched_rule(const CustomCall& custom, const BatchCall& call, const Tensors& operands) {
-  const GraphRef rule = custom.rule();
+// Rule number `r` on batches of cotangents: what it keeps is a batch where the operand is.
+GraphRef batched_rule(const CustomCall& custom, std::size_t r, const BatchCall& call,
+                      const Tensors& operands) {
+  const GraphRef rule = custom.rules[r];
+  const std::vector<bool> taken = custom.taken(r, types_of(call.in));
   Inputs inputs;
   for (std::size_t i = 0; i < custom.results; ++i) {
-    if (is_differentiable(operands[i].dtype())) inputs.push_back({"dy", operands[i].type()});
+    if (taken[i]) inputs.push_back({"dy", operands[i].type()});
   }
   const std::size_t cotangents = inputs.size();
   for (std::size_t i = custom.first_kept(); i < operands.size(); ++i) {
@@ -164,10 +201,13 @@ Values custom_batch(const BatchCall& call) {
       {"inputs", call.attrs.value("inputs")},
       {"is_for_forward", call.attrs.value("is_for_forward")},
       {"name", call.attrs.value("name")},
+      {"sets", call.attrs.value("sets")},
       {"fault", call.attrs.value("fault")}};
-  if (custom.has_rule()) {
-    attrs.emplace_back("rule", graph_value(batched_rule(custom, call, operands)));
+  Graphs rules;
+  for (std::size_t r = 0; r < custom.rules.size(); ++r) {
+    rules.push_back(batched_rule(custom, r, call, operands));
   }
+  if (!rules.empty()) attrs.emplace_back("rules", graphs_value(rules));
   return call_op(op<"custom_call">(), operands, attrs);
 }
 
@@ -206,7 +246,7 @@ GraphSample custom_around(const AttrObject& object, std::span<const Tensor> inpu
   append(out.operands, kept);
   out.attrs = {
       {"value", graph_value(internal::first_of(out.operands, static_cast<std::size_t>(results)))},
-      {"rule", graph_value(rule)},
+      {"rules", graphs_value({rule})},
       {"results", results},
       {"inputs", count},
       {"name", std::string("custom_gradient")}};
@@ -220,11 +260,13 @@ void define_custom_calls(Registry& r) {
       .name = "custom_call",
       .space = "internal",
       .kind = Kind::kGeneral,
-      .doc = "The first `results` operands, of which derivatives know by a rule alone: a graph of "
-             "cotangents and of kept values, which gives gradients for `inputs` further operands.",
+      .doc = "The first `results` operands, of which derivatives know by rules alone: graphs of "
+             "cotangents and of kept values, which give gradients for `inputs` further operands. "
+             "Each is for a set of cotangents, those that arrive.",
       .operands = {{"xs...", kAnyDType}},
       .attrs = {{"value", AttrKind::kGraph},
-                {"rule", AttrKind::kGraph, none},
+                {"rules", AttrKind::kGraphs, none},
+                {"sets", AttrKind::kInts, none},
                 {"results", AttrKind::kInt},
                 {"inputs", AttrKind::kInt},
                 {"is_for_forward", true},

@@ -167,7 +167,10 @@ std::vector<Tensor> attach_around(BatchContext& batch, const RuleCall& call) {
       std::ranges::none_of(call.results, is_example)) {
     return attach(*batch.parent(), call);
   }
-  RuleCall around{.name = call.name, .is_for_forward = call.is_for_forward, .where = call.where};
+  RuleCall around{.name = call.name,
+                  .is_for_forward = call.is_for_forward,
+                  .where = call.where,
+                  .tells_missing = call.tells_missing};
   for (const Tensor& x : call.inputs) {
     around.inputs.push_back(batch.is_example(x) ? batch.batch_of(x) : x);
   }

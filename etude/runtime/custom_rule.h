@@ -44,6 +44,8 @@ struct RuleCall {
   // Whether forward mode goes by the rule as well, not by the ops that gave the results.
   bool is_for_forward = true;
   CallSite where = {};  // of the rule, for errors
+  // Whether a cotangent that is missing may give other gradients than zeros in its place.
+  bool tells_missing = true;
 };
 // Checks what a pullback gave for inputs of these types, null for an absent one.
 // throws: kInvalidArgument for another number, and for a gradient of another shape or dtype.

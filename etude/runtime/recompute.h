@@ -105,7 +105,11 @@ auto run_recomputed(const F& f, const X&... x) {
     run.finish(LeafList(made));
     return made;
   }();
-  RuleCall call{record.inputs(), values_of(LeafList(value)), {}, "recompute_grad", false};
+  RuleCall call{.inputs = record.inputs(),
+                .results = values_of(LeafList(value)),
+                .name = "recompute_grad",
+                .is_for_forward = false,
+                .tells_missing = false};
   if (!is_followed(call)) return value;
   call.pullback = [f, record = std::move(record),
                    held = std::tuple<X...>(x...)](std::span<const Tensor> dy) {

@@ -143,6 +143,81 @@ TEST(CustomRules, HoldInBranchesAndLoops) {
       kXs);
 }
 
+// (x, 2x), by a rule that looks which of its cotangents arrived: slopes 3, 5, or 7 and 11.
+const auto kTelling = custom_gradient([](const Tensor& x) {
+  return std::pair{std::tuple(x * 1.0F, 2.0F * x), [](const Tensor& da, const Tensor& db) {
+                     if (!db.has_value()) return 3.0F * da;
+                     if (!da.has_value()) return 5.0F * db;
+                     return 7.0F * da + 11.0F * db;
+                   }};
+});
+
+// spec: TP-22.c
+TEST(CustomRules, ToldWhichCotangentsArriveStaged) {
+  const auto first = [](const Tensor& x) { return std::get<0>(kTelling(x)); };
+  const auto second = [](const Tensor& x) { return std::get<1>(kTelling(x)); };
+  const auto both = [](const Tensor& x) {
+    const auto [a, b] = kTelling(x);
+    return a + b;
+  };
+  const auto stopped = [](const Tensor& x) {
+    const auto [a, b] = kTelling(x);
+    return stop_gradient(a) + b;
+  };
+  const auto expect_slopes = [&] {
+    EXPECT_TRUE(same_value(slope(first)(kXs), full({3}, 3.0F)));
+    const auto expect_staged = [](const auto& f, float want) {
+      const auto staged = function<Tensor(const Tensor&)>(f);
+      const Tensor slopes = full({3}, want);
+      EXPECT_TRUE(same_value(slope([&](const Tensor& t) { return staged(t); })(kXs), slopes));
+      EXPECT_TRUE(
+          same_value(batched(slope([&](const Tensor& t) { return staged(t); }))(kXs), slopes));
+      EXPECT_TRUE(
+          same_value(slope(batched([&](const Tensor& t) { return staged(t); }))(kXs), slopes));
+      EXPECT_TRUE(same_value(function<Tensor(const Tensor&)>(slope(f))(kXs), slopes));
+    };
+    expect_staged(first, 3);
+    expect_staged(second, 5);
+    expect_staged(both, 18);
+    expect_staged(stopped, 5);
+    expect_staged(
+        [&](const Tensor& x) {
+          return cond(
+              sum(x) > -100.0F, [&] { return first(x); }, [&] { return x; });
+        },
+        3);
+  };
+  expect_slopes();
+  // Forward mode goes by the rule for all cotangents.
+  EXPECT_TRUE(same_value(forward(function<Tensor(const Tensor&)>(second))(kXs), full({3}, 11.0F)));
+  const LazyScope lazy;
+  expect_slopes();
+}
+
+// A rule that cannot do without a cotangent is an error where that is missing, as eagerly.
+TEST(CustomRules, AreRefusedForCotangentsThatTheyLackStaged) {
+  const auto f = function([](const Tensor& x) { return std::get<0>(kTwo(x)); });
+  const auto sums = function([](const Tensor& x) {
+    const auto [a, b] = kTwo(x);
+    return a + b;
+  });
+  EXPECT_TRUE(same_value(f(kXs), kXs));
+  EXPECT_TRUE(same_value(slope(sums)(kXs), full({3}, 110.0F)));
+  expect_error([&] { slope(f)(kXs); }, ErrorCode::kInvalidArgument,
+               {"gradient of custom_gradient", "absent"});
+}
+
+// Beyond four results zeros stand for what is missing: there would be too many cases.
+TEST(CustomRules, SeeZerosForMissingOnesOfManyResultsStaged) {
+  const auto five = custom_gradient([](const Tensor& x) {
+    return std::pair{std::tuple(x * 1.0F, x * 1.0F, x * 1.0F, x * 1.0F, x * 1.0F),
+                     [](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d,
+                        const Tensor& e) { return a + 2.0F * b + 3.0F * c + 4.0F * d + 5.0F * e; }};
+  });
+  const auto f = function([&](const Tensor& x) { return std::get<1>(five(x)); });
+  EXPECT_TRUE(same_value(slope(f)(kXs), full({3}, 2.0F)));
+}
+
 // spec: CU-01.c, D45.b
 TEST(CustomRules, FixNumericsStaged) {
   const auto log1pexp = custom_gradient([](const Tensor& x) {
