@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "etude/base/type_name.h"
 #include "etude/diff/active.h"
@@ -30,6 +31,26 @@ struct RefusedNumber {
   constexpr RefusedNumber operator[](const I&) const {
     return {};
   }
+  // What programs read of a loss and of gradients, which are tensors as often as numbers.
+  template <class T, class... X>
+  constexpr T item(const X&...) const {
+    return T();
+  }
+  template <class T, class... X>
+  constexpr std::vector<T> to_vector(const X&...) const {
+    return {};
+  }
+  template <class... I>
+  constexpr RefusedNumber at(const I&...) const {
+    return {};
+  }
+  constexpr RefusedNumber shape() const { return {}; }
+  constexpr RefusedNumber dtype() const { return {}; }
+  constexpr int rank() const { return 0; }
+  constexpr std::size_t size() const { return 0; }
+  constexpr bool has_value() const { return false; }
+  constexpr std::string_view to_string() const { return {}; }
+
   template <class T>
   requires std::is_default_constructible_v<T>
   constexpr operator T() const {  // NOLINT(google-explicit-constructor): stands for a T

@@ -19,6 +19,7 @@
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
+#include "etude/diff/mixed_numbers.h"
 #include "etude/optim/parameters.h"
 #include "etude/optim/schedule.h"
 #include "etude/optim/slots.h"
@@ -86,8 +87,10 @@ class RuleOptimizer {
   //         allocated, unless transforms or the header of the optimiser say so.
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
-    update_all(pair_up(model, gradients, slots_.needs_paths()), where);
-    take_state(model, gradients);
+    if constexpr (!etude::internal::HoldsRefused<Gradients>) {  // the compiler has said enough
+      update_all(pair_up(model, gradients, slots_.needs_paths()), where);
+      take_state(model, gradients);
+    }
   }
 
   // Puts transforms behind those that are there: transforms.h. State that they keep begins at the

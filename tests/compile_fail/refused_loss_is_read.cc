@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever is done with the results of a refused gradient, the compiler says why it was refused.
+// spec: G11
+// error: a field has no tangent type; make it Differentiable or wrap it in etude::NoDerivative<>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "etude/optim/sgd.h"
+#include "etude/runtime/gradient.h"
+
+using etude::Tensor;
+
+struct Net {
+  std::shared_ptr<Tensor> weight;
+};
+
+float step(Net& net, etude::optim::SGD& optimizer) {
+  auto [loss, slopes] = etude::value_with_gradient([](const Net& n) { return *n.weight; }, net);
+  optimizer.update(net, slopes);
+  const std::vector<float> all = loss.to_vector<float>();
+  const Tensor first = slopes.at(0) * 0.5, value = loss;
+  const std::string text(loss.to_string());
+  if (!loss.has_value() || loss.rank() != 0 || loss.size() != 1) return all[0];
+  return loss.item<float>() + first.item<float>();
+}
