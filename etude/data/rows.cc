@@ -10,12 +10,18 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/core/pending.h"
+#include "etude/core/traced.h"
 
 namespace etude::data {
 namespace {
 
+void require_elements(const Tensor& x) {
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(x), "{}",
+                     etude::internal::explain_ghost(x));
+}
+
 const char* bytes_of(const Tensor& x) {
-  etude::internal::observe(x);
+  require_elements(x);
   return static_cast<const char*>(TensorAccess::data(x));
 }
 
@@ -53,6 +59,7 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end, CallSit
     const std::int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, 0 <= begin && begin <= end && end <= count,
                        "samples [{}, {}) are asked for, but there are {}", begin, end, count);
+    if (!etude::internal::is_unrun(x)) require_elements(x);
     Shape shape = x.shape();
     shape.set(0, end - begin);
     return etude::internal::with_type(x, intern_type(x.dtype(), shape, x.device()),
@@ -86,6 +93,7 @@ Tensor row_at(const Tensor& x, std::int64_t row, CallSite where) {
     const std::int64_t count = internal::count_rows(x, -1, "");
     ETUDE_REQUIRE_CODE(kOutOfRange, row >= 0 && row < count,
                        "sample {} is asked for, but there are {}: 0 to {}", row, count, count - 1);
+    if (!etude::internal::is_unrun(x)) require_elements(x);
     Shape shape;
     for (const std::int64_t size : x.shape().sizes().subspan(1)) shape.push_back(size);
     return etude::internal::with_type(x, intern_type(x.dtype(), shape, x.device()),

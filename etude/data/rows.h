@@ -23,7 +23,8 @@ struct Samples {
 
 // Rows `rows` of x, in that order.
 //
-// throws: kInvalidArgument for a scalar; kOutOfRange for a row outside.
+// throws: kInvalidArgument for a scalar; kOutOfRange for a row outside; kFailedPrecondition for a
+//         tensor without elements, as in a function that is being traced.
 // cost:   one copy of the rows.
 Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows,
                  CallSite where = CallSite::here());
@@ -32,7 +33,8 @@ Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
                   CallSite where = CallSite::here());
 // Tensors of one type, one behind the other along a new first axis.
 //
-// throws: kInvalidArgument for an empty list or differing types, with the index of the first one.
+// throws: kInvalidArgument for an empty list or differing types, with the index of the first one;
+//         kFailedPrecondition as above.
 Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite::here());
 
 // Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.

@@ -88,8 +88,9 @@ class Checkpoint : public Trackable {
   // Writes to the folder "PREFIX-n", n counting from 1 and on from what was restored, and notes it
   // as the latest in the folder of the prefix. Gives its path.
   //
-  // throws: kFailedPrecondition for a Variable without a value or a folder that cannot be made;
-  //         for files: what AtomicFile throws. What was there is still there then.
+  // throws: kFailedPrecondition for a Variable without a value, for one in a function that is being
+  //         traced, and for a folder that cannot be made; for files: what AtomicFile throws. What
+  //         was there is still there then.
   std::string save(const std::string& prefix, const ObjectCheckpointOptions& options = {},
                    CallSite where = CallSite::here());
   // Writes to the folder `path`; counts and notes nothing. throws: as above.
@@ -99,7 +100,8 @@ class Checkpoint : public Trackable {
   // those that come later. An empty path is nothing to restore: only the status tells.
   //
   // throws: kNotFound, with the path; kDataLoss, with file and offset, for a damaged one;
-  //         kInvalidArgument, with all paths, for values of another type. Nothing is restored then.
+  //         kInvalidArgument, with all paths, for values of another type; kFailedPrecondition for a
+  //         Variable in a function that is being traced. Nothing is restored then.
   RestoreStatus restore(const std::string& path, CallSite where = CallSite::here());
 
   std::int64_t save_counter() const { return counter_; }

@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/pending.h"
+#include "etude/core/traced.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors_format.h"
@@ -40,6 +41,9 @@ constexpr std::array<std::pair<std::string_view, DType>, 14> kDTypes = {{
 
 SafetensorsEntry entry_of(const std::string& name, const Tensor& x) {
   ETUDE_REQUIRE(x.has_value(), "tensor '{}' is absent and cannot be saved", name);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, etude::internal::observe(x),
+                     "tensor '{}' cannot be saved here: {}", name,
+                     etude::internal::explain_ghost(x));
   SafetensorsEntry entry{.name = name, .dtype = "F64", .shape = x.shape().to_vector()};
   if (x.dtype() == kComplex128) {
     entry.shape.push_back(2);

@@ -9,6 +9,7 @@
 #include "etude/base/check.h"
 #include "etude/core/ambient.h"
 #include "etude/io/object_graph.h"
+#include "etude/runtime/trace.h"
 #include "etude/runtime/variable_state.h"
 
 namespace etude::io {
@@ -71,12 +72,14 @@ class VariableTrackee final : public Trackee {
   Identity identity() const override { return {variable_.ref(), ""}; }
   bool takes_values() const override { return true; }
   NamedTensors values() const override {
+    require_now("saved");
     ETUDE_REQUIRE_CODE(kFailedPrecondition, variable_.initialized(),
                        "{} has no value yet, so it cannot be saved. Assign one before",
                        etude::internal::title_of(variable_));
     return {{"", etude::internal::peek(variable_)}};
   }
   std::string refuse(const NamedTensors& values) const override {
+    require_now("restored");
     const Tensor& value = values.at("");
     if (etude::internal::has_value(variable_)) {
       const Type* here = etude::internal::peek(variable_).type();
@@ -101,6 +104,22 @@ class VariableTrackee final : public Trackee {
   }
 
  private:
+  // In a trace a Variable has the value that it has outside, not that of this point of the program.
+  // The two are one for a Variable that the trace has just made.
+  void require_now(std::string_view done) const {
+    const auto* trace = etude::internal::TraceContext::innermost();
+    if (trace == nullptr) return;
+    const bool is_new = std::ranges::any_of(trace->created(), [&](const auto& made) {
+      return made.state.lock().get() == variable_.ref();
+    });
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, is_new,
+        "{} cannot be {} in function '{}' while that is traced: it would be {} once, "
+        "and not when the graph runs. Do it outside of the function, or give that "
+        "the option run_eagerly",
+        etude::internal::title_of(variable_), done, trace->info().function, done);
+  }
+
   Variable variable_;
 };
 
