@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/core/traced.h"
 
+#include <thread>
+
 #include <fmt/format.h>
 
 #include "etude/core/ghost_mark.h"
@@ -12,6 +14,7 @@ struct Made {
   RefPtr<const TraceInfo> trace;
   std::string_view op;  // of a record, which lives for ever
   CallSite where;
+  std::thread::id thread = std::this_thread::get_id();  // that traces
 };
 
 std::string line_text(CallSite where) {
@@ -51,6 +54,13 @@ std::string explain_ghost(const Tensor& x) {
         "it. Return it from the function instead of keeping it. From the body of a loop, scan() "
         "gives a row for each step",
         type, made);
+  }
+  if (mark->thread != std::this_thread::get_id()) {
+    return fmt::format(
+        "a value of type {} stands for {}, which another thread is tracing{}: calls of this thread "
+        "are not part of that graph. Start threads outside of staged functions, and call these in "
+        "each, or give the function the option run_eagerly",
+        type, made, line_text(mark->trace->where));
   }
   return fmt::format(
       "a value of type {} stands for {}, which is being traced{}: it has no elements before the "

@@ -216,8 +216,26 @@ TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) con
   return trace->key.fits(call) ? trace : instance_of(*trace, call, refusal);
 }
 
+namespace {
+
+// throws: kFailedPrecondition for an argument that belongs to the trace of another thread. That may
+// wait for this call, so it is refused before this thread waits for its turn to trace.
+void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
+                            const std::string& function) {
+  if (TraceContext::innermost() != nullptr) return;
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const Tensor& x = *call.tensors[i];
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, trace_of(x) == nullptr,
+                       "argument '{}' of function '{}': {}", names.tensors[i], function,
+                       explain_ghost(x));
+  }
+}
+
+}  // namespace
+
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
                                      const HostRun& run, FirstRun* first, CallSite where) {
+  located("", where, [&] { require_of_this_thread(call, names, name()); });
   std::unique_lock lock(tracing_mutex());
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return or_first_run(first, lock, where, [&] {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is fixed while a function is traced and what is not: host state, captures, callers, keys.
+#include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -251,6 +253,40 @@ TEST(Tracing, TwoFunctionsTraceEachOtherFromTwoThreads) {
     EXPECT_EQ(by_f, 13);  // (5 + 1) * 2 + 1
     EXPECT_EQ(by_g, 22);  // (5 * 2 + 1) * 2
   }
+}
+
+// What `f` gives, or throws, on another thread.
+Tensor elsewhere(const std::function<Tensor()>& f) {
+  Tensor out;
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      out = f();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
+  return out;
+}
+
+// A thread that is awaited in a trace: it must not wait for the trace in turn.
+TEST(Tracing, OtherThreadsRefuseValuesOfATrace) {
+  const auto inner = function([](const Tensor& x) { return x + 1.0F; }, {.name = "inner"});
+  const auto by_function = function(
+      [&](const Tensor& x) { return elsewhere([&] { return inner(x); }); }, {.name = "outer"});
+  expect_error([&] { by_function(ones({2})); }, ErrorCode::kFailedPrecondition,
+               {"argument 'arg0' of function 'inner'", "an input of function 'outer'",
+                "another thread is tracing", "run_eagerly"});
+  const auto by_op = function([&](const Tensor& x) { return elsewhere([&] { return x * x; }); },
+                              {.name = "outer"});
+  expect_error([&] { by_op(ones({2})); }, ErrorCode::kFailedPrecondition,
+               {"multiply", "another thread is tracing"});
+  const Tensor one(1.0F);
+  EXPECT_EQ(elsewhere([&] { return inner(one); }).item<float>(), 2);
+  const auto by_constant =
+      function([&](const Tensor& x) { return x * elsewhere([&] { return inner(one); }); });
+  EXPECT_EQ(by_constant(Tensor(3.0F)).item<float>(), 6);  // inner has its graph
 }
 
 // spec: TC-19.c
