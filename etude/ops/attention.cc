@@ -15,6 +15,7 @@
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"
+#include "etude/ops/random_keys.h"
 #include "etude/ops/records.h"
 
 namespace etude::ops {
@@ -84,11 +85,6 @@ Types dropout_type(const TypeCall& call) {
   dropout_of(call.attrs);
   require_key(call.shape(0), shape);
   return {call.make(dtype, shape)};
-}
-
-Values dropout_batch(const BatchCall& call) {
-  return batching::call_again(call, {call.in[0]},
-                              {{"shape", batching::behind(call.size, call.attrs.ints("shape"))}});
 }
 
 // All but `key`, which is at another place in each record.
@@ -332,7 +328,7 @@ void define_dropout(Registry& r) {
       .attrs = {{"shape", AttrKind::kInts}, {"dropout", AttrKind::kReal}, {"dtype", kFloat32}},
       .type = dropout_type,
       .kernels = {.cpu = kernels::cpu::prepare_attention_dropout},
-      .batch = dropout_batch,
+      .batch = draw_batch,
       .no_derivative = "random numbers are a function of the key alone",
       .samples = {.calls = {{{"uint64[2]"}, attrs({2, 3, 5}, 0.25)},
                             {{"uint64[2,2]"}, attrs({2, 2, 3, 5}, 0.5)},

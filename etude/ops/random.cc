@@ -20,6 +20,7 @@
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"
+#include "etude/ops/random_keys.h"
 
 namespace etude::ops {
 namespace {
@@ -28,27 +29,45 @@ using Ints = std::vector<int64_t>;
 
 constexpr std::string_view kKeyed = "random numbers are a function of the key alone";
 
-void require_key(const TypeCall& call) {
-  ETUDE_REQUIRE(call.shape(0) == Shape({2}),
-                "operand 'key' has shape {}, but a key is uint64[2]. Use random::key(seed)",
-                call.shape(0).to_string());
+// A key [2], or keys [k.., 2] for the first axes of what is drawn.
+void require_key(const TypeCall& call, const Shape& drawn) {
+  const Shape& key = call.shape(0);
+  const int axes = key.rank() - 1;
+  const auto sizes = drawn.sizes();
+  const bool fits = axes >= 0 && axes <= drawn.rank() && key[axes] == 2 &&
+                    std::ranges::equal(key.sizes().first(static_cast<std::size_t>(axes)),
+                                       sizes.first(static_cast<std::size_t>(axes)));
+  ETUDE_REQUIRE(fits,
+                "operand 'key' has shape {}, but a key is uint64[2], or there is one for each of "
+                "the first axes of {}. Use random::key(seed)",
+                key.to_string(), drawn.to_string());
 }
 
 Shape drawn_shape(const TypeCall& call) {
-  require_key(call);
-  return shape_of(call.attrs, "shape");
+  Shape shape = shape_of(call.attrs, "shape");
+  require_key(call, shape);
+  return shape;
 }
 
 Types fold_in_type(const TypeCall& call) {
-  require_key(call);
   Shape shape = call.shape(1);
+  require_key(call, shape);
   shape.push_back(2);
   return {call.make(kUInt64, shape)};
 }
 
-// Numbers may be of any shape, so that a batch of them is one call.
+// One key serves numbers of any shape, so that a batch of them is one call.
 Values fold_in_batch(const BatchCall& call) {
-  return call.is_batched(0) ? Values() : batching::call_again(call, {call.in[0], call.in[1]});
+  const bool is_one_key = !call.is_batched(0) && call.rank(0) == 1;
+  return is_one_key ? batching::call_again(call, {call.in[0], call.in[1]}) : batching::same(call);
+}
+
+Types permutation_type(const TypeCall& call) {
+  const Shape shape = drawn_shape(call);
+  ETUDE_REQUIRE(shape.rank() == call.rank(0),
+                "shape {} must have one axis behind those that keys {} are for", shape.to_string(),
+                call.shape(0).to_string());
+  return {call.make(kInt64, shape)};
 }
 
 Types float_type(const TypeCall& call) {
@@ -81,13 +100,18 @@ Samples float_samples() {
   Samples samples;
   samples.calls = {{{"uint64[2]"}, {{"shape", Ints{3, 5}}, {"dtype", kFloat32}}},
                    {{"uint64[2]"}, {{"shape", Ints{}}, {"dtype", kFloat64}}},
-                   {{"uint64[2]"}, {{"shape", Ints{7}}, {"dtype", kBFloat16}}}};
+                   {{"uint64[2]"}, {{"shape", Ints{7}}, {"dtype", kBFloat16}}},
+                   {{"uint64[3,2]"}, {{"shape", Ints{3, 5}}, {"dtype", kFloat64}}},
+                   {{"uint64[2,3,2]"}, {{"shape", Ints{2, 3}}, {"dtype", kFloat32}}}};
   return samples;
 }
 
 std::vector<ErrorCase> float_errors() {
   return {
       {{"uint64[3]"}, "a key is uint64[2]", {{"shape", Ints{2}}, {"dtype", kFloat32}}},
+      {{"uint64[3,2]"},
+       "has shape [3,2], but a key is uint64[2], or there is one for each of the first axes of [2]",
+       {{"shape", Ints{2}}, {"dtype", kFloat32}}},
       {{"uint64[2]"}, "shape [-1] has a negative size", {{"shape", Ints{-1}}, {"dtype", kFloat32}}},
       {{"uint64[2]"},
        "dtype int32 is not a floating one",
@@ -103,6 +127,7 @@ OpDef float_draw(std::string_view name, std::string_view doc, PrepareRule kernel
       .attrs = {{"shape", AttrKind::kInts}, {"dtype", AttrKind::kDType}},
       .type = float_type,
       .kernels = {.cpu = kernel},
+      .batch = draw_batch,
       .no_derivative = kKeyed,
       .samples = float_samples(),
       .errors = float_errors(),
@@ -130,6 +155,7 @@ void define_random(Registry& r) {
                 {"dtype", kInt32}},
       .type = integer_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_integers},
+      .batch = draw_batch,
       .no_derivative = kKeyed,
       .samples = {.calls = {{{"uint64[2]"},
                              {{"shape", Ints{3, 5}}, {"low", int64_t{-2}}, {"high", int64_t{7}}}},
@@ -137,7 +163,9 @@ void define_random(Registry& r) {
                              {{"shape", Ints{9}},
                               {"low", int64_t{0}},
                               {"high", int64_t{200}},
-                              {"dtype", kUInt8}}}}},
+                              {"dtype", kUInt8}}},
+                            {{"uint64[3,2]"},
+                             {{"shape", Ints{3, 5}}, {"low", int64_t{-2}}, {"high", int64_t{7}}}}}},
       .errors =
           {{{"uint64[2]"},
             "low must be less than high",
@@ -153,7 +181,7 @@ void define_random(Registry& r) {
       .name = "random_fold_in",
       .space = "internal",
       .doc = "A key for each number, from a key: element i of the result follows from the key and "
-             "numbers[i].",
+             "numbers[i]. Keys [.., 2] are for the first axes of the numbers.",
       .operands = {{"key", kUInt64}, {"numbers", kIntegers}},
       .type = fold_in_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_fold_in},
@@ -161,26 +189,27 @@ void define_random(Registry& r) {
       .no_derivative = kKeyed,
       .samples = {.calls = {{{"uint64[2]", "int64[]"}},
                             {{"uint64[2]", "int32[3]"}},
+                            {{"uint64[3,2]", "int64[3,4]"}},
+                            {{"uint64[3,2]", "int32[3]"}},
                             {{"uint64[2]", "uint8[2,0]"}}}},
       .errors = {{{"uint64[3]", "int64[]"}, "a key is uint64[2]"},
+                 {{"uint64[3,2]", "int64[2]"}, "there is one for each of the first axes of [2]"},
                  {{"uint64[2]", "float32[]"}, "operand 'numbers' is float32"}},
   });
   r.define({
       .name = "random_permutation",
       .space = "internal",
-      .doc = "The numbers 0 .. n - 1 in a random order from a key.",
+      .doc =
+          "The numbers 0 .. n - 1 in a random order from a key; for keys [.., 2] one order each.",
       .operands = {{"key", kUInt64}},
       .attrs = {{"shape", AttrKind::kInts}},
-      .type =
-          [](const TypeCall& call) {
-            const Shape shape = drawn_shape(call);
-            ETUDE_REQUIRE(shape.rank() == 1, "shape {} must have one axis", shape.to_string());
-            return Types{call.make(kInt64, shape)};
-          },
+      .type = permutation_type,
       .kernels = {.cpu = kernels::cpu::prepare_random_permutation},
+      .batch = draw_batch,
       .no_derivative = kKeyed,
       .samples = {.calls = {{{"uint64[2]"}, {{"shape", Ints{11}}}},
-                            {{"uint64[2]"}, {{"shape", Ints{0}}}}}},
+                            {{"uint64[2]"}, {{"shape", Ints{0}}}},
+                            {{"uint64[3,2]"}, {{"shape", Ints{3, 11}}}}}},
       .errors = {{{"uint64[2]"}, "shape [2,3] must have one axis", {{"shape", Ints{2, 3}}}}},
   });
 }
@@ -260,6 +289,8 @@ Tensor fold_in(const Tensor& key, const Arg& number) {
 Tensor split(const Tensor& key, int64_t n, CallSite where) {
   return etude::internal::located("random.split", where, [&] {
     ETUDE_REQUIRE(n >= 0, "n is {}, but must be 0 or more", n);
+    ETUDE_REQUIRE(key.shape() == Shape({2}), "key has shape {}, but one key, uint64[2], is split",
+                  key.shape().to_string());
     const Tensor numbers = arange(0, {.stop = static_cast<double>(n), .dtype = kInt64});
     return internal::run(internal::op<"random_fold_in">(), {&key, &numbers}, {}, where);
   });

@@ -20,10 +20,12 @@ Tensor key(uint64_t seed);
 // n new keys from one; the old one should not be used again. shapes: uint64[n, 2].
 Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
 // A new key from a key and a whole number, such as that of a step, or one for each element of a
-// tensor of them. shapes: that of number, then 2.
+// tensor of them. shapes: that of number, then 2; keys [k.., 2] are for the first axes of number.
 Tensor fold_in(const Tensor& key, const Arg& number);
 
-// Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`.
+// Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`: uint64[2],
+// or, for draws of a shape, [k.., 2] for its first axes k..: each key draws what it draws alone for
+// the other axes.
 struct UniformOptions {
   Tensor low = {};   // default 0; broadcast to the shape
   Tensor high = {};  // default 1

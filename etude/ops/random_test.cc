@@ -117,6 +117,44 @@ TEST(Random, KeysFollowFromKeysAndNumbers) {
                       {"random.split: n is -1, but must be 0 or more"});
 }
 
+// Each of several keys draws what it draws alone, in calls of more and of fewer elements than a
+// thread does at a time.
+// spec: T2.a
+TEST(Random, KeysForTheFirstAxes) {
+  const auto all = [](const Ints& first, int64_t n, const Tensor& key) {
+    Ints shape = first;
+    shape.push_back(n);
+    return std::vector<Tensor>{
+        random::uniform(shape, {.dtype = kFloat64, .key = key}),
+        random::normal(shape, {.key = key}),
+        random::truncated_normal(shape, {.dtype = kBFloat16, .key = key}),
+        random::randint(shape, -5, 1000, {.key = key}),
+        random::fold_in(
+            key,
+            broadcast_to(arange(0, {.stop = static_cast<double>(n), .dtype = kInt64}), shape))};
+  };
+  for (const auto& [keys, n] : {std::pair<int64_t, int64_t>{3, 20001}, {700, 33}, {2, 1}, {4, 0}}) {
+    const Tensor key = random::split(random::key(5), keys);
+    const std::vector<Tensor> got = all({keys}, n, key);
+    for (const int64_t k : {int64_t{0}, keys / 2, keys - 1}) {
+      const std::vector<Tensor> want = all({}, n, key.at(k));
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_TRUE(same_value(got[i].at(k), want[i])) << i << " " << k << " of " << keys;
+      }
+    }
+  }
+  const Tensor table = reshape(random::split(random::key(6), 6), {2, 3, 2});
+  const Tensor one = random::uniform({2, 3}, {.key = table});
+  EXPECT_TRUE(same_value(one.at(1, 2), random::uniform({}, {.key = table.at(1, 2)})));
+  tests::expect_error(
+      [&] {
+        random::uniform({3, 2}, {.key = table});
+      },
+      ErrorCode::kInvalidArgument, {"operand 'key' has shape [2,3,2]", "the first axes of [3,2]"});
+  tests::expect_error([&] { random::split(table); }, ErrorCode::kInvalidArgument,
+                      {"random.split: key has shape [2,3,2], but one key, uint64[2], is split"});
+}
+
 // spec: T2.b
 TEST(Random, HasTheSameBitsForAnyNumberOfThreads) {
   const Tensor key = random::key(5);

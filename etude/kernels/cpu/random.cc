@@ -21,21 +21,42 @@ constexpr int64_t kChunk = 1 << 13;  // elements per parallel chunk
 constexpr std::size_t kTile = 256;   // elements that are in work at a time; a multiple of 4
 
 struct RandomParams : KernelParams {
-  int64_t count = 0;
+  int64_t keys = 1;
+  int64_t count = 0;  // elements under one key
   int64_t low = 0;
   uint64_t range = 0;
 };
 
-PhiloxKey key_of(const KernelCall& call) {
-  const uint64_t* key = static_cast<const uint64_t*>(call.in[0]);
+// For results whose elements, or rows of 2 for new keys, are `total`.
+etude::internal::RefPtr<RandomParams> params_for(const PrepareCall& call, int64_t total) {
+  auto p = etude::internal::make_ref<RandomParams>();
+  p->keys = call.types[0]->count() / 2;
+  p->count = p->keys == 0 ? 0 : total / p->keys;
+  return p;
+}
+
+PhiloxKey key_of(const KernelCall& call, int64_t number) {
+  const uint64_t* key = static_cast<const uint64_t*>(call.in[0]) + 2 * number;
   return {key[0], key[1]};
 }
 
-// Calls body(begin, end) for chunks that start at multiples of kChunk.
+// Calls body(key, first, begin, end) for chunks of the elements under each key, which start at
+// multiples of kChunk; element 0 of the key is element `first` of the result.
 template <class F>
-void for_chunks(int64_t count, double ns, const F& body) {
-  parallel_for((count + kChunk - 1) / kChunk, static_cast<double>(count) * ns * 1e-3,
-               [&](int64_t chunk) { body(chunk * kChunk, std::min(count, (chunk + 1) * kChunk)); });
+void for_chunks(const KernelCall& call, double ns, const F& body) {
+  const auto& p = *static_cast<const RandomParams*>(call.params);
+  const int64_t chunks = (p.count + kChunk - 1) / kChunk;
+  // Keys of few elements are done together.
+  const int64_t together = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, p.count));
+  const int64_t groups = (p.keys + together - 1) / together;
+  const double us = static_cast<double>(p.keys * p.count) * ns * 1e-3;
+  parallel_for(groups * chunks, us, [&](int64_t item) {
+    const int64_t begin = item % chunks * kChunk, end = std::min(p.count, begin + kChunk);
+    const int64_t low = item / chunks * together, high = std::min(p.keys, low + together);
+    for (int64_t number = low; number < high; ++number) {
+      body(key_of(call, number), number * p.count, begin, end);
+    }
+  });
 }
 
 // Words [begin, begin + n) of the key; begin is a multiple of 4, and `out` has room for n rounded
@@ -152,10 +173,9 @@ struct TruncatedNormal {
 
 template <template <class> class Draw, class T>
 bool run_draw(const KernelCall& call) {
-  const auto& p = *static_cast<const RandomParams*>(call.params);
-  const PhiloxKey key = key_of(call);
-  T* out = static_cast<T*>(call.out[0]);
-  for_chunks(p.count, 4, [&](int64_t begin, int64_t end) {
+  T* const results = static_cast<T*>(call.out[0]);
+  for_chunks(call, 4, [&](PhiloxKey key, int64_t first, int64_t begin, int64_t end) {
+    T* const out = results + first;
     for (int64_t at = begin; at < end; at += kTile) {
       Draw<T>::fill(key, out + at, at,
                     static_cast<std::size_t>(std::min<int64_t>(kTile, end - at)));
@@ -166,8 +186,7 @@ bool run_draw(const KernelCall& call) {
 
 template <template <class> class Draw>
 void prepare_draw(const PrepareCall& call) {
-  auto p = etude::internal::make_ref<RandomParams>();
-  p->count = call.out.results[0]->count();
+  const auto p = params_for(call, call.out.results[0]->count());
   visit_floating(call.out.results[0]->dtype(),
                  [&]<class T, class>() { call.set(run_draw<Draw, T>, p); });
 }
@@ -184,9 +203,9 @@ uint64_t below(uint64_t range, const std::array<uint32_t, 4>& words, bool second
 template <class T>
 bool run_integers(const KernelCall& call) {
   const auto& p = *static_cast<const RandomParams*>(call.params);
-  const PhiloxKey key = key_of(call);
-  T* out = static_cast<T*>(call.out[0]);
-  for_chunks(p.count, 6, [&](int64_t begin, int64_t end) {
+  T* const results = static_cast<T*>(call.out[0]);
+  for_chunks(call, 6, [&](PhiloxKey key, int64_t first, int64_t begin, int64_t end) {
+    T* const out = results + first;
     for (int64_t i = begin; i < end; i += 2) {
       const std::array<uint32_t, 4> words = philox(key, static_cast<uint64_t>(i) / 2);
       for (int64_t j = i; j < std::min(i + 2, end); ++j) {
@@ -199,14 +218,13 @@ bool run_integers(const KernelCall& call) {
 
 template <class T>
 bool run_fold_in(const KernelCall& call) {
-  const auto& p = *static_cast<const RandomParams*>(call.params);
   const T* numbers = static_cast<const T*>(call.in[1]);
   uint64_t* out = static_cast<uint64_t*>(call.out[0]);
-  for_chunks(p.count, 10, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const PhiloxKey key = fold_in(key_of(call), static_cast<uint64_t>(numbers[i]));
-      out[2 * i] = key.seed;
-      out[2 * i + 1] = key.stream;
+  for_chunks(call, 10, [&](PhiloxKey key, int64_t first, int64_t begin, int64_t end) {
+    for (int64_t i = first + begin; i < first + end; ++i) {
+      const PhiloxKey made = fold_in(key, static_cast<uint64_t>(numbers[i]));
+      out[2 * i] = made.seed;
+      out[2 * i + 1] = made.stream;
     }
   });
   return true;
@@ -215,13 +233,15 @@ bool run_fold_in(const KernelCall& call) {
 // Fisher and Yates: place i changes with one of the places up to i.
 bool run_permutation(const KernelCall& call) {
   const auto& p = *static_cast<const RandomParams*>(call.params);
-  const PhiloxKey key = key_of(call);
-  int64_t* out = static_cast<int64_t*>(call.out[0]);
-  std::iota(out, out + p.count, 0);
-  for (int64_t i = p.count - 1; i > 0; --i) {
-    const std::array<uint32_t, 4> words = philox(key, static_cast<uint64_t>(i) / 2);
-    std::swap(out[i], out[below(static_cast<uint64_t>(i) + 1, words, i % 2 == 1)]);
-  }
+  parallel_for(p.keys, static_cast<double>(p.keys * p.count) * 1e-2, [&](int64_t number) {
+    const PhiloxKey key = key_of(call, number);
+    int64_t* const out = static_cast<int64_t*>(call.out[0]) + number * p.count;
+    std::iota(out, out + p.count, 0);
+    for (int64_t i = p.count - 1; i > 0; --i) {
+      const std::array<uint32_t, 4> words = philox(key, static_cast<uint64_t>(i) / 2);
+      std::swap(out[i], out[below(static_cast<uint64_t>(i) + 1, words, i % 2 == 1)]);
+    }
+  });
   return true;
 }
 
@@ -234,8 +254,7 @@ void prepare_random_truncated_normal(const PrepareCall& call) {
 }
 
 void prepare_random_integers(const PrepareCall& call) {
-  auto p = etude::internal::make_ref<RandomParams>();
-  p->count = call.out.results[0]->count();
+  const auto p = params_for(call, call.out.results[0]->count());
   p->low = call.attrs.integer("low");
   p->range = static_cast<uint64_t>(call.attrs.integer("high")) - static_cast<uint64_t>(p->low);
   visit_dtype(call.out.results[0]->dtype(), [&]<class T>() {
@@ -244,17 +263,14 @@ void prepare_random_integers(const PrepareCall& call) {
 }
 
 void prepare_random_fold_in(const PrepareCall& call) {
-  auto p = etude::internal::make_ref<RandomParams>();
-  p->count = call.out.results[0]->count() / 2;
+  const auto p = params_for(call, call.out.results[0]->count() / 2);
   visit_dtype(call.types[1]->dtype(), [&]<class T>() {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) call.set(run_fold_in<T>, p);
   });
 }
 
 void prepare_random_permutation(const PrepareCall& call) {
-  auto p = etude::internal::make_ref<RandomParams>();
-  p->count = call.out.results[0]->count();
-  call.set(run_permutation, p);
+  call.set(run_permutation, params_for(call, call.out.results[0]->count()));
 }
 
 }  // namespace etude::kernels::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of random ops. Operand 0 is the key, uint64[2]: seed and stream of Philox-4x32-10. What
-// an element gets depends on the key and its row-major index alone.
+// Kernels of random ops. Operand 0 is a key, uint64[2]: seed and stream of Philox-4x32-10. What an
+// element gets depends on the key and its row-major index alone. Or it is keys, uint64[k.., 2], for
+// the first axes k.. of the result: each draws what it draws alone for the other axes.
 #pragma once
 
 #include "etude/core/op.h"
@@ -16,6 +17,7 @@ void prepare_random_truncated_normal(const PrepareCall& call);
 // Whole numbers in [low, high), attributes "low" and "high".
 void prepare_random_integers(const PrepareCall& call);
 // A key, uint64[2], for each whole number of operand 1: row i follows from the key and number i.
+// Keys are for the first axes of the numbers.
 void prepare_random_fold_in(const PrepareCall& call);
 // The numbers 0 .. n - 1 in a random order, as int64.
 void prepare_random_permutation(const PrepareCall& call);
