@@ -4,12 +4,22 @@
 // makes the elements (runtime/lazy_trace.h) stands behind PendingMark: nothing here knows traces.
 #pragma once
 
+#include <memory>
+
 #include "etude/base/call_site.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
+
+// What a holder of a pending tensor, such as a Variable, held before.
+struct HeldBefore {
+  Tensor value;
+  std::weak_ptr<void> holder;
+  // Lets the holder have its value again if what it holds now has failed. Runs under no lock.
+  void (*restore)(void* holder);
+};
 
 // Hangs on a pending tensor where others have the owner of their elements, and stays there when the
 // elements have come: it owns them then. So threads that share the header see one pointer for its
@@ -26,6 +36,13 @@ class PendingMark : public Buffer {
   virtual Tensor take_value() = 0;
   // How many recorded calls the elements wait for. thread-safe.
   virtual int64_t waits_for() = 0;
+  // Keeps what the only holder of the tensor held before, until there are elements. Where the calls
+  // fail, it is restored when the failure is thrown.
+  virtual void keep_before(HeldBefore before) = 0;
+  // What was kept, for another pending tensor in this one's place; absent: nothing.
+  virtual Tensor take_before() = 0;
+  // Whether the calls that it waits for have failed.
+  virtual bool has_failed() = 0;
 
   const Tensor& value() const noexcept { return value_; }
 

@@ -263,7 +263,9 @@ LazyScope::~LazyScope() {
 void lazy_barrier(const LazyBarrierOptions&, CallSite where) {
   if (!has_context) return;
   const auto error = context().trace().run_all(internal::LazyCut::kBarrier, where);
-  if (error != nullptr) throw Error(*error);
+  if (error == nullptr) return;
+  context().trace().restore_failed();
+  throw Error(*error);
 }
 
 StepScope::~StepScope() noexcept(false) {

@@ -3,6 +3,7 @@
 // the results.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 
 #include <unistd.h>
@@ -34,10 +35,12 @@ int64_t quarter_of_memory() {
   return bytes / 4;
 }
 
+}  // namespace
+
 // Numbers the inputs of a segment, each tensor once.
-class Inputs {
+class SegmentInputs {
  public:
-  explicit Inputs(LazySegment& segment) : segment_(segment) {}
+  explicit SegmentInputs(LazySegment& segment) : segment_(segment) {}
 
   uint32_t number(Tensor x) {
     const TensorRep* const rep = TensorAccess::rep(x);
@@ -51,6 +54,11 @@ class Inputs {
     }
     return LazySegment::kInput | recent.index;  // a second handle goes, and is never the last one
   }
+  // The index of an input; none: it is no input.
+  std::optional<uint32_t> find(const Tensor& x) const {
+    const auto known = known_.find(TensorAccess::rep(x));
+    return known != known_.end() ? std::optional(known->second) : std::nullopt;
+  }
 
  private:
   static constexpr std::size_t kRecent = 64;
@@ -62,8 +70,6 @@ class Inputs {
   std::array<Recent, kRecent> recent_;
   std::unordered_map<const TensorRep*, uint32_t> known_;
 };
-
-}  // namespace
 
 std::vector<LazyNode*> LazyTrace::needed_by(LazyNode& last) {
   const uint64_t stamp = ++stamp_;
@@ -106,7 +112,7 @@ LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dea
     node.state = LazyNode::State::kRunning;
   }
   s.first_value.push_back(values);
-  Inputs inputs(s);
+  SegmentInputs inputs(s);
   for (uint32_t i = 0; i < s.nodes.size(); ++i) {
     s.first_operand.push_back(static_cast<uint32_t>(s.operands.size()));
     for (LazyOperand& operand : s.nodes[i]->operands) {
@@ -133,6 +139,7 @@ LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dea
     }
   }
   s.first_operand.push_back(static_cast<uint32_t>(s.operands.size()));
+  for (const LazyNode* node : s.nodes) find_before(s, inputs, *node);
   const bool donates = lazy_options().donate;
   for (const Tensor& x : s.inputs) {
     const auto held = TensorAccess::rep(x)->count.load(std::memory_order_acquire);
@@ -147,6 +154,33 @@ LazySegment LazyTrace::make_segment(std::vector<LazyNode*> nodes, DeadNodes& dea
   return s;
 }
 
+void LazyTrace::find_before(LazySegment& s, const SegmentInputs& inputs, const LazyNode& node) {
+  for (const LazyResult& result : node.results) {
+    for (LazyMark* mark = result.marks; mark != nullptr; mark = mark->next_) {
+      if (mark->before_ == nullptr || !mark->before_->held.value.has_value()) continue;
+      const std::optional<uint32_t> input = inputs.find(mark->before_->held.value);
+      if (!input) continue;
+      s.before.push_back({mark, *input, {}});
+      mark->before_->held.value.reset();  // `inputs` has it
+    }
+  }
+}
+
+void LazyTrace::note_failed(LazySegment& s) {
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+    if (s.errors[i] == nullptr || s.nodes[i]->held == 0) continue;
+    for (const LazyResult& result : s.nodes[i]->results) {
+      for (LazyMark* mark = result.marks; mark != nullptr; mark = mark->next_) {
+        if (mark->before_ == nullptr) continue;
+        HeldBefore& held = mark->before_->held;
+        const auto moved = std::ranges::find(s.before, mark, &LazySegment::Before::mark);
+        if (moved != s.before.end()) held.value = std::move(moved->value);
+        failed_.push_back({held.holder, held.restore});
+      }
+    }
+  }
+}
+
 void LazyTrace::publish(LazySegment& s, DeadNodes& dead) noexcept {
   for (std::size_t k = 0; k < s.outputs.size(); ++k) {
     LazyNode& node = *s.nodes[s.outputs[k].node];
@@ -155,6 +189,7 @@ void LazyTrace::publish(LazySegment& s, DeadNodes& dead) noexcept {
     while (result.marks != nullptr) {
       LazyMark& mark = *result.marks;
       mark.value_ = s.values[k];
+      dead.add(std::move(mark.before_));
       unlink(mark);
       mark.rep_->data.publish(TensorAccess::rep(mark.value_)->data);
     }
@@ -192,6 +227,7 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   segment.numbers.clear();
   lock.lock();
   publish(segment, dead);
+  note_failed(segment);
   is_running_ = false;
   const auto failed =
       std::ranges::find_if(segment.errors, [](const auto& e) { return e != nullptr; });
@@ -199,9 +235,11 @@ std::shared_ptr<const Error> LazyTrace::run(Lock& lock, std::vector<LazyNode*> n
   lock.unlock();
   idle_.notify_all();
   segment.values.clear();
+  segment.before.clear();
   {
     DeadNodes gone;
     gone.first = std::exchange(dead.first, nullptr);
+    gone.first_before = std::exchange(dead.first_before, nullptr);
   }
   lock.lock();
   return error;
@@ -221,6 +259,7 @@ void LazyTrace::observe(LazyMark& mark, CallSite where) {
     if (node->state == LazyNode::State::kFailed) {
       const std::shared_ptr<const Error> error = node->error;
       lock.unlock();
+      restore_failed();
       throw Error(*error);  // NOLINT(cert-err60-cpp): a copy, to which callers add their lines
     }
     run(lock, needed_by(*node), LazyCut::kObservation, where);

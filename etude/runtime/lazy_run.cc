@@ -179,6 +179,7 @@ void run_segment(LazySegment& s) {
   const OutsideScope outside;
   if (!try_program(s)) {
     s.values.clear();
+    for (LazySegment::Before& before : s.before) before.value = s.inputs[before.input];
     Stepwise(s).run();
   }
   LazyLog& log = LazyLog::instance();

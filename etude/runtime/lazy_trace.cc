@@ -162,6 +162,17 @@ void LazyTrace::forget(LazyMark& mark, DeadNodes& dead) noexcept {
   if (node->held == 0 && node->state != LazyNode::State::kRunning) free_node(*node, dead);
 }
 
+void LazyTrace::restore_failed() {
+  std::vector<Failed> failed;
+  {
+    const Lock lock(mutex_);
+    failed.swap(failed_);
+  }
+  for (const Failed& f : failed) {
+    if (const std::shared_ptr<void> holder = f.holder.lock()) f.restore(holder.get());
+  }
+}
+
 void LazyTrace::abandon() noexcept {
   bool is_last = false;
   {
@@ -186,6 +197,26 @@ int64_t LazyMark::waits_for() {
   const LazyTrace::Lock lock(trace_.mutex_);
   if (node_ == nullptr || node_->state != LazyNode::State::kPending) return 0;
   return static_cast<int64_t>(trace_.needed_by(*node_).size());
+}
+
+void LazyMark::keep_before(HeldBefore before) {
+  auto made = std::make_unique<LazyBefore>();
+  made->held = std::move(before);
+  const LazyTrace::Lock lock(trace_.mutex_);
+  if (node_ == nullptr) return;
+  before_.swap(made);  // what is left goes after the lock
+  if (node_->state != LazyNode::State::kFailed) return;
+  trace_.failed_.push_back({before_->held.holder, before_->held.restore});
+}
+
+Tensor LazyMark::take_before() {
+  const LazyTrace::Lock lock(trace_.mutex_);
+  return before_ != nullptr ? std::move(before_->held.value) : Tensor();
+}
+
+bool LazyMark::has_failed() {
+  const LazyTrace::Lock lock(trace_.mutex_);
+  return node_ != nullptr && node_->state == LazyNode::State::kFailed;
 }
 
 void LazyMark::drop() noexcept {

@@ -41,6 +41,7 @@ namespace etude::internal {
 class LazyTrace;
 struct LazyNode;
 class LazyMark;
+class SegmentInputs;  // lazy_cut.cc
 
 // What a recorded call reads: a result of another node, or a value from outside, or nothing.
 struct LazyOperand {
@@ -77,6 +78,12 @@ struct LazyNode : FromFreeList<LazyNode> {
   std::shared_ptr<const Error> error;  // why it has no results
 };
 
+// What a Variable held before it got the pending value of a mark. `next`: of those that are done.
+struct LazyBefore {
+  HeldBefore held;
+  LazyBefore* next = nullptr;
+};
+
 // Stands between a tensor and a result of a node.
 class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
  public:
@@ -85,6 +92,9 @@ class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
   Tensor again() override;
   Tensor take_value() override;
   int64_t waits_for() override;
+  void keep_before(HeldBefore before) override;
+  Tensor take_before() override;
+  bool has_failed() override;
 
  protected:
   void drop() noexcept override;
@@ -97,6 +107,7 @@ class LazyMark final : public PendingMark, public FromFreeList<LazyMark> {
   uint32_t result_ = 0;
   LazyMark* previous_ = nullptr;
   LazyMark* next_ = nullptr;
+  std::unique_ptr<LazyBefore> before_;
 };
 
 // What runs together: nodes in the order of recording, and what flows in and out of them.
@@ -116,6 +127,14 @@ struct LazySegment {
   std::vector<uint8_t> given;   // inputs that nobody else holds
   std::vector<Tensor> numbers;  // host numbers
   std::vector<Output> outputs;
+  // Inputs that Variables held before what the segment gives them: theirs again where that fails.
+  // A program may take them, since it takes nothing before it can no longer fail.
+  struct Before {
+    LazyMark* mark;  // of what is pending; it may be gone
+    uint32_t input;
+    Tensor value;  // where the calls run one by one: it keeps them from writing there
+  };
+  std::vector<Before> before;
   // Results of the outputs, or why a node has none, by node; set by run_segment().
   std::vector<Tensor> values;
   std::vector<std::shared_ptr<const Error>> errors;
@@ -129,18 +148,25 @@ void run_segment(LazySegment& segment);
 // What makes a segment of a trace.
 enum class LazyCut { kObservation, kBarrier, kAutomatic, kScope };
 
-// Nodes that nobody refers to any more: destroyed where no lock is held, since what they hold may
-// lead anywhere.
+// Nodes that nobody refers to any more, and values that nobody will have again: destroyed where no
+// lock is held, since what they hold may lead anywhere.
 struct DeadNodes {
   DeadNodes() = default;
   DeadNodes(const DeadNodes&) = delete;
   DeadNodes& operator=(const DeadNodes&) = delete;
   ~DeadNodes() {
     while (first != nullptr) delete std::exchange(first, first->next);
+    while (first_before != nullptr) delete std::exchange(first_before, first_before->next);
   }
   void add(LazyNode& node) noexcept { node.next = std::exchange(first, &node); }
+  void add(std::unique_ptr<LazyBefore> before) noexcept {
+    if (before == nullptr) return;
+    before->next = std::exchange(first_before, before.get());
+    static_cast<void>(before.release());
+  }
 
   LazyNode* first = nullptr;
+  LazyBefore* first_before = nullptr;
 };
 
 // One per thread. thread-safe but for record(), run_all() and cut_if_long(), which its thread
@@ -161,6 +187,9 @@ class LazyTrace {
   bool is_of(const PendingMark& mark) const noexcept;
   // Runs what is pending. Gives the first failure; null: none.
   std::shared_ptr<const Error> run_all(LazyCut cut, CallSite where);
+  // Variables whose values have failed hold again what they held before. For whoever throws a
+  // failure.
+  void restore_failed();
   // Runs a part of the trace where it has grown too long or holds too much.
   void cut_if_long(const LazyOptions& options, CallSite where);
   int64_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
@@ -199,6 +228,10 @@ class LazyTrace {
                                    CallSite where);
   LazySegment make_segment(std::vector<LazyNode*> nodes, DeadNodes& dead);
   void publish(LazySegment& segment, DeadNodes& dead) noexcept;
+  // Moves what Variables held before among the inputs, unless it is none of them.
+  static void find_before(LazySegment& segment, const SegmentInputs& inputs, const LazyNode& node);
+  // After publish(): notes the Variables that hold a failure.
+  void note_failed(LazySegment& segment);
   void wait_for_run(Lock& lock);
   std::size_t find_cut() const;
 
@@ -218,6 +251,11 @@ class LazyTrace {
   int64_t dropped_ = 0;
   uint64_t stamp_ = 0;                  // of the latest needed_by()
   std::atomic<int64_t> held_bytes_{0};  // at most: of results and inputs of pending nodes
+  struct Failed {
+    std::weak_ptr<void> holder;
+    void (*restore)(void* holder);
+  };
+  std::vector<Failed> failed_;
 };
 
 }  // namespace etude::internal

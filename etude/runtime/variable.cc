@@ -33,7 +33,7 @@ bool is_standing(const Tensor& x) noexcept {
 
 namespace internal {
 
-struct VariableCell {
+struct VariableCell : std::enable_shared_from_this<VariableCell> {
   std::recursive_mutex mutex;  // an initialiser may read the Variable that it belongs to
   Tensor value;
   std::function<Tensor()> initialiser;
@@ -64,8 +64,27 @@ struct VariableCell {
   // Takes x as the value, under an identity of its own: the history of x does not come along.
   void set(const Tensor& x) {
     require_fits(x);
-    value = with_type(to_dense(x), x.type());
+    Tensor next = with_type(to_dense(x), x.type());
+    if (is_unrun(next)) keep_before(*pending_mark(next));
+    value = std::move(next);
     initialiser = nullptr;
+  }
+
+  // Where calls that were recorded fail, the Variable has the value from before them again.
+  void keep_before(PendingMark& next) {
+    if (!value.has_value()) return;
+    Tensor before = is_unrun(value) ? pending_mark(value)->take_before() : Tensor();
+    if (!before.has_value()) before = owner_of_elements(value);
+    next.keep_before({std::move(before), weak_from_this(), restore});
+  }
+  static void restore(void* holder) {
+    VariableCell& cell = *static_cast<VariableCell*>(holder);
+    const std::lock_guard lock(cell.mutex);
+    if (!is_unrun(cell.value)) return;
+    PendingMark& mark = *pending_mark(cell.value);
+    if (!mark.has_failed()) return;
+    const Tensor before = mark.take_before();
+    if (before.has_value()) cell.value = with_type(before, before.type());
   }
 
   // Calls under the lock.

@@ -137,6 +137,63 @@ TEST(LazyState, AStagedCallThatFailsChangesNothing) {
   expect_as_before_a_failure("staged, lazily, of what is pending", true);
 }
 
+enum class End { kBarrier, kLook, kLookAtOther, kScope };
+
+// Variables of plain calls of which some fail, and how that is told.
+void expect_before_a_failed_run(End end) {
+  SCOPED_TRACE(static_cast<int>(end));
+  const Variable v(Tensor({1.0, 2.0})), w(Tensor(1.0));
+  const auto fails = [](const auto& f) {
+    expect_error(f, ErrorCode::kOutOfRange, {"take: ", "7"});
+  };
+  Tensor seen;
+  {
+    const LazyScope lazy;
+    v.assign_add(1.0);
+    w.assign(w + 4.0);
+    const Tensor bad = take(v.read(), Tensor({7}));
+    v.assign(v + bad);
+    v.assign_sub(3.0);
+    seen = v.read();
+    if (end == End::kBarrier) fails([] { lazy_barrier(); });
+    if (end == End::kLook) fails([&] { seen.to_vector<float>(); });
+    if (end == End::kLookAtOther) fails([&] { (bad * v).to_vector<float>(); });
+  }
+  if (end == End::kScope) fails([&] { v.read().to_vector<float>(); });
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{1, 2}));
+  EXPECT_EQ(w.read().item<float>(), 5);  // does not hang on the failure
+  fails([&] { seen.to_vector<float>(); });
+  v.assign_add(1.0);
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{2, 3}));
+  const LazyScope lazy;
+  v.assign_add(1.0);
+  lazy_barrier();
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{3, 4}));
+}
+
+TEST(LazyState, AVariableHoldsAfterAFailedRunWhatItHeldBefore) {
+  for (int times = 0; times < 2; ++times) {  // call by call, and by a program
+    for (const End end : {End::kBarrier, End::kLook, End::kLookAtOther, End::kScope}) {
+      expect_before_a_failed_run(end);
+    }
+    wait_for_compile();
+  }
+}
+
+TEST(LazyState, AVariableMadeInAFailedRunHoldsItsFirstValue) {
+  const LazyScope lazy;
+  const Variable v(zeros({2}) + 1.0F);
+  v.assign(v + take(v.read(), Tensor({7})));
+  expect_error([] { lazy_barrier(); }, ErrorCode::kOutOfRange, {"take: "});
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{1, 1}));
+  v.assign_add(v * 2.0F);
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{3, 3}));
+  v.assign(v + take(v.read(), Tensor({7})));
+  v.assign(ones({2}));  // hangs on nothing that fails
+  lazy_barrier();
+  EXPECT_EQ(v.read().to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
 TEST(LazyState, AFailureBeforeAStagedCallIsThrownByTheCall) {
   const Variable v(Tensor(1.0));
   const auto f = function([&](Tensor& x, const Tensor& y) {
