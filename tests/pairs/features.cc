@@ -2,6 +2,7 @@
 #include "tests/pairs/features.h"
 
 #include <cstddef>
+#include <iterator>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -151,7 +152,7 @@ Numbers table_sum(Judge&, const NumberMap& f, const Numbers& x) {
   return Numbers::made([&](std::size_t i) { return (sum(y) + y.at[2]) * x.at[i]; });
 }
 
-// A feature is one row.
+// A feature is one row. Those of manifolds, layers, files, threads and exceptions: surroundings.cc.
 constexpr Feature kFeatures[] = {
     {"function",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
@@ -301,6 +302,13 @@ constexpr Feature kFeatures[] = {
 
 }  // namespace
 
-std::span<const Feature> features() { return kFeatures; }
+std::span<const Feature> features() {
+  static const std::vector<Feature> all = [] {
+    std::vector<Feature> out(std::begin(kFeatures), std::end(kFeatures));
+    out.insert(out.end(), surroundings().begin(), surroundings().end());
+    return out;
+  }();
+  return all;
+}
 
 }  // namespace pairs

@@ -3,6 +3,7 @@
 // vector, by the library in `runs`, and by definition in `means`.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <span>
 
@@ -10,6 +11,11 @@
 #include "tests/pairs/judge.h"
 
 namespace pairs {
+
+// What the features of exceptions throw and catch; no feature catches it by a base.
+struct InTheMiddle : std::exception {
+  const char* what() const noexcept override { return "an exception in the middle"; }
+};
 
 // The world of a run by the library.
 struct LibraryRun {
@@ -21,15 +27,19 @@ struct LibraryRun {
   etude::Tensor captured;
   etude::Variable variable;
   Fields fields;
-  etude::Variable state;  // what programs assign
+  etude::Variable state;     // what programs assign
+  bool throws_next = false;  // whether the next call inside of a feature throws when it has run
 };
 
 struct Feature {
   const char* name;
   etude::Tensor (*runs)(LibraryRun& run, const LibraryRun::Map& f, const etude::Tensor& x);
   Numbers (*means)(JudgeRun& run, const JudgeRun::Map& f, const Numbers& x);
+  double tolerance = 1e-9;  // of results, relative to the largest
 };
 
 std::span<const Feature> features();
+// Those of them that are in surroundings.cc.
+std::span<const Feature> surroundings();
 
 }  // namespace pairs

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
+
+#include "tests/pairs/measure.h"
 
 namespace pairs {
 
@@ -38,13 +41,17 @@ std::vector<Entry> read_list(const std::string& path, bool with_kind,
     std::istringstream words(text.substr(0, colon));
     words >> entry.outer >> entry.inner;
     if (with_kind) words >> entry.kind;
-    entry.rare = static_cast<bool>(words >> more) && more == "rare";
+    words >> more;
+    entry.rare = with_kind && more == "rare";
+    const bool is_mode =
+        !with_kind && std::find(std::begin(kModes), std::end(kModes), more) != std::end(kModes);
+    if (is_mode) entry.mode = more;
     entry.line = line;
     if (colon == std::string::npos || !known(entry.outer) || !known(entry.inner) ||
-        (!more.empty() && !entry.rare)) {
+        (!more.empty() && !entry.rare && !is_mode)) {
       throw std::runtime_error(path + ":" + std::to_string(line) + ": needs 'outer inner" +
-                               (with_kind ? " kind" : "") +
-                               " [rare] : text', with names of features or *");
+                               (with_kind ? " kind [rare]" : " [mode]") +
+                               " : text', with names of features or *");
     }
     entry.text = text.substr(colon + 3);
     out.push_back(entry);

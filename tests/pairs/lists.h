@@ -7,10 +7,10 @@
 
 namespace pairs {
 
-// "outer inner kind [rare] : text". A star is any feature. In impossible.txt there is no kind, and
-// the text is a part of the error.
+// "outer inner kind [rare] : text". A star is any feature. In impossible.txt it is
+// "outer inner [mode] : text", where the text is a part of the error of that mode, or of all.
 struct Entry {
-  std::string outer, inner, kind, text;
+  std::string outer, inner, kind, mode, text;
   bool rare = false;
   int line = 0;
   int uses = 0;
@@ -18,6 +18,7 @@ struct Entry {
   // Whether `outer` stands around `inner` in a program of those features, from the outside to the
   // inside.
   bool holds_for(const std::vector<std::string>& features) const;
+  bool is_of(const std::string& run_mode) const { return mode.empty() || mode == run_mode; }
 };
 
 // throws: std::runtime_error that names file and line for an entry that is malformed or names an

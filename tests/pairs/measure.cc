@@ -32,7 +32,12 @@ Tensor tensor(const A& elements) {
 struct ByLibrary {
   LibraryRun* run;
   Tensor operator()(std::size_t feature, const LibraryRun::Map& f, const Tensor& x) const {
-    return features()[feature].runs(*run, f, x);
+    const auto inside = [run = run, f](const Tensor& q) {
+      const Tensor y = f(q);
+      if (std::exchange(run->throws_next, false)) throw InTheMiddle();
+      return y;
+    };
+    return features()[feature].runs(*run, inside, x);
   }
 };
 struct ByJudge {
@@ -91,7 +96,7 @@ struct Span {
 };
 
 // The parts of `got` that are far from those of `want`.
-std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
+std::vector<Wrong> compared(const std::vector<double>& got, const Results& want, double tolerance,
                             const std::string& mode) {
   std::vector<Wrong> out;
   std::size_t at = 0;
@@ -100,7 +105,7 @@ std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
     double scale = 1;
     for (const double w : part.want) scale = std::max(scale, std::abs(w));
     for (std::size_t i = 0; i < part.want.size(); ++i, ++at) {
-      if (at < got.size() && std::abs(got[at] - part.want[i]) <= 1e-9 * scale) continue;
+      if (at < got.size() && std::abs(got[at] - part.want[i]) <= tolerance * scale) continue;
       std::string where = mode;
       if (&part.want == &want.gradient) where += std::string(" by ") + kSourceNames[i / kLength];
       if (at < got.size())
@@ -111,6 +116,17 @@ std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
     }
   }
   return out;
+}
+
+// Where derivatives are large, digits of results get lost.
+double tolerance_of(const Program& program, const Results& want) {
+  double rounded = 0, largest = 0;
+  for (const Level& level : program.levels)
+    rounded = std::max(rounded, features()[level.feature].tolerance);
+  for (const auto* part : {&want.value, &want.gradient, &want.second}) {
+    for (const double w : *part) largest = std::max(largest, std::abs(w));
+  }
+  return rounded * std::max(1.0, std::sqrt(largest) / 1e3);
 }
 
 void add_once(std::vector<Wrong>& to, Wrong wrong) {
@@ -135,12 +151,13 @@ Outcome outcome_of(const Program& program) {
         return run_from(program, 0, std::vector<Numbers>{x}, ByJudge{&run});
       },
       kPoint);
+  const double tolerance = tolerance_of(program, want);
   Outcome out;
   std::optional<std::vector<double>> first;
   for (std::size_t mode = 0; mode < std::size(kModes); ++mode) {
     try {
       const std::vector<double> got = elements(in_mode(program, mode));
-      const std::vector<Wrong> far = compared(got, want, kModes[mode]);
+      const std::vector<Wrong> far = compared(got, want, tolerance, kModes[mode]);
       for (const Wrong& wrong : far) add_once(out.wrong, wrong);
       if (first && far.empty() &&
           std::memcmp(got.data(), first->data(), got.size() * sizeof(double)) != 0) {
@@ -154,7 +171,7 @@ Outcome outcome_of(const Program& program) {
       std::string text = e.what();
       std::replace(text.begin(), text.end(), '\n', ' ');
       add_once(out.wrong, {"error", std::string(kModes[mode]) + ": " + text});
-      out.thrown.push_back(text);
+      out.thrown.push_back({kModes[mode], text});
     }
   }
   return out;

@@ -13,10 +13,13 @@ namespace pairs {
 struct Wrong {
   std::string kind, detail;
 };
-// `thrown` are the texts of modes that threw: an impossible pair throws in all of them.
+// An error of a mode.
+struct Thrown {
+  std::string mode, text;
+};
 struct Outcome {
   std::vector<Wrong> wrong;
-  std::vector<std::string> thrown;
+  std::vector<Thrown> thrown;
 };
 inline constexpr const char* kModes[] = {"eager", "staged", "lazy"};
 

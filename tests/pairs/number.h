@@ -121,9 +121,21 @@ inline Numbers exp(const Numbers& a) {
   const auto f = [](int, long double x) { return std::exp(x); };
   return Numbers::made([&](std::size_t i) { return a.at[i].mapped(f); });
 }
+// x to a power that is no positive whole number, as 1 / x and the square root.
+inline Number power(const Number& x, long double exponent) {
+  return x.mapped([exponent](int n, long double at) {
+    long double factor = 1;
+    for (int i = 0; i < n; ++i) factor *= exponent - i;
+    return factor * std::pow(at, exponent - n);
+  });
+}
+inline Numbers operator*(const Numbers& a, const Number& b) {
+  return Numbers::made([&](std::size_t i) { return a.at[i] * b; });
+}
 // The same values without derivatives.
+inline Number held(const Number& a) { return Number(a.value()); }
 inline Numbers held(const Numbers& a) {
-  return Numbers::made([&](std::size_t i) { return Number(a.at[i].value()); });
+  return Numbers::made([&](std::size_t i) { return held(a.at[i]); });
 }
 
 }  // namespace pairs

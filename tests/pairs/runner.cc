@@ -26,7 +26,7 @@ struct Block {
   std::FILE* file = nullptr;  // what the child says
 };
 
-// A child writes "begin i", then lines "wrong KIND DETAIL" and "thrown TEXT".
+// A child writes "begin i", then lines "wrong KIND DETAIL" and "thrown MODE TEXT".
 [[noreturn]] void run_child(const std::vector<Program>& programs, const Block& block) {
   silence_warnings();
   for (std::size_t i = block.begin; i < block.end; ++i) {
@@ -36,8 +36,8 @@ struct Block {
     const Outcome outcome = outcome_of(programs[i]);
     for (const Wrong& w : outcome.wrong)
       std::fprintf(block.file, "wrong %s %s\n", w.kind.c_str(), w.detail.c_str());
-    for (const std::string& text : outcome.thrown)
-      std::fprintf(block.file, "thrown %s\n", text.c_str());
+    for (const Thrown& t : outcome.thrown)
+      std::fprintf(block.file, "thrown %s %s\n", t.mode.c_str(), t.text.c_str());
   }
   std::fflush(block.file);
   _exit(0);
@@ -56,12 +56,12 @@ std::size_t read_outcomes(const Block& block, std::vector<Outcome>& out) {
     const std::string word = text.substr(0, space), rest = text.substr(space + 1);
     if (word == "begin") {
       at = std::stoul(rest);
-    } else if (word == "thrown") {
-      out[at].thrown.push_back(rest);
-    } else if (word == "wrong") {
-      const std::size_t next = rest.find(' ');
-      out[at].wrong.push_back({rest.substr(0, next), rest.substr(next + 1)});
+      continue;
     }
+    const std::size_t next = rest.find(' ');
+    const std::string name = rest.substr(0, next), more = rest.substr(next + 1);
+    if (word == "thrown") out[at].thrown.push_back({name, more});
+    if (word == "wrong") out[at].wrong.push_back({name, more});
   }
   std::free(line);
   std::fclose(block.file);
