@@ -10,6 +10,7 @@
 #include "etude/core/copies.h"
 #include "etude/core/graph_calls.h"
 #include "etude/core/index.h"
+#include "etude/core/length.h"
 #include "etude/core/promotion.h"
 #include "etude/core/run.h"
 
@@ -121,6 +122,8 @@ Tensor dot(const Tensor& x, const Tensor& y) {
   const Tensor product = run(op<"multiply">(), {&x, &y});
   return run(op<"sum">(), {&product});
 }
+
+Tensor length(std::span<const Tensor> parts) { return run(op<"length">(), OperandList(parts)); }
 
 Tensor segment_sum(const Tensor& rows, const Tensor& numbers, int64_t n) {
   return run(op<"segment_sum">(), {&rows, &numbers}, {n});

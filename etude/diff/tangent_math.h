@@ -4,6 +4,7 @@
 // containers are found by `using namespace etude`. Used by differentiable.h.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
@@ -191,12 +192,50 @@ requires(!internal::holds_other_leaf<T>())
   internal::zip_leaves(t, u, each);
   return sum;
 }
-// The square root of the sum of the squares of all leaves, over one tangent or several.
+namespace internal {
+
+// The largest size of leaves, by their plain values.
+struct LargestLeaf {
+  template <class S>
+  void operator()(const S& leaf) {
+    if constexpr (std::is_floating_point_v<S>) {
+      largest = std::max(largest, static_cast<double>(std::abs(leaf)));
+    } else if constexpr (requires { value_of(leaf); }) {
+      (*this)(value_of(leaf));
+    }
+  }
+  double largest = 0;
+};
+
+// The sum of the squares of the leaves over that of the scale.
+template <class T>
+auto scaled_squares(const T& t, double scale) {
+  leaf_number_t<T> sum(0);
+  auto each = [&](const auto& leaf) {
+    const auto part = leaf / scale;
+    sum += part * part;
+  };
+  each_leaf(t, each);
+  return sum;
+}
+
+}  // namespace internal
+
+// The square root of the sum of the squares of all leaves, over one tangent or several. No square
+// of float overflows or vanishes on the way, nor of double.
 template <class... T>
 requires(sizeof...(T) > 0 && !(internal::holds_other_leaf<T>() || ...))
     [[nodiscard]] auto global_norm(const T&... t) {
   using std::sqrt;
-  return sqrt((dot(t, t) + ...));
+  internal::LargestLeaf size;
+  (internal::each_leaf(t, size), ...);
+  // Where all squares stay in the range of float, no scale is needed.
+  constexpr double kSafe = 0x1p40;
+  const bool is_safe = size.largest < kSafe && size.largest > 1 / kSafe;
+  if (is_safe || !(size.largest > 0) || std::isinf(size.largest)) return sqrt((dot(t, t) + ...));
+  const double scale = std::exp2(std::floor(std::log2(size.largest)));
+  return decltype(sqrt((dot(t, t) + ...)))(sqrt((internal::scaled_squares(t, scale) + ...)) *
+                                           scale);
 }
 template <class T>
 requires(!internal::holds_other_leaf<T>()) [[nodiscard]] auto norm(const T& t) {

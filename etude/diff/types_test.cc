@@ -101,6 +101,24 @@ TEST(Types, TangentsAreVectors) {
   EXPECT_THROW(static_cast<void>(dot(Doubles{1}, Doubles{1, 2})), Error);
 }
 
+// |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes are those of s = 1.
+TEST(Types, NormsWhereSquaresLeaveTheRange) {
+  const auto length = [](const auto& v) {
+    return norm(v);
+  };
+  for (const double s : {1e-300, 1e-170, 1.0, 1e170, 1e300}) {
+    const Doubles t{3 * s, 4 * s};
+    EXPECT_NEAR(global_norm(t, Doubles{12 * s}) / s, 13, 1e-13) << s;
+    const Doubles slopes = gradient(length, t);
+    EXPECT_NEAR(slopes[0], .6, 1e-14) << s;
+    EXPECT_NEAR(slopes[1], .8, 1e-14) << s;
+  }
+  for (const float s : {1e-30F, 1.0F, 1e19F, 1e37F}) {
+    EXPECT_NEAR(norm(std::vector<float>{3 * s, 4 * s}) / s, 5, 1e-6) << s;
+  }
+  EXPECT_EQ(norm(Doubles{0, 0}), 0);
+}
+
 template <class T>
 struct Corner {
   T x, y;

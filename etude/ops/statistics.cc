@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spread, norms and differences, made of reductions.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -50,6 +53,44 @@ Values lower_moments(Operands in, const Attrs& attrs) {
   const std::vector<int> axes = axes_of(attrs, in[0].rank());
   const Spread spread = spread_of(in[0], axes, 0);
   return {result(spread.mean, in[0], axes, attrs), result(spread.var, in[0], axes, attrs)};
+}
+
+// A power of two near the largest element of x, as float64, whose reciprocal is a normal number.
+Tensor scale_of(const Tensor& x) {
+  constexpr double kSmall = 1e-200;  // of float64: lengths can be divided by it
+  const FInfo info = finfo(x.dtype());
+  const double least = std::max(info.smallest_normal, kSmall);
+  const Tensor largest = internal::cast(max(abs(internal::stop_gradient(x))), kFloat64);
+  return exp2(floor(log2(clip(largest, {.min = least, .max = info.max / 4}))));
+}
+
+Values lower_scaled_squares(Operands in, const Attrs&) {
+  std::vector<Tensor> parts;
+  Tensor squares, scale;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Tensor& x = in[i];
+    if (x.size() == 0) continue;
+    const Tensor real = is_complex(x.dtype()) ? abs(x) : x;
+    // Sums of many squares leave the range and the digits of 16 bits.
+    parts.push_back(itemsize(real.dtype()) < 4 ? internal::cast(real, kFloat32) : real);
+    const Tensor own = scale_of(parts.back());
+    scale = scale.has_value() ? maximum(scale, own) : own;
+  }
+  if (parts.empty()) {
+    const Type* number = intern_type(kFloat64, Shape{});
+    return {internal::full(number, 0), internal::full(number, 1)};
+  }
+  for (const Tensor& x : parts) {
+    const Tensor unit = x / internal::cast(scale, x.dtype());
+    const Tensor more = internal::cast(sum(unit * unit), kFloat64);
+    squares = squares.has_value() ? squares + more : more;
+  }
+  return {squares, scale};
+}
+
+Values lower_length(Operands in, const Attrs&) {
+  const Values both = lower_scaled_squares(in, {});
+  return {distance(both[0]) * both[1]};
 }
 
 Values lower_norm(Operands in, const Attrs& attrs) {
@@ -167,10 +208,41 @@ void define_spread(Registry& r) {
   });
 }
 
+// Lengths of which no square overflows or vanishes, be they of one tensor or of a model.
+void define_lengths(Registry& r) {
+  Samples samples;
+  samples.calls = {{{"[2,3]"}}, {{"[2,3]", "[4]", "[]"}}, {{"[0]", "[2]"}}, {{"[0]"}}};
+  samples.ranges = {{1.1, 1.9}};  // of one scale, which is a constant to derivatives
+  samples.ulp = 8;
+  r.define({
+      .name = "scaled_squares",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "The sum of (x / scale)^2 over all elements of all xs, and scale, a power of two near "
+             "the largest of them: no square overflows or vanishes. Both are float64. The scale "
+             "has no derivative.",
+      .operands = {{"xs...", kFloatingComplex}},
+      .results = {"squares", "scale"},
+      .lower = lower_scaled_squares,
+      .samples = samples,
+  });
+  r.define({
+      .name = "length",
+      .space = "internal",
+      .kind = Kind::kComposition,
+      .doc = "The root of the sum of the squares of all elements of all xs, float64, also where "
+             "squares leave the range. Its derivative at 0 is 0.",
+      .operands = {{"xs...", kFloatingComplex}},
+      .lower = lower_length,
+      .samples = samples,
+  });
+}
+
 }  // namespace
 
 void define_statistics(Registry& r) {
   define_spread(r);
+  define_lengths(r);
   const double infinity = std::numeric_limits<double>::infinity();
   Samples norms = statistic_samples();
   norms.calls.push_back({{"[2,3]"}, {{"ord", 1.0}, {"axis", Ints{1}}}});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "etude/core/builtin.h"
+#include "etude/core/length.h"
 #include "etude/kernels/cpu/optimizer_numbers.h"
 #include "etude/ops.h"
 
@@ -15,7 +16,7 @@ using internal::RateOptions;
 using internal::StateStart;
 using internal::Step;
 
-Tensor length(const Tensor& x) { return cast(sqrt(sum(square(x))), kFloat64); }
+Tensor length(const Tensor& x) { return etude::internal::length({&x, 1}); }
 Tensor root_mean_square(const Tensor& x) { return cast(sqrt(mean(square(x))), kFloat64); }
 
 Tensor number(double value) { return Tensor(std::vector<double>{value}, Shape{}); }

@@ -8,6 +8,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/core/run.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/transform_run.h"
@@ -68,24 +69,24 @@ Tensor int64_scalar(std::int64_t value) {
 }
 Tensor float64_scalar(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
-// A power of two near the largest element, as float64: all is divided by it first, so that no
-// square overflows or vanishes, and no digit is lost.
-Tensor size_of(const Tensor& x) {
-  constexpr double kSmall = 1e-200;  // of float64: norms can be divided by it
-  const FInfo info = finfo(x.dtype());
-  const double least = std::max(info.smallest_normal, kSmall);
-  const Tensor largest = cast(max(abs(x)), kFloat64);
-  return exp2(floor(log2(clip(largest, {.min = least, .max = info.max / 2}))));
-}
-// |x|^2 / size^2.
-Tensor squared_length(const Tensor& x, const Tensor& size) {
-  return cast(sum(square(x / cast(size, x.dtype()))), kFloat64);
+// The squares of tensors over that of their scale, float64.
+struct ScaledSquares {
+  Tensor squares, scale;
+};
+ScaledSquares scaled_squares(std::span<const Tensor> xs) {
+  const Values both =
+      etude::internal::run_all(etude::internal::op<"scaled_squares">(), OperandList(xs));
+  return {both[0], both[1]};
 }
 
-// x times min(1, most / length), and x itself where the length does not exceed `most`.
-Tensor shortened(const Tensor& x, const Tensor& squares, const Tensor& size, double most) {
-  const Tensor factor = most / maximum(sqrt(squares), most / size);
-  return x / cast(size, x.dtype()) * cast(factor, x.dtype());
+// x times min(1, most / length), and x itself where the length does not exceed `most`. The scale
+// may be that of tensors of another dtype, and that of x has to hold what x is divided by.
+Tensor shortened(const Tensor& x, const ScaledSquares& length, double most) {
+  const FInfo info = finfo(real_dtype(x.dtype()));
+  const Tensor own = clip(length.scale, {.min = info.smallest_normal, .max = info.max / 4});
+  const Tensor factor =
+      most / maximum(sqrt(length.squares), most / length.scale) * (own / length.scale);
+  return x / cast(own, x.dtype()) * cast(factor, x.dtype());
 }
 
 void run_clip_by_value(TransformRun& run, const Transform& self) {
@@ -95,26 +96,16 @@ void run_clip_by_value(TransformRun& run, const Transform& self) {
 
 void run_clip_by_norm(TransformRun& run, const Transform& self) {
   each_gradient(run, [&](std::size_t, Tensor& g) {
-    if (g.size() == 0) return;
-    const Tensor size = size_of(g);
-    g = shortened(g, squared_length(g, size), size, self.number(0));
+    g = shortened(g, scaled_squares({&g, 1}), self.number(0));
   });
 }
 
 void run_clip_by_global_norm(TransformRun& run, const Transform& self) {
-  Tensor squares, size;
-  each_gradient(run, [&](std::size_t, const Tensor& g) {
-    if (g.size() == 0) return;
-    const Tensor own = size_of(g);
-    size = size.has_value() ? maximum(size, own) : own;
-  });
-  if (!size.has_value()) return;
-  each_gradient(run, [&](std::size_t, const Tensor& g) {
-    const Tensor more = squared_length(g, size);
-    squares = squares.has_value() ? squares + more : more;
-  });
-  each_gradient(run,
-                [&](std::size_t, Tensor& g) { g = shortened(g, squares, size, self.number(0)); });
+  std::vector<Tensor> all;
+  each_gradient(run, [&](std::size_t, const Tensor& g) { all.push_back(g); });
+  if (all.empty()) return;
+  const ScaledSquares length = scaled_squares(all);
+  each_gradient(run, [&](std::size_t, Tensor& g) { g = shortened(g, length, self.number(0)); });
 }
 
 void run_centralize(TransformRun& run, const Transform&) {

@@ -116,6 +116,14 @@ TEST(Transforms, ClipWhereSquaresLeaveTheRange) {
   }
 }
 
+// float32 does not hold the scale of the float64 elements.
+TEST(Transforms, ClipMixedDTypesWhereSquaresLeaveTheRange) {
+  const Pair mixed{Tensor(Vector{3e-100, 4e-100}), zeros({2})};
+  const Pair small = seen({clip_by_global_norm(1e-100)}, mixed);
+  expect_vector(small.a / 1e-100, {.6, .8});
+  expect_vector(small.b, {0, 0});
+}
+
 // Four batches of a quarter give the step of the whole, and updates count whole steps.
 // spec: O15.a
 TEST(Transforms, AccumulateIsALargerBatch) {

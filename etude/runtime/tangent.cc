@@ -5,7 +5,9 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
+#include "etude/core/dtype_functions.h"
 #include "etude/core/index.h"
+#include "etude/core/length.h"
 
 namespace etude {
 
@@ -31,7 +33,16 @@ void DotOfLeaves::operator()(const Tensor& a, const Tensor& b) {
   sum = sum.has_value() ? add(std::move(sum), part) : std::move(part);
 }
 
-Tensor DotOfLeaves::root() const { return sqrt(sum.has_value() ? sum : Tensor(0.0F)); }
+void LengthOfLeaves::operator()(const Tensor& leaf) {
+  if (leaf.has_value()) leaves_.push_back(leaf);
+}
+
+Tensor LengthOfLeaves::length() const {
+  if (leaves_.empty()) return Tensor(0.0F);
+  DType dtype = real_dtype(leaves_.front().dtype());
+  for (const Tensor& leaf : leaves_) dtype = result_type(dtype, real_dtype(leaf.dtype()));
+  return cast(internal::length(leaves_), dtype);
+}
 
 }  // namespace internal
 }  // namespace etude

@@ -2,6 +2,9 @@
 // How tensors join the Differentiable protocol: the tangent of a tensor is a tensor of its type.
 #pragma once
 
+#include <type_traits>
+#include <vector>
+
 #include "etude/base/structure.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
@@ -80,9 +83,22 @@ class DotOfLeaves {
   void operator()(const S& a, const S& b) {
     (*this)(Tensor(a), Tensor(b));
   }
-  // The square root of the sum; of 0 if there were no leaves.
-  Tensor root() const;
   Tensor sum;
+};
+
+// Collects leaves, of which absent ones count as zeros.
+class LengthOfLeaves {
+ public:
+  void operator()(const Tensor& leaf);
+  template <class S>
+  void operator()(const S& leaf) {
+    (*this)(Tensor(leaf));
+  }
+  // In the dtype to which those of the leaves promote; of 0 if there were none.
+  Tensor length() const;
+
+ private:
+  std::vector<Tensor> leaves_;
 };
 
 }  // namespace internal
@@ -97,12 +113,13 @@ template <internal::TangentWithTensors T>
   internal::zip_leaves(t, u, all);
   return all.sum.has_value() ? all.sum : Tensor(0.0F);
 }
-// The square root of the sum of the squares of all leaves, over one tangent or several.
+// The square root of the sum of the squares of all leaves, over one tangent or several. No square
+// overflows or vanishes on the way. Its derivative at 0 is 0.
 template <internal::TangentWithTensors... T>
 requires(sizeof...(T) > 0) [[nodiscard]] Tensor global_norm(const T&... t) {
-  internal::DotOfLeaves all;
-  (internal::zip_leaves(t, t, all), ...);
-  return all.root();
+  internal::LengthOfLeaves all;
+  (internal::each_leaf(t, all), ...);
+  return all.length();
 }
 template <internal::TangentWithTensors T>
 [[nodiscard]] Tensor norm(const T& t) {

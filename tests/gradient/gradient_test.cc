@@ -9,6 +9,8 @@
 #include "etude/core/buffer.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
+#include "etude/runtime/function.h"
+#include "etude/runtime/lazy.h"
 #include "tests/gradient/expect.h"
 
 namespace etude::gradient_test {
@@ -324,6 +326,39 @@ TEST(Operators, TangentsOfTensorsAreVectors) {
   expect_values(leafwise::sqrt(t)[&Dense::weight], {std::sqrt(3.0), 2});
   expect_values(leafwise::reciprocal(t)[&Dense::weight], {1 / 3.0, 0.25});
   expect_values(vector_view(Dense{{1.0, 2.0}, {3.0}})[&Dense::weight], {1, 2});
+}
+
+// |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes are those of s = 1.
+TEST(Operators, NormsWhereSquaresLeaveTheRange) {
+  const auto length = [](const Dense& t) { return global_norm(t, Dense{{}, t.bias * 0.0}); };
+  const auto staged = function(length);
+  const auto expect_norm = [&](DType dtype, double s, double near) {
+    const auto row = [&](const std::vector<double>& x) { return astype(Tensor(x), dtype); };
+    const Dense t{row({3 * s, 4 * s}), row({12 * s})};
+    EXPECT_EQ(norm(t).dtype(), dtype);
+    EXPECT_NEAR(norm(t).item<double>() / s, 13, 13 * near) << s;
+    EXPECT_NEAR(staged(t).item<double>() / s, 13, 13 * near) << s;
+    const LazyScope lazy;
+    EXPECT_NEAR(length(t).item<double>() / s, 13, 13 * near) << s;
+    const auto slopes = gradient(length, t);
+    EXPECT_NEAR(slopes[&Dense::weight].at(1).item<double>(), 4 / 13.0, near) << s;
+    EXPECT_NEAR(slopes[&Dense::bias].at(0).item<double>(), 12 / 13.0, near) << s;
+  };
+  for (const double s : {1e-37, 1e-25, 1.0, 1e19, 1e37}) expect_norm(kFloat32, s, 1e-4);
+  for (const double s : {1e-200, 1.0, 1e200, 1e307}) expect_norm(kFloat64, s, 1e-14);
+  expect_norm(kFloat16, 1e3, 1e-3);
+  expect_norm(kBFloat16, 1e30, 1e-2);
+}
+
+// The derivative of a length at 0 is 0. Lengths of many halves fit where their squares do not.
+TEST(Operators, NormsOfZerosAndOfManyHalves) {
+  const auto length = [](const Dense& t) { return norm(t); };
+  expect_values(gradient(length, Dense{zeros({2}), zeros({1})})[&Dense::weight], {0, 0});
+  const Dense half{ones({40'000}, {.dtype = kFloat16}) * 2, {}};
+  EXPECT_EQ(norm(half).item<double>(), 400);
+  // The norm of (3 x, 4 x) moves by 5 |dx|; its slope does not.
+  const auto twice = [&](const Tensor& x) { return norm(Dense{x * 3, x * 4}); };
+  EXPECT_NEAR(hessian(twice, Tensor(1e25)).item<double>(), 0, 1e-6);
 }
 
 // spec: G4.a, G4.d, G17.a
