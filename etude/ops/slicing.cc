@@ -11,6 +11,7 @@
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/index_plan.h"
 #include "etude/ops/records.h"
 
 namespace etude::ops {
@@ -48,10 +49,11 @@ Types spread_slice_type(const TypeCall& call) {
   return {call.make(call.dtype(0), whole)};
 }
 
-// The copy between an array of shape `whole` and its dense slice, which begins at `offset` bytes.
-kernels::cpu::CopyPlan plan_slice(const Shape& whole, const Attrs& attrs, const Ints& sizes,
-                                  int64_t item, bool into_whole, int64_t& offset) {
-  const Ints &starts = attrs.ints("starts"), &steps = attrs.ints("steps");
+// The copy of a slice, which begins at `offset` bytes, out of an array of shape `whole`.
+kernels::cpu::CopyPlan plan_slice(const Shape& whole, const Attrs& attrs, int64_t item,
+                                  int64_t& offset) {
+  const Ints &starts = attrs.ints("starts"), &sizes = attrs.ints("sizes");
+  const Ints& steps = attrs.ints("steps");
   const kernels::cpu::Strides outer = kernels::cpu::dense_strides(whole);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(Shape(sizes));
   Ints strides;
@@ -60,26 +62,23 @@ kernels::cpu::CopyPlan plan_slice(const Shape& whole, const Attrs& attrs, const 
     strides.push_back(sizes[a] > 1 ? steps[a] * outer[a] : outer[a]);  // one element: no step
     if (sizes[a] > 0) offset += starts[a] * outer[a] * item;
   }
-  const std::span<const int64_t> own(dense.data(), sizes.size());
-  return into_whole ? kernels::cpu::plan_copy(sizes, own, strides, item)
-                    : kernels::cpu::plan_copy(sizes, strides, own, item);
+  return kernels::cpu::plan_copy(sizes, strides, {dense.data(), sizes.size()}, item);
 }
 
 void prepare_strided(const PrepareCall& call) {
   int64_t offset = 0;
-  const kernels::cpu::CopyPlan plan = plan_slice(
-      call.shape(0), call.attrs, call.attrs.ints("sizes"), itemsize(call.dtype(0)), false, offset);
+  const kernels::cpu::CopyPlan plan =
+      plan_slice(call.shape(0), call.attrs, itemsize(call.dtype(0)), offset);
   // One contiguous part of the operand.
   if (plan.run != 0 && plan.rank == 0) return call.view(0, offset);
   kernels::cpu::prepare_copy(call, plan, offset);
 }
 
 void prepare_spread_slice(const PrepareCall& call) {
-  int64_t offset = 0;
-  const kernels::cpu::CopyPlan plan =
-      plan_slice(call.out.results[0]->shape(), call.attrs, call.shape(0).to_vector(),
-                 itemsize(call.dtype(0)), true, offset);
-  kernels::cpu::prepare_copy_into(call, plan, offset, 0);
+  const Shape &whole = call.out.results[0]->shape(), &part = call.shape(0);
+  IndexRegion region{.starts = call.attrs.ints("starts"), .sizes = part.to_vector()};
+  region.steps = call.attrs.ints("steps");
+  kernels::cpu::prepare_spread(call, plan_walk(region, whole, part, itemsize(call.dtype(0)), {}));
 }
 
 Tensor slice_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
@@ -87,14 +86,11 @@ Tensor slice_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
              {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
 }
 
-// Adds to a part of what has reached the operand. A sum begins with 0, to which -0 adds as 0.
+// Adds to a part of what has reached the operand.
 Values slice_vjp(const VjpCall& call) {
   const Tensor& ct = call.ct();
   Tensor sum = call.take_sum(0);
-  if (!sum.has_value()) {
-    const Tensor zero = internal::full(intern_type(ct.dtype(), {}, ct.device()), 0);
-    return {slice_back(call.in, 0, internal::add(Tensor(ct), zero), call.attrs)};
-  }
+  if (!sum.has_value()) return {slice_back(call.in, 0, ct, call.attrs)};
   const OperandList list({&sum, &ct});
   const Attrs& region = call.attrs;
   return {run(op<"index_update">(), list.view(1),
@@ -249,7 +245,8 @@ void define_slicing(Registry& r) {
       .name = "spread_slice",
       .space = "internal",
       .kind = Kind::kLinear,
-      .doc = "Zeros of the given shape with x put at starts[i], steps[i] apart along axis i.",
+      .doc = "Zeros of the given shape, to which x is added at starts[i], steps[i] apart along "
+             "axis i.",
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts},
                 {"starts", AttrKind::kInts},

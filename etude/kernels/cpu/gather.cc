@@ -320,11 +320,37 @@ bool run_set_run(const KernelCall& call) {
   return true;
 }
 
-void prepare_update_of_run(const PrepareCall& call, const IndexWalk& walk, Update mode) {
+// Zeros around the run, which is added to 0, so that -0 becomes 0.
+template <class T>
+bool run_spread_run(const KernelCall& call) {
+  const auto& p = *static_cast<const RunParams*>(call.params);
+  char* out = static_cast<char*>(call.out[0]);
+  const char* in = static_cast<const char*>(call.in[0]);
+  const auto chunk = [&](int64_t c) {
+    const int64_t begin = c * kChunkBytes, end = std::min(p.bytes, begin + kChunkBytes);
+    const int64_t first = std::clamp(p.offset, begin, end);
+    const int64_t last = std::clamp(p.offset + p.run, begin, end);
+    std::memset(out + begin, 0, at(first - begin));
+    T* to = reinterpret_cast<T*>(out + first);
+    const T* from = reinterpret_cast<const T*>(in + (first - p.offset));
+    const int64_t n = (last - first) / static_cast<int64_t>(sizeof(T));
+    for (int64_t k = 0; k < n; ++k) to[k] = combine<Update::kAdd, T>(T(0), from[k]);
+    std::memset(out + last, 0, at(end - last));
+  };
+  parallel_for((p.bytes + kChunkBytes - 1) / kChunkBytes, cost_us(p.bytes, 0), chunk);
+  return true;
+}
+
+etude::internal::RefPtr<RunParams> run_params(const PrepareCall& call, const IndexWalk& walk) {
   auto p = etude::internal::make_ref<RunParams>();
   p->offset = walk.base;
   p->run = walk.after.run;
   p->bytes = call.out.results[0]->bytes();
+  return p;
+}
+
+void prepare_update_of_run(const PrepareCall& call, const IndexWalk& walk, Update mode) {
+  const auto p = run_params(call, walk);
   if (mode == Update::kSet) return call.set(run_set_run, p);
   visit_dtype(call.dtype(0), [&]<class T>() { call.set(run_add_to_run<T>, p); });
 }
@@ -398,6 +424,10 @@ void prepare_update(const PrepareCall& call, IndexWalk walk, Update mode) {
 }
 
 void prepare_spread(const PrepareCall& call, IndexWalk walk) {
+  if (is_one_run(walk)) {
+    const auto p = run_params(call, walk);
+    return visit_dtype(call.dtype(0), [&]<class T>() { call.set(run_spread_run<T>, p); });
+  }
   call.set(run_spread, walk_params(call, std::move(walk), Update::kAdd));
 }
 
