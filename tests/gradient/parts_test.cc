@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of reads of a part: by index, slice and index array. Each adds into that part of one
 // cotangent. Values are closed forms; costs are counts of calls and allocations.
-// spec: D88, D89
 #include <cmath>
 #include <functional>
 #include <string>
@@ -212,6 +211,7 @@ std::pair<int64_t, int64_t> counts(const Profile& profile, std::string_view op) 
 }
 
 // One buffer of the size of x for all reads, beside what the walk without -0 takes.
+// spec: D88.c, D89.c
 TEST(PartCounts, ReadsShareOneCotangent) {
   const Tensor x = zeros({1 << 16}), rows = zeros({1 << 10, 64});
   const Tensor one({1}), two({2, 1});
@@ -249,6 +249,7 @@ TEST(PartCounts, ReadsShareOneCotangent) {
   EXPECT_EQ(counts(scope.profile(), "index_update"), std::pair(int64_t{0}, int64_t{99}));
 }
 
+// spec: D89.c
 TEST(PartCounts, WritesTakeTheCotangentOver) {
   const Tensor x = zeros({1 << 16});
   const auto writes = [](Tensor t) {
