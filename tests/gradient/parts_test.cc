@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of reads of a part: by index, slice and index array. Each adds into that part of one
 // cotangent. Values are closed forms; costs are counts of calls and allocations.
-#include <cmath>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,6 @@
 
 #include "etude/etude.h"
 #include "etude/runtime/profile.h"
-#include "tests/same_numbers.h"
 
 namespace etude::parts_test {
 namespace {
