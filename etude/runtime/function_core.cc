@@ -192,6 +192,7 @@ TraceRef FunctionCore::find(const Arguments& call) const {
       if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
       if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
         continue;
+      if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
       if (options_.max_traces > 0) note_use(trace);
       return *at;
     }
@@ -359,6 +360,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
     graph = std::move(made.graph);
     trace->captures = std::move(made.captures);
     trace->enclosing = std::move(made.enclosing);
+    trace->has_examples = made.has_examples;
     trace->result = std::move(traced.result);
     trace->arguments = std::move(traced.arguments);
     trace->fixes_sizes = traced.fixes_sizes;

@@ -100,6 +100,7 @@ struct TraceFacts {
   ArgumentNames names;
   std::vector<Tensor> captures;
   RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
+  bool has_examples = false;             // whether it captures examples of a vmap
   std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
   std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
   std::size_t outputs = 0;               // that are not values of Variables

@@ -6,6 +6,7 @@
 #include "etude/core/builtin.h"
 #include "etude/graph/family.h"
 #include "etude/runtime/plan.h"
+#include "etude/runtime/trace.h"
 
 namespace etude::internal {
 
@@ -27,11 +28,35 @@ void Trace::set_graph(GraphRef made) {
   }
 }
 
+bool is_in_its_vmaps(const Trace& trace) {
+  return std::ranges::all_of(trace.captures, [](const Tensor& x) {
+    return !TensorAccess::is_ghost(x) || trace_of(x) != nullptr || TraceContext::is_example(x);
+  });
+}
+
+namespace {
+
+bool is_useless(const Trace& trace) {
+  return (trace.enclosing && trace.enclosing->is_over) ||
+         (trace.has_examples && !is_in_its_vmaps(trace));
+}
+
+}  // namespace
+
+void FunctionCore::Kept::drop_useless() const {
+  std::vector<TraceRef> dying;  // after the lock: what they hold may call the function
+  const std::unique_lock lock(mutex);
+  for (auto* list : {&traces, &instances}) {
+    for (TraceRef& trace : *list) {
+      if (is_useless(*trace)) dying.push_back(std::move(trace));
+    }
+    std::erase_if(*list, [](const TraceRef& trace) { return !trace; });
+  }
+}
+
 void FunctionCore::keep(const TraceRef& trace) {
+  kept_->drop_useless();
   const std::unique_lock lock(kept_->mutex);
-  // One that captures values of a trace that is over serves nobody.
-  std::erase_if(kept_->traces,
-                [](const TraceRef& t) { return t->enclosing && t->enclosing->is_over; });
   if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
     kept_->traces.erase(std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
       return t->last_use.load(std::memory_order_relaxed);
@@ -50,6 +75,7 @@ TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
 }
 
 std::vector<TraceRef> FunctionCore::traces() const {
+  kept_->drop_useless();
   const std::shared_lock lock(kept_->mutex);
   return kept_->traces;
 }

@@ -13,13 +13,20 @@
 
 namespace etude::internal {
 
+// Whether this thread is in the vmaps whose examples the trace captures.
+bool is_in_its_vmaps(const Trace& trace);
+
 struct FunctionCore::Kept {
   explicit Kept(std::shared_ptr<TraceHistory> of) : history(std::move(of)) {}
+  // Lets go of the traces that can serve no call any more: the trace or the vmap around them has
+  // ended.
+  void drop_useless() const;
 
   std::shared_ptr<TraceHistory> history;
   mutable std::shared_mutex mutex;  // of the lists of traces
-  std::vector<TraceRef> traces;     // oldest first
-  std::vector<TraceRef> instances;  // of families, at sizes that were not traced; oldest first
+  // Oldest first. Useless ones may go at any time, also while somebody only looks.
+  mutable std::vector<TraceRef> traces;
+  mutable std::vector<TraceRef> instances;  // of families, at sizes that were not traced
   // The functions, this one or others within, that first runs were for. Under the lock for tracing.
   std::vector<std::string> first_runs;
 };

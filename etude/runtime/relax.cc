@@ -31,6 +31,7 @@ bool same_variable(const TraceVariable& a, const TraceVariable& b) {
 // Why two traces are no family, beside what their graphs say; "" for nothing.
 std::string difference_outside(const Trace& a, const Trace& b) {
   if (a.enclosing || b.enclosing) return "it uses values of the function around it";
+  if (a.has_examples || b.has_examples) return "it uses examples of a vmap around it";
   if (a.fixes_sizes || b.fixes_sizes) return "it gives an argument sparse rows";
   const auto same_tensor = [](const Tensor& x, const Tensor& y) { return x.ref() == y.ref(); };
   if (!std::ranges::equal(a.captures, b.captures, same_tensor)) {

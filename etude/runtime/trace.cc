@@ -7,6 +7,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/pending.h"
 #include "etude/core/resource.h"
+#include "etude/runtime/batch.h"
 #include "etude/runtime/dispatch.h"
 #include "etude/runtime/init_scope.h"
 
@@ -23,6 +24,7 @@ TraceContext::TraceContext(std::string function, CallSite where)
     : builder_(function),
       info_(make_ref<TraceInfo>(std::move(function), where)),
       outer_(std::exchange(innermost_trace, this)),
+      around_(&ContextStack::top()),
       keys_(std::in_place, static_cast<KeySource*>(this)),
       bottom_(*this) {}
 
@@ -85,7 +87,9 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
   const bool is_known = !TensorAccess::is_ghost(x) || (!takes_followed_ && observe(x));
   if (!is_known) {
     const TraceInfo* trace = trace_of(x);
-    const bool is_followed = trace == nullptr && takes_followed_;
+    const bool is_own_example = trace == nullptr && is_of_function_ && is_example(x);
+    const bool is_followed = is_own_example || (trace == nullptr && takes_followed_);
+    has_examples_ = has_examples_ || is_own_example;
     ETUDE_REQUIRE_CODE(kFailedPrecondition, is_followed || is_around(trace), "{}",
                        explain_ghost(x));
     if (!is_followed) enclosing_ = RefPtr<const TraceInfo>(outer_->info_.get());
@@ -95,6 +99,21 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
   drafts_.emplace(TensorAccess::id(x), input);
   captures_.push_back({input, x});
   return input;
+}
+
+bool TraceContext::is_example(const Tensor& x) noexcept {
+  const auto is_among = [&](const Context* c) {
+    for (; c != nullptr; c = c->parent()) {
+      const auto* batch = dynamic_cast<const BatchContext*>(c);
+      if (batch != nullptr && batch->is_example(x)) return true;
+    }
+    return false;
+  };
+  if (is_among(&ContextStack::top())) return true;
+  for (const TraceContext* t = innermost_trace; t != nullptr; t = t->outer_) {
+    if (is_among(t->around_)) return true;
+  }
+  return false;
 }
 
 void TraceContext::note_created(const Variable& variable) {
@@ -199,6 +218,7 @@ TracedGraph TraceContext::finish(std::span<const Tensor> outputs) {
   }
   leave();
   out.enclosing = enclosing_;
+  out.has_examples = has_examples_;
   out.size_reads = size_reads_.list();
   for (Capture& c : captures_) {
     // What nobody outside holds is a number of the function itself, such as the 0.5 of x * 0.5.

@@ -41,6 +41,7 @@ struct TracedGraph {
   std::vector<SizeRead> size_reads;       // what host code looked at
   // The enclosing trace whose values it captures; null: none, so that it can be used anywhere.
   RefPtr<const TraceInfo> enclosing;
+  bool has_examples = false;  // whether it captures examples of a vmap, and is for that vmap alone
 };
 
 // confined to the thread that made it.
@@ -68,8 +69,10 @@ class TraceContext final : public Context, private KeySource {
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
   // Of a function: it gives values of call time to its graph at each call, and a call may run
-  // without a graph.
+  // without a graph. Examples of the vmaps around it may be captured.
   void mark_function() { is_of_function_ = true; }
+  // Whether x is an example of a vmap of this thread, also of one around its traces.
+  static bool is_example(const Tensor& x) noexcept;
   // What stands for the value in the innermost trace of this thread that serves it, also for the
   // branches and bodies within; without one, its value now.
   static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
@@ -133,6 +136,8 @@ class TraceContext final : public Context, private KeySource {
   std::vector<Created> created_;
   std::vector<Capture> captures_;  // kept alive, so that ids stay theirs
   TraceContext* outer_;
+  const Context* around_;  // the innermost context outside
+  bool has_examples_ = false;
   bool is_live_ = true;
   bool has_outside_ = true;
   bool takes_followed_ = false;

@@ -119,6 +119,112 @@ TEST(Vmap, Nests) {
   EXPECT_EQ(h.to_vector<float>(), (Floats{6, 0, 0, 12, 18, 0, 0, 24}));
 }
 
+// x^2 + x by a staged function that is given x and captures it, also in a branch.
+Tensor by_captured_example(const Tensor& x) {
+  const auto f = function([&](const Tensor& y) {
+    return x * y + cond(
+                       sum(x) > 0.0F, [&] { return x; }, [&] { return x * 1.0F; });
+  });
+  const Tensor doubled = f(2.0F * x);  // 2x^2 + x
+  const Tensor out = f(x);
+  EXPECT_EQ(f.trace_count(), 1U);
+  return out + 0.0F * doubled;
+}
+
+TEST(Vmap, FunctionsInsideCaptureExamples) {
+  const Tensor x(Floats{1, 2, -3});
+  const auto expect_right = [&](const char* mode) {
+    SCOPED_TRACE(mode);
+    EXPECT_EQ(vmap(by_captured_example)(x).to_vector<float>(), (Floats{2, 6, 6}));
+    const auto slope = [](const auto& g, const Tensor& at) {
+      return gradient([&](const Tensor& t) { return sum(g(t)); }, at);
+    };
+    EXPECT_EQ(slope(vmap(by_captured_example), x).to_vector<float>(), (Floats{3, 5, -5}));
+    EXPECT_EQ(vmap(gradient(by_captured_example))(x).to_vector<float>(), (Floats{3, 5, -5}));
+    EXPECT_EQ(vmap(gradient(gradient(by_captured_example)))(x).to_vector<float>(),
+              (Floats{2, 2, 2}));
+    EXPECT_EQ(jvp(vmap(by_captured_example), x, ones({3})).second.to_vector<float>(),
+              (Floats{3, 5, -5}));
+    const auto nested =
+        vmap([](const Tensor& row) { return vmap(by_captured_example)(row) * row.at(0); });
+    EXPECT_EQ(nested(matrix({1, 2, 2, 3}, 2)).to_vector<float>(), (Floats{2, 6, 12, 24}));
+    const auto inner =
+        [](const Tensor& e) {  // the function within captures what is around the outer
+          return function([&](const Tensor& y) {
+            return function([&](const Tensor& z) { return z * e; })(y) + e;
+          })(e);
+        };
+    EXPECT_EQ(vmap(inner)(x).to_vector<float>(), (Floats{2, 6, 6}));
+    const auto in_out = [](const Tensor& e) {
+      Tensor own = e * 1.0F;
+      const Tensor y = function([&](Tensor& a) {
+        a += a * e;
+        return a * 0.5F;
+      })(own);
+      return y + own;
+    };
+    EXPECT_EQ(vmap(in_out)(x).to_vector<float>(), (Floats{3, 9, 9}));
+  };
+  expect_right("eagerly");
+  {
+    const LazyScope lazy;
+    expect_right("lazily");
+  }
+  const auto whole = function([](const Tensor& t) { return vmap(by_captured_example)(t); });
+  EXPECT_EQ(whole(x).to_vector<float>(), (Floats{2, 6, 6}));
+  EXPECT_EQ(gradient([&](const Tensor& t) { return sum(whole(t)); }, x).to_vector<float>(),
+            (Floats{3, 5, -5}));
+}
+
+// A graph that captures an example is for its vmap alone.
+TEST(Vmap, AFunctionFromOutsideCapturesTheExampleOfEachVmap) {
+  const Tensor* seen = nullptr;
+  const auto f = function([&](const Tensor& y) { return *seen * y; });
+  const auto squares = vmap([&](const Tensor& e) {
+    seen = &e;
+    const Tensor y = f(e);
+    EXPECT_EQ(f.trace_count(), 1U);
+    return y;
+  });
+  EXPECT_EQ(squares(Tensor(Floats{1, 2})).to_vector<float>(), (Floats{1, 4}));
+  EXPECT_EQ(f.trace_count(), 0U);
+  EXPECT_EQ(squares(Tensor(Floats{3, 4})).to_vector<float>(), (Floats{9, 16}));
+  const auto staged = function([&](const Tensor& x) { return squares(x); });
+  EXPECT_EQ(staged(Tensor(Floats{5, 6})).to_vector<float>(), (Floats{25, 36}));
+  const Tensor three(3.0F);
+  seen = &three;
+  EXPECT_EQ(f(Tensor(2.0F)).item<float>(), 6);
+
+  Tensor escaped;
+  vmap([&](const Tensor& e) { return escaped = e; })(Tensor(Floats{1, 2}));
+  seen = &escaped;
+  const auto g = function([&](const Tensor& y) { return *seen * y; });
+  tests::expect_error([&] { g(Tensor(2.0F)); }, ErrorCode::kFailedPrecondition,
+                      {"it stands for one example of a vmap"});
+}
+
+TEST(Vmap, ExamplesAreAssignedToNoVariable) {
+  const Variable v(Tensor(1.0F));
+  const auto refused =
+      "a value that belongs to one example of a vmap cannot be assigned to a Variable";
+  const auto expect_refused = [&](const auto& assign) {
+    tests::expect_error([&] { vmap([&](const Tensor& e) { return assign(e), e; })(ones({2})); },
+                        ErrorCode::kInvalidArgument, {refused, "Assign after the vmap"});
+    EXPECT_EQ(v.read().item<float>(), 1);
+  };
+  const auto expect_all_refused = [&] {
+    expect_refused([&](const Tensor& e) { v.assign(e); });
+    expect_refused([&](const Tensor& e) { v.assign_add(e); });
+    expect_refused([&](const Tensor& e) { v.assign_sub(e); });
+    expect_refused([&](const Tensor& e) {
+      function([&](const Tensor& y) { return v.assign_add(e * y); })(e);
+    });
+  };
+  expect_all_refused();
+  const LazyScope lazy;
+  expect_all_refused();
+}
+
 TEST(Vmap, OfStructures) {
   const std::pair<Tensor, Tensor> both{matrix({1, 2, 3, 4}, 2), Tensor(Floats{10, 20})};
   const auto [total, same] = vmap([](const std::pair<Tensor, Tensor>& p) {
