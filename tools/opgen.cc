@@ -45,6 +45,9 @@ constexpr std::string_view kSourceHead = R"(// SPDX-License-Identifier: Apache-2
 // The functions of ops.h that are not inline there.
 #include "etude/ops.h"
 
+#include "etude/core/call_scope.h"
+#include "etude/core/op.h"
+
 namespace etude {
 )";
 
@@ -241,7 +244,8 @@ class Function {
     for (const OperandDef& d : op_.def().operands) {
       if (draws(d)) {
         out += fmt::format(
-            "  const OptionalArg drawn = internal::key_for(options.{0}, options.{1});\n"
+            "  const OptionalArg drawn = internal::located(op.name(), {2}, [&] {{ return "
+            "internal::key_for(options.{0}, options.{1}); }});\n"
             "  const Arg {0}_arg(drawn, {2});\n",
             d.name, kProbability, site());
       } else if (d.optional) {

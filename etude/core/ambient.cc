@@ -34,14 +34,35 @@ void set_seed(uint64_t seed) { ambient().generator = Generator(seed); }
 
 namespace internal {
 
-Tensor next_key() {
-  Ambient& here = ambient();
-  return here.keys != nullptr ? here.keys->next_key() : here.generator.next_key();
+namespace {
+
+// A null source: the generator.
+Tensor key_from(KeySource* source) {
+  return source != nullptr ? source->next_key() : ambient().generator.next_key();
 }
 
+}  // namespace
+
+Tensor next_key() {
+  Tensor key = next_key_or_none();
+  if (!key.has_value()) throw_refused_draw();
+  return key;
+}
+
+void throw_refused_draw() {
+  ETUDE_THROW(
+      kFailedPrecondition,
+      "random numbers are drawn inside a vmap that does not say whether its examples share "
+      "them. Say vmap(f, {{.randomness = \"different\"}}) for draws that differ by example, "
+      "or \"same\" for draws that all examples share; or give the draw a key");
+}
+
+Tensor next_key_or_none() { return key_from(ambient().keys); }
+
+Tensor KeyScope::outer_key() const { return key_from(outer_); }
+
 Tensor KeyRecord::next_key() {
-  KeySource* const outer = scope_.outer();
-  keys.push_back(outer != nullptr ? outer->next_key() : ambient().generator.next_key());
+  keys.push_back(scope_.outer_key());
   return keys.back();
 }
 

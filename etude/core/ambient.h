@@ -44,10 +44,11 @@ struct Generator {
 namespace internal {
 
 // Where keys come from instead of the generator: while a function is traced, whose runs each need
-// new ones, or while it runs again as it was.
+// new keys; while it runs again with the keys of its first run; and inside a vmap.
 class KeySource {
  public:
   virtual ~KeySource() = default;
+  // An absent key refuses the draw: a vmap with the option randomness = "error" is around.
   virtual Tensor next_key() = 0;
 };
 
@@ -71,8 +72,13 @@ inline bool is_training() noexcept { return ambient().phase == Phase::kTraining;
 void set_seed(uint64_t seed);
 
 namespace internal {
-// The key of the next draw on this thread.
+// The key of the next draw on this thread. throws: kFailedPrecondition where draws are refused.
 Tensor next_key();
+// The same for a loop or a branch, which needs a key before it is known whether its body draws.
+// Absent where draws are refused.
+Tensor next_key_or_none();
+// throws: kFailedPrecondition, the error of a draw that is refused.
+[[noreturn, gnu::cold]] void throw_refused_draw();
 
 // While alive, keys come from `source`; from the generator if that is null. confined to its thread.
 class KeyScope {
@@ -81,7 +87,8 @@ class KeyScope {
   KeyScope(const KeyScope&) = delete;
   KeyScope& operator=(const KeyScope&) = delete;
   ~KeyScope() { ambient().keys = outer_; }
-  KeySource* outer() const noexcept { return outer_; }
+  // The next key of the source around this scope.
+  Tensor outer_key() const;
 
  private:
   KeySource* outer_;

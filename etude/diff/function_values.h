@@ -14,6 +14,7 @@
 #include "etude/base/call_site.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/scalar_operators.h"
+#include "etude/diff/vmap_options.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -119,7 +120,8 @@ struct BatchedCall {
 template <class F>
 class Batched {
  public:
-  Batched(F f, CallSite where) : f_(std::move(f)), where_(where) {}
+  Batched(F f, Randomness randomness, CallSite where)
+      : f_(std::move(f)), randomness_(randomness), where_(where) {}
 
   template <class... X>
   auto operator()(const std::vector<X>&... batches) const {
@@ -131,6 +133,11 @@ class Batched {
                                                    " points. Give equally many of each argument");
     };
     (check(batches.size()), ...);
+    if (randomness_ == Randomness::kSame) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "vmap: randomness is 'same', but vectors of points are calls one after the "
+                  "other, each with draws of its own. Pass tensors with the examples along axis 0");
+    }
     std::vector<std::decay_t<decltype(f_(batches[0]...))>> out;
     out.reserve(n);
     for (std::size_t i = 0; i < n; ++i) out.push_back(f_(batches[i]...));
@@ -138,11 +145,13 @@ class Batched {
   }
   template <class... X>
   requires(sizeof...(X) > 0) auto operator()(const X&... batches) const {
-    return BatchedCall<(holds_other_leaf<X>() || ...), X...>::run(f_, where_, batches...);
+    return BatchedCall<(holds_other_leaf<X>() || ...), X...>::run(f_, randomness_, where_,
+                                                                  batches...);
   }
 
  private:
   F f_;
+  Randomness randomness_;
   CallSite where_;
 };
 
@@ -150,16 +159,29 @@ class Batched {
 
 // f for many examples: vmap(gradient(f))(points) gives f's gradient at each.
 //
-// Vectors of points, all of one length, give the vector of results, one call of f after the other.
+// Vectors of points, all of one length, give the vector of results, one call of f after the other,
+// each with draws of its own.
+//
 // Tensors, or structures of them, have the examples along axis 0; f sees the shapes of one example,
 // runs once, on all of them together, and each tensor of its result gets the axis in front. What f
 // captures is the same for all examples, and so is what does not depend on the arguments. f cannot
 // look at elements: `if (x.item<float>() > 0)` is where(x > 0, ...).
 //
-// throws (when called): kInvalidArgument if numbers of examples differ.
+// Options: `randomness` says what random draws inside f do, such as random::normal or the mask of a
+// Dropout. "error", the default, refuses them. "same" gives all examples the same draws. With
+// "different" example i draws with the key random::fold_in(key, i), where `key` is the key of this
+// draw with "same": in all modes and for any number of threads, the draws of a loop over i. In a
+// vmap inside a vmap the index of the outer example is folded in first; draws are refused if either
+// refuses them. Explicit keys, and a SeedScope inside f, stay as they are.
+//
+//   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
+//
+// throws: kInvalidArgument for another word.
+// throws (when called): kInvalidArgument if numbers of examples differ, and for "same" on vectors
+//   of points; kFailedPrecondition for a draw that is refused, which names the draw.
 template <class F>
-auto vmap(F f, CallSite where = CallSite::here()) {
-  return internal::Batched<F>(std::move(f), where);
+auto vmap(F f, const VmapOptions& options = {}, CallSite where = CallSite::here()) {
+  return internal::Batched<F>(std::move(f), internal::randomness_of(options, where), where);
 }
 
 namespace internal {

@@ -177,8 +177,10 @@ class TimeDistributed {
 };
 
 // In the training phase sets each element to 0 with probability p and divides the others by 1 - p;
-// else the identity. Draws from the generator of this thread.
+// else the identity. Draws from the generator of this thread; inside a vmap, as in gradients for
+// each example, its option randomness = "different" gives each example a mask of its own.
 //
+// throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase.
 // throws (construction): kInvalidArgument for p outside [0, 1).
 class Dropout {
  public:

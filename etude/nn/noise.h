@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Noise in the training phase; in the inference phase all of these are the identity. Draws are from
-// the generator of this thread. Dropout itself: layers.h.
+// the generator of this thread, and inside a vmap follow its option `randomness`. Dropout itself:
+// layers.h.
 #pragma once
 
 #include "etude/base/fields.h"

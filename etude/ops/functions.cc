@@ -3,6 +3,9 @@
 // The functions of ops.h that are not inline there.
 #include "etude/ops.h"
 
+#include "etude/core/call_scope.h"
+#include "etude/core/op.h"
+
 namespace etude {
 
 Tensor zeros(const IntList& shape, const ZerosOptions& options, CallSite where) {
@@ -788,7 +791,7 @@ Tensor scaled_dot_product_attention(const Arg& q, const Arg& k, const Arg& v, co
   static const Op& op = internal::op("scaled_dot_product_attention");
   const Arg mask_arg(options.mask, q.where());
   const Arg bias_arg(options.bias, q.where());
-  const OptionalArg drawn = internal::key_for(options.key, options.dropout);
+  const OptionalArg drawn = internal::located(op.name(), q.where(), [&] { return internal::key_for(options.key, options.dropout); });
   const Arg key_arg(drawn, q.where());
   const Arg* const args[] = {&q, &k, &v, &mask_arg, &bias_arg, &key_arg};
   return internal::only(internal::call(op, args, {options.causal, options.scale, options.dropout}, q.where()));

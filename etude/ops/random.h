@@ -26,6 +26,9 @@ Tensor fold_in(const Tensor& key, const Arg& number);
 // Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`: uint64[2],
 // or, for draws of a shape, [k.., 2] for its first axes k..: each key draws what it draws alone for
 // the other axes.
+//
+// Inside a vmap draws without a key follow its option `randomness` (etude/diff/vmap_options.h), and
+// the default refuses them. throws: kFailedPrecondition.
 struct UniformOptions {
   Tensor low = {};   // default 0; broadcast to the shape
   Tensor high = {};  // default 1

@@ -2,6 +2,7 @@
 #include "etude/runtime/batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
@@ -12,9 +13,10 @@
 
 namespace etude {
 
-BatchContext::BatchContext(int64_t size) : BatchContext(size, {}) {}
-BatchContext::BatchContext(int64_t size, Batches batches)
-    : size_(size), batches_(std::move(batches)) {
+BatchContext::BatchContext(int64_t size, Randomness randomness)
+    : BatchContext(size, randomness, {}) {}
+BatchContext::BatchContext(int64_t size, Randomness randomness, Batches batches)
+    : size_(size), randomness_(randomness), batches_(std::move(batches)), keys_(this) {
   ContextStack::push(*this);
 }
 BatchContext::~BatchContext() { ContextStack::remove(*this); }
@@ -36,6 +38,16 @@ Tensor BatchContext::batch_of(const Tensor& x) const {
   if (const Tensor* batch = find(dense)) return *batch;
   const ContextScope scope(*parent_, {});
   return batching::spread(dense, size_);
+}
+
+Tensor BatchContext::next_key() {
+  if (randomness_ == Randomness::kError) return {};
+  const ContextScope scope(*parent_, {});
+  const Tensor key = keys_.outer_key();
+  if (randomness_ == Randomness::kSame || !key.has_value()) return key;
+  std::vector<int64_t> numbers(static_cast<std::size_t>(size_));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return example_of(internal::fold_in(key, Tensor(numbers)));
 }
 
 Values BatchContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "etude/core/ambient.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/followed_values.h"
 #include "etude/core/owned_result.h"
 #include "etude/diff/function_values.h"
+#include "etude/diff/vmap_options.h"
 #include "etude/runtime/announce.h"
 #include "etude/runtime/tangent.h"
 #include "etude/runtime/variable.h"
@@ -24,13 +26,14 @@ struct BatchCall;
 // Runs calls on examples as calls on the batch, by the rules of op records. On the stack for its
 // lifetime. confined to the thread that made it. Nests, and stands above or below tapes and forward
 // mode: gradients for each example, or of a batch.
-class BatchContext final : public Context {
+class BatchContext final : public Context, private internal::KeySource {
  public:
-  // `size` is the number of examples, at least 1.
-  explicit BatchContext(int64_t size);
+  using Randomness = internal::Randomness;
+  // `size` is the number of examples, at least 1. Keys that are drawn inside follow `randomness`.
+  explicit BatchContext(int64_t size, Randomness randomness = Randomness::kSame);
   // The same batch once more, also after it ended: what was made inside runs again on its examples.
   using Batches = internal::FollowedValues::Map;
-  BatchContext(int64_t size, Batches batches);
+  BatchContext(int64_t size, Randomness randomness, Batches batches);
   ~BatchContext() override;
 
   // An example that stands for each x[i], i < size. It has no elements of its own.
@@ -38,6 +41,7 @@ class BatchContext final : public Context {
   // Whether it is an example of this batch.
   bool is_example(const Tensor& x) const { return find(x) != nullptr; }
   int64_t size() const noexcept { return size_; }
+  Randomness randomness() const noexcept { return randomness_; }
   // Of the examples that are alive.
   const Batches& batches() const noexcept { return batches_.all(); }
   // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
@@ -48,13 +52,16 @@ class BatchContext final : public Context {
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
 
  private:
+  Tensor next_key() override;
   // The batch that x stands for; null if it is the same for all examples.
   const Tensor* find(const Tensor& x) const;
   Values run(const BatchCall& call, std::span<const Type* const> types) const;
   Values one_by_one(const BatchCall& call) const;
 
   int64_t size_;
+  Randomness randomness_;
   internal::FollowedValues batches_;
+  internal::KeyScope keys_;
 };
 
 namespace internal {
@@ -105,11 +112,11 @@ struct ToBatches {
 template <class... X>
 struct BatchedCall<true, X...> {
   template <class F>
-  static auto run(const F& f, CallSite where, X... x) {
+  static auto run(const F& f, Randomness randomness, CallSite where, X... x) {
     const CallScope scope(where);
     CountExamples count{where};
     (each_leaf(std::as_const(x), count), ...);
-    BatchContext context(count.size);
+    BatchContext context(count.size, randomness);
     const ToExamples enter{context};
     (each_leaf(x, enter), ...);
     auto result = call_owned(f, std::as_const(x)...);

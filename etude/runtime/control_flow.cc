@@ -15,6 +15,7 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/key_inputs.h"
 #include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
 
@@ -139,6 +140,7 @@ Tensor key_of_draw(const Tensor& of_step, int64_t draw, bool is_condition) {
 }  // namespace
 
 Tensor StepKeys::next_key() {
+  if (!base_.has_value()) return {};
   if (!of_step_.has_value()) of_step_ = step_ < 0 ? base_ : fold_in(base_, int64_scalar(step_));
   return key_of_draw(of_step_, draws_++, is_condition_);
 }
@@ -210,15 +212,20 @@ struct TracedBody {
   GraphRef graph;
   std::vector<Tensor> captures;
   std::vector<TracedVariable> variables;
-  std::size_t results = 0;  // outputs before the new values of Variables
-  std::size_t keys = 0;
+  std::size_t results = 0;          // outputs before the new values of Variables
+  std::vector<bool> is_drawn = {};  // by key: whether the graph reads it
+
+  bool draws() const { return std::ranges::count(is_drawn, true) > 0; }
 };
 
-TracedBody trace_body(std::string_view op, const std::string& name, std::span<const Tensor> like,
-                      std::span<const std::string> names, TensorBody body, CallSite where) {
+// `key` is the one that draws of the body follow from; an absent one refuses them.
+TracedBody trace_body(std::string_view op, const std::string& name, const Tensor& key,
+                      std::span<const Tensor> like, std::span<const std::string> names,
+                      TensorBody body, CallSite where) {
   const ReadersPause quiet;
   TraceContext context(name, where);
   context.take_followed_values();
+  if (!key.has_value()) context.refuse_draws();
   std::vector<Tensor> arguments;
   for (std::size_t i = 0; i < like.size(); ++i) {
     arguments.push_back(context.add_argument(names[i], like[i].type()));
@@ -233,9 +240,10 @@ TracedBody trace_body(std::string_view op, const std::string& name, std::span<co
   TracedGraph traced = context.finish(results);
   TraceContext::note_reads(traced.size_reads);
   TracedBody out{traced.graph, std::move(traced.captures), std::move(traced.variables),
-                 results.size(), 0};
-  for (const Graph::Input& input : out.graph->inputs()) {
-    out.keys += input.role == InputRole::kKey ? 1 : 0;
+                 results.size()};
+  for (std::size_t i = 0; i < out.graph->inputs().size(); ++i) {
+    if (out.graph->inputs()[i].role != InputRole::kKey) continue;
+    out.is_drawn.push_back(first_reader(*out.graph, i).has_value());
   }
   return out;
 }
@@ -246,7 +254,7 @@ class Outside {
   explicit Outside(CallSite where) : where_(where) {}
 
   void add(const TracedBody& body) {
-    draws = draws || body.keys > 0;
+    draws = draws || body.draws();
     for (const TracedVariable& v : body.variables) {
       Used& used = find(v);
       used.is_written = used.is_written || v.is_written;
@@ -312,8 +320,9 @@ struct Inside {
 std::vector<Tensor> run_body(const TracedBody& body, const Outside& outside, const Inside& inside,
                              std::span<const Tensor> arguments, bool is_condition) {
   std::vector<Tensor> in(arguments.begin(), arguments.end());
-  for (std::size_t k = 0; k < body.keys; ++k) {
-    in.push_back(key_of_draw(inside.key, static_cast<int64_t>(k), is_condition));
+  for (std::size_t k = 0; k < body.is_drawn.size(); ++k) {
+    const auto draw = static_cast<int64_t>(k);
+    in.push_back(body.is_drawn[k] ? key_of_draw(inside.key, draw, is_condition) : unread_key());
   }
   for (const TracedVariable& v : body.variables) {
     if (v.is_read) in.push_back(inside.variables[outside.place_of(v)]);
@@ -370,7 +379,8 @@ StagedSwitch::StagedSwitch(std::string_view op, const Tensor& key, CallSite wher
 StagedSwitch::~StagedSwitch() = default;
 
 void StagedSwitch::trace(const std::string& name, TensorBody branch) {
-  state_->branches.push_back(trace_body(state_->op, name, {}, {}, branch, state_->where));
+  state_->branches.push_back(
+      trace_body(state_->op, name, state_->key, {}, {}, branch, state_->where));
 }
 
 std::vector<Tensor> StagedSwitch::run(const Tensor& index) {
@@ -536,7 +546,7 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
   return located(loop.op, loop.where, [&] {
     loop.carried = own_values(loop.carried);
     const auto trace = [&](const char* name, TensorBody f) {
-      return trace_body(loop.op, name, loop.carried, loop.names, f, loop.where);
+      return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
     };
     const TracedBody traced_condition = trace("condition", condition);
     for (const TracedVariable& v : traced_condition.variables) {
@@ -571,7 +581,7 @@ std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int
       like.push_back(batching::example_type(x.type())->ghost());
       names.push_back("row");
     }
-    const TracedBody traced = trace_body(loop.op, "body", like, names, body, loop.where);
+    const TracedBody traced = trace_body(loop.op, "body", loop.key, like, names, body, loop.where);
     Outside outside(loop.where);
     outside.add(traced);
     const LoopGraphs graphs(loop, traced, outside, rows);

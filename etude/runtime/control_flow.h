@@ -135,13 +135,15 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
 }
 
 // While alive, draws follow from one key of the sequence, the number of the step and the number of
-// the draw in it, so that they are the same in any form of a loop. confined to its thread.
+// the draw in it, so that they are the same in any form of a loop. Draws are refused where that key
+// is. confined to its thread.
 class StepKeys final : public KeySource {
  public:
-  StepKeys() : base_(internal::next_key()), scope_(this) {}
+  StepKeys() : base_(next_key_or_none()), scope_(this) {}
   // What follows belongs to this step of a loop, its condition or its body.
   void start(int64_t step, bool is_condition);
   Tensor next_key() override;
+  // Absent where draws are refused.
   const Tensor& base() const { return base_; }
 
  private:

@@ -152,11 +152,11 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call);
 Pullback batched(const BatchContext& batch, const RuleCall& call) {
   std::vector<bool> is_example;
   for (const Tensor& x : call.inputs) is_example.push_back(batch.is_example(x));
-  return [size = batch.size(),
+  return [size = batch.size(), randomness = batch.randomness(),
           batches = std::make_shared<const BatchContext::Batches>(batch.batches()),
           is_example = std::move(is_example),
           pull = call.pullback](std::span<const Tensor> cotangents) {
-    BatchContext again(size, *batches);
+    BatchContext again(size, randomness, *batches);
     return pull_in(again, pull, cotangents, is_example);
   };
 }

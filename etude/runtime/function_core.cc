@@ -18,6 +18,7 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/function_traces.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/key_inputs.h"
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_pause.h"
 #include "etude/runtime/plan.h"
@@ -434,7 +435,13 @@ Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
   };
   for (const int32_t i : trace.inputs) add(*call.tensors[static_cast<std::size_t>(i)]);
   InlineVector<Tensor, 2> keys;
-  for (std::size_t k = 0; k < trace.keys; ++k) keys.push_back(next_key());
+  if (trace.keys > 0) {
+    located_in(name(), where, [&] {
+      for (std::size_t k = 0; k < trace.keys; ++k) {
+        keys.push_back(key_for_input(*trace.graph, trace.inputs.size() + k));
+      }
+    });
+  }
   for (const Tensor& key : keys) add(key);
   InlineVector<Tensor, 4> values;
   for (std::size_t i = 0; i < reached.size(); ++i) {

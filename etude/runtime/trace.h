@@ -68,6 +68,8 @@ class TraceContext final : public Context, private KeySource {
   // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
+  // Of a branch or a body where draws are refused (KeySource in core/ambient.h).
+  void refuse_draws() { refuses_draws_ = true; }
   // Of a function: it gives values of call time to its graph at each call, and a call may run
   // without a graph. Examples of the vmaps around it may be captured.
   void mark_function() { is_of_function_ = true; }
@@ -141,6 +143,7 @@ class TraceContext final : public Context, private KeySource {
   bool is_live_ = true;
   bool has_outside_ = true;
   bool takes_followed_ = false;
+  bool refuses_draws_ = false;
   bool is_of_function_ = false;
   std::optional<Unmade> unmade_;
   std::optional<KeyScope> keys_;

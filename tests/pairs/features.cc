@@ -167,8 +167,9 @@ constexpr Feature kFeatures[] = {
      plain},
     {"vmap",
      [](Library&, const TensorMap& f, const Tensor& x) -> Tensor {
-       return sum(etude::vmap([f](const Tensor& q) { return f(q); })(etude::stack({x, x * 0.5})),
-                  {.axis = {0}});
+       const auto all =
+           etude::vmap([f](const Tensor& q) { return f(q); }, {.randomness = "different"});
+       return sum(all(etude::stack({x, x * 0.5})), {.axis = {0}});
      },
      [](Judge&, const NumberMap& f, const Numbers& x) { return f(x) + f(x * 0.5); }},
     {"jvp",
