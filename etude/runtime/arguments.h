@@ -36,9 +36,12 @@ namespace internal {
 struct HostValue {
   using Equal = bool (*)(const void*, const void*);
   using Copy = std::shared_ptr<const void> (*)(const void*);
+  using Gone = bool (*)(const void*);
   const void* value = nullptr;  // given by a call, or what `copy` made of it
   Equal equal = nullptr;        // of a given and a kept one; another function for each type
   Copy copy = nullptr;
+  // Of a kept one: whether no call can give its equal any more. Null: one always can.
+  Gone is_gone = nullptr;
 };
 
 // A sparse tensor of a call, which its indices and its values stand for.
@@ -278,6 +281,12 @@ class ArgumentWalk {
                            [](const void* value) -> std::shared_ptr<const void> {
                              return std::make_shared<const std::weak_ptr<T>>(
                                  *static_cast<const std::shared_ptr<T>*>(value));
+                           },
+                           [](const void* kept) {
+                             const auto& object = *static_cast<const std::weak_ptr<T>*>(kept);
+                             const std::weak_ptr<T> none;  // what a null pointer is kept as
+                             return object.expired() &&
+                                    (object.owner_before(none) || none.owner_before(object));
                            }});
     names_.object();
   }

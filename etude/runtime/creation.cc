@@ -60,7 +60,7 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first,
   // A function that calls others may run once for each of them; with one that it makes anew in each
   // call it would run for ever without a graph.
   const bool is_own = variable.function.empty();
-  const bool may_create = is_own ? kept_->first_runs.empty() && traces().empty()
+  const bool may_create = is_own ? kept_->first_runs.empty() && !kept_->was_traced
                                  : std::ranges::count(kept_->first_runs, variable.function) == 0;
   if (!may_create) refuse_again(variable.text, name());
   ETUDE_REQUIRE_CODE(kFailedPrecondition, first != nullptr,

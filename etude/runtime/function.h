@@ -22,8 +22,9 @@
 // hangs on an argument, that call runs f itself, and the next one is traced. If anything throws,
 // arguments and Variables are as they were. Tensors from outside that f uses are captured: later
 // writes to them are not seen. So are host values that f reaches by reference. Examples of a vmap
-// around the call may be captured, by a graph for that vmap alone. Sparse gradients stay sparse
-// as arguments, without a signature, and as results.
+// around the call may be captured, by a graph for that vmap alone. Objects in a std::shared_ptr are
+// held weakly; graphs for those that are gone go when a graph is made or asked for. Sparse
+// gradients stay sparse as arguments, without a signature, and as results.
 //
 // Numbers, nested lists, arrays and spans of numbers count as tensors where f takes a tensor: they
 // are read at each call, and take the dtype that a signature says.

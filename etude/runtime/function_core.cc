@@ -93,7 +93,7 @@ TraceKey::TraceKey(const Arguments& call)
   for (const Tensor* x : call.tensors) types.push_back(type_or_null(x));
   for (const HostValue& given : call.objects) {
     held.push_back(given.copy(given.value));
-    objects.push_back({held.back().get(), given.equal, given.copy});
+    objects.push_back({held.back().get(), given.equal, given.copy, given.is_gone});
   }
 }
 
@@ -332,7 +332,7 @@ RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& nam
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
   }
-  const bool is_first = traces().empty() && kept_->first_runs.empty();
+  const bool is_first = !kept_->was_traced && kept_->first_runs.empty();
   const std::vector<std::string> shown =
       input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
   std::vector<Variable> used = stand_ins(call);

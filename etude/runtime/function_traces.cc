@@ -37,8 +37,12 @@ bool is_in_its_vmaps(const Trace& trace) {
 namespace {
 
 bool is_useless(const Trace& trace) {
+  const auto is_gone = [](const HostValue& x) {
+    return x.is_gone != nullptr && x.is_gone(x.value);
+  };
   return (trace.enclosing && trace.enclosing->is_over) ||
-         (trace.has_examples && !is_in_its_vmaps(trace));
+         (trace.has_examples && !is_in_its_vmaps(trace)) ||
+         std::ranges::any_of(trace.key.objects, is_gone);
 }
 
 }  // namespace
@@ -56,6 +60,7 @@ void FunctionCore::Kept::drop_useless() const {
 
 void FunctionCore::keep(const TraceRef& trace) {
   kept_->drop_useless();
+  kept_->was_traced = true;
   const std::unique_lock lock(kept_->mutex);
   if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
     kept_->traces.erase(std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {

@@ -19,7 +19,7 @@ bool is_in_its_vmaps(const Trace& trace);
 struct FunctionCore::Kept {
   explicit Kept(std::shared_ptr<TraceHistory> of) : history(std::move(of)) {}
   // Lets go of the traces that can serve no call any more: the trace or the vmap around them has
-  // ended.
+  // ended, or an object that they were made for is gone.
   void drop_useless() const;
 
   std::shared_ptr<TraceHistory> history;
@@ -27,6 +27,7 @@ struct FunctionCore::Kept {
   // Oldest first. Useless ones may go at any time, also while somebody only looks.
   mutable std::vector<TraceRef> traces;
   mutable std::vector<TraceRef> instances;  // of families, at sizes that were not traced
+  bool was_traced = false;                  // under the lock for tracing
   // The functions, this one or others within, that first runs were for. Under the lock for tracing.
   std::vector<std::string> first_runs;
 };

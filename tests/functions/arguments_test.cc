@@ -2,12 +2,14 @@
 // Which graph serves a call: what the arguments hold beside tensors.
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
+#include "tests/expect_error.h"
 
 namespace etude {
 namespace {
@@ -59,9 +61,56 @@ TEST(Function, HoldsObjectsWeakly) {
     seen = thing;
     EXPECT_EQ(f(thing, Tensor(1.0F)).item<float>(), i);
     EXPECT_EQ(f(thing, Tensor(2.0F)).item<float>(), 2 * i);
+    EXPECT_EQ(f.trace_count(), 1u);
   }
   EXPECT_TRUE(seen.expired());
-  EXPECT_EQ(f.trace_count(), 3u);
+  EXPECT_EQ(f.trace_count(), 0u);
+}
+
+// spec: TC-08
+TEST(Function, LetsGoOfTheGraphsOfDeadObjects) {
+  struct Thing {
+    float factor;
+  };
+  using Handle = std::shared_ptr<Thing>;
+  for (const bool is_lazy : {false, true}) {
+    std::optional<LazyScope> lazy;
+    if (is_lazy) lazy.emplace();
+    const auto f = function([](const std::vector<Handle>& things, const Tensor& x) {
+      return x * full({1000}, things.at(0)->factor);
+    });
+    const auto kept = std::make_shared<Thing>(Thing{3.0F});
+    const Handle null;
+    const auto call = [&](const Handle& thing, const Handle& other) {
+      return f({thing, other}, ones({1000})).at(0).item<float>();
+    };
+    EXPECT_EQ(call(kept, null), 3.0F);
+    int64_t tensors = 0;
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(call(std::make_shared<Thing>(Thing{2.0F}), kept), 2.0F);
+      EXPECT_EQ(call(kept, std::make_shared<Thing>()), 3.0F);
+      if (i == 9) tensors = memory_stats().live_tensors;
+    }
+    EXPECT_LE(memory_stats().live_tensors, tensors);
+    EXPECT_EQ(call(kept, null), 3.0F);  // of a null pointer nothing dies
+    EXPECT_EQ(f.trace_count(), 1u);
+    EXPECT_EQ(f.traces().size(), 1u);
+  }
+}
+
+// spec: TC-08
+TEST(Function, MakesNoVariablesAnewForALaterObject) {
+  struct Thing {};
+  std::vector<Variable> made;
+  const auto f = function([&](const std::shared_ptr<Thing>&, const Tensor& x) {
+    if (made.empty()) made.emplace_back(2.0F);
+    return x * made[0];
+  });
+  EXPECT_EQ(f(std::make_shared<Thing>(), Tensor(1.0F)).item<float>(), 2.0F);
+  EXPECT_EQ(f.trace_count(), 0u);
+  made.clear();
+  tests::expect_error([&] { f(std::make_shared<Thing>(), Tensor(1.0F)); },
+                      ErrorCode::kFailedPrecondition, {"is made whenever the function is traced"});
 }
 
 }  // namespace
