@@ -153,13 +153,16 @@ TapedStates* taped_states() {
 
 void VariableReader::variable_assigned(const Variable&, const Tensor&) {}
 
+VariableHistory::VariableHistory() : trace_(TraceContext::innermost()) { start_reading(); }
+
 void VariableHistory::variable_read(const Variable& variable, const Tensor& snapshot) {
+  if (TraceContext::innermost() != trace_) return;
   Tensor& value = use_of(variable).values.back();
   if (!value.has_value()) value = snapshot;
 }
 
 void VariableHistory::variable_assigned(const Variable& variable, const Tensor& value) {
-  use_of(variable).values.push_back(value);
+  if (TraceContext::innermost() == trace_) use_of(variable).values.push_back(value);
 }
 
 VariableUse& VariableHistory::use_of(const Variable& variable) {
@@ -175,7 +178,7 @@ std::vector<VariableUse> VariableHistory::take() {
 }
 
 VariableReplay::VariableReplay(std::span<const VariableUse> uses)
-    : outer_(innermost_replay), reader_before_(first_reader) {
+    : outer_(innermost_replay), reader_before_(first_reader), trace_(TraceContext::innermost()) {
   for (const VariableUse& use : uses) states_.push_back({&use, 0});
   innermost_replay = this;
 }
@@ -184,6 +187,7 @@ VariableReplay::~VariableReplay() { innermost_replay = outer_; }
 
 VariableReplay::State* VariableReplay::find_state(const Variable& variable) noexcept {
   for (VariableReplay* r = innermost_replay; r != nullptr; r = r->outer_) {
+    if (r->trace_ != TraceContext::innermost()) continue;
     for (State& state : r->states_) {
       if (state.use->variable.ref() == variable.ref()) return &state;
     }

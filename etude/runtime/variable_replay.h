@@ -14,6 +14,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
+class TraceContext;
+
 // What a Variable held in a run of a function: values[i] after i assignments; values[0] is absent
 // if nothing was read before the first of them.
 struct VariableUse {
@@ -21,11 +23,11 @@ struct VariableUse {
   std::vector<Tensor> values;
 };
 
-// Notes what Variables hold, as they are read and assigned, until take() or its end. confined to
-// its thread.
+// Notes what Variables hold, as they are read and assigned, until take() or its end. Not within the
+// graphs that are traced meanwhile: their calls read and assign. confined to its thread.
 class VariableHistory final : public VariableReader {
  public:
-  VariableHistory() { start_reading(); }
+  VariableHistory();
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
   void variable_assigned(const Variable& variable, const Tensor& value) override;
   std::vector<VariableUse> take();
@@ -33,11 +35,12 @@ class VariableHistory final : public VariableReader {
  private:
   VariableUse& use_of(const Variable& variable);
   std::vector<VariableUse> uses_;
+  const TraceContext* trace_;  // around it; null: none
 };
 
 // While alive, reads on this thread give the values of `uses`, which outlive it, and assignments of
-// their Variables change nothing. Of both hear the readers that began after it. confined to its
-// thread.
+// their Variables change nothing. Of both hear the readers that began after it. Not within the
+// graphs that are traced meanwhile, as for VariableHistory. confined to its thread.
 class VariableReplay {
  public:
   explicit VariableReplay(std::span<const VariableUse> uses);
@@ -61,6 +64,7 @@ class VariableReplay {
   std::vector<State> states_;
   VariableReplay* outer_;
   const VariableReader* reader_before_;
+  const TraceContext* trace_;  // around it; null: none
 };
 
 }  // namespace internal

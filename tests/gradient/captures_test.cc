@@ -246,6 +246,34 @@ TEST(RecomputeGrad, AssignsVariablesOnce) {
   }
 }
 
+// Branches, bodies of loops and functions are traced in both runs, and assign what they did at
+// once.
+TEST(RecomputeGrad, TracesWhatAssignsInBothRuns) {
+  for (const char* mode : {"eager", "staged", "lazy"}) {
+    SCOPED_TRACE(mode);
+    const Variable v(3.0F);
+    const auto f = recompute_grad([&](const Tensor& x) {
+      const Tensor y = cond(
+          x > 0.0F, [&] { return v.assign_add(1.0F), x * v; },
+          [&] { return v.assign(v * 7.0F), x; });  // 4 x
+      const auto g = function([&](const Tensor& t) {
+        const Tensor before = t * v;
+        v.assign_add(1.0F);
+        return before * v;
+      });  // 4 * 5 t
+      return fold([&](const Tensor& s, const Tensor& row) { return v.assign_add(row), s * v; },
+                  g(y), Tensor({1.0F, 1.0F}));  // 6 * 7 s
+    });
+    const auto step = [&](const Tensor& x) { return gradient(f, x); };
+    const auto staged = function(step);
+    std::optional<LazyScope> lazy;
+    if (mode == std::string("lazy")) lazy.emplace();
+    expect_values(mode == std::string("staged") ? staged(Tensor(2.0F)) : step(Tensor(2.0F)),
+                  {4 * 4 * 5 * 6 * 7});
+    expect_values(v.read(), {7});
+  }
+}
+
 TEST(RecomputeGrad, SecondRunReadsArgumentsThatAreVariablesAsTheyWere) {
   const Variable v(3.0F);
   const auto f = recompute_grad([](const Variable& w, const Tensor& x) { return x * w * w; });
