@@ -257,8 +257,9 @@ class Function<R(A...)> {
     std::erase_if(out, [](const Variable& v) { return !v.trainable(); });
     return out;
   }
-  // One line per graph: what it was made for, and why.
-  std::string explain() const { return core_->explain(); }
+  // One line per graph: what it was made for, and why. Shows the latest 16 graphs, and 8 inputs of
+  // each: those that differ between graphs come first. `{.all = true}` shows all.
+  std::string explain(const ExplainOptions& options = {}) const { return core_->explain(options); }
   const std::string& name() const { return core_->name(); }
 
  private:

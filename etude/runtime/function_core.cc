@@ -483,32 +483,6 @@ std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& nam
   return difference_from(*known.back(), known.size(), key, names);
 }
 
-std::string FunctionCore::explain() const {
-  const std::vector<TraceRef> known = traces();
-  std::string text = fmt::format("function '{}': {} {}\n", name(), known.size(),
-                                 known.size() == 1 ? "trace" : "traces");
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    const Trace& t = *known[i];
-    std::vector<std::string> inputs;
-    std::size_t given = 0;
-    for (std::size_t k = 0; k < t.key.types.size(); ++k) {
-      const Type* type = t.key.types[k];
-      const std::string& name =
-          type == nullptr ? t.names.tensors[k] : t.graph->inputs()[given].name;
-      inputs.push_back(name + ": " +
-                       (type == nullptr ? "absent"
-                        : t.family      ? t.family->input_text(given)
-                                        : type->to_string()));
-      given += type != nullptr;
-    }
-    text += fmt::format("trace {} ({}), {} nodes: {}", i + 1, fmt::join(inputs, ", "),
-                        t.graph->size(), t.cause);
-    if (!t.not_relaxed.empty()) text += "; for these sizes only: " + t.not_relaxed;
-    text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
-  }
-  return text;
-}
-
 void Traced::add_result(Tensor& y) {
   const std::optional<IndexedSlices> rows = y.slices();
   if (!rows) {

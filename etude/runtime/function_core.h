@@ -41,6 +41,10 @@ struct FunctionOptions {
   std::size_t max_traces = 0;  // the graph that was used least lately goes; 0: no limit
 };
 
+struct ExplainOptions {
+  bool all = false;  // all inputs and all graphs
+};
+
 // While true, calls of all functions run their host function, also where graphs were made before.
 // For looking at values while an error is sought. thread-safe.
 void run_functions_eagerly(bool eagerly) noexcept;
@@ -215,7 +219,7 @@ class FunctionCore {
   std::vector<TraceRef> traces() const;
   // Those that its graphs reach, in the order of their first use; those that are gone are left out.
   std::vector<Variable> variables() const;
-  std::string explain() const;
+  std::string explain(const ExplainOptions& options) const;
   std::string argument_name(std::size_t i) const;
 
  private:

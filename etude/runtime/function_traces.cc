@@ -3,12 +3,79 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "etude/core/builtin.h"
 #include "etude/graph/family.h"
 #include "etude/runtime/plan.h"
 #include "etude/runtime/trace.h"
 
 namespace etude::internal {
+
+namespace {
+
+constexpr std::size_t kMostGraphs = 16, kMostInputs = 8;
+
+// "x: float32[n,3]" for each tensor of the arguments.
+std::vector<std::string> input_texts(const Trace& trace) {
+  std::vector<std::string> out;
+  std::size_t given = 0;
+  for (std::size_t k = 0; k < trace.key.types.size(); ++k) {
+    const Type* type = trace.key.types[k];
+    if (type == nullptr) {
+      out.push_back(trace.names.tensors[k] + ": absent");
+      continue;
+    }
+    const std::string size = trace.family ? trace.family->input_text(given) : type->to_string();
+    out.push_back(trace.graph->inputs()[given++].name + ": " + size);
+  }
+  return out;
+}
+
+// Whether input k is not the same in all of the graphs.
+bool differs(std::span<const std::vector<std::string>> inputs, std::size_t k) {
+  return std::ranges::any_of(inputs, [&](const std::vector<std::string>& other) {
+    return k >= other.size() || k >= inputs.front().size() || other[k] != inputs.front()[k];
+  });
+}
+
+// The inputs of one of the graphs, those that differ first if there are too many to show.
+std::string shown_inputs(std::span<const std::vector<std::string>> all, std::size_t graph,
+                         std::size_t most) {
+  std::vector<std::string> own = all[graph];
+  if (own.size() <= most) return fmt::format("{}", fmt::join(own, ", "));
+  std::vector<std::string> shown;
+  for (const bool differing : {true, false}) {
+    for (std::size_t k = 0; k < own.size() && shown.size() < most; ++k) {
+      if (differs(all, k) == differing) shown.push_back(std::move(own[k]));
+    }
+  }
+  return fmt::format("{}, and {} more", fmt::join(shown, ", "), own.size() - shown.size());
+}
+
+}  // namespace
+
+std::string FunctionCore::explain(const ExplainOptions& options) const {
+  const std::vector<TraceRef> known = traces();
+  const std::size_t most = options.all ? known.size() : kMostGraphs;
+  const std::size_t first = known.size() - std::min(known.size(), most);
+  std::string text = fmt::format("function '{}': {} {}\n", name(), known.size(),
+                                 known.size() == 1 ? "trace" : "traces");
+  if (first > 0) {
+    text += fmt::format("traces 1 to {}: explain({{.all = true}}) shows them\n", first);
+  }
+  std::vector<std::vector<std::string>> inputs;
+  for (std::size_t i = first; i < known.size(); ++i) inputs.push_back(input_texts(*known[i]));
+  for (std::size_t i = first; i < known.size(); ++i) {
+    const Trace& t = *known[i];
+    const std::size_t shown = options.all ? inputs[i - first].size() : kMostInputs;
+    text += fmt::format("trace {} ({}), {} nodes: {}", i + 1,
+                        shown_inputs(inputs, i - first, shown), t.graph->size(), t.cause);
+    if (!t.not_relaxed.empty()) text += "; for these sizes only: " + t.not_relaxed;
+    text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
+  }
+  return text;
+}
 
 Trace::Trace() = default;
 Trace::~Trace() = default;

@@ -91,5 +91,33 @@ TEST_F(Retraces, NameTheValuesThatDiffer) {
   EXPECT_TRUE(contains(f.explain(), "mode/rate is 0.25, was 0.5 in trace 3")) << f.explain();
 }
 
+// A model of many tensors: the text shows the inputs that differ, a few others, and how many more.
+TEST_F(Retraces, ExplainIsShortByDefault) {
+  const auto f = function([](const std::vector<Tensor>& w, const Tensor& x) { return x + w[0]; },
+                          {.name = "f", .arg_names = {"w", "x"}, .relax_shapes = false});
+  const std::vector<Tensor> weights(300, ones({}));
+  for (const int64_t n : {2, 3}) f(weights, ones({n}));
+  const std::string text = f.explain();
+  EXPECT_TRUE(contains(text, "trace 1 (x: float32[2], w: float32[], w_1: float32[], ")) << text;
+  EXPECT_TRUE(contains(text, "trace 2 (x: float32[3], w: float32[], w_1: float32[], ")) << text;
+  EXPECT_TRUE(contains(text, "w_6: float32[], and 293 more), 1 nodes: ")) << text;
+  EXPECT_TRUE(contains(text, "x is float32[3], was float32[2] in trace 1")) << text;
+  EXPECT_LT(text.size(), 1000u);
+  const std::string all = f.explain({.all = true});
+  EXPECT_TRUE(contains(all, "w_298: float32[], w_299: float32[], x: float32[3])")) << all;
+}
+
+TEST_F(Retraces, ExplainShowsTheLatestGraphs) {
+  const auto f = function([](int k, const Tensor& x) { return x * static_cast<float>(k); });
+  for (int k = 0; k < 20; ++k) f(k, Tensor(2.0F));
+  const std::string text = f.explain();
+  EXPECT_TRUE(contains(text,
+                       "20 traces\ntraces 1 to 4: explain({.all = true}) shows them\n"
+                       "trace 5 ("))
+      << text;
+  EXPECT_TRUE(contains(text, "\ntrace 20 (")) << text;
+  EXPECT_TRUE(contains(f.explain({.all = true}), "20 traces\ntrace 1 ("));
+}
+
 }  // namespace
 }  // namespace etude::retrace_test
