@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/permanent.h"
 #include "etude/base/program_text.h"
 #include "etude/core/registry.h"
 
@@ -42,14 +43,14 @@ Table make_table(const std::vector<const Op*>& ops) {
 std::shared_ptr<const Table> program_table() {
   static std::mutex mutex;
   static std::size_t of_ops = 0;
-  static std::shared_ptr<const Table> table;
+  static Permanent<std::shared_ptr<const Table>> table;
   const std::vector<const Op*> ops = Registry::global().ops();
   const std::lock_guard lock(mutex);
-  if (table == nullptr || of_ops != ops.size()) {
-    table = std::make_shared<const Table>(make_table(ops));
+  if (*table == nullptr || of_ops != ops.size()) {
+    *table = std::make_shared<const Table>(make_table(ops));
     of_ops = ops.size();
   }
-  return table;
+  return *table;
 }
 
 // Those that no record has, at addresses that stay.
@@ -76,7 +77,7 @@ class MadePrograms {
 };
 
 const ScalarDef* made_program(std::string_view text) {
-  static auto* const made = new MadePrograms;  // attributes point into it for ever
+  static Permanent<MadePrograms> made;  // attributes point into it
   std::optional<scalar::Program> program = scalar::parse_program(text);
   if (!program) return nullptr;
   // Calls that are written twice are one node, which prints otherwise; what is printed is read as

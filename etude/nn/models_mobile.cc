@@ -37,20 +37,19 @@ struct Row {
   bool squeezes, is_swish;
   std::int64_t stride;
 };
-const std::vector<Row> kLarge = {
+constexpr Row kLarge[] = {
     {3, 16, 16, false, false, 1}, {3, 64, 24, false, false, 2}, {3, 72, 24, false, false, 1},
     {5, 72, 40, true, false, 2},  {5, 120, 40, true, false, 1}, {5, 120, 40, true, false, 1},
     {3, 240, 80, false, true, 2}, {3, 200, 80, false, true, 1}, {3, 184, 80, false, true, 1},
     {3, 184, 80, false, true, 1}, {3, 480, 112, true, true, 1}, {3, 672, 112, true, true, 1},
     {5, 672, 160, true, true, 2}, {5, 960, 160, true, true, 1}, {5, 960, 160, true, true, 1}};
-const std::vector<Row> kSmall = {
+constexpr Row kSmall[] = {
     {3, 16, 16, true, false, 2}, {3, 72, 24, false, false, 2}, {3, 88, 24, false, false, 1},
     {5, 96, 40, true, true, 2},  {5, 240, 40, true, true, 1},  {5, 240, 40, true, true, 1},
     {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
     {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1}};
 
-ConvNet mobilenet_v3_of(const std::vector<Row>& rows, std::int64_t last,
-                        const ImageOptions& options) {
+ConvNet mobilenet_v3_of(std::span<const Row> rows, std::int64_t last, const ImageOptions& options) {
   const auto wide = [&](std::int64_t channels) {
     return rounded(static_cast<double>(channels) * options.width);
   };
@@ -142,7 +141,8 @@ ConvNet mobilenet_v3(const std::string& size, const ImageOptions& options, CallS
   return make_model("mobilenet_v3", options, where, [&] {
     const bool is_large =
         published<std::string, bool>("size", size, {{"small", false}, {"large", true}});
-    return mobilenet_v3_of(is_large ? kLarge : kSmall, is_large ? 1280 : 1024, options);
+    return is_large ? mobilenet_v3_of(kLarge, 1280, options)
+                    : mobilenet_v3_of(kSmall, 1024, options);
   });
 }
 

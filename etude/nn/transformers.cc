@@ -2,6 +2,7 @@
 #include "etude/nn/transformers.h"
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/call_scope.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/models_parts.h"
@@ -10,7 +11,7 @@
 namespace etude::nn {
 namespace {
 
-const EmbeddingOptions kSmallRows = {.init = random_normal(0, 0.02)};
+const etude::internal::Permanent<EmbeddingOptions> kSmallRows{{.init = random_normal(0, 0.02)}};
 
 std::int64_t embedding_of(const TextEncoderOptions& options) {
   return options.embedding > 0 ? options.embedding : options.dim;
@@ -41,9 +42,9 @@ Tensor gelu_by_tanh(const Tensor& x) { return gelu(x, {.approximate = "tanh"}); 
 }  // namespace
 
 TextEncoder::TextEncoder(const TextEncoderOptions& options, CallSite where)
-    : words(checked(options, where).vocabulary, embedding_of(options), kSmallRows, where),
-      places(options.positions, embedding_of(options), kSmallRows, where),
-      kinds(options.types, embedding_of(options), kSmallRows, where),
+    : words(checked(options, where).vocabulary, embedding_of(options), *kSmallRows, where),
+      places(options.positions, embedding_of(options), *kSmallRows, where),
+      kinds(options.types, embedding_of(options), *kSmallRows, where),
       norm(embedding_of(options), {.epsilon = 1e-12}, where),
       dropout(options.dropout, where),
       repeats_(options.shared ? options.layers : 1) {
@@ -88,8 +89,8 @@ Tensor TextEncoder::pooled(const TokenBatch& tokens, CallSite where) const {
 }
 
 TextDecoder::TextDecoder(const TextDecoderOptions& options, CallSite where)
-    : words(checked(options, where).vocabulary, options.dim, kSmallRows, where),
-      places(options.positions, options.dim, kSmallRows, where),
+    : words(checked(options, where).vocabulary, options.dim, *kSmallRows, where),
+      places(options.positions, options.dim, *kSmallRows, where),
       norm(options.dim, {.epsilon = 1e-5}, where),
       dropout(options.dropout, where) {
   for (std::int64_t k = 0; k < options.layers; ++k) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/attention_dropout.h"
@@ -21,6 +22,7 @@
 namespace etude::ops {
 namespace {
 
+using internal::Permanent;
 using kernels::cpu::AttentionOptions;
 using Ints = std::vector<int64_t>;
 
@@ -306,8 +308,8 @@ Values lower_attention(Operands in, const Attrs& attrs) {
   return {internal::cast(y, in[0].dtype())};
 }
 
-const std::vector<AttrDef> kAttrs = {
-    {"scale", AttrKind::kReal, none}, {"causal", false}, {"dropout", 0.0}};
+const Permanent<std::vector<AttrDef>> kAttrs{
+    {{"scale", AttrKind::kReal, none}, {"causal", false}, {"dropout", 0.0}}};
 
 std::vector<std::pair<std::string_view, AttrValue>> sample_attrs(bool causal, double dropout = 0) {
   return {{"scale", 0.5}, {"causal", causal}, {"dropout", dropout}};
@@ -350,7 +352,7 @@ void define_forward(Registry& r) {
              "v, and the logarithm of the sum of exponentials of the scores of each query. The "
              "softmax is multiplied by the factors of attention_dropout.",
       .operands = {"q", "k", "v", {"mask?", kBool}, "bias?", {"key?", kUInt64}},
-      .attrs = kAttrs,
+      .attrs = *kAttrs,
       .results = {"y", "logsumexp"},
       .dtypes = kRealMatrixDTypes,
       .type = attention_type,
@@ -394,7 +396,7 @@ void define_forward(Registry& r) {
 }
 
 void define_gradient(Registry& r) {
-  std::vector<AttrDef> attrs = kAttrs;
+  std::vector<AttrDef> attrs = *kAttrs;
   attrs.push_back({"bias_gradient", false});
   auto with_bias = sample_attrs(true, 0.5);
   with_bias.emplace_back("bias_gradient", true);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/linalg.h"
@@ -19,9 +20,9 @@ constexpr std::string_view kPhases =
     "complex vectors have phases that a decomposition chooses, and the rule is that of functions "
     "that do not depend on them";
 
-const std::vector<ErrorCase> kMatrixErrors = {
-    {{"float32[3]"}, "a matrix needs two axes: [.., rows, columns]"},
-    {{"bfloat16[2,2]"}, "operand 'x' is bfloat16, but must be one of"}};
+const internal::Permanent<std::vector<ErrorCase>> kMatrixErrors{
+    {{{"float32[3]"}, "a matrix needs two axes: [.., rows, columns]"},
+     {{"bfloat16[2,2]"}, "operand 'x' is bfloat16, but must be one of"}}};
 
 std::vector<ErrorCase> with_square_error(std::vector<ErrorCase> errors) {
   errors.push_back({{"float32[2,3]"}, "2 rows and 3 columns, but it must be square"});
@@ -329,9 +330,9 @@ void define_qr(Registry& r) {
       .kernels = {.cpu = [](const PrepareCall& call) { kernels::cpu::prepare_qr(call, true); }},
       .batch = batching::same,
       .samples = {.calls = {{{"[4,2]"}}, {{"[2,2,3]"}}, {{"[2,0]"}}}, .ulp = 64},
-      .errors = kMatrixErrors,
+      .errors = *kMatrixErrors,
   });
-  std::vector<ErrorCase> errors = kMatrixErrors;
+  std::vector<ErrorCase> errors = *kMatrixErrors;
   errors.push_back({{"float32[3,2]"},
                     "mode is \"full\", but must be reduced or complete",
                     {{"mode", std::string("full")}}});
@@ -358,7 +359,7 @@ void define_qr(Registry& r) {
 }
 
 void define_eigenvalues(Registry& r) {
-  const std::vector<ErrorCase> errors = with_square_error(kMatrixErrors);
+  const std::vector<ErrorCase> errors = with_square_error(*kMatrixErrors);
   r.define(eigh("real_eigh", kRealMatrixDTypes));
   r.define(eigh("complex_eigh", kComplex));
   r.define({
@@ -409,7 +410,7 @@ void define_singular_values(Registry& r) {
                       }},
       .batch = batching::same,
       .samples = {.calls = {{{"[70,2]"}}, {{"[2,70]"}}, {{"[2,0]"}}}, .ulp = 64},
-      .errors = kMatrixErrors,
+      .errors = *kMatrixErrors,
   });
   r.define({
       .name = "svd",
@@ -428,7 +429,7 @@ void define_singular_values(Registry& r) {
       .samples = {.calls = {{{"[3,3]"}}, {{"[70,2]"}, {{"full_matrices", false}}}},
                   .ulp = 64,
                   .no_gradient_check = kPhases},
-      .errors = kMatrixErrors,
+      .errors = *kMatrixErrors,
   });
   r.define({
       .name = "svdvals",
@@ -445,13 +446,13 @@ void define_singular_values(Registry& r) {
       .vjp = svdvals_vjp,
       .batch = batching::same,
       .samples = {.calls = {{{"[3,3]"}}, {{"[70,2]"}}, {{"[2,70]"}}, {{"[0,3]"}}}, .ulp = 64},
-      .errors = kMatrixErrors,
+      .errors = *kMatrixErrors,
   });
 }
 
 void define_inverses(Registry& r) {
   const std::vector<AttrDef> attrs = {{"rtol", AttrKind::kReal, none}};
-  std::vector<ErrorCase> errors = kMatrixErrors;
+  std::vector<ErrorCase> errors = *kMatrixErrors;
   errors.push_back({{"float32[2,2]"}, "rtol is -1, but must be 0 or more", {{"rtol", -1.0}}});
   r.define({
       .name = "pinv",
@@ -469,7 +470,7 @@ void define_inverses(Registry& r) {
                       }},
       .vjp = pinv_vjp,
       .batch = batching::same,
-      .samples = {.calls = {{{"[3,3]"}, {}, kDominant},
+      .samples = {.calls = {{{"[3,3]"}, {}, dominant()},
                             {{"[2,4,2]"}},
                             {{"[2,3]"}, {{"rtol", 1e-3}}},
                             {{"[0,3]"}}},
@@ -510,7 +511,7 @@ void define_inverses(Registry& r) {
       .dtypes = kMatrixDTypes,
       .lower = lower_lstsq,
       .samples = {.calls = {{{"[4,2]", "[4]"}},
-                            {{"[2,3,3]", "[2,3,2]"}, {}, kDominantSystem},
+                            {{"[2,3,3]", "[2,3,2]"}, {}, dominant_system()},
                             {{"[2,3]", "[2,1]"}}},
                   .ulp = 256},
       .errors = {{{"float32[3,2]", "float32[2]"}, "b must be [3] or [.., 3, k]"},

@@ -193,21 +193,19 @@ Values lower_logdet(Operands in, const Attrs&) {
   return {run_all(op<"slogdet">(), {&in[0]})[1]};
 }
 
-const std::vector<ErrorCase>& square_errors() {
-  static const std::vector<ErrorCase> errors = {
-      {{"float32[2,3]"},
-       "operand 'x' has shape [2,3]: 2 rows and 3 columns, but it must be square"},
-      {{"float32[3]"}, "a matrix needs two axes"},
-      {{"float16[2,2]"}, "operand 'x' is float16, but must be one of"}};
-  return errors;
+std::vector<ErrorCase> square_errors() {
+  return {{{"float32[2,3]"},
+           "operand 'x' has shape [2,3]: 2 rows and 3 columns, but it must be square"},
+          {{"float32[3]"}, "a matrix needs two axes"},
+          {{"float16[2,2]"}, "operand 'x' is float16, but must be one of"}};
 }
 
 Samples square_samples(bool is_dominant) {
   Samples samples;
   if (is_dominant) {
-    samples.calls = {{{"[3,3]"}, {}, kDominant},
-                     {{"[2,4,4]"}, {}, kDominant},
-                     {{"[2,1,2,2]"}, {}, kDominant},
+    samples.calls = {{{"[3,3]"}, {}, dominant()},
+                     {{"[2,4,4]"}, {}, dominant()},
+                     {{"[2,1,2,2]"}, {}, dominant()},
                      {{"[0,2,2]"}},
                      {{"[0,0]"}}};
   } else {
@@ -238,7 +236,7 @@ void define_cholesky(Registry& r) {
       .errors = faults,
   });
   Samples samples = square_samples(true);
-  samples.calls.push_back({{"[2,3,3]"}, {{"upper", true}}, kDominant});
+  samples.calls.push_back({{"[2,3,3]"}, {{"upper", true}}, dominant()});
   r.define({
       .name = "cholesky",
       .space = kLinalgSpace,
@@ -276,10 +274,10 @@ void define_systems(Registry& r) {
                       }},
       .vjp = solve_vjp,
       .batch = batching::same,
-      .samples = {.calls = {{{"[3,3]", "[3,2]"}, {}, kDominantSystem},
-                            {{"[2,4,4]", "[2,4,1]"}, {{"transpose", true}}, kDominantSystem},
+      .samples = {.calls = {{{"[3,3]", "[3,2]"}, {}, dominant_system()},
+                            {{"[2,4,4]", "[2,4,1]"}, {{"transpose", true}}, dominant_system()},
                             {{"[0,2,2]", "[0,2,3]"}},
-                            {{"[2,2]", "[2,0]"}, {}, kDominantSystem}},
+                            {{"[2,2]", "[2,0]"}, {}, dominant_system()}},
                   .ulp = 64},
       .errors = inner_errors,
   });
@@ -292,10 +290,10 @@ void define_systems(Registry& r) {
       .operands = {"a", "b"},
       .dtypes = kMatrixDTypes,
       .lower = lower_solve,
-      .samples = {.calls = {{{"[3,3]", "[3]"}, {}, kDominantSystem},
-                            {{"[2,3,3]", "[3,2]"}, {}, kDominantSystem},
-                            {{"[2,3,3]", "[2,3]"}, {}, kDominantSystem},
-                            {{"[4,4]", "[3,4,2]"}, {}, kDominantSystem}},
+      .samples = {.calls = {{{"[3,3]", "[3]"}, {}, dominant_system()},
+                            {{"[2,3,3]", "[3,2]"}, {}, dominant_system()},
+                            {{"[2,3,3]", "[2,3]"}, {}, dominant_system()},
+                            {{"[4,4]", "[3,4,2]"}, {}, dominant_system()}},
                   .ulp = 64},
       .errors = {{{"float32[2,3]", "float32[2]"}, "operand 'a' has shape [2,3]: 2 rows"},
                  {{"float32[2,2]", "float32[3]"}, "b must be [.., 2] or [.., 2, k]"},
@@ -324,10 +322,10 @@ void define_systems(Registry& r) {
                       }},
       .vjp = triangular_vjp,
       .batch = batching::same,
-      .samples = {.calls = {{{"[3,3]", "[3,2]"}, {}, kDominantSystem},
+      .samples = {.calls = {{{"[3,3]", "[3,2]"}, {}, dominant_system()},
                             {{"[2,4,4]", "[2,4,1]"},
                              {{"transpose", true}, {"lower", false}},
-                             kDominantSystem},
+                             dominant_system()},
                             {{"[3,3]", "[3,2]"}, {{"unit", true}}, {{-0.5, 0.5}, {-2, 2}}},
                             {{"[0,2,2]", "[0,2,3]"}}},
                   .ulp = 64},
@@ -343,9 +341,9 @@ void define_systems(Registry& r) {
       .attrs = attrs,
       .dtypes = kMatrixDTypes,
       .lower = lower_triangular,
-      .samples = {.calls = {{{"[3,3]", "[3]"}, {}, kDominantSystem},
-                            {{"[2,3,3]", "[3,2]"}, {{"lower", false}}, kDominantSystem},
-                            {{"[3,3]", "[2,3,1]"}, {{"transpose", true}}, kDominantSystem}},
+      .samples = {.calls = {{{"[3,3]", "[3]"}, {}, dominant_system()},
+                            {{"[2,3,3]", "[3,2]"}, {{"lower", false}}, dominant_system()},
+                            {{"[3,3]", "[2,3,1]"}, {{"transpose", true}}, dominant_system()}},
                   .ulp = 64},
       .errors = {errors[0]},
   });

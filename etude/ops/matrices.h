@@ -12,8 +12,10 @@ inline constexpr DTypeSet kMatrixDTypes = DTypeSet(kFloat32) | kFloat64 | kCompl
 inline constexpr DTypeSet kRealMatrixDTypes = DTypeSet(kFloat32) | kFloat64;
 
 // Ranges of samples of one operand, and of two, of which the first is positive definite.
-inline const std::vector<std::pair<double, double>> kDominant = {{-2, 2}, {12, 12}};
-inline const std::vector<std::pair<double, double>> kDominantSystem = {{-2, 2}, {-2, 2}, {12, 12}};
+inline std::vector<std::pair<double, double>> dominant() { return {{-2, 2}, {12, 12}}; }
+inline std::vector<std::pair<double, double>> dominant_system() {
+  return {{-2, 2}, {-2, 2}, {12, 12}};
+}
 
 // throw: kInvalidArgument that names the operand, its shape and what it needs.
 void require_matrix(const Shape& shape, std::string_view operand);

@@ -2,6 +2,7 @@
 // Pooling over windows of images. The gradient of a maximum goes to the first maximum of its window
 // in row-major order; what carries it is linear and so has derivatives of its own.
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/batching.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
@@ -13,6 +14,7 @@
 namespace etude::ops {
 namespace {
 
+using internal::Permanent;
 using kernels::cpu::Pool;
 using kernels::cpu::PoolPlan;
 
@@ -68,7 +70,7 @@ std::vector<AttrValue> window_values(const Attrs& attrs) {
   return {attrs.values().begin(), attrs.values().begin() + 4};
 }
 
-const std::vector<Sample> kCalls = {
+const Permanent<std::vector<Sample>> kCalls{{
     {{"[2,4,6,3]"}, {{"window", std::vector<int64_t>{2}}}},
     {{"[1,5,5,1]"},
      {{"window", std::vector<int64_t>{3}},
@@ -78,9 +80,9 @@ const std::vector<Sample> kCalls = {
      {{"window", std::vector<int64_t>{2, 3}},
       {"explicit_padding", std::vector<int64_t>{1, 0, 2, 1}}}},
     {{"[0,4,4,2]"}, {{"window", std::vector<int64_t>{2}}}},
-};
+}};
 
-const std::vector<ErrorCase> kErrors = {
+const Permanent<std::vector<ErrorCase>> kErrors{{
     {{"float32[4,4,1]"},
      "must be [n, height, width, channels]",
      {{"window", std::vector<int64_t>{2}}}},
@@ -98,7 +100,7 @@ const std::vector<ErrorCase> kErrors = {
     {{"float32[1,4,4,1]"},
      "not smaller than the window",
      {{"window", std::vector<int64_t>{2}}, {"explicit_padding", std::vector<int64_t>{2, 0, 0, 0}}}},
-};
+}};
 
 // The second operand, whose maxima say where, carries no derivative: they move in steps.
 void define_max_derivatives(Registry& r) {
@@ -205,8 +207,8 @@ void define_max_pool(Registry& r) {
                               window_values(call.attrs))};
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = kCalls},
-      .errors = kErrors,
+      .samples = {.calls = *kCalls},
+      .errors = *kErrors,
   });
 }
 
@@ -233,8 +235,8 @@ void define_mean_pool(Registry& r) {
             return run(op<"avg_pool2d_input_gradient">(), {&ct}, values);
           },
       .batch = batching::joined<0b1>,
-      .samples = {.calls = kCalls},
-      .errors = kErrors,
+      .samples = {.calls = *kCalls},
+      .errors = *kErrors,
   });
   r.define({
       .name = "avg_pool2d_input_gradient",

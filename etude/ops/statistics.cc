@@ -133,11 +133,10 @@ Values lower_diff(Operands in, const Attrs& attrs) {
   return {y};
 }
 
-const std::vector<ErrorCase>& statistic_errors() {
-  static const std::vector<ErrorCase> errors = {
+std::vector<ErrorCase> statistic_errors() {
+  return {
       {{"float32[2,3]"}, "axis 2 is outside [-2, 2)", {{"axis", Ints{2}}}, ErrorCode::kOutOfRange},
       {{"float32[2,3]"}, "axis -1 is given twice", {{"axis", Ints{1, -1}}}}};
-  return errors;
 }
 
 Samples statistic_samples() {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "etude/base/permanent.h"
 #include "etude/core/builtin.h"
 #include "etude/core/length.h"
 #include "etude/kernels/cpu/optimizer_numbers.h"
@@ -34,8 +35,8 @@ Tensor multiplied(const Tensor& rates, const Tensor& factor, std::size_t first, 
 // w -= rate[0] factor direction.
 void apply(const Step& step, const Tensor& direction, const Tensor& factor) {
   const Tensor rates = multiplied(step.rates, factor, 0, 1);
-  static const Attrs rule = internal::rule_attrs("apply");
-  internal::run_rule(rule, {step.parameter, direction, rates, rule, {}, step.may_overwrite});
+  static const etude::internal::Permanent<Attrs> rule(internal::rule_attrs("apply"));
+  internal::run_rule(*rule, {step.parameter, direction, rates, *rule, {}, step.may_overwrite});
 }
 
 // What a rule that is no step leaves: its direction; the states move on.
@@ -116,8 +117,8 @@ void Muon::run_step(const Step& step) const {
                        {w, step.gradient, rates, step.rule, step.states, step.may_overwrite});
     return;
   }
-  static const Attrs turning = internal::rule_attrs("muon");
-  const Tensor direction = direction_of(turning, step, step.states.first(1));
+  static const etude::internal::Permanent<Attrs> turning(internal::rule_attrs("muon"));
+  const Tensor direction = direction_of(*turning, step, step.states.first(1));
   const auto [rows, columns] = matrix_of(w);
   const Tensor turned =
       reshape(orthogonalized(reshape(direction, {rows, columns})), w.shape().to_vector());

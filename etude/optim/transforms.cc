@@ -5,6 +5,7 @@
 #include <array>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype_functions.h"
@@ -272,7 +273,7 @@ void require_match(const Slots& slots, std::string_view what, const std::string&
 }
 
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters) {
-  static const Tensor absent;
+  static const etude::internal::Permanent<Tensor> absent;
   for (const Transform& transform : extras.transforms) {
     if (transform.name() != "freeze") continue;
     require_match(slots, "freeze: the pattern", transform.pattern());
@@ -281,7 +282,7 @@ void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& pa
     }
   }
   for (Parameter& parameter : parameters) {
-    if (parameter.is_frozen) parameter.gradient = &absent;
+    if (parameter.is_frozen) parameter.gradient = &*absent;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/base/permanent.h"
 #include "etude/core/builtin.h"
 #include "etude/core/registry.h"
 #include "etude/device/cpu/float_mode.h"
@@ -45,7 +46,7 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
     // A persistent tape that records what the rules do may move its entries meanwhile.
     InlineVector<Tensor, 6> held;
     InlineVector<const Tensor*, 6> list;
-    static const Tensor absent;
+    static const internal::Permanent<Tensor> absent;
     const std::size_t size = record.inputs + record.outputs;
     const Entry* entries = entries_.data() + record.first;
     if (options_.persistent) {
@@ -54,7 +55,7 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
     for (std::size_t i = 0; i < size; ++i) {
       const Entry& e = entries[i];
       const Tensor& saved = options_.persistent ? held[i] : e.saved;
-      list.push_back(saved.has_value() ? &saved : e.type != nullptr ? &e.type->ghost() : &absent);
+      list.push_back(saved.has_value() ? &saved : e.type != nullptr ? &e.type->ghost() : &*absent);
     }
     const OperandList cts{cotangents};
     const Op& op = *record.op;

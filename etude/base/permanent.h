@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one kind of object that the library makes once and that has a destructor: it is never
+// destroyed. Threads may still run after main has returned, and destructors of a program's own
+// static objects may call ops. tests/core/exit_test.py refuses every other such object.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace etude::internal {
+
+// A T for a static variable:
+//
+//   static const Permanent<Attrs> rule(rule_attrs("apply"));
+//   run_rule(*rule, call);
+//
+// Its memory is that of the variable, so leak checkers see what it refers to. threads: those of T.
+template <class T>
+class Permanent {
+ public:
+  Permanent() { ::new (static_cast<void*>(room_)) T(); }
+  explicit Permanent(T value) { ::new (static_cast<void*>(room_)) T(std::move(value)); }
+  Permanent(const Permanent&) = delete;
+  Permanent& operator=(const Permanent&) = delete;
+
+  T& operator*() noexcept { return *std::launder(reinterpret_cast<T*>(room_)); }
+  const T& operator*() const noexcept { return *std::launder(reinterpret_cast<const T*>(room_)); }
+  T* operator->() noexcept { return &**this; }
+  const T* operator->() const noexcept { return &**this; }
+
+ private:
+  alignas(T) std::byte room_[sizeof(T)];
+};
+
+}  // namespace etude::internal

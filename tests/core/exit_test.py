@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""exit_test.py objects BINARY...: no static object has a destructor that runs at the end of the process.
+exit_test.py runs PROGRAM: main returns while a detached thread works, and the process ends well.
+
+Another thread may be in the middle of a call when static objects are destroyed. So what has a destructor and is
+static is a Permanent (etude/base/permanent.h). The first part reads the disassembly, since such an object asks
+__cxa_atexit for its destructor; the second runs the program detached_thread. That has no large products: oneDNN frees
+the code of its own at the end, whoever runs it.
+"""
+import re
+import subprocess
+import sys
+
+WORKS = ["large", "gradient", "tape", "staged", "lazy", "random", "error", "freeze"]
+WAITS_MS = [0, 3, 10, 30, 60]
+TURNS = 2
+# Functions that are asked to run at the end, on purpose: std::atexit.
+ALLOWED = {"atexit"}
+
+
+def registering(listing):
+    """Names of functions that ask for a destructor at the end of the process, in a disassembly."""
+    found, name = set(), None
+    for line in listing:
+        head = re.match(r"[0-9a-f]+ <(.+)>:$", line)
+        if head:
+            name = head[1]
+        elif re.search(r"<__cxa_atexit(@plt)?>$", line.rstrip()) and name not in ALLOWED:
+            found.add(name)
+    return found - {"__cxa_atexit@plt"}
+
+
+def self_test():
+    lines = ["0000 <f()>:", "  1:\tcall   2 <g()>", "0010 <table()>:", "  11:\tcall   20 <__cxa_atexit@plt>",
+             "0030 <atexit>:", "  31:\tjmp    20 <__cxa_atexit@plt>", "0040 <_GLOBAL__sub_I_kRows>:",
+             "  41:\tjmp    20 <__cxa_atexit>"]
+    assert registering(lines) == {"table()", "_GLOBAL__sub_I_kRows"}
+
+
+def objects(binaries):
+    faults = []
+    for binary in binaries:
+        with subprocess.Popen(["objdump", "-d", "-C", "--no-show-raw-insn", binary], stdout=subprocess.PIPE,
+                              text=True) as process:
+            faults += [f"{binary}: {name}" for name in sorted(registering(process.stdout))]
+        if process.returncode != 0:
+            return "objdump failed"
+    if faults:
+        return "\n".join(["static objects that are destroyed at the end; make each a Permanent:", *faults])
+    return None
+
+
+def runs(program):
+    faults = []
+    for work in WORKS:
+        for wait in WAITS_MS * TURNS:
+            done = subprocess.run([program, work, str(wait)], capture_output=True, text=True, timeout=60, check=False)
+            if done.returncode != 0:
+                faults.append(f"{work}, {wait} ms: exit status {done.returncode} {done.stderr[-500:]}")
+    return "\n".join(faults) or None
+
+
+if __name__ == "__main__":
+    self_test()
+    sys.exit(objects(sys.argv[2:]) if sys.argv[1] == "objects" else runs(sys.argv[2]))
