@@ -12,41 +12,22 @@
 #include <sys/mman.h>
 
 #include "etude/base/check.h"
-#include "etude/core/buffer.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype.h"
+#include "etude/io/csv_column.h"
 #include "etude/io/decimal.h"
 #include "etude/io/mapped_file.h"
 
 namespace etude::io {
 namespace {
 
+using csv::Column;
+using csv::Kind;
 using etude::internal::number_as;
-using etude::internal::number_in;
 using etude::internal::whole_at;
 
 constexpr std::int64_t kSample = 1000;  // rows from which the number of all is guessed
 constexpr std::size_t kMaxColumns = 100'000;
-
-enum class Kind : std::uint8_t { kNone, kInt, kFloat, kBool, kText };  // kNone: no value yet
-
-// Memory of tensors, of which what was freed is used again: new pages take as long as parsing does.
-template <class T>
-struct BlockAllocator {
-  using value_type = T;
-  BlockAllocator() = default;
-  template <class U>
-  BlockAllocator(const BlockAllocator<U>&) noexcept {}  // NOLINT(google-explicit-constructor)
-  T* allocate(std::size_t n) {
-    return static_cast<T*>(etude::internal::allocate_block(n * sizeof(T)));
-  }
-  void deallocate(T* block, std::size_t n) noexcept {
-    etude::internal::free_block(block, n * sizeof(T));
-  }
-  friend bool operator==(const BlockAllocator&, const BlockAllocator&) noexcept { return true; }
-};
-template <class T>
-using Values = std::vector<T, BlockAllocator<T>>;
 
 // Asks for few large pages in the place of many small ones, for memory that is about to be filled.
 // Only advice: a system without huge pages works as well.
@@ -55,64 +36,6 @@ void prefer_large_pages(void* begin, std::size_t bytes) {
   const std::uintptr_t at = (reinterpret_cast<std::uintptr_t>(begin) + kPage - 1) / kPage * kPage;
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(begin) + bytes) / kPage * kPage;
   if (at < end) ::madvise(reinterpret_cast<void*>(at), end - at, MADV_HUGEPAGE);
-}
-
-// A column while it is read. Whole numbers and truths are kept as int64, other numbers as float64.
-struct Column {
-  std::string name;
-  std::optional<DType> dtype;  // as asked for
-  Kind kind = Kind::kNone;
-  bool is_kept = true;
-  bool is_fixed = false;           // the kind was asked for, or is text
-  bool turns_text = false;         // to be read once more
-  std::int64_t low = 0, high = 0;  // of an integer dtype
-  Values<std::int64_t> ints;
-  Values<double> floats;
-  std::vector<std::string> texts;
-  std::int64_t missing = 0;
-
-  void resize(std::size_t rows) {
-    if (ints.size() > rows) ints.resize(rows);
-    if (floats.size() > rows) floats.resize(rows);
-    if (texts.size() > rows) texts.resize(rows);
-  }
-};
-
-template <class T>
-constexpr bool kIsWhole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-
-void ask_for(Column& column, DType dtype) {
-  column.dtype = dtype;
-  column.is_fixed = true;
-  visit_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<T, bool>) {
-      column.kind = Kind::kBool;
-    } else if constexpr (kIsWhole<T>) {
-      column.kind = Kind::kInt;
-      column.low = static_cast<std::int64_t>(std::numeric_limits<T>::min());
-      constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-      column.high = std::in_range<std::int64_t>(std::numeric_limits<T>::max())
-                        ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
-                        : kMost;
-    } else {
-      ETUDE_REQUIRE(!etude::internal::kIsComplex<T>, "column '{}': CSV has no numbers of dtype {}",
-                    column.name, name(dtype));
-      column.kind = Kind::kFloat;
-    }
-  });
-}
-
-bool is_word(std::string_view text, std::string_view word) {
-  return text.size() == word.size() &&
-         std::equal(text.begin(), text.end(), word.begin(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
-  return text;
 }
 
 class CsvReader {
@@ -145,6 +68,7 @@ class CsvReader {
       for (Column& column : columns_) {
         column.resize(0);
         column.missing = 0;
+        column.inexact.clear();
         if (column.turns_text) column.kind = Kind::kText;
         column.is_fixed = column.is_fixed || column.turns_text;
         column.turns_text = false;
@@ -251,7 +175,7 @@ class CsvReader {
                          twice == sorted.end() ? "" : *twice);
     }
     for (const std::string& column : options_.columns) at(column).is_kept = true;
-    for (const auto& [column, dtype] : options_.dtypes) ask_for(at(column), dtype);
+    for (const auto& [column, dtype] : options_.dtypes) at(column).ask_for(dtype);
     for (const std::string& column : options_.texts) {
       at(column).kind = Kind::kText;
       at(column).is_fixed = true;
@@ -352,15 +276,15 @@ class CsvReader {
       const char* stop = column.dtype == kFloat32 ? number_as<float>(at_, end_, value)
                                                   : number_as<double>(at_, end_, value);
       if (stop != nullptr && is_cell_end(stop)) {
+        if (std::abs(value) >= csv::kInexact) column.note_inexact({at_, stop}, value);
         at_ = stop;
         column.floats.push_back(value);
         return;
       }
-    } else if (column.kind == Kind::kInt) {
+    } else if (column.is_whole()) {
       std::int64_t value = 0;
       const char* stop = whole_at(at_, end_, value);
-      if (stop != nullptr && is_cell_end(stop) &&
-          (!column.is_fixed || (value >= column.low && value <= column.high))) {
+      if (stop != nullptr && is_cell_end(stop) && column.takes(value)) {
         at_ = stop;
         column.ints.push_back(value);
         return;
@@ -382,7 +306,7 @@ class CsvReader {
   }
 
   void add_missing(Column& column, const char* at) {
-    if (column.is_fixed && (column.kind == Kind::kInt || column.kind == Kind::kBool)) {
+    if (column.is_fixed && (column.is_whole() || column.kind == Kind::kBool)) {
       bad(at, fmt::format(", column '{}'", column.name),
           fmt::format("a value is missing, which {} cannot show. Take float64, or skip such rows",
                       name(*column.dtype)));
@@ -392,16 +316,9 @@ class CsvReader {
       column.texts.emplace_back();
       return;
     }
-    if (column.kind == Kind::kInt) widen(column);
+    if (column.is_whole()) column.widen();
     if (column.kind == Kind::kBool) column.turns_text = true;
     column.floats.push_back(std::numeric_limits<double>::quiet_NaN());
-  }
-
-  // From whole numbers to others. Values are what their text would have given.
-  static void widen(Column& column) {
-    column.floats.assign(column.ints.begin(), column.ints.end());
-    column.ints = {};
-    column.kind = Kind::kFloat;
   }
 
   void add(Column& column, std::string_view text, const char* at) {
@@ -409,19 +326,16 @@ class CsvReader {
       column.texts.emplace_back(text);
       return;
     }
-    const std::string_view number = trimmed(text);
-    if (column.kind == Kind::kNone) find_kind(column, number);
+    const std::string_view number = csv::trimmed(text);
+    if (column.kind == Kind::kNone) column.find_kind(number);
     if (column.kind == Kind::kText) {  // nothing but missing cells came before
       column.texts.resize(column.floats.size());
       column.floats = {};
       column.texts.emplace_back(text);
       return;
     }
-    if (!column.is_fixed && column.kind == Kind::kInt && !number_in<std::int64_t>(number) &&
-        number_in<double>(number)) {
-      widen(column);
-    }
-    if (add_as_kind(column, number)) return;
+    column.make_room_for(number);
+    if (column.add(number)) return;
     if (!column.is_fixed) {  // what is kept here is not used any more
       column.turns_text = true;
       return;
@@ -429,43 +343,6 @@ class CsvReader {
     constexpr std::size_t kShown = 40;
     bad(at, fmt::format(", column '{}'", column.name),
         fmt::format("'{}' is no {}", text.substr(0, kShown), name(*column.dtype)));
-  }
-
-  static void find_kind(Column& column, std::string_view number) {
-    if (number_in<std::int64_t>(number)) {
-      column.kind = column.floats.empty() ? Kind::kInt : Kind::kFloat;
-    } else if (number_in<double>(number)) {
-      column.kind = Kind::kFloat;
-    } else if (column.floats.empty() && (is_word(number, "true") || is_word(number, "false"))) {
-      column.kind = Kind::kBool;
-    } else {
-      column.kind = Kind::kText;
-    }
-  }
-
-  static bool add_as_kind(Column& column, std::string_view number) {
-    if (column.kind == Kind::kInt) {
-      const auto value = number_in<std::int64_t>(number);
-      const bool fits =
-          value && (!column.is_fixed || (*value >= column.low && *value <= column.high));
-      if (fits) column.ints.push_back(*value);
-      return fits;
-    }
-    if (column.kind == Kind::kBool) {
-      const bool is_true = is_word(number, "true") || (column.is_fixed && number == "1");
-      const bool fits = is_true || is_word(number, "false") || (column.is_fixed && number == "0");
-      if (fits) column.ints.push_back(is_true);
-      return fits;
-    }
-    if (column.kind != Kind::kFloat) return false;
-    std::optional<double> value;
-    if (column.dtype == kFloat32) {
-      if (const auto narrow = number_in<float>(number)) value = static_cast<double>(*narrow);
-    } else {
-      value = number_in<double>(number);
-    }
-    if (value) column.floats.push_back(*value);
-    return value.has_value();
   }
 
   CsvTable table() {
@@ -479,7 +356,8 @@ class CsvReader {
       if (column.kind == Kind::kText) {
         made.texts = std::move(column.texts);
       } else {
-        made.values = values_of(column);
+        column.warn_of_lost_digits(name_);
+        made.values = column.take_values(rows_);
       }
     };
     if (options_.columns.empty()) {
@@ -487,37 +365,6 @@ class CsvReader {
     } else {
       for (const std::string& column : options_.columns) finish(at(column));
     }
-    return out;
-  }
-
-  // The tensor that has the vector as its storage.
-  template <class T>
-  static Tensor over(Values<T> values, const Type* type) {
-    const auto owner = std::make_shared<const Values<T>>(std::move(values));
-    return etude::internal::make_tensor_over(type, owner->data(), owner);
-  }
-
-  Tensor values_of(Column& column) const {
-    const bool is_float = column.kind == Kind::kFloat || column.kind == Kind::kNone;
-    const DType dtype = column.dtype                 ? *column.dtype
-                        : is_float                   ? kFloat64
-                        : column.kind == Kind::kBool ? kBool
-                                                     : kInt64;
-    const Type* type = intern_type(dtype, Shape{rows_});
-    constexpr std::int64_t kLarge = 4096;  // below, a tensor is one block of memory
-    if (rows_ >= kLarge && dtype == kFloat64) return over(std::move(column.floats), type);
-    if (rows_ >= kLarge && dtype == kInt64) return over(std::move(column.ints), type);
-    Tensor out = etude::internal::make_tensor(type);
-    visit_dtype(dtype, [&]<class T>() {
-      auto* to = static_cast<T*>(TensorAccess::writable(out));
-      if constexpr (std::is_integral_v<T>) {
-        for (const std::int64_t value : column.ints) *to++ = static_cast<T>(value);
-      } else if constexpr (etude::internal::kIsHalf<T>) {
-        for (const double value : column.floats) *to++ = T(static_cast<float>(value));
-      } else if constexpr (!etude::internal::kIsComplex<T>) {
-        for (const double value : column.floats) *to++ = static_cast<T>(value);
-      }
-    });
     return out;
   }
 

@@ -49,9 +49,10 @@ struct CsvTable {
 
 // Reads the table in the file at `path`. Cells may be in double quotes, in which two stand for one
 // and line ends are text; lines end with "\n", "\r\n" or "\r"; empty lines and a byte order mark
-// are left out. A column without a dtype becomes int64, float64 (also for whole numbers with
-// missing ones), bool (true, false, in any case) or text, the first of them that holds all cells.
-// Decimal numbers are read to the nearest float, whatever the locale.
+// are left out. A column without a dtype becomes int64, uint64, float64 (also for whole numbers
+// with missing ones), bool (true, false, in any case) or text, the first of them that holds all
+// cells. Decimal numbers are read to the nearest float, whatever the locale. Where a column of
+// whole numbers has become float64 and lost digits, a warning says so once for the file.
 //
 // throws: kNotFound when there is no file, or no such column; kDataLoss, with file, line, column
 // and

@@ -368,6 +368,61 @@ TEST(Csv, ColumnsGetTheDtypeThatHoldsThem) {
   }
 }
 
+// spec: T19
+TEST(Csv, WholeNumbersKeepAllDigitsOrWarn) {
+  const std::string most = "18446744073709551615", half = "9223372036854775808";
+  const Tensor large =
+      parse_csv("id\n7\n" + half + "\n8\n" + most + "\n", "x.csv").column("id").values;
+  ASSERT_EQ(large.dtype(), kUInt64);
+  EXPECT_EQ(large.to_vector<std::uint64_t>(),
+            (std::vector<std::uint64_t>{7, 9223372036854775808U, 8, 18446744073709551615U}));
+  std::string many = "id\n";
+  for (int i = 0; i < 5000; ++i) many += most + "\n";
+  EXPECT_EQ(parse_csv(many, "x.csv").columns[0].values.to_vector<std::uint64_t>().back(),
+            18446744073709551615U);
+  const CsvOptions asked{.dtypes = {{"id", kUInt64}}};
+  EXPECT_EQ(parse_csv("id\n" + most + "\n", "x.csv", asked).columns[0].values.item<std::uint64_t>(),
+            18446744073709551615U);
+  expect_error([&] { parse_csv("id\n-1\n", "x.csv", asked); }, ErrorCode::kDataLoss,
+               {"'-1' is no uint64"});
+  // A later cell may need another kind.
+  EXPECT_EQ(shown(parse_csv("a\n" + half + "\n1.5\n", "x.csv")),
+            "a:float64 9.2233720368547758e+18 1.5; ");
+  EXPECT_EQ(shown(parse_csv("a\n" + half + "\nx\n", "x.csv")), "a:text <" + half + "> <x>; ");
+}
+
+TEST(Csv, LostDigitsAreToldOnce) {
+  const std::string odd = "9007199254740993", beyond = "18446744073709551616";
+  const struct {
+    std::string text, expected;  // no warning where this is empty
+  } rows[] = {
+      {"id,x\n" + odd + ",1\n,2\n",
+       "column 'id' holds whole numbers, but becomes float64, which "
+       "does not hold 9007199254740993: a value is missing."},
+      {"id,x\n,1\n" + odd + ",2\n", "9007199254740993: a value is missing"},
+      {"id,x\n-1,1\n9223372036854775809,2\n", "9223372036854775809: no integer dtype holds all"},
+      {"id,x\n9223372036854775809,1\n-1,2\n", "9223372036854775809: no integer dtype holds all"},
+      {"id,x\n" + beyond + ",1\n", beyond.substr(1)},
+      {"id,x\n9007199254740992,1\n,2\n", ""},   // float64 holds it
+      {"id,x\n0.5,1\n" + odd + ",2\n", ""},     // a column of fractions
+      {"id,x\n1e30,1\n" + odd + ".0,2\n", ""},  // written as floats
+      {"id,x\n1,1\n" + odd + ",2\n", ""},       // int64
+  };
+  for (std::size_t i = 0; i < std::size(rows); ++i) {
+    std::vector<std::string> told;
+    const auto before =
+        set_warning_handler([&](std::string_view message) { told.emplace_back(message); });
+    const std::string name = "lost" + std::to_string(i) + ".csv";
+    for (int turn = 0; turn < 2; ++turn) parse_csv(rows[i].text, name);
+    set_warning_handler(before);
+    ASSERT_EQ(told.size(), rows[i].expected.empty() ? 0U : 1U) << rows[i].text;
+    if (told.empty()) continue;
+    EXPECT_NE(told[0].find(rows[i].expected), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find(name), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find(".texts = {\"id\"}"), std::string::npos) << told[0];
+  }
+}
+
 TEST(Csv, BadCellsNameFileLineColumnAndOffset) {
   const CsvOptions typed{.dtypes = {{"b", kInt32}}};
   const struct {
