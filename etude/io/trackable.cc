@@ -76,7 +76,7 @@ class VariableTrackee final : public Trackee {
     ETUDE_REQUIRE_CODE(kFailedPrecondition, variable_.initialized(),
                        "{} has no value yet, so it cannot be saved. Assign one before",
                        etude::internal::title_of(variable_));
-    return {{"", etude::internal::peek(variable_)}};
+    return {{"", variable_.read()}};
   }
   std::string refuse(const NamedTensors& values) const override {
     require_now("restored");
@@ -94,7 +94,7 @@ class VariableTrackee final : public Trackee {
     return "";
   }
   void restore(NamedTensors values) const override {
-    etude::internal::assign_now(variable_, values.at(""));
+    etude::internal::assign_saved(variable_, values.at(""));
   }
   std::optional<std::weak_ptr<const void>> life() const override {
     return etude::internal::weak_state(variable_);

@@ -509,6 +509,11 @@ Tensor assign_now(const Variable& variable, const Tensor& x) {
   return c.value;
 }
 
+void assign_saved(const Variable& variable, const Tensor& value) {
+  const Tensor* replayed = VariableReplay::find_assigned(variable);
+  announce_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
+}
+
 VariableLock::VariableLock(std::vector<Variable> variables) : variables_(std::move(variables)) {
   std::ranges::sort(variables_, std::less<>(), &Variable::ref);
   for (const Variable& v : variables_) VariableAccess::cell(v).mutex.lock();

@@ -10,5 +10,8 @@ namespace etude::internal {
 bool has_value(const Variable& variable);
 // throws: kInvalidArgument, naming the Variable, for a value that cannot be assigned to it.
 void require_fits(const Variable& variable, const Tensor& value);
+// Assigns a value that was saved, now and in no graph. A run that is repeated gets the value of the
+// first one. throws: as require_fits.
+void assign_saved(const Variable& variable, const Tensor& value);
 
 }  // namespace etude::internal

@@ -85,6 +85,28 @@ TEST(FilesInFunctions, VariablesAreNotSavedInATrace) {
   EXPECT_EQ(eagerly(ones({4})).item<float>(), 4);
 }
 
+// The second run of recompute_grad sees what the first one saved and restored.
+TEST(FilesInFunctions, AFunctionRunsAgainWithItsCheckpoint) {
+  const TempFolder folder;
+  const std::string path = (folder.path() / "x").string();
+  Variable v(1.0);
+  io::Checkpoint checkpoint{{"v", v}};
+  const auto f = recompute_grad([&](const Tensor& x) {
+    v.assign(sum(x));
+    checkpoint.write(path);
+    v.assign(0.0F);
+    checkpoint.restore(path);
+    return sum(x * x) * v;  // v is a constant here
+  });
+  const auto twice = [&](const Tensor& x) {
+    const Tensor first = f(x);
+    return first + f(x * 2.0F);
+  };
+  const Tensor slope = gradient(twice, ones({3}));
+  EXPECT_EQ(slope.to_vector<float>(), (std::vector<float>{54, 54, 54}));  // 2 * 3 + 2 * 2 * 6 * 2
+  EXPECT_EQ(v.read().item<float>(), 6);
+}
+
 // What waits for a Variable is given to it when that is made.
 TEST(FilesInFunctions, AVariableThatATraceMakesIsRestored) {
   const TempFolder folder;
