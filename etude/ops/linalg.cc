@@ -53,7 +53,8 @@ Values solve_vjp(const VjpCall& call) {
   Values out(2);
   const bool transpose = call.attrs.flag("transpose");
   const Tensor conjugate = internal::conj(call.in[0]);
-  const Tensor to_b = run(op<"solve_matrices">(), {&conjugate, &call.ct()}, {!transpose});
+  const Tensor to_b =
+      run(op<"solve_matrices">(), {&conjugate, &call.ct()}, {!transpose, call.attrs.text("of")});
   if (call.wants(1)) out[1] = to_b;
   if (call.wants(0)) out[0] = to_matrix(to_b, call.out[0], transpose);
   return out;
@@ -115,8 +116,7 @@ Values lower_triangular(Operands in, const Attrs& attrs) {
 
 Values lower_inv(Operands in, const Attrs&) {
   require_square(in[0].shape(), "a");
-  const Tensor one = identity_like(in[0]);
-  return run_all(op<"solve_matrices">(), {&in[0], &one});
+  return {inverse(in[0], "inv")};
 }
 
 // --- determinants ---
@@ -185,7 +185,7 @@ Values slogdet_vjp(const VjpCall& call) {
     add_to(weight, part);
   }
   if (!weight.has_value()) return {internal::full(call.in[0].type(), 0)};
-  return {of_matrix(weight) * adjoint(inverse(call.in[0]))};
+  return {of_matrix(weight) * adjoint(inverse(call.in[0], "gradient of slogdet"))};
 }
 
 Values lower_logdet(Operands in, const Attrs&) {
@@ -257,20 +257,22 @@ void define_systems(Registry& r) {
   const std::vector<ErrorCase> inner_errors = {
       {{"float32[2,2]", "float32[3,1]"}, "b needs 2 rows", {{"transpose", false}}},
       {{"float32[2,3]", "float32[3,1]"}, "must be square", {{"transpose", false}}},
-      {{"float32[2,2,2]", "float32[2,2,1]"},
-       "matrix 0 of the batch in 'a' is singular",
-       {{"transpose", false}}}};
+      {{"float32[2,2]", "float32[2,1]"}, "`of` is \"x\", but must be", {{"of", std::string("x")}}}};
   r.define({
       .name = "solve_matrices",
       .space = "internal",
-      .doc = "x with a x = b, or with the transposed a, of equal leading axes.",
+      .doc =
+          "x with a x = b, or with the transposed a, of equal leading axes. `of` is what it works "
+          "for, which errors name: \"solve\", \"inv\", \"matrix_power\" or \"gradient of "
+          "slogdet\".",
       .operands = {"a", "b"},
-      .attrs = {{"transpose", false}},
+      .attrs = {{"transpose", false}, {"of", "solve"}},
       .dtypes = kMatrixDTypes,
       .type = system_type,
       .kernels = {.cpu =
                       [](const PrepareCall& call) {
-                        kernels::cpu::prepare_solve(call, call.attrs.flag("transpose"));
+                        kernels::cpu::prepare_solve(call, call.attrs.flag("transpose"),
+                                                    call.attrs.text("of"));
                       }},
       .vjp = solve_vjp,
       .batch = batching::same,

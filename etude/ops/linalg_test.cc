@@ -19,6 +19,9 @@
 #include "etude/ops/gradient_of.h"
 #include "etude/ops/image.h"
 #include "etude/ops/random.h"
+#include "etude/runtime/function.h"
+#include "etude/runtime/gradient.h"
+#include "etude/runtime/lazy.h"
 #include "tests/expect_error.h"
 
 namespace etude {
@@ -33,6 +36,40 @@ Tensor matrices(const std::vector<double>& values, const Shape& shape) {
 // A batch of three, of which the second matrix is singular and not positive definite.
 Tensor broken_batch() {
   return matrices({2, 1, 1, 2, /**/ 1, 1, 1, 1, /**/ 2, 0, 0, 2}, {3, 2, 2});
+}
+
+// In all modes by the names of the user's ops, and what a singular matrix means to them.
+// spec: T12.b
+TEST(Linalg, FaultsOfSingularMatricesNameTheUsersOp) {
+  const Tensor x = matrices({1, 2, 2, 4}, {2, 2});
+  const auto expect_text = [&](const auto& f, const std::vector<std::string>& parts) {
+    const auto staged = function([&](const Tensor& at) { return f(at); });
+    const auto lazily = [&] {
+      const LazyScope lazy;
+      return f(x).template to_vector<double>();
+    };
+    for (const std::string& said : {message_of([&] { f(x); }), message_of([&] { staged(x); }),
+                                    message_of([&] { lazily(); })}) {
+      EXPECT_EQ(said.find(parts[0]), 0) << said;
+      EXPECT_EQ(said.find("solve_matrices"), std::string::npos) << said;
+      for (const std::string& part : parts) EXPECT_NE(said.find(part), std::string::npos) << said;
+    }
+  };
+  expect_text(
+      [](const Tensor& at) {
+        return gradient([](const Tensor& y) { return linalg::logdet(y); }, at);
+      },
+      {"gradient of slogdet: ", "the matrix in 'x' is singular: the logarithm of its determinant",
+       "Take linalg::det", "linalg_test.cc:"});
+  expect_text([](const Tensor& at) { return linalg::inv(at); },
+              {"inv: ", "the matrix in 'a' is singular, so it has no inverse. Take linalg::pinv"});
+  expect_text([](const Tensor& at) { return linalg::solve(at, ones_like(at)); },
+              {"solve: ", "so the system has no solution or many. Take linalg::lstsq"});
+  expect_text([](const Tensor& at) { return linalg::matrix_power(at, -2); },
+              {"matrix_power: ", "the matrix in 'x' is singular, so it has no negative powers"});
+  // The determinant's own derivative is there: the matrix of cofactors.
+  const Tensor slope = gradient([](const Tensor& y) { return linalg::det(y); }, x);
+  EXPECT_LT(max(abs(slope - matrices({4, -2, -2, 1}, {2, 2}))).item<double>(), 1e-14);
 }
 
 // spec: T12.b
@@ -58,7 +95,7 @@ TEST(Linalg, FaultsNameTheMatrixOfTheBatch) {
         linalg::triangular_solve(matrices({0, 0, 1, 1}, {2, 2}), ones({2}, {.dtype = kFloat64}));
       },
       {"the matrix in 'a' is singular: its diagonal has a zero"});
-  invalid([&] { linalg::matrix_power(x, -1); }, {"matrix 1 of the batch in 'a' is singular"});
+  invalid([&] { linalg::matrix_power(x, -1); }, {"matrix 1 of the batch in 'x' is singular"});
   const double nan = std::nan("");
   invalid(
       [&] {

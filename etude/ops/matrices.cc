@@ -70,6 +70,9 @@ Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, 
   return run(op<"solve_triangles">(), {&a, &b}, {lower, transpose, unit});
 }
 
-Tensor inverse(const Tensor& x) { return run(op<"inv">(), {&x}); }
+Tensor inverse(const Tensor& x, const std::string& of) {
+  const Tensor one = identity_like(x);
+  return run(op<"solve_matrices">(), {&x, &one}, {false, of});
+}
 
 }  // namespace etude::ops

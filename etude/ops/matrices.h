@@ -3,6 +3,8 @@
 // operands for their samples.
 #pragma once
 
+#include <string>
+
 #include "etude/core/op.h"
 #include "etude/ops/calls.h"
 
@@ -43,6 +45,7 @@ Tensor as_column(const Tensor& v);      // [.., n] -> [.., n, 1]
 Tensor identity_like(const Tensor& x);  // of x [.., n, n]
 // x with a t = b for the triangle a.
 Tensor triangular(const Tensor& a, const Tensor& b, bool lower, bool transpose, bool unit = false);
-Tensor inverse(const Tensor& x);
+// The inverse, for the op `of`, which errors name.
+Tensor inverse(const Tensor& x, const std::string& of);
 
 }  // namespace etude::ops

@@ -173,7 +173,7 @@ Values lower_power(Operands in, const Attrs& attrs) {
   require_square(in[0].shape(), "x");
   int64_t n = attrs.integer("n");
   if (n == 0) return {identity_like(in[0])};
-  Tensor base = n < 0 ? inverse(in[0]) : in[0], out;
+  Tensor base = n < 0 ? inverse(in[0], "matrix_power") : in[0], out;
   for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); left > 0;
        left >>= 1) {
     if ((left & 1) != 0) out = out.has_value() ? matmul(out, base) : base;

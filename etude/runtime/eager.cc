@@ -75,15 +75,22 @@ Tensor make_result(const DispatchEntry& entry, Operands in) {
   return make_tensor(entry.result);
 }
 
+// Inside a rule the fault is one of a step, which place_error() tells.
+[[noreturn, gnu::cold]] void throw_fault_of(const Op& op, const Attrs& attrs) {
+  if (is_inside_rule()) throw_fault();
+  throw_fault(op, attrs);
+}
+
 // One result; `data` are the elements of the operands.
-void run_plain(const DispatchEntry& entry, Operands in, const void* const* data, Values& out) {
+void run_plain(const Op& op, const Attrs& attrs, const DispatchEntry& entry, Operands in,
+               const void* const* data, Values& out) {
   const Tensor& y = out.emplace_back(make_result(entry, in));
   void* to[] = {TensorAccess::rep(y)->data};
   const FloatModeScope float_mode;
-  if (!entry.run({entry.state, to, data})) throw_fault();
+  if (!entry.run({entry.state, to, data})) throw_fault_of(op, attrs);
 }
 
-Values run_prepared(const Prepared& p, Operands in) {
+Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operands in) {
   Values out;
   if (p.view_of >= 0) {
     out.push_back(with_type(in[static_cast<std::size_t>(p.view_of)], p.results[0], p.view_offset));
@@ -102,7 +109,7 @@ Values run_prepared(const Prepared& p, Operands in) {
     to.push_back(TensorAccess::rep(out.back())->data);
   }
   const FloatModeScope float_mode;
-  if (!p.run({p.state, to.data(), data.data()})) throw_fault();
+  if (!p.run({p.state, to.data(), data.data()})) throw_fault_of(op, attrs);
   return out;
 }
 
@@ -150,13 +157,13 @@ class EagerContext final : public Context {
     }
     DispatchEntry scratch;
     const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
-    if (entry.run == nullptr) return run_prepared(*entry.prepared, in);
+    if (entry.run == nullptr) return run_prepared(op, attrs, *entry.prepared, in);
     InlineVector<const void*, 6> data;
     for (std::size_t i = 0; i < in.size(); ++i) {
       data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
     }
     Values out;
-    run_plain(entry, in, data.data(), out);
+    run_plain(op, attrs, entry, in, data.data(), out);
     return out;
   }
 
@@ -228,6 +235,17 @@ void throw_fault() {
   throw Error(*taken);
 }
 
+void throw_fault(const Op& op, const Attrs& attrs) {
+  try {
+    throw_fault();
+  } catch (Error& error) {
+    for (const AttrDef& attr : op.def().attrs) {
+      if (attr.name == "of") error.name_op(attrs.text("of"));
+    }
+    throw;
+  }
+}
+
 bool report_error(const Error& error) {
   fault = std::make_unique<Error>(error);
   return false;
@@ -265,9 +283,9 @@ bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
   const DispatchEntry& entry = latest_entry(op, id, types, in.size());
   if (!entry.holds(op, id, types, in.size())) return false;
   if (entry.run != nullptr) {
-    run_plain(entry, in, data, out);
+    run_plain(op, attrs, entry, in, data, out);
   } else {
-    out = run_prepared(*entry.prepared, in);
+    out = run_prepared(op, attrs, *entry.prepared, in);
   }
   return true;
 }

@@ -33,7 +33,7 @@ constexpr uint64_t kStepNs = 8;  // about what a step of a few elements takes
 [[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
   const Graph::Node node = graph.node(at);
   try {
-    throw_fault();
+    throw_fault(node.op, node.attrs);
   } catch (Error& error) {
     explain(error, node.op.name(), node.where);
     if (const std::string_view body = node.op.def().body; !body.empty()) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
+#include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/matrices.h"
 #include "etude/kernels/cpu/small_matrices.h"
@@ -26,7 +28,28 @@ std::size_t bytes_of(int64_t count) {
 
 constexpr MatrixFault kNotPositive = {
     "x", "is not positive definite. Add a small number to its diagonal"};
-constexpr MatrixFault kSingular = {"a", "is singular"};
+// What a singular matrix means to those who solve systems, by number MatrixParams::fault.
+struct Singular {
+  std::string_view of;
+  MatrixFault fault;
+};
+constexpr Singular kSingular[] = {
+    {"solve",
+     {"a",
+      "is singular, so the system has no solution or many. Take linalg::lstsq, or add a small "
+      "number to its diagonal"}},
+    {"inv",
+     {"a",
+      "is singular, so it has no inverse. Take linalg::pinv, or add a small number to its "
+      "diagonal"}},
+    {"matrix_power",
+     {"x",
+      "is singular, so it has no negative powers. Take those of linalg::pinv, or add a small "
+      "number to its diagonal"}},
+    {"gradient of slogdet",
+     {"x",
+      "is singular: the logarithm of its determinant is -infinity, and has no derivative. Take "
+      "linalg::det, or add a small number to its diagonal"}}};
 
 template <class T>
 bool run_small_cholesky(const KernelCall& call) {
@@ -41,7 +64,7 @@ bool run_small_cholesky(const KernelCall& call) {
 template <class T>
 bool run_small_solve(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
-  return each_small_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
+  return each_small_matrix(p, kSingular[p.fault].fault, [&](int64_t i, std::byte* bytes) {
     return small_math<T>().solve(static_cast<T*>(call.out[0]) + i * p.n * p.k,
                                  static_cast<const T*>(call.in[0]) + i * p.n * p.n,
                                  static_cast<const T*>(call.in[1]) + i * p.n * p.k, p.n, p.k,
@@ -81,7 +104,7 @@ template <class T>
 bool run_solve(const KernelCall& call) {
   const auto& p = *static_cast<const MatrixParams*>(call.params);
   const int n = static_cast<int>(p.n), k = static_cast<int>(p.k);
-  return each_matrix(p, kSingular, [&](int64_t i, std::byte* bytes) {
+  return each_matrix(p, kSingular[p.fault].fault, [&](int64_t i, std::byte* bytes) {
     if (n == 0 || k == 0) return 0;
     WorkParts work(bytes);
     T* a = work.take<T>(p.n * p.n);
@@ -225,8 +248,13 @@ void prepare_cholesky(const PrepareCall& call) {
   });
 }
 
-void prepare_solve(const PrepareCall& call, bool transpose) {
+void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of) {
   auto p = lapack_params(call);
+  const auto* known =
+      std::find_if(std::begin(kSingular), std::end(kSingular), [&](auto& s) { return s.of == of; });
+  ETUDE_REQUIRE(known != std::end(kSingular),
+                "`of` is \"{}\", but must be solve, inv, matrix_power or gradient of slogdet", of);
+  p->fault = static_cast<std::size_t>(known - kSingular);
   p->k = call.shape(1)[call.shape(1).rank() - 1];
   p->transpose = transpose;
   const double flops = cube(p->n) + 2.0 * static_cast<double>(p->n * p->n * p->k);

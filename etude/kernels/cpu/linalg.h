@@ -6,14 +6,17 @@
 // be worked on is a fault that names its place among them.
 #pragma once
 
+#include <string_view>
+
 #include "etude/core/op.h"
 
 namespace etude::kernels::cpu {
 
 // x [.., n, n] -> lower triangles; the upper half of x is not read.
 void prepare_cholesky(const PrepareCall& call);
-// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` of the transposed a.
-void prepare_solve(const PrepareCall& call, bool transpose);
+// a [.., n, n], b [.., n, k] -> x, a x = b; with `transpose` of the transposed a. Errors speak of
+// what it is part of: "solve", "inv", "matrix_power" or "gradient of slogdet".
+void prepare_solve(const PrepareCall& call, bool transpose, std::string_view of);
 struct Triangle {
   bool lower = true, transpose = false, unit = false;
 };

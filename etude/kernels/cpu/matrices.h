@@ -27,6 +27,7 @@ struct MatrixParams : KernelParams {
   double rtol = -1;
   int64_t offset = 0;
   int64_t directions = 0;                     // matrices after operand 0
+  std::size_t fault = 0;                      // which of those that a kernel can find
   int work = 0, real_work = 0, int_work = 0;  // elements of LAPACK's work memory
 
   template <class T>
