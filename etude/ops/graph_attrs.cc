@@ -151,6 +151,26 @@ Tensors Doubled::tangents(std::span<const Tensor> given) const {
   return out;
 }
 
+Tensors Doubled::outputs(std::span<const Tensor> pushed, std::size_t carried,
+                         const std::vector<bool>& moves) {
+  const std::size_t size = pushed.size() / 2;
+  const auto values = pushed.first(size), tangents = pushed.subspan(size);
+  Tensors out;
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    append(out, values.subspan(begin, end - begin));
+    for (std::size_t i = begin; i < end; ++i) {
+      if (tangents[i].has_value()) {
+        out.push_back(tangents[i]);
+      } else if (i < carried && moves[i]) {
+        out.push_back(internal::full(values[i].type(), 0));
+      }
+    }
+  };
+  add(0, carried);
+  add(carried, size);
+  return out;
+}
+
 void copy_start(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }

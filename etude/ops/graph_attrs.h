@@ -71,6 +71,10 @@ struct Doubled {
   // Values, or tangents of those that move, out of a list in the order of `inputs`.
   Tensors values(std::span<const Tensor> given) const;
   Tensors tangents(std::span<const Tensor> given) const;
+  // Outputs, and their tangents behind them, in two groups likewise: the `carried` ones, of which
+  // those that move have a tangent, if it is 0, and the others.
+  static Tensors outputs(std::span<const Tensor> pushed, std::size_t carried,
+                         const std::vector<bool>& moves);
 
   Inputs inputs;
   std::vector<std::size_t> group_sizes;

@@ -67,9 +67,17 @@ GraphRef backward_with_sums(const VjpCall& call, const GraphRef& backward, Tenso
 
 Values run_graph(const Graph& graph, const Tensors& inputs) {
   const OperandList list{std::span<const Tensor>(inputs)};
-  Values out = internal::call_graph(internal::graph_attrs(graph), list.view(), {});
-  if (internal::mode_word != 0) internal::share_values(graph, list.view(), out);
-  return out;
+  return internal::call_graph(internal::graph_attrs(graph), list.view(), {});
+}
+
+// Cotangents, or tangents, that are operands or one value twice are one tensor. Results of calls
+// are values of their own to contexts around.
+void share_from(Values& out, std::size_t first, const Graph& graph, const Tensors& inputs) {
+  if (internal::mode_word == 0) return;
+  Values shared = out;
+  const OperandList list{std::span<const Tensor>(inputs)};
+  internal::share_values(graph, list.view(), shared);
+  for (std::size_t i = first; i < out.size(); ++i) out[i] = shared[i];
 }
 
 // The line of the node that gave an output; unknown for one that is an input.
@@ -90,7 +98,8 @@ Values call_vjp(const VjpCall& call) {
   for (std::size_t i = visible; i < call.out.size(); ++i) in.push_back(call.out[i]);
   add_cotangents(in, call, 0, visible);
   const GraphRef backward = backward_with_sums(call, backward_of(call.attrs), in);
-  const Values found = run_graph(*backward, in);
+  Values found = run_graph(*backward, in);
+  share_from(found, 0, *backward, in);
   const std::vector<int64_t>& rows = call.attrs.ints("rows");
   Values out(call.in.size());
   std::size_t next = 0;
@@ -114,7 +123,10 @@ Values call_jvp(const JvpCall& call) {
     if (moves[i]) in.push_back(call.tangents[i]);
   }
   const GraphRef graph = graph_of(call.attrs, "graph");
-  return run_graph(*internal::tangent_graph_of(*graph, Chosen(moves)), in);
+  const GraphRef pushed = internal::pushed_graph_of(*graph, Chosen(moves));
+  Values out = run_graph(*pushed, in);
+  share_from(out, out.size() / 2, *pushed, in);
+  return out;
 }
 
 Values call_batch(const BatchCall& call) {

@@ -359,35 +359,25 @@ Values scan_vjp(const VjpCall& call) {
 Values scan_jvp(const JvpCall& call) {
   const Scan scan(call.attrs, call.in.size());
   std::vector<bool> moves = moving(call);
-  GraphRef tangent;
+  const std::size_t results = scan.body->outputs().size();
+  GraphRef pushed;
   for (bool is_settled = false; !is_settled;) {  // what moves once may move more in the next step
-    tangent = internal::tangent_graph_of(*scan.body, Chosen(moves));
+    pushed = internal::pushed_graph_of(*scan.body, Chosen(moves));
     is_settled = true;
     for (std::size_t c = 0; c < scan.carried; ++c) {
-      if (tangent->output_types()[c] == nullptr || moves[c]) continue;
+      if (pushed->output_types()[results + c] == nullptr || moves[c]) continue;
       moves[c] = true;
       is_settled = false;
     }
   }
   const std::size_t groups[] = {scan.carried, scan.rows, scan.invariants};
   const Doubled doubled(*scan.body, groups, moves);
-  const Types types = tangent->output_types();
-  const GraphRef body = internal::make_graph(
-      scan.body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
+  const Types types = pushed->output_types();
+  const GraphRef body =
+      internal::make_graph(pushed->name(), doubled.inputs, [&](std::span<const Tensor> given) {
         Tensors in = doubled.values(given);
-        const Tensors values = interpret(*internal::without_effects(*scan.body), in);
         append(in, doubled.tangents(given));
-        const Tensors tangents = interpret(*tangent, in);
-        Tensors out(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(scan.carried));
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const bool is_carried = i < scan.carried;
-          if (tangents[i].has_value()) {
-            out.push_back(tangents[i]);
-          } else if (is_carried && moves[i]) {
-            out.push_back(internal::full(values[i].type(), 0));
-          }
-        }
-        return out;
+        return doubled.outputs(interpret(*pushed, in), scan.carried, moves);
       });
   Tensors in(doubled.inputs.size());
   std::size_t next = 0;
@@ -400,9 +390,14 @@ Values scan_jvp(const JvpCall& call) {
   const Values found =
       call_scan(scan, body, in, doubled.group_sizes[0], doubled.group_sizes[1], scan.is_reverse);
   Values out(types.size());
-  next = scan.carried;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] != nullptr || (i < scan.carried && moves[i])) out[i] = found[next++];
+  next = 0;
+  for (const auto& [begin, end] :
+       {std::pair(std::size_t{0}, scan.carried), {scan.carried, results}}) {
+    for (std::size_t i = begin; i < end; ++i) out[i] = found[next++];
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool has_tangent = types[results + i] != nullptr || (i < scan.carried && moves[i]);
+      if (has_tangent) out[results + i] = found[next++];
+    }
   }
   return out;
 }

@@ -294,13 +294,12 @@ Values switch_jvp(const JvpCall& call) {
     if (moves[i]) in.push_back(call.tangents[i]);
   }
   moves.erase(moves.begin());
-  Graphs tangents;
+  Graphs pushed;
   for (const GraphRef& branch : graphs_of(call.attrs, "branches")) {
-    tangents.push_back(internal::tangent_graph_of(*branch, Chosen(moves)));
+    pushed.push_back(internal::pushed_graph_of(*branch, Chosen(moves)));
   }
-  const Aligned aligned(tangents);
-  Values out(tangents[0]->outputs().size());
-  if (aligned.given.empty()) return out;
+  const Aligned aligned(pushed);
+  Values out(pushed[0]->outputs().size());
   const Values found =
       call_op(op<"switch_case">(), in, {{"branches", graphs_value(aligned.graphs)}});
   for (std::size_t i = 0; i < found.size(); ++i) out[aligned.given[i]] = found[i];

@@ -283,39 +283,22 @@ std::vector<bool> settle(const WhileLoop& loop, std::size_t p, std::vector<bool>
 }
 
 // The body of pass p with tangents beside its values.
-GraphRef jvp_body(const WhileLoop& loop, std::size_t p, const GraphRef& tangent,
+GraphRef jvp_body(const WhileLoop& loop, std::size_t p, const GraphRef& pushed,
                   const std::vector<bool>& moves, const Doubled& doubled) {
-  const GraphRef& body = loop.bodies[p];
-  return internal::make_graph(
-      body->name() + "_jvp", doubled.inputs, [&](std::span<const Tensor> given) {
-        Tensors in = doubled.values(given);
-        const Tensors values = interpret(*internal::without_effects(*body), in);
-        append(in, doubled.tangents(given));
-        const Tensors tangents = interpret(*tangent, in);
-        Tensors out;
-        const auto add = [&](std::size_t begin, std::size_t end) {
-          append(out, std::span(values).subspan(begin, end - begin));
-          for (std::size_t i = begin; i < end; ++i) {
-            if (tangents[i].has_value()) {
-              out.push_back(tangents[i]);
-            } else if (i < loop.carried[p] && moves[i]) {
-              out.push_back(internal::full(values[i].type(), 0));
-            }
-          }
-        };
-        add(0, loop.carried[p]);
-        add(loop.carried[p], values.size());
-        return out;
-      });
+  return internal::make_graph(pushed->name(), doubled.inputs, [&](std::span<const Tensor> given) {
+    Tensors in = doubled.values(given);
+    append(in, doubled.tangents(given));
+    return doubled.outputs(interpret(*pushed, in), loop.carried[p], moves);
+  });
 }
 
 GraphRef jvp_condition(const WhileLoop& loop, const std::vector<bool>& moves) {
   const std::size_t groups[] = {loop.carried[0], loop.invariants};
   const Doubled doubled(*loop.condition, groups, of_body(loop, 0, moves, {}));
-  return internal::make_graph(
-      loop.condition->name(), doubled.inputs, [&](std::span<const Tensor> given) {
-        return interpret(*internal::without_effects(*loop.condition), doubled.values(given));
-      });
+  return internal::make_graph(loop.condition->name(), doubled.inputs,
+                              [&](std::span<const Tensor> given) {
+                                return interpret(*loop.condition, doubled.values(given));
+                              });
 }
 
 }  // namespace
@@ -327,16 +310,19 @@ Values while_jvp(const JvpCall& call) {
   WhileLoop both;
   both.max_steps = loop.max_steps;
   for (std::size_t p = 0; p < loop.passes(); ++p) {
-    GraphRef tangent;
+    GraphRef pushed;
     const auto outputs = settle(loop, p, moves, record_moves, [&](const Chosen& chosen) {
-      tangent = internal::tangent_graph_of(*loop.bodies[p], chosen);
+      pushed = internal::pushed_graph_of(*loop.bodies[p], chosen);
+      const Types types = pushed->output_types();
       std::vector<bool> out;
-      for (const Type* type : tangent->output_types()) out.push_back(type != nullptr);
+      for (std::size_t i = types.size() / 2; i < types.size(); ++i) {
+        out.push_back(types[i] != nullptr);
+      }
       return out;
     });
     const std::vector<bool> body_moves = of_body(loop, p, moves, record_moves);
     const Doubled doubled(*loop.bodies[p], loop.groups(p), body_moves);
-    both.bodies.push_back(jvp_body(loop, p, tangent, body_moves, doubled));
+    both.bodies.push_back(jvp_body(loop, p, pushed, body_moves, doubled));
     both.carried.push_back(doubled.group_sizes[0]);
     record_moves.insert(record_moves.end(),
                         outputs.begin() + static_cast<std::ptrdiff_t>(loop.carried[p]),
@@ -357,12 +343,13 @@ Values while_jvp(const JvpCall& call) {
   }
   add(carried, call.in.size());
   const Values found = both.call(in);
-  Values out(carried);
+  Values out(2 * carried);
   std::size_t next = 0;
   for (std::size_t p = 0; p < loop.passes(); ++p) {
-    next += loop.carried[p];
-    for (std::size_t i = loop.first_carried(p); i < loop.first_carried(p + 1); ++i) {
-      if (moves[i]) out[i] = found[next++];
+    const std::size_t begin = loop.first_carried(p), end = loop.first_carried(p + 1);
+    for (std::size_t i = begin; i < end; ++i) out[i] = found[next++];
+    for (std::size_t i = begin; i < end; ++i) {
+      if (moves[i]) out[carried + i] = found[next++];
     }
   }
   return out;

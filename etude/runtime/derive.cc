@@ -281,6 +281,13 @@ Values transposed_jvp(const Op& op, const JvpCall& call) {
   return out;
 }
 
+bool runs_graphs(const OpDef& def) {
+  return def.takes_sums &&
+         std::ranges::any_of(def.attrs, [](const AttrDef& a) { return holds_graphs(a.kind); });
+}
+
+bool pushes_results(const Op& op) { return op.def().jvp != nullptr && runs_graphs(op.def()); }
+
 Values run_jvp(const Op& op, const JvpCall& call) {
   if (op.def().jvp != nullptr) return op.def().jvp(call);
   if (op.def().vjp != nullptr) return transposed_jvp(op, call);

@@ -21,6 +21,11 @@ bool run_partials(const Op& op, std::span<const Tensor* const> values, Tensor& c
                   Values& out);
 // Tangents of the results by the reverse rule, for rules of records that cover some calls only.
 Values transposed_jvp(const Op& op, const JvpCall& call);
+// Whether the op runs graphs that are its attributes: a call, a branch, a loop.
+bool runs_graphs(const OpDef& def);
+// Whether the forward rule runs the call itself: it gives the results, and then their tangents. So
+// do ops that carry graphs, where one run has both; `out` of the call is empty.
+bool pushes_results(const Op& op);
 // Tangents of the results; entries may be absent.
 Values run_jvp(const Op& op, const JvpCall& call);
 

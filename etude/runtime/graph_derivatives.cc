@@ -289,11 +289,9 @@ RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wa
   return derive(graph, wanted, summed, false);
 }
 
-GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
-  // Who asks for tangents has the values already.
-  const GraphRef quiet = without_effects(graph);
-  return graph.kept<Graph>("tangent " + moved.to_string(), [&] {
-    TraceContext trace(graph.name() + "_tangent", {});
+GraphRef pushed_graph_of(const Graph& graph, const Chosen& moved) {
+  return graph.kept<Graph>("pushed " + moved.to_string(), [&] {
+    TraceContext trace(graph.name() + "_jvp", {});
     const std::vector<Tensor> inputs = trace.add_arguments(graph);
     JvpContext jvp;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -301,11 +299,12 @@ GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved) {
       const Graph::Input& input = graph.inputs()[i];
       jvp.set_tangent(inputs[i], trace.add_argument("t_" + input.name, input.type));
     }
-    std::vector<Tensor> tangents;
-    for (const Tensor& y : interpret(*quiet, inputs)) tangents.push_back(jvp.tangent(y));
+    std::vector<Tensor> all = interpret(graph, inputs);
+    const std::size_t outputs = all.size();
+    for (std::size_t i = 0; i < outputs; ++i) all.push_back(jvp.tangent(all[i]));
     ContextStack::remove(jvp);
     trace.keep_constants();
-    return trace.finish(tangents).graph;
+    return trace.finish(all).graph;
   });
 }
 

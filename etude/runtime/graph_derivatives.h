@@ -67,9 +67,10 @@ RefPtr<const GraphDerivative> sparse_derivative_of(const Graph& graph, const Cho
                                                    const Chosen& summed);
 RefPtr<const GraphDerivative> derivative_of(const Graph& graph, const Chosen& wanted,
                                             const Chosen& summed);
-// Inputs of the graph, then tangents of the chosen ones; gives a tangent per output, absent where
-// none moves. throws: as derivative_of().
-GraphRef tangent_graph_of(const Graph& graph, const Chosen& moved);
+// Inputs of the graph, then tangents of the chosen ones; gives the outputs, and then a tangent per
+// output, absent where none moves. Each call stands before its tangent, as where calls are made one
+// by one. throws: as derivative_of().
+GraphRef pushed_graph_of(const Graph& graph, const Chosen& moved);
 // The chosen inputs have `size` examples along axis 0, and so have the outputs of `results`; the
 // others must not depend on these inputs.
 GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t size,

@@ -39,13 +39,24 @@ Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSi
   if (!internal::has_jvp(op) && op.def().lower != nullptr) {
     return lower(op, in, attrs, *this, where);
   }
+  const OperandList ts{std::span<const Tensor>(tangents)};
+  if (internal::pushes_results(op)) {
+    const ContextScope scope(*parent_, where);
+    Values out = internal::run_jvp(op, {in.without_expiring(), {}, ts.view(), attrs});
+    const std::size_t results = out.size() / 2;
+    for (std::size_t i = 0; i < results; ++i) {
+      Tensor& moved = out[results + i];
+      if (moved.has_value()) tangents_.set(TensorAccess::id(out[i]), std::move(moved));
+    }
+    out.resize(results);
+    return out;
+  }
   // The rule reads operands after the call, so none of them may be overwritten.
   Values out = parent_->execute(op, in.without_expiring(), attrs, where);
   if (!op.def().no_derivative.empty()) return out;
   ETUDE_REQUIRE_CODE(kUnimplemented, internal::has_jvp(op),
                      "has no derivative, but a tangent must pass through it");
-  const OperandList ts{std::span<const Tensor>(tangents)},
-      ys{std::span<const Tensor>(out.data(), out.size())};
+  const OperandList ys{std::span<const Tensor>(out.data(), out.size())};
   const ContextScope scope(*parent_, where);
   Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});
   for (std::size_t i = 0; i < moved.size(); ++i) {

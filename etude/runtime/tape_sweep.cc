@@ -22,8 +22,7 @@ namespace {
 // Whether the reverse rule adds to a part of what has reached its operand. An op that runs graphs
 // goes on with the whole sum, and its graphs do this for their own parts.
 bool adds_to_part(const OpDef& def) {
-  return def.takes_sums &&
-         std::ranges::none_of(def.attrs, [](const AttrDef& a) { return holds_graphs(a.kind); });
+  return def.takes_sums && !runs_graphs(def);
 }
 
 }  // namespace

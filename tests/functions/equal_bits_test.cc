@@ -43,6 +43,9 @@ const auto kReverseOverReverse = [](const auto& f, const Tensor& x) {
 const auto kForwardOverReverse = [](const auto& f, const Tensor& x) {
   return jvp([&](const Tensor& a) { return gradient(f, a); }, x, weights()).second;
 };
+const auto kReverseOverForward = [](const auto& f, const Tensor& x) {
+  return gradient([&](const Tensor& a) { return jvp(f, a, weights()).second; }, x);
+};
 
 // Compares a derivative of f in all modes, at many points.
 template <class D, class F>
@@ -74,6 +77,7 @@ void expect_all_orders(const std::string& name, const F& f) {
   expect_first_order(name, f);
   expect_equal_bits(name + ", reverse over reverse", kReverseOverReverse, f);
   expect_equal_bits(name + ", forward over reverse", kForwardOverReverse, f);
+  expect_equal_bits(name + ", reverse over forward", kReverseOverForward, f);
 }
 
 TEST(EqualBits, OfPlainCalls) {
@@ -228,6 +232,7 @@ TEST(EqualBits, OfWhileLoops) {
   };
   expect_first_order("while_loop", loss);
   expect_equal_bits("while_loop, forward over reverse", kForwardOverReverse, loss);
+  expect_equal_bits("while_loop, reverse over forward", kReverseOverForward, loss);
 }
 
 template <class L>

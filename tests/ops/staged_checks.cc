@@ -70,18 +70,21 @@ void check_tangents(const Call& call, const Graph& graph, const std::vector<Tens
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (movable[i]) in.push_back(directions.emplace_back(draw_like(draw, inputs[i].type())));
   }
-  GraphRef tangent;
+  GraphRef pushed;
   try {
-    tangent = internal::tangent_graph_of(graph, movable);
+    pushed = internal::pushed_graph_of(graph, movable);
   } catch (const Error& error) {  // the gradient of some ops is an op that nobody calls linear
     const std::string_view what = error.what();
     if (what.find("a pullback that is linear in its cotangents") == what.npos) throw;
     return;
   }
-  const std::vector<Tensor> found = run_plan(*tangent, in);
+  const std::vector<Tensor> found = run_plan(*pushed, in);
+  const std::size_t results = graph.outputs().size();
   const std::vector<Tensor> seeds = cotangents(call, y), all = gradients(call, seeds);
   double forward = 0, backward = 0;
-  for (std::size_t r = 0; r < seeds.size(); ++r) forward += inner_product(seeds[r], found[r]);
+  for (std::size_t r = 0; r < seeds.size(); ++r) {
+    forward += inner_product(seeds[r], found[results + r]);
+  }
   std::size_t next = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!call.operands[i].has_value() || !may_move(call, i)) continue;
