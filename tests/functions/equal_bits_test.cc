@@ -235,6 +235,38 @@ TEST(EqualBits, OfWhileLoops) {
   expect_equal_bits("while_loop, reverse over forward", kReverseOverForward, loss);
 }
 
+// float32, and points that are drawn.
+TEST(EqualBits, AtRandomPoints) {
+  set_seed(11);
+  const Tensor rows = random::normal({5, 7});
+  const auto loss = [&](const Tensor& w) {
+    const auto step = [&](const Tensor& y, const Tensor& x) {
+      const Tensor c = cond(
+          sum(x * w) > 0.0F, [&] { return y * w + tanh(y); }, [&] { return y - w * x; });
+      const Tensor next = c * 0.5F + sin(c * x);
+      return std::pair(next, next);
+    };
+    const auto [last, path] = scan(step, w, rows);
+    return sum(path * path) + sum(last * w);
+  };
+  const auto second = [&](const Tensor& w) { return hvp(loss, w, rows.at(0)); };
+  const auto twice = [&](const Tensor& w) {
+    return gradient([&](const Tensor& a) { return sum(square(gradient(loss, a))); }, w);
+  };
+  const auto all = [&](const Tensor& w) {
+    return std::tuple(gradient(loss, w), second(w), twice(w));
+  };
+  const auto staged = function(all);
+  int different = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Tensor w = random::normal({7});
+    const auto [a, b, c] = all(w);
+    const auto [d, e, f] = staged(w);
+    different += same_numbers(a, d) && same_numbers(b, e) && same_numbers(c, f) ? 0 : 1;
+  }
+  EXPECT_EQ(different, 0) << "points of 200";
+}
+
 template <class L>
 void expect_equal_gradients(const L& layer) {
   const Tensor x = random::normal({3, 5, 4}), weight = random::normal({3, 5, 6});
