@@ -22,7 +22,17 @@ namespace {
 // Whether the reverse rule adds to a part of what has reached its operand. An op that runs graphs
 // goes on with the whole sum, and its graphs do this for their own parts.
 bool adds_to_part(const OpDef& def) {
-  return def.takes_sums && !runs_graphs(def);
+  return def.takes_sums && !internal::runs_graphs(def);
+}
+
+// The error of an addition as that of the sum for operand `i` of a call: the addition is named in
+// it, but it is the call whose rule gave what cannot be added.
+Error error_of_sum(const Error& error, std::size_t i, std::string_view call, CallSite where) {
+  const std::string_view text = error.what();
+  Error out(error.code(), std::string(text.substr(0, text.find("\n  at "))));
+  out.name_op(fmt::format("sum of gradients for operand {} of {}", i, call));
+  out.locate(where);
+  return out;
 }
 
 }  // namespace
@@ -41,7 +51,8 @@ Values Tape::run_rule(const Record& record, std::span<const Tensor> cotangents, 
     ETUDE_REQUIRE_CODE(
         kUnimplemented, internal::has_vjp(*record.op),
         "has no derivative, but a gradient must flow through it. Use stop_gradient, or "
-        "custom_gradient with a rule of your own");
+        "custom_gradient with a rule of your own. A record of your own takes a rule as `vjp`, or a "
+        "reason as `no_derivative`, which marks it as not differentiable");
     // A persistent tape that records what the rules do may move its entries meanwhile.
     InlineVector<Tensor, 6> held;
     InlineVector<const Tensor*, 6> list;
@@ -191,11 +202,8 @@ void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
         if (!back[i].has_value() || input.id == 0) continue;
         try {
           slots.add(input.slot, std::move(back[i]), records_[k].where);
-        } catch (Error& error) {
-          error.name_op(
-              fmt::format("sum of gradients for operand {} of {}", i, name_of(records_[k])));
-          error.locate(records_[k].where);
-          throw;
+        } catch (const Error& error) {
+          throw error_of_sum(error, i, name_of(records_[k]), records_[k].where);
         }
       }
     }

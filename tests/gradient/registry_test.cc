@@ -48,7 +48,7 @@ TEST(Registry, NamesWhatIsWrong) {  // spec: CG-02.a, CG-02.b, G13.c
                {"'test_lacking'", "'scalar'"});
 }
 
-TEST(Registry, MissingRulesFailWhenNeeded) {  // spec: TP-23.a, TP-23.b, CG-03.a, CG-03.b
+TEST(Registry, MissingRulesFailWhenNeeded) {  // spec: CG-02.c, TP-23.a, TP-23.b, CG-03.a, CG-03.b
   static const Op& op = Registry::global().define(record("test_ruleless"));
   OpDef stopping = record("test_stopping");
   stopping.no_derivative = "a test says so";
@@ -60,7 +60,8 @@ TEST(Registry, MissingRulesFailWhenNeeded) {  // spec: TP-23.a, TP-23.b, CG-03.a
   tape.stop();
   expect_values(tape.gradient(x * 1.0 + x, x, {.unconnected = Unconnected::kZero}), {0});
   expect_error([&] { tape.gradient(y, x); }, ErrorCode::kUnimplemented,
-               {"gradient of test_ruleless", "has no derivative", "registry_test.cc"});
+               {"gradient of test_ruleless", "has no derivative", "`no_derivative`, which marks it",
+                "registry_test.cc"});
   EXPECT_FALSE(tape.gradient(z, x).has_value());
   expect_values(tape.gradient(std::vector{z, x}, x), {1});
 }
@@ -161,6 +162,30 @@ TEST(Registry, ErrorsInRulesNameTheOp) {  // spec: CG-14.a
   const Tensor y = run(op, x);
   expect_error([&] { tape.gradient(y, x); }, ErrorCode::kOutOfRange,
                {"gradient of test_breaking", "the rule is broken", "registry_test.cc"});
+}
+
+TEST(Registry, ErrorsInSummingUpNameTheOp) {  // spec: CG-14.b
+  OpDef def = record("test_of_another_shape");
+  def.vjp = [](const VjpCall& call) {
+    Values out(call.in.size());
+    out[0] = ones({3});
+    return out;
+  };
+  static const Op& op = Registry::global().define(def);
+  const Tensor x = ones({2});
+  const auto f = [](const Tensor& t) {
+    const Tensor y = run(op, t);
+    return sum(y) + sum(t * 2.0F);
+  };
+  const std::vector<std::string_view> want = {
+      "sum of gradients for operand 0 of test_of_another_shape", "registry_test.cc"};
+  expect_error([&] { gradient(f, x); }, ErrorCode::kInvalidArgument, want);
+  expect_error([&] { function([&](const Tensor& t) { return gradient(f, t); })(x); },
+               ErrorCode::kInvalidArgument, want);
+  const auto staged = function<Tensor(const Tensor&)>(f);
+  expect_error([&] { gradient(staged, x); }, ErrorCode::kInvalidArgument, want);
+  const LazyScope lazy;
+  expect_error([&] { gradient(f, x); }, ErrorCode::kInvalidArgument, want);
 }
 
 TEST(Registry, AFirstDerivativeNeedsNoSecondOne) {  // spec: FB-04.d
