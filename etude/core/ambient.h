@@ -56,7 +56,8 @@ class KeySource {
 
 struct Ambient {
   Phase phase = Phase::kInference;
-  Generator generator;  // seed 0; the stream counts threads, so that threads differ
+  bool is_phase_set = false;  // whether a PhaseScope is open
+  Generator generator;        // seed 0; the stream counts threads, so that threads differ
   DType default_dtype = kFloat32;
   Promotion promotion = Promotion::kKinds;
   internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
@@ -95,16 +96,26 @@ class KeyScope {
 };
 }  // namespace internal
 
-// confined to the thread that made it.
+// While alive, layers work as in this phase. Where none is open they work as in inference, and a
+// gradient that is taken then is told of in a warning (nn/phase.h). confined to the thread that
+// made it.
 class PhaseScope {
  public:
-  explicit PhaseScope(Phase phase) noexcept : saved_(ambient().phase) { ambient().phase = phase; }
+  explicit PhaseScope(Phase phase) noexcept
+      : saved_(ambient().phase), was_set_(ambient().is_phase_set) {
+    ambient().phase = phase;
+    ambient().is_phase_set = true;
+  }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
-  ~PhaseScope() { ambient().phase = saved_; }
+  ~PhaseScope() {
+    ambient().phase = saved_;
+    ambient().is_phase_set = was_set_;
+  }
 
  private:
   Phase saved_;
+  bool was_set_;
 };
 
 // Draws inside come from the given generator; the sequence outside goes on afterwards as if nothing

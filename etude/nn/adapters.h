@@ -6,11 +6,11 @@
 
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
-#include "etude/core/ambient.h"
 #include "etude/diff/layer_state.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/layers.h"
+#include "etude/nn/phase.h"
 #include "etude/runtime/announce.h"
 #include "etude/version.h"
 
@@ -97,7 +97,7 @@ class SpectralNorm {
       const detail::Unobserved inner;
       const Tensor& weight = detail::main_weight(layer);
       Tensor u = vector.value;
-      if (is_training()) {
+      if (detail::is_trained("SpectralNorm", where)) {
         u = detail::power_step(weight, u);
         announce(
             vector, "SpectralNorm", [&](const Tensor&) { return u; }, where);

@@ -2,8 +2,8 @@
 #include "etude/nn/attention.h"
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
 #include "etude/core/builtin.h"
+#include "etude/nn/phase.h"
 #include "etude/ops.h"
 
 namespace etude::nn {
@@ -89,8 +89,9 @@ Tensor MultiHeadAttention::turned(const Tensor& heads, std::int64_t first) const
 
 Tensor MultiHeadAttention::joined(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const Tensor& mask, bool causal, CallSite where) const {
+  const bool drops = dropout_ != 0 && detail::is_trained("MultiHeadAttention", where);
   const Tensor heads = scaled_dot_product_attention(
-      {q, where}, k, v, {.causal = causal, .dropout = is_training() ? dropout_ : 0, .mask = mask});
+      {q, where}, k, v, {.causal = causal, .dropout = drops ? dropout_ : 0, .mask = mask});
   const Tensor rows = permute_dims(heads, {0, 2, 1, 3});
   const Shape& s = rows.shape();
   return output(reshape(rows, {s[0], s[1], s[2] * s[3]}), where);

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/option_ranges.h"
+#include "etude/nn/phase.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
@@ -170,7 +170,7 @@ Dropout::Dropout(double p, CallSite where) : p_(p) {
 
 Tensor Dropout::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "Dropout", where, 0, [&] {
-    if (!is_training() || p_ == 0) return x;
+    if (p_ == 0 || !detail::is_trained("Dropout", where)) return x;
     const Tensor kept = random::bernoulli(Tensor(1 - p_), x.shape());
     return etude::where(kept, Arg(x, where) * (1 / (1 - p_)), 0.0);
   });

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "etude/core/ambient.h"
 #include "etude/core/option_ranges.h"
+#include "etude/nn/phase.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 
@@ -35,7 +35,7 @@ GaussianNoise::GaussianNoise(double stddev, CallSite where) : stddev_(stddev) {
 }
 Tensor GaussianNoise::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "GaussianNoise", where, 0, [&] {
-    if (!is_training() || stddev_ == 0) return x;
+    if (stddev_ == 0 || !detail::is_trained("GaussianNoise", where)) return x;
     return Arg(x, where) + normal_like(x, 0, stddev_);
   });
 }
@@ -44,7 +44,7 @@ GaussianDropout::GaussianDropout(double p, CallSite where)
     : p_(checked("GaussianDropout", p, where)) {}
 Tensor GaussianDropout::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "GaussianDropout", where, 0, [&] {
-    if (!is_training() || p_ == 0) return x;
+    if (p_ == 0 || !detail::is_trained("GaussianDropout", where)) return x;
     return Arg(x, where) * normal_like(x, 1, std::sqrt(p_ / (1 - p_)));
   });
 }
@@ -52,7 +52,7 @@ Tensor GaussianDropout::operator()(const Tensor& x, CallSite where) const {
 AlphaDropout::AlphaDropout(double p, CallSite where) : p_(checked("AlphaDropout", p, where)) {}
 Tensor AlphaDropout::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "AlphaDropout", where, 0, [&] {
-    if (!is_training() || p_ == 0) return x;
+    if (p_ == 0 || !detail::is_trained("AlphaDropout", where)) return x;
     // The value of selu far below 0: minus scale times alpha.
     constexpr double kLowest = -1.0507009873554805 * 1.6732632423543772;
     const double kept = 1 - p_;
@@ -68,7 +68,7 @@ SpatialDropout::SpatialDropout(double p, CallSite where)
 Tensor SpatialDropout::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "SpatialDropout", where, 0, [&] {
     detail::require_input(x, -3, -1, {}, "");
-    if (!is_training() || p_ == 0) return x;
+    if (p_ == 0 || !detail::is_trained("SpatialDropout", where)) return x;
     Shape shape = x.shape();
     for (int axis = 1; axis + 1 < shape.rank(); ++axis) shape.set(axis, 1);
     return dropped(x, p_, shape, where);
@@ -80,7 +80,7 @@ StochasticDepth::StochasticDepth(double p, CallSite where)
 Tensor StochasticDepth::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "StochasticDepth", where, 0, [&] {
     detail::require_input(x, -1, -1, {}, "");
-    if (!is_training() || p_ == 0) return x;
+    if (p_ == 0 || !detail::is_trained("StochasticDepth", where)) return x;
     Shape shape = x.shape();
     for (int axis = 1; axis < shape.rank(); ++axis) shape.set(axis, 1);
     return dropped(x, p_, shape, where);

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
 #include "etude/nn/init.h"
+#include "etude/nn/phase.h"
 #include "etude/ops.h"
 #include "etude/runtime/announce.h"
 #include "etude/runtime/custom_gradient.h"
@@ -67,7 +67,7 @@ void BatchNorm::require_features(const Tensor& x) const {
 Tensor BatchNorm::operator()(const Tensor& x, CallSite where) const {
   return detail::run_layer(this, "BatchNorm", where, 2, [&] {
     require_features(x);
-    if (is_training()) {
+    if (detail::is_trained("BatchNorm", where)) {
       return standardized(x, where, [&](const Tensor& mean, const Tensor& var) {
         announce(
             running, "BatchNorm", [&](const BatchStatistics& was) { return next(was, mean, var); },

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/nn/phase.h"
+
+#include <fmt/format.h>
+
+#include "etude/base/warning.h"
+#include "etude/core/ambient.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/context.h"
+#include "etude/core/mode.h"
+#include "etude/runtime/tape.h"
+
+namespace etude::nn::detail {
+namespace {
+
+bool is_recorded() {
+  if ((etude::internal::mode_word & etude::internal::kModeContexts) == 0) return false;
+  for (const Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
+    if (dynamic_cast<const TapeContext*>(c) != nullptr) return true;
+  }
+  return false;
+}
+
+[[gnu::cold, gnu::noinline]] void tell_unset_phase(std::string_view name, CallSite where) {
+  const CallSite line = etude::internal::user_line(where);
+  etude::internal::warn_once(
+      "unset phase",
+      fmt::format(
+          "{}: a gradient is taken, but no phase was set: dropout and noise are off, and "
+          "normalisation takes its running statistics and does not move them. Write `const "
+          "PhaseScope training(Phase::kTraining);` in front of the step, or PhaseScope with "
+          "Phase::kInference if this is meant{}",
+          name, line.known() ? fmt::format("\n  at {}:{}", line.file, line.line) : ""));
+}
+
+}  // namespace
+
+bool is_trained(std::string_view name, CallSite where) {
+  if (is_training()) return true;
+  if (!ambient().is_phase_set && is_recorded()) tell_unset_phase(name, where);
+  return false;
+}
+
+}  // namespace etude::nn::detail
