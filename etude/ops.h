@@ -661,6 +661,24 @@ struct LinspaceOptions {
 // `num` equally spaced numbers from start to stop, both exact; stop is left out without `endpoint`.
 Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const LinspaceOptions& options = {});
 
+struct ArangeLikeOptions {
+  int64_t axis = 0;
+  DType dtype = DType::kInt64;
+};
+// 0, 1, 2, ..., one for each place along an axis of x, as int64 unless another dtype is given. Only
+// the shape of x matters, and no host code looks at it: so the size may be an open one of a staged
+// function.
+Tensor arange_like(const Arg& x, const ArangeLikeOptions& options = {});
+
+struct SequenceMaskOptions {
+  std::optional<int64_t> axis = {};
+};
+// Which steps of padded sequences are there: true at step t of a sequence where t is below its
+// length. `lengths` [..] gives bool [.., steps], with as many steps as an axis of x has: that
+// behind the axes of the lengths unless another is given. Only the shape of x matters, and its
+// sizes may be open ones of a staged function.
+Tensor sequence_mask(const Arg& lengths, const Arg& x, const SequenceMaskOptions& options = {});
+
 struct EyeOptions {
   std::optional<int64_t> cols = {};
   int64_t k = 0;

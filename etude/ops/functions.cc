@@ -144,6 +144,18 @@ Tensor linspace(const Arg& start, const Arg& stop, const int64_t& num, const Lin
   return internal::only(internal::call(op, args, {num, options.endpoint}, start.where()));
 }
 
+Tensor arange_like(const Arg& x, const ArangeLikeOptions& options) {
+  static const Op& op = internal::op("arange_like");
+  const Arg* const args[] = {&x};
+  return internal::only(internal::call(op, args, {options.axis, options.dtype}, x.where()));
+}
+
+Tensor sequence_mask(const Arg& lengths, const Arg& x, const SequenceMaskOptions& options) {
+  static const Op& op = internal::op("sequence_mask");
+  const Arg* const args[] = {&lengths, &x};
+  return internal::only(internal::call(op, args, {options.axis}, lengths.where()));
+}
+
 Tensor eye(const int64_t& rows, const EyeOptions& options, CallSite where) {
   static const Op& op = internal::op("eye");
   return internal::only(internal::call(op, {}, {rows, options.cols, options.k, options.batch_shape, options.dtype}, where));

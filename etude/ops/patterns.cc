@@ -13,6 +13,7 @@
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
+#include "etude/ops/records.h"
 
 namespace etude::ops {
 namespace {
@@ -150,6 +151,34 @@ Values lower_meshgrid(Operands in, const Attrs& attrs) {
   return out;
 }
 
+Tensor positions(int64_t size, DType dtype) {
+  return run(op<"positions">(), OperandList(), {size, dtype});
+}
+
+Values lower_arange_like(Operands in, const Attrs& attrs) {
+  const Shape& shape = in[0].shape();
+  return {positions(shape[axis_of(attrs, shape)], attrs.dtype("dtype"))};
+}
+
+// The axis along which steps are counted: the one behind those of the lengths if none is given.
+int mask_axis(const Shape& lengths, const Shape& x, const Attrs& attrs) {
+  if (attrs.has("axis")) return axis_of(attrs, x);
+  bool fits = lengths.rank() < x.rank();
+  for (int a = 0; fits && a < lengths.rank(); ++a) fits = lengths[a] == x[a];
+  ETUDE_REQUIRE(fits,
+                "operand 'lengths' has shape {} and operand 'x' has shape {}, which must have the "
+                "axes of the lengths in front and one more. Or give the axis of the steps",
+                lengths.to_string(), x.to_string());
+  return lengths.rank();
+}
+
+Values lower_sequence_mask(Operands in, const Attrs& attrs) {
+  const Shape &lengths = in[0].shape(), &x = in[1].shape();
+  const DType wide = in[0].dtype() == kUInt64 ? kUInt64 : kInt64;  // holds all lengths and steps
+  const Tensor steps = positions(x[mask_axis(lengths, x, attrs)], wide);
+  return {steps < expand_dims(internal::cast(in[0], wide), {-1})};
+}
+
 template <bool kLower>
 OpDef triangle(std::string_view name, std::string_view doc) {
   return {
@@ -170,6 +199,72 @@ OpDef triangle(std::string_view name, std::string_view doc) {
                             {{"[3,2]"}, {{"k", int64_t{-1}}}}}},
       .errors = {{{"float32[3]"}, "a matrix needs two axes"}},
   };
+}
+
+void define_positions(Registry& r) {
+  r.define({
+      .name = "positions",
+      .space = "internal",
+      .doc = "0, 1, 2, ... up to before `size`. The size is a whole number, so that a graph for "
+             "many sizes has a formula for it.",
+      .operands = {},
+      .attrs = {{"size", AttrKind::kInt}, {"dtype", kInt64}},
+      .type =
+          [](const TypeCall& call) {
+            const int64_t size = call.attrs.integer("size");
+            ETUDE_REQUIRE(size >= 0, "size is {}. It is the number of elements, 0 or more", size);
+            return Types{call.make(call.attrs.dtype("dtype"), Shape{size})};
+          },
+      .kernels = {.cpu = [](const PrepareCall& call) { kernels::cpu::prepare_range(call, {}); }},
+      .no_derivative = "there are no operands",
+      .samples = {.calls = {{{}, {{"size", int64_t{5}}}},
+                            {{}, {{"size", int64_t{3}}, {"dtype", kFloat32}}}}},
+      .errors = {{{}, "size is -1", {{"size", int64_t{-1}}}}},
+  });
+  r.define({
+      .name = "arange_like",
+      .kind = Kind::kComposition,
+      .doc = "0, 1, 2, ..., one for each place along an axis of x, as int64 unless another dtype "
+             "is given. Only the shape of x matters, and no host code looks at it: so the size may "
+             "be an open one of a staged function.",
+      .operands = {"x"},
+      .attrs = {{"axis", 0}, {"dtype", kInt64}},
+      .lower = lower_arange_like,
+      .no_derivative = "positions do not depend on elements",
+      .samples = {.calls = {{{"[4]"}},
+                            {{"[2,3]"}, {{"axis", int64_t{-1}}, {"dtype", kFloat32}}},
+                            {{"[0,2]"}}}},
+      .errors = {{{"float32[2,3]"},
+                  "axis 2 is outside [-2, 2)",
+                  {{"axis", int64_t{2}}},
+                  ErrorCode::kOutOfRange},
+                 {{"float32[]"}, "axis 0 is outside", {}, ErrorCode::kOutOfRange}},
+  });
+}
+
+void define_sequence_mask(Registry& r) {
+  r.define({
+      .name = "sequence_mask",
+      .kind = Kind::kComposition,
+      .doc = "Which steps of padded sequences are there: true at step t of a sequence where t is "
+             "below its length. `lengths` [..] gives bool [.., steps], with as many steps as an "
+             "axis of x has: that behind the axes of the lengths unless another is given. Only the "
+             "shape of x matters, and its sizes may be open ones of a staged function.",
+      .operands = {{"lengths", kIntegers}, "x"},
+      .attrs = {{"axis", AttrKind::kInt, none}},
+      .lower = lower_sequence_mask,
+      .no_derivative = kPiecewiseConstant,
+      .samples =
+          {.calls = {{{"int32[2]", "float32[2,4]"}, {}, {{0, 5}, {-2, 2}}},
+                     {{"int64[]", "float32[3]"}, {}, {{0, 3}, {-2, 2}}},
+                     {{"int32[2,3]", "float32[5,2]"}, {{"axis", int64_t{0}}}, {{0, 5}, {-2, 2}}}}},
+      .errors = {{{"int32[3]", "float32[2,4]"}, "operand 'lengths' has shape [3]"},
+                 {{"int32[2]", "float32[2]"}, "Or give the axis of the steps"},
+                 {{"int32[2]", "float32[2,4]"},
+                  "axis 2 is outside [-2, 2)",
+                  {{"axis", int64_t{2}}},
+                  ErrorCode::kOutOfRange}},
+  });
 }
 
 void define_ranges(Registry& r) {
@@ -292,6 +387,8 @@ void define_matrices(Registry& r) {
 
 void define_patterns(Registry& r) {
   define_ranges(r);
+  define_positions(r);
+  define_sequence_mask(r);
   define_matrices(r);
 }
 
