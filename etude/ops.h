@@ -1083,6 +1083,41 @@ struct ArgminOptions {
 // Position of the first smallest element along an axis, or of all as if flat, as int64. NaN wins.
 Tensor argmin(const Arg& x, const ArgminOptions& options = {});
 
+// The distinct elements of x, in ascending order; complex ones by their real parts, then by their
+// imaginary parts. Each NaN is distinct and comes last; -0 and 0 are equal. The sizes of results
+// depend on data, so staged functions refuse it.
+inline Tensor unique_values(const Arg& x) {
+  static const Op& op = internal::op("unique_values");
+  return internal::call1(op, x);
+}
+
+struct UniqueCountsResult {
+  Tensor values, counts;
+};
+// The distinct elements of x, as unique_values gives them, and how often each occurs, as int64.
+UniqueCountsResult unique_counts(const Arg& x);
+
+struct UniqueInverseResult {
+  Tensor values, inverse_indices;
+};
+// The distinct elements of x, as unique_values gives them, and for each element of x its place
+// among them, as int64 of the shape of x: x is take(values, inverse_indices).
+UniqueInverseResult unique_inverse(const Arg& x);
+
+struct UniqueAllResult {
+  Tensor values, indices, inverse_indices, counts;
+};
+// The distinct elements of x, as unique_values gives them; where each occurs first in the flat x;
+// for each element of x its place among them; and how often each occurs. Numbers are int64.
+UniqueAllResult unique_all(const Arg& x);
+
+struct IsinOptions {
+  bool invert = false;
+};
+// Whether each element of x1 is among the elements of x2, of any shape; with `invert`, whether it
+// is not. NaN is among none. The cost is a sort of x2 and two searches.
+Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options = {});
+
 namespace fft {
 
 struct FftOptions {

@@ -495,6 +495,33 @@ Tensor argmin(const Arg& x, const ArgminOptions& options) {
   return internal::only(internal::call(op, args, {options.axis, options.keepdims}, x.where()));
 }
 
+UniqueCountsResult unique_counts(const Arg& x) {
+  static const Op& op = internal::op("unique_counts");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+UniqueInverseResult unique_inverse(const Arg& x) {
+  static const Op& op = internal::op("unique_inverse");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+UniqueAllResult unique_all(const Arg& x) {
+  static const Op& op = internal::op("unique_all");
+  const Arg* const args[] = {&x};
+  Values y = internal::call(op, args, {}, x.where());
+  return {std::move(y[0]), std::move(y[1]), std::move(y[2]), std::move(y[3])};
+}
+
+Tensor isin(const Arg& x1, const Arg& x2, const IsinOptions& options) {
+  static const Op& op = internal::op("isin");
+  const Arg* const args[] = {&x1, &x2};
+  return internal::only(internal::call(op, args, {options.invert}, x1.where()));
+}
+
 namespace fft {
 
 Tensor fft(const Arg& x, const FftOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/kernels/cpu/gather.h"
@@ -25,6 +26,12 @@ Types search_type(const TypeCall& call) {
 
 void prepare_search(const PrepareCall& call) {
   kernels::cpu::prepare_search(call, call.attrs.text("side") == "right");
+}
+
+// Only where all examples search in one array.
+Values search_batch(const BatchCall& call) {
+  if (call.is_batched(0)) return {};
+  return batching::call_again(call, {call.in[0], call.in[1]});
 }
 
 Types bincount_type(const TypeCall& call) {
@@ -72,6 +79,7 @@ void define_searching(Registry& r) {
       .dtypes = kReal,
       .type = search_type,
       .kernels = {.cpu = prepare_search},
+      .batch = search_batch,
       .no_derivative = "positions are integers",
       .samples = {.calls = {{{"[1]", "[2,3]"}},
                             {{"[1]", "[2]"}, {{"side", std::string("right")}}},
