@@ -77,6 +77,7 @@
 #include "etude/ops/image.h"
 #include "etude/ops/linalg.h"
 #include "etude/ops/random.h"
+#include "etude/ops/rows.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/lbfgs.h"
 #include "etude/optim/more_rules.h"

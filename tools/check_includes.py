@@ -51,8 +51,8 @@ NAMES = {
     "initializer_list": "initializer_list",
     "iosfwd": "ios ostream",
     "iostream": "cerr",
-    "iterator": """back_inserter begin data end forward_iterator_tag istreambuf_iterator make_move_iterator prev
-        size""",
+    "iterator": """back_inserter begin data default_sentinel_t end forward_iterator_tag istreambuf_iterator
+        make_move_iterator prev size""",
     "limits": "numeric_limits",
     "list": "begin end erase_if list size",
     "map": "begin end erase_if less map multimap size",

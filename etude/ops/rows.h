@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Range-for over the rows of a tensor:
+//
+//   for (const Tensor& row : x) h = tanh(h + row);
+//
+// The rows are made once, when the loop begins, by one call of the op unstack. So a later write to
+// x changes no row, and a gradient costs as much as that of one stack of the rows. Staged loops are
+// unrolled. Read and written by users; the library itself calls unstack.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "etude/core/arg.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Goes over the rows of a tensor. A model of std::input_iterator; its end is
+// std::default_sentinel. Copies share the rows. thread-compatible.
+class RowIterator {
+ public:
+  using value_type = Tensor;
+  using difference_type = std::ptrdiff_t;
+
+  explicit RowIterator(std::vector<Tensor> rows)
+      : rows_(std::make_shared<const std::vector<Tensor>>(std::move(rows))) {}
+
+  const Tensor& operator*() const { return (*rows_)[at_]; }
+  const Tensor* operator->() const { return &**this; }
+  RowIterator& operator++() {
+    ++at_;
+    return *this;
+  }
+  void operator++(int) { ++at_; }
+  friend bool operator==(const RowIterator& x, std::default_sentinel_t) {
+    return x.at_ == x.rows_->size();
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Tensor>> rows_;
+  std::size_t at_ = 0;
+};
+
+// The first of the slices along axis 0 of x, and what stands behind the last. For range-for.
+//
+// shapes: x [n, ...]; each row [...].
+// throws: kInvalidArgument for a scalar; kFailedPrecondition for an absent tensor; where a staged
+//         function has left the size n open, what a look at an open size throws.
+// cost:   one call of unstack.
+RowIterator begin(const Tensor& x, CallSite where = CallSite::here());
+template <ReadableAsTensor T>
+RowIterator begin(const T& x, CallSite where = CallSite::here()) {
+  return begin(Tensor(x.read()), where);
+}
+inline std::default_sentinel_t end(const Tensor&) { return {}; }
+template <ReadableAsTensor T>
+std::default_sentinel_t end(const T&) {
+  return {};
+}
+
+}  // namespace etude
