@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
+#include "etude/base/has_leaf.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 
@@ -67,6 +68,12 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
+  // A constant of a layer, read as what it holds.
+  template <class T>
+  requires(std::same_as<T, Tensor> || ReadableAsTensor<T>)
+      Arg(const NoDerivative<T>& constant,
+          CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
+      : Arg(constant.value, where) {}
   // A host number that a derivative follows.
   template <internal::RecordedNumber S>
   Arg(const S& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
