@@ -63,10 +63,11 @@ void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first,
   const bool may_create = is_own ? kept_->first_runs.empty() && !kept_->was_traced
                                  : std::ranges::count(kept_->first_runs, variable.function) == 0;
   if (!may_create) refuse_again(variable.text, name());
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, first != nullptr,
-                     "the initial value of {} hangs on an argument of function '{}', and trace() "
-                     "gives it none. Call the function once before: the first call makes it",
-                     variable.text, name());
+  ETUDE_REQUIRE_CODE(
+      kFailedPrecondition, first != nullptr,
+      "the initial value of {} hangs on an argument of function '{}' or on a random "
+      "key, and trace() gives it none. Call the function once before: the first call makes it",
+      variable.text, name());
   if (TraceContext::innermost() != nullptr) {
     TraceContext::note_unmade({variable.text, is_own ? name() : variable.function});
     std::rethrow_exception(cause.error);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that staged functions make: in the first call only. One whose initial value hangs on an
-// argument has none while the function is traced; that call runs the host function itself, and the
-// next one is traced. Used by function_core.cc.
+// Variables that staged functions make: in the first call only. An initial value that hangs on
+// numbers and on tensors from outside alone is computed at once, and the call is traced once more,
+// for the graph to keep. One that hangs on an argument or on a random key has no value while the
+// function is traced; that call runs the host function itself, and the next one is traced. Used by
+// function_core.cc.
 #pragma once
 
 #include <exception>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/trace.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
@@ -132,6 +134,59 @@ void TraceContext::note_unmade(const Variable& variable) { note_unmade({made_tex
 
 void TraceContext::note_unmade(Unmade variable) {
   if (TraceContext* trace = of_function()) trace->unmade_ = std::move(variable);
+}
+
+Tensor TraceContext::fixed_value(const Tensor& x) { return fixed_value(innermost_trace, x); }
+
+Tensor TraceContext::fixed_value(const TraceContext* innermost, const Tensor& x) {
+  for (const TraceContext* t = innermost; t != nullptr; t = t->outer_) {
+    const auto known = t->drafts_.find(TensorAccess::id(x));
+    if (known != t->drafts_.end()) return t->fixed_value(known->second);
+  }
+  return {};
+}
+
+Tensor TraceContext::fixed_input(Draft value) const {
+  if (const Tensor* constant = builder_.constant(value)) return *constant;
+  const auto captured = std::ranges::find(captures_, value, &Capture::input);
+  if (captured == captures_.end()) return {};
+  const bool is_known = !TensorAccess::is_ghost(captured->value);
+  return is_known ? captured->value : fixed_value(outer_, captured->value);
+}
+
+Tensor TraceContext::fixed_value(Draft value) const {
+  std::vector<Tensor> values(value + 1);
+  std::vector<bool> is_needed(value + 1);
+  is_needed[value] = true;
+  std::vector<Draft> calls;  // latest first: operands come before results
+  for (Draft at = value + 1; at-- > 0;) {
+    if (!is_needed[at]) continue;
+    const GraphBuilder::Made call = builder_.maker(at);
+    if (call.op == nullptr) {
+      values[at] = fixed_input(at);
+      if (!values[at].has_value()) return {};
+      continue;
+    }
+    if (has_effects(*call.op, *call.attrs)) return {};
+    calls.push_back(at);
+    for (const Draft operand : call.operands) {
+      if (operand != GraphBuilder::kNoDraft) is_needed[operand] = true;
+    }
+  }
+  const ContextScope scope(eager_context(), {});
+  for (; !calls.empty(); calls.pop_back()) {
+    const Draft at = calls.back();
+    const GraphBuilder::Made call = builder_.maker(at);
+    Draft first = at;
+    while (first > 0 && builder_.maker(first - 1).attrs == call.attrs) --first;
+    std::vector<Tensor> operands;
+    for (const Draft i : call.operands) {
+      operands.push_back(i == GraphBuilder::kNoDraft ? Tensor() : values[i]);
+    }
+    const OperandList list{std::span<const Tensor>(operands)};
+    values[at] = etude::execute(*call.op, list.view(), *call.attrs, builder_.where(at))[at - first];
+  }
+  return values[value];
 }
 
 void TraceContext::note_reads(const std::vector<SizeRead>& reads) {

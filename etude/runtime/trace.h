@@ -93,6 +93,10 @@ class TraceContext final : public Context, private KeySource {
   static void note_unmade(Unmade variable);
   // null: none.
   const Unmade* unmade() const noexcept { return unmade_ ? &*unmade_ : nullptr; }
+  // What x stands for, computed now, if it is a value of a trace of this thread that hangs on
+  // numbers and tensors from outside alone; else absent: it hangs on an argument, a random key, a
+  // Variable or an effect.
+  static Tensor fixed_value(const Tensor& x);
   // Tells it what host code looked at while a graph was made that is called now.
   static void note_reads(const std::vector<SizeRead>& reads);
   // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
@@ -122,6 +126,11 @@ class TraceContext final : public Context, private KeySource {
   Held& held(const Tensor& resource);
   Tensor read(const Tensor& resource);
   Tensor write(const Tensor& resource, const Tensor& x);
+  // fixed_value() in the traces from `innermost` outwards.
+  static Tensor fixed_value(const TraceContext* innermost, const Tensor& x);
+  Tensor fixed_value(Draft value) const;
+  // Of one that is no result of a call.
+  Tensor fixed_input(Draft value) const;
   Draft number(const Tensor& x);
   Draft capture(const Tensor& x);
   Tensor made(Draft draft, std::string_view op, CallSite where);

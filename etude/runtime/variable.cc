@@ -269,7 +269,11 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
                   "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
     const ContextScope scope(eager_context(), where);
     if (initial.has_value()) {
-      if (is_standing(initial)) refuse_initial(initial);
+      if (is_standing(initial)) {
+        Tensor fixed = internal::TraceContext::fixed_value(initial);
+        if (!fixed.has_value()) refuse_initial(initial);
+        initial = std::move(fixed);
+      }
       cell_->set_initial(std::move(initial));
     }
   });

@@ -2,6 +2,7 @@
 // Variables that a staged function makes in its first call and whose initial values hang on its
 // arguments.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -172,7 +173,7 @@ TEST(Creation, OncePerFunction) {
     plain.emplace(2.0F);
     return *plain * x;
   });
-  const int line = __LINE__ + 1;  // the trace is made anew for the graph to keep the Variable
+  const int line = __LINE__ + 1;
   expect_error([&] { made(1.0); }, ErrorCode::kFailedPrecondition,
                {"Variable made at " + std::string(__FILE__) + ":" + std::to_string(line)});
   std::optional<Variable> late;
@@ -249,6 +250,68 @@ TEST(Creation, HappensOnceForManyThreads) {
     EXPECT_EQ(made, 1);
     EXPECT_EQ(right, 8);
   }
+}
+
+// spec: SC-01, SC-03.a
+TEST(Creation, TakesAnInitialValueThatHangsOnNoArgument) {
+  const Tensor outside = ones({2}) * 3.0F;
+  const std::vector<std::function<Tensor(const Tensor&)>> initial = {
+      [](const Tensor&) { return full({2}, 6.0F); },
+      [](const Tensor& x) { return zeros_like(x) + 6.0F; },  // by the type of an argument
+      [&](const Tensor&) { return outside * 2.0F; },
+      [&](const Tensor&) {
+        return split(concat({zeros({2}), outside * 2.0F}), 2)[1];
+      },
+  };
+  for (std::size_t k = 0; k < initial.size(); ++k) {
+    std::optional<Variable> v;
+    int runs = 0;
+    const auto f = function([&](const Tensor& x) {
+      ++runs;
+      if (!v) v.emplace(initial[k](x));
+      return *v * x;
+    });
+    EXPECT_EQ(f(ones({2})).to_vector<float>(), std::vector<float>(2, 6)) << k;
+    EXPECT_EQ(runs, 2) << k;
+    EXPECT_EQ(f.trace_count(), 1) << k;
+    v->assign(full({2}, 5.0F));
+    EXPECT_EQ(f(full({2}, 2.0F)).to_vector<float>(), std::vector<float>(2, 10)) << k;
+    EXPECT_EQ(runs, 2) << k;
+  }
+}
+
+// spec: SC-06
+TEST(Creation, MakesAVariableOfAnOpInInnerFunctionsAndTraces) {
+  std::optional<Variable> v;
+  int runs = 0;
+  const auto inner = function([&](const Tensor& x) {
+    ++runs;
+    if (!v) v.emplace(full({}, 2.0F) + 1.0F);
+    return x * *v;
+  });
+  const auto outer = function([&](const Tensor& x) { return inner(x) + 1.0F; });
+  outer.trace(Tensor(2.0F));
+  EXPECT_EQ(outer(Tensor(2.0F)).item<float>(), 7);
+  EXPECT_EQ(runs, 2);
+  v->assign(10.0F);
+  EXPECT_EQ(outer(Tensor(2.0F)).item<float>(), 21);
+}
+
+// spec: SC-03.b
+TEST(Creation, DrawsARandomInitialValueAsThePlainFunction) {
+  std::optional<Variable> plain, staged;
+  const auto body = [](std::optional<Variable>& v) {
+    return [&v](const Tensor& x) {
+      if (!v) v.emplace(random::normal({2}));
+      return *v * x;
+    };
+  };
+  set_seed(3);
+  const Tensor want = body(plain)(ones({2}));
+  set_seed(3);
+  const auto f = function(body(staged));
+  EXPECT_TRUE(same_value(f(ones({2})), want));
+  EXPECT_TRUE(same_value(f(ones({2})), want));
 }
 
 // spec: SC-03.b
