@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "etude/base/check.h"
+#include "etude/base/warning.h"
 #include "etude/nn/clock.h"
 #include "etude/ops.h"
 
@@ -71,6 +74,16 @@ Tensor joined_rows(const std::vector<Tensor>& parts, CallSite where) {
     ETUDE_REQUIRE(!parts.empty(), "there are no batches to predict from");
     return parts.size() == 1 ? parts[0] : concat(parts);
   });
+}
+
+void warn_of_waiting(std::int64_t gradients, CallSite where) {
+  if (gradients == 0) return;
+  const std::string place = fmt::format("{}:{}", where.file, where.line);
+  etude::internal::warn_once(
+      "gradients wait " + place,
+      fmt::format("fit at {}: {} {} for an update by accumulate(): a training that ends here "
+                  "leaves them out. Take a number of batches that its n divides, or go on",
+                  place, gradients, gradients == 1 ? "gradient waits" : "gradients wait"));
 }
 
 FitRun::FitRun(const FitOptions& options, std::int64_t steps) : options_(options) {

@@ -36,7 +36,8 @@ namespace nn {
 // Data is data::Epochs or anything with next(), position(), steps_per_epoch(); a batch has `inputs`
 // and `labels`. loss(predicted, labels) gives a scalar: fit(model, opt, data,
 // nn::softmax_cross_entropy, {.epochs = 10}). After a callback has called off the run, everything
-// is as after the last finished batch: saved then, it can be resumed bit for bit.
+// is as after the last finished batch: saved then, it can be resumed bit for bit. Warns if
+// gradients wait at the end for an update by optim::accumulate().
 //
 // throws: kInvalidArgument for data that comes from a checkpoint of a run of another number of
 // epochs;
@@ -75,6 +76,7 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
     best.keep(run, model, optimizer);
   }
   run.emit(Event::kFitEnd, Cancel::kFit);
+  detail::warn_of_waiting(optimizer, where);
   run.state().history.was_cancelled = run.is_cancelled(Cancel::kFit);
   return std::move(run.state().history);
 }

@@ -2,6 +2,7 @@
 // A training step in each mode, and what of a run knows no model. Used by fit.h and callbacks.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -95,6 +96,13 @@ Tensor loss_scale(const Optimizer& optimizer) {
   }
 }
 Tensor scaled_loss(const Tensor& loss, const Tensor& scale);
+
+// Warns, once for each line, if gradients wait in the optimiser at the end of a run.
+void warn_of_waiting(std::int64_t gradients, CallSite where);
+template <class Optimizer>
+void warn_of_waiting(const Optimizer& optimizer, CallSite where) {
+  if constexpr (requires { optimizer.waiting(); }) warn_of_waiting(optimizer.waiting(), where);
+}
 
 // A loss is any callable, or an op with options, such as nn::softmax_cross_entropy.
 template <class Loss>

@@ -93,6 +93,11 @@ Tensor RuleOptimizer::loss_scale() const {
   return scale == nullptr ? Tensor() : *scale;
 }
 
+std::int64_t RuleOptimizer::waiting() const {
+  const Tensor* calls = slots_.find_number("accumulated_calls");
+  return calls == nullptr ? 0 : calls->item<std::int64_t>();
+}
+
 void RuleOptimizer::take_averages(const std::vector<Parameter>& parameters, std::string_view name,
                                   CallSite where) const {
   located(optimizer_, where, [&] {

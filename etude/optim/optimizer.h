@@ -113,6 +113,8 @@ class RuleOptimizer {
   double rate_scale() const;
   // What loss_scaling() wants the loss to be multiplied by, float64[]; absent without it.
   Tensor loss_scale() const;
+  // How many gradients wait for an update by accumulate(); 0 without it. throws: as updates().
+  std::int64_t waiting() const;
 
   // A copy of the model with the averages of its tensors: "ema" and "swa" of transforms, "slow" of
   // lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without one stay, and

@@ -127,7 +127,7 @@ void run_add_noise(TransformRun& run, const Transform& self) {
   });
 }
 
-constexpr const char* kCalls = "accumulated_calls";
+constexpr const char* kCalls = "accumulated_calls";  // since the last update
 
 void run_accumulate(TransformRun& run, const Transform& self) {
   const double n = self.number(0);
@@ -139,7 +139,8 @@ void run_accumulate(TransformRun& run, const Transform& self) {
     g = kept + g / n;
     kept = due.pick(zeros_like(g), g);
   });
-  calls = run.is_traced() ? calls + 1 : int64_scalar(calls.item<std::int64_t>() + 1);
+  calls = due.pick(int64_scalar(0),
+                   run.is_traced() ? calls + 1 : int64_scalar(calls.item<std::int64_t>() + 1));
   run.due = run.due && due;
 }
 

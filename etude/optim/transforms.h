@@ -64,8 +64,9 @@ Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::
 // Updates the model at every n-th call only, by the mean of n gradients: batches that are n times
 // as large. updates(), schedules and what stands behind the rule count such updates. In a graph
 // each call computes an update, and takes it if it is due. Gradients since the last update wait in
-// the state "accumulated", over the ends of epochs and in checkpoints: a training that ends between
-// two updates leaves them out. Take a number of batches that n divides where all shall count.
+// the state "accumulated", over the ends of epochs and in checkpoints; waiting() is their number. A
+// training that ends between two updates leaves them out, and nn::fit warns of that. Take a number
+// of batches that n divides where all shall count.
 Transform accumulate(std::int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {

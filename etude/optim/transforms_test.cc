@@ -139,11 +139,13 @@ TEST(Transforms, AccumulateIsALargerBatch) {
       const Tensor before = b;
       parts.update(b, Tensor(g));
       EXPECT_EQ(same_value(b, before), part < 3);
+      EXPECT_EQ(parts.waiting(), part < 3 ? part + 1 : 0);
     }
     whole.update(a, Tensor(Vector{sum[0] / 4, sum[1] / 4}));
     expect_vector(b, a.to_vector<double>());
     EXPECT_EQ(parts.updates(), step + 1);
   }
+  EXPECT_EQ(whole.waiting(), 0);
 }
 
 // spec: O15.a

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/base/warning.h"
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
 #include "etude/nn/event_file.h"
@@ -372,6 +373,30 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
   EXPECT_EQ(parts.optimizer.updates(), whole.optimizer.updates());
   const Tensor off = max(abs(whole.model.hidden.weight - parts.model.hidden.weight));
   EXPECT_LT(off.item<double>(), 1e-5);
+}
+
+// 10 batches are three updates of 3 and one gradient that is left out.
+// spec: O15.a
+TEST(Fit, WarnsOfGradientsThatWaitAtTheEnd) {
+  for (const nn::Mode mode : {nn::Mode::kEager, nn::Mode::kStaged, nn::Mode::kLazy}) {
+    etude::internal::forget_warnings();
+    std::vector<std::string> told;
+    const WarningHandler before =
+        set_warning_handler([&](std::string_view text) { told.emplace_back(text); });
+    for (const std::int64_t n : {2, 3}) {
+      Training training = fresh();
+      training.optimizer.add(optim::accumulate(n));
+      nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
+              {.epochs = 1, .mode = mode});
+      EXPECT_EQ(training.optimizer.waiting(), n - 2);
+      EXPECT_EQ(told.size(), static_cast<std::size_t>(n - 2));
+    }
+    set_warning_handler(before);
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_NE(told[0].find("callbacks_test.cc:"), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find(": 1 gradient waits for an update by accumulate()"), std::string::npos)
+        << told[0];
+  }
 }
 
 // A scale that is a power of 2 changes no bit.
