@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/base/warning.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/derive.h"
+#include "etude/runtime/escaped.h"
 
 namespace etude {
 
@@ -23,13 +25,16 @@ Tape::Tape(TapeOptions options, CallSite where)
       records_(storage_->records),
       entries_(storage_->entries),
       known_(storage_->known),
+      follows_escapes_(!options.watch_variables &&
+                       diagnostics().escaped_value != Severity::kIgnore),
       where_(where),
       observer_(std::in_place, *this) {
   holder_.emplace(*this, false);
 }
 
 Tape::~Tape() {
-  constexpr std::size_t kMostRecords = 1 << 14;  // some MiB are worth keeping, not more
+  if (follows_escapes_ && observer_) note_escapes();  // a frozen one is of a pullback
+  constexpr std::size_t kMostRecords = 1 << 14;       // some MiB are worth keeping, not more
   // Values that die with the records are nobody's business.
   observer_.reset();
   holder_.reset();
@@ -37,6 +42,18 @@ Tape::~Tape() {
   entries_.clear();
   known_.clear();
   if (records_.capacity() <= kMostRecords) spare() = std::move(storage_);
+}
+
+void Tape::note_escapes() const {
+  for (const Record& record : records_) {
+    // Nothing passes an op without a derivative, such as stop_gradient.
+    if (record.is_dead || (record.op != nullptr && !internal::has_vjp(*record.op))) continue;
+    for (const Entry& result : outputs_of(record)) {
+      const bool is_target = std::ranges::find(targets_, result.id) != targets_.end();
+      if (result.id != 0 && !is_target)
+        internal::note_escaped(result.id, name_of(record), record.where);
+    }
+  }
 }
 
 void Tape::freeze() noexcept {
@@ -271,6 +288,7 @@ void Tape::reset() {
 
 Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                          Context& parent) {
+  if (follows_escapes_) internal::tell_escaped(in, where);
   collect();
   const Busy busy(*this);
   const std::size_t first = entries_.size();

@@ -174,6 +174,9 @@ class Tape final {
   Values record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                         Context& parent, std::size_t first, uint64_t wanted);
 
+  // Notes the results of calls for Diagnostics::escaped_value.
+  void note_escapes() const;
+
   // Deaths are worked off one by one, and later while a call or a sweep is under way.
   void value_died(uint64_t id) noexcept;
   void settle_deaths() noexcept;
@@ -222,6 +225,8 @@ class Tape final {
   std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
   bool is_busy_ = false;
+  const bool follows_escapes_;     // of an operator, where Diagnostics::escaped_value is asked for
+  std::vector<uint64_t> targets_;  // of its sweeps: they do not escape
   CallSite where_;
   std::optional<Holder> holder_;
   std::optional<Observer> observer_;  // last: it must go first

@@ -245,6 +245,9 @@ std::vector<Tensor> Tape::sweep_to(std::span<const Tensor> targets,
   for (const uint64_t id : sources) {
     if (const Known* known = std::as_const(known_).find(id)) is_source[known->slot] = true;
   }
+  if (follows_escapes_ && observer_) {
+    for (const Tensor& x : targets) targets_.push_back(TensorAccess::id_or_zero(x));
+  }
   seed(slots, targets, seeds);
   seed(slots, readings_, {});
   sweep(slots, is_source);
