@@ -83,10 +83,11 @@ class Comparison {
     const auto roles = each<InputRole>([&](const Graph& g) { return g.inputs()[i].role; });
     const std::string what = "input " + names_[i];
     if (!all_equal(roles)) return what + " is of another role";
-    return types(static_cast<GraphValue>(i), what);
+    return types(static_cast<GraphValue>(i), what, /*needs_formula=*/true);
   }
 
-  Fact types(GraphValue value, const std::string& what) {
+  // Sizes of results follow by the type rules, those of inputs by formulas alone.
+  Fact types(GraphValue value, const std::string& what, bool needs_formula) {
     const auto types = each<const Type*>([&](const Graph& g) { return g.type(value); });
     if (all_equal(types)) return std::nullopt;
     const auto differ = [&](const Type* t) {
@@ -105,7 +106,7 @@ class Comparison {
       if (all_equal(seen)) continue;
       SizeNumber number = explain_sizes(seen, points_);
       const bool broadcasts = std::ranges::any_of(seen, [](int64_t size) { return size < 2; });
-      if (number.formulas.empty() || broadcasts) return told();
+      if ((number.formulas.empty() && needs_formula) || broadcasts) return told();
       parts_.types.push_back({value, axis, std::move(number)});
     }
     return std::nullopt;
@@ -178,7 +179,8 @@ class Comparison {
       }
     }
     for (uint32_t r = 0; r < first.results; ++r) {
-      if (Fact fact = types(first.first_result + r, "the result")) return fact;
+      if (Fact fact = types(first.first_result + r, "the result", /*needs_formula=*/false))
+        return fact;
     }
     return std::nullopt;
   }

@@ -21,6 +21,7 @@ namespace {
 using internal::FamilyParts;
 using internal::RealNumber;
 using internal::SizeNumber;
+using internal::SizePoints;
 
 constexpr std::size_t kMostKept = 32;
 // Below these a size broadcasts, or there is nothing.
@@ -35,12 +36,23 @@ template <class... T>
   throw Refusal{fmt::format(text, std::forward<T>(args)...)};
 }
 
+// What the graphs of one instantiation share: the graph and those in its attributes.
+struct Instantiated {
+  SizePoints points;  // of the graphs that the family was found from
+  std::map<const FamilyParts*, GraphRef> inner;
+  bool has_rounded_size = false;  // a type is what its formula gives, rounded
+  bool has_split_unit = false;    // a number was 1 over an integer at all points, and is not here
+};
+
 // Puts sizes into the numbers of a family. throws: Refusal.
 class Instantiation {
  public:
-  using Done = std::map<const FamilyParts*, GraphRef>;
-  Instantiation(const FamilyParts& parts, std::span<const int64_t> sizes, Done& done)
-      : parts_(parts), first_(parts.first()), sizes_(sizes), done_(done), builder_(first_.name()) {}
+  Instantiation(const FamilyParts& parts, std::span<const int64_t> sizes, Instantiated& shared)
+      : parts_(parts),
+        first_(parts.first()),
+        sizes_(sizes),
+        shared_(shared),
+        builder_(first_.name()) {}
 
   GraphRef run() {
     for (std::size_t i = 0; i < first_.inputs().size(); ++i) {
@@ -61,6 +73,14 @@ class Instantiation {
     const std::optional<Value> value = number.at(sizes_);
     if (!value) refuse("a number in it follows from sizes in more than one way");
     return *value;
+  }
+
+  // A quotient that is 1 over an integer at all points may be 1 over a size in it.
+  double real(const RealNumber& number) {
+    const internal::RealFormula& formula = number.formulas.front();
+    const auto is_unit = [&](const auto& point) { return formula.is_unit_at(point); };
+    shared_.has_split_unit |= std::ranges::all_of(shared_.points, is_unit) && !is_unit(sizes_);
+    return decided<double>(number);
   }
 
   const Type* input_type(GraphValue value) {
@@ -92,7 +112,7 @@ class Instantiation {
         const auto number = decided<int64_t>(*whole);
         internal::convert_elements(at, value.dtype(), &number, kInt64, 1);
       } else {
-        const auto number = decided<double>(std::get<RealNumber>(spot.number));
+        const double number = real(std::get<RealNumber>(spot.number));
         internal::convert_elements(at, value.dtype(), &number, kFloat64, 1);
       }
     }
@@ -130,7 +150,8 @@ class Instantiation {
     }
   }
 
-  // Whether the type is one that the formulas give.
+  // Whether the type is one that the formulas give. A size without a formula is what the type rules
+  // give.
   void check_type(GraphValue value, const Type* found) {
     const Type* first = first_.type(value);
     bool fits = (found == nullptr) == (first == nullptr);
@@ -148,7 +169,11 @@ class Instantiation {
         continue;
       }
       const auto& formulas = parts_.types[next_type_++].size.formulas;
-      fits = std::ranges::any_of(formulas, [&](const auto& f) { return f.at(sizes_) == size; });
+      const auto gives = [&](const auto& f) { return f.at(sizes_) == size; };
+      const auto rounds_to = [&](const auto& f) { return f.rounds_to(size, sizes_); };
+      const bool is_exact = formulas.empty() || std::ranges::any_of(formulas, gives);
+      shared_.has_rounded_size |= !is_exact;
+      fits = is_exact || std::ranges::any_of(formulas, rounds_to);
       at_least_two(size);
     }
     if (!fits) {
@@ -170,13 +195,13 @@ class Instantiation {
       if (const auto* whole = std::get_if<SizeNumber>(&spot.number)) {
         put(values[spot.attr], spot.element, decided<int64_t>(*whole));
       } else {
-        put(values[spot.attr], spot.element, decided<double>(std::get<RealNumber>(spot.number)));
+        put(values[spot.attr], spot.element, real(std::get<RealNumber>(spot.number)));
       }
     }
     for (; is_here(parts_.inner, next_inner_); ++next_inner_) {
       const FamilyParts::InnerSpot& spot = parts_.inner[next_inner_];
-      GraphRef& made = done_[spot.inner.get()];
-      if (!made) made = Instantiation(*spot.inner, sizes_, done_).run();
+      GraphRef& made = shared_.inner[spot.inner.get()];
+      if (!made) made = Instantiation(*spot.inner, sizes_, shared_).run();
       using Object = internal::RefPtr<const AttrObject>;
       put(values[spot.attr], spot.element, Object(made.get()));
     }
@@ -194,7 +219,7 @@ class Instantiation {
   const FamilyParts& parts_;
   const Graph& first_;
   std::span<const int64_t> sizes_;
-  Done& done_;
+  Instantiated& shared_;
   GraphBuilder builder_;
   std::size_t next_type_ = 0, next_constant_ = 0, next_attr_ = 0, next_inner_ = 0;
 };
@@ -219,6 +244,14 @@ std::vector<Family::Size> find_sizes(std::span<const GraphRef> graphs) {
       }
       size->axes.emplace_back(i, axis);
     }
+  }
+  return out;
+}
+
+SizePoints points_of(std::span<const Family::Size> sizes) {
+  SizePoints out(sizes.front().seen.size());
+  for (const Family::Size& size : sizes) {
+    for (std::size_t k = 0; k < out.size(); ++k) out[k].push_back(size.seen[k]);
   }
   return out;
 }
@@ -262,12 +295,8 @@ FamilyFound Family::of(std::span<const GraphRef> graphs,
         {},
         fmt::format("{} sizes differ, more than {}", parts->sizes.size(), internal::kMostSizes)};
   }
-  internal::SizePoints points(graphs.size());
-  for (const Size& size : parts->sizes) {
-    for (std::size_t k = 0; k < graphs.size(); ++k) points[k].push_back(size.seen[k]);
-  }
   std::string difference = read_difference(sizes_read);
-  if (difference.empty()) difference = internal::compare_graphs(*parts, points);
+  if (difference.empty()) difference = internal::compare_graphs(*parts, points_of(parts->sizes));
   if (!difference.empty()) return {{}, std::move(difference)};
   return {internal::make_ref<Family>(std::move(parts)), ""};
 }
@@ -321,8 +350,10 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
   }
   FamilyGraph out;
   try {
-    Instantiation::Done done;
-    out.graph = Instantiation(*parts_, sizes, done).run();
+    Instantiated shared{.points = points_of(parts_->sizes), .inner = {}};
+    out.graph = Instantiation(*parts_, sizes, shared).run();
+    if (shared.has_rounded_size && shared.has_split_unit)
+      refuse("a size in it is rounded there, and a number may be 1 over it");
   } catch (const Refusal& refusal) {
     return {{}, refusal.text};
   } catch (const Error& error) {  // beyond what a type may hold
@@ -342,15 +373,12 @@ namespace {
 // What the numbers of a family are in the graphs that it was found from.
 class SeenNumbers {
  public:
-  explicit SeenNumbers(std::span<const Family::Size> sizes) {
-    for (const Family::Size& size : sizes) {
-      points_.resize(size.seen.size());
-      for (std::size_t k = 0; k < size.seen.size(); ++k) points_[k].push_back(size.seen[k]);
-    }
-  }
+  explicit SeenNumbers(std::span<const Family::Size> sizes) : points_(points_of(sizes)) {}
 
   void add(const FamilyParts& parts) {
-    for (const auto& spot : parts.types) values_.insert(seen(spot.size));
+    for (const auto& spot : parts.types) {
+      if (!spot.size.formulas.empty()) values_.insert(seen(spot.size));
+    }
     for (const auto& spot : parts.attrs) values_.insert(seen_in(spot.number));
     for (const auto& spot : parts.constants) values_.insert(seen_in(spot.number));
     for (const auto& spot : parts.inner) add(*spot.inner);
@@ -376,7 +404,7 @@ class SeenNumbers {
     return std::visit([this](const auto& n) { return seen(n); }, number);
   }
 
-  internal::SizePoints points_;
+  SizePoints points_;
   std::set<Values> values_;
 };
 
@@ -403,7 +431,9 @@ class FamilyPrinter {
     for (const int64_t size : of->shape()) sizes.push_back(std::to_string(size));
     for (const FamilyParts::TypeSpot& spot : parts_.types) {
       if (spot.value != value) continue;
-      sizes[static_cast<std::size_t>(spot.axis)] = spot.size.formulas.front().to_string(names_);
+      const auto& formulas = spot.size.formulas;
+      sizes[static_cast<std::size_t>(spot.axis)] =
+          formulas.empty() ? "?" : formulas.front().to_string(names_);
     }
     return fmt::format("{}[{}]", name(of->dtype()), fmt::join(sizes, ","));
   }

@@ -11,11 +11,12 @@
 //
 // * Graphs agree if they have the same ops in the same wiring, and each number that differs is a
 //   rational times a product of sizes, plus a constant. Where they do not, the first node that
-//   differs is told.
+//   differs is told. The size of a result need not have such a formula: type rules give it.
 // * Axes of inputs that are equal in each of the graphs are one size.
-// * at() puts sizes in and runs the type rules, no host code. A type that a rule gives and the
-//   formula for it does not, or a number on which the formulas that fit do not agree, is a refusal:
-//   these sizes must be traced, and the family of one more graph knows more.
+// * at() puts sizes in and runs the type rules, no host code. It refuses a type that a rule gives
+//   and its formula, rounded up or down, does not; a number on which the formulas that fit do not agree;
+//   and a rounded size beside a number that may be 1 over it. Then these sizes must be traced, and
+//   the family of one more graph knows more.
 // * Sizes of 0 and 1, given or derived, are refused: what broadcasts hangs on them.
 #pragma once
 

@@ -18,7 +18,7 @@ class FamilyParts {
   struct TypeSpot {
     GraphValue value;
     int axis;
-    SizeNumber size;
+    SizeNumber size;  // of a result it may be without formulas: the type rules give it
   };
   struct ConstantSpot {
     std::size_t constant;

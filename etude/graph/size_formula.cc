@@ -102,14 +102,27 @@ std::vector<SizeProduct> size_products(std::size_t sizes) {
   return out;
 }
 
-std::optional<int64_t> SizeFormula::at(std::span<const int64_t> sizes) const {
+std::optional<int64_t> SizeFormula::multiple_at(std::span<const int64_t> sizes) const {
   const std::optional<int64_t> base = product.at(sizes);
   int64_t value = 0;
   if (!base || __builtin_mul_overflow(*base, factor, &value) ||
-      __builtin_add_overflow(value, offset, &value) || value % divisor != 0) {
+      __builtin_add_overflow(value, offset, &value)) {
     return std::nullopt;
   }
-  return value / divisor;
+  return value;
+}
+
+std::optional<int64_t> SizeFormula::at(std::span<const int64_t> sizes) const {
+  const std::optional<int64_t> multiple = multiple_at(sizes);
+  if (!multiple || *multiple % divisor != 0) return std::nullopt;
+  return *multiple / divisor;
+}
+
+bool SizeFormula::rounds_to(int64_t value, std::span<const int64_t> sizes) const {
+  const std::optional<int64_t> multiple = multiple_at(sizes);
+  if (!multiple || *multiple % divisor == 0) return false;
+  const int64_t floor = *multiple / divisor - (*multiple < 0 ? 1 : 0);
+  return value == floor || value == floor + 1;
 }
 
 std::string SizeFormula::to_string(std::span<const std::string> names) const {
@@ -142,6 +155,13 @@ std::optional<double> RealFormula::at(std::span<const int64_t> sizes) const {
   if (!top || !bottom || *bottom + shift == 0) return std::nullopt;
   return static_cast<double>(numerator) * static_cast<double>(*top) /
          (static_cast<double>(denominator) * static_cast<double>(*bottom + shift));
+}
+
+bool RealFormula::is_unit_at(std::span<const int64_t> sizes) const {
+  const std::optional<int64_t> top = over.at(sizes), bottom = under.at(sizes);
+  if (!top || !bottom || *top == 0) return false;
+  const auto whole = static_cast<__int128>(denominator) * (*bottom + shift);
+  return whole % (static_cast<__int128>(numerator) * *top) == 0;
 }
 
 std::string RealFormula::to_string(std::span<const std::string> names) const {

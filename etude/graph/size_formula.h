@@ -29,12 +29,19 @@ struct SizeProduct {
 // All that formulas use, simplest first.
 std::vector<SizeProduct> size_products(std::size_t sizes);
 
-// (factor * product + offset) / divisor, which must be an integer.
+// (factor * product + offset) / divisor.
 struct SizeFormula {
   SizeProduct product;
   int64_t factor = 1, offset = 0, divisor = 1;
+  // Absent if it is no integer.
   std::optional<int64_t> at(std::span<const int64_t> sizes) const;
+  // Whether it is no integer, and `value` is one of the two next to it.
+  bool rounds_to(int64_t value, std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
+
+ private:
+  // divisor times it.
+  std::optional<int64_t> multiple_at(std::span<const int64_t> sizes) const;
 };
 
 // numerator * over / (denominator * (under + shift)), rounded to the dtype of what it explains.
@@ -42,6 +49,8 @@ struct RealFormula {
   SizeProduct over, under;
   int64_t numerator = 1, denominator = 1, shift = 0;
   std::optional<double> at(std::span<const int64_t> sizes) const;
+  // Whether it is 1 over an integer.
+  bool is_unit_at(std::span<const int64_t> sizes) const;
   std::string to_string(std::span<const std::string> names) const;
 };
 

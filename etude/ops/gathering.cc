@@ -21,8 +21,8 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 // x with `axis` replaced by the axes of the indices.
-IndexRegion take_region(const Shape& x, int axis) {
-  IndexRegion region = IndexRegion::whole(x);
+IndexRegion take_region(int rank, int axis) {
+  IndexRegion region = IndexRegion::whole(rank);
   region.axes = {axis};
   region.at = axis;
   return region;
@@ -31,15 +31,16 @@ IndexRegion take_region(const Shape& x, int axis) {
 Types take_type(const TypeCall& call) {
   ETUDE_REQUIRE(call.rank(0) > 0, "operand 'x' is a scalar and has no axis to take from");
   const int axis = normalize_axis(call.attrs.integer("axis"), call.rank(0));
-  return {call.make(call.dtype(0), region_shape(take_region(call.shape(0), axis), call.shape(1)))};
+  const IndexRegion region = take_region(call.rank(0), axis);
+  return {call.make(call.dtype(0), region_shape(region, call.shape(0), call.shape(1)))};
 }
 
 void prepare_take(const PrepareCall& call) {
   const Shape& x = call.shape(0);
   const int axis = normalize_axis(call.attrs.integer("axis"), x.rank());
-  kernels::cpu::prepare_gather(call,
-                               plan_walk(take_region(x, axis), x, call.out.results[0]->shape(),
-                                         itemsize(call.dtype(0)), call.types.subspan(1)));
+  kernels::cpu::prepare_gather(
+      call, plan_walk(take_region(x.rank(), axis), x, call.out.results[0]->shape(),
+                      itemsize(call.dtype(0)), call.types.subspan(1)));
 }
 
 // Indices from the front, as int32 or int64 and with one axis: what rows of sparse gradients need.
@@ -77,7 +78,7 @@ IndexRegion spread_region(const Shape& ct, const Shape& indices, const Attrs& at
   x = Shape(ct.sizes().first(at(axis)));
   x.push_back(size);
   for (int a = axis + indices.rank(); a < ct.rank(); ++a) x.push_back(ct[a]);
-  return take_region(x, axis);
+  return take_region(x.rank(), axis);
 }
 
 Types spread_type(const TypeCall& call) {
@@ -107,7 +108,7 @@ Values take_batch(const BatchCall& call) {
     return batching::call_again(call, {call.in[0], call.in[1]}, {{"axis", int64_t{axis} + 1}});
   }
   return {get_region(batching::leading(call, 0),
-                     batch_region(call, take_region(call.shape(0), axis), 1))};
+                     batch_region(call, take_region(call.rank(0), axis), 1))};
 }
 
 Values take_spread_batch(const BatchCall& call) {

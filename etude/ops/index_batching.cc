@@ -50,7 +50,7 @@ BatchedRegion batch_region(const BatchCall& call, const IndexRegion& region, std
   IndexRegion& wide = out.region;
   for (int64_t& axis : wide.axes) ++axis;
   wide.starts.insert(wide.starts.begin(), 0);
-  wide.sizes.insert(wide.sizes.begin(), call.size);
+  wide.stops.insert(wide.stops.begin(), kBehindLast);
   wide.steps.insert(wide.steps.begin(), 1);
   if (!out.by_example) {
     ++wide.at;
@@ -79,7 +79,7 @@ Tensor BatchedRegion::value_for(const Tensor& value, bool batched) const {
   const Shape own = batched ? Shape(whole.sizes().subspan(1)) : whole;
   // The axes of an example's region: those that are sliced, and the points.
   const auto rank =
-      static_cast<int>(region.sizes.size() - region.axes.size()) + points - (by_example ? 0 : 1);
+      static_cast<int>(region.steps.size() - region.axes.size()) + points - (by_example ? 0 : 1);
   const std::vector<int64_t> sizes =
       batching::behind(batched ? whole[0] : 1, batching::with_rank(own, rank).sizes());
   const Tensor full = reshaped(value, Shape(sizes));

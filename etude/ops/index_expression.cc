@@ -30,16 +30,23 @@ struct Parsed {
   enum class Part : uint8_t { kKept, kDropped, kNew, kPoints };
   std::vector<Part> parts;  // in the order of the expression; points appear once
 
+  // Whether it is all of x, whatever the sizes of axes that are not 1: a graph of one size serves
+  // others.
   bool is_whole(const Shape& x) const {
-    return arrays.empty() && region.sizes == x.to_vector() &&
-           std::all_of(region.steps.begin(), region.steps.end(), [](int64_t s) { return s == 1; });
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const int64_t start = region.starts[at(axis)], stop = region.stops[at(axis)],
+                    step = region.steps[at(axis)];
+      const bool is_all = start == 0 && stop == ops::kBehindLast && step == 1;
+      if (!is_all && (step != 0 || x[axis] != 1)) return false;
+    }
+    return arrays.empty();
   }
 };
 
 class Parser {
  public:
   Parser(const Shape& shape, const Index& index) : shape_(shape), index_(index) {
-    out_.region = ops::IndexRegion::whole(shape);
+    out_.region = ops::IndexRegion::whole(shape.rank());
   }
 
   Parsed parse() {
@@ -84,30 +91,18 @@ class Parser {
   }
 
   void add(int64_t index) {
-    const int64_t size = shape_[axis_];
-    ETUDE_REQUIRE_CODE(kOutOfRange, index >= -size && index < size,
-                       "index {} is out of range for axis {} of size {}", index, axis_, size);
-    out_.region.starts[at(axis_)] = index < 0 ? index + size : index;
-    out_.region.sizes[at(axis_)] = 1;
+    out_.region.starts[at(axis_)] = out_.region.stops[at(axis_)] = index;
+    out_.region.steps[at(axis_)] = 0;
     out_.parts.push_back(Part::kDropped);
     ++axis_;
   }
 
   void add(const Slice& s) {
-    const int64_t size = shape_[axis_], step = s.step;
-    ETUDE_REQUIRE(step != 0, "the step of axis {} is 0. Steps are positive or negative", axis_);
-    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    const auto end = [&](const std::optional<int64_t>& given, int64_t open) {
-      return given ? std::clamp(*given < 0 ? *given + size : *given, low, high) : open;
-    };
-    const int64_t start = end(s.start, step > 0 ? low : high),
-                  stop = end(s.stop, step > 0 ? high : low);
-    const int64_t span = step > 0 ? stop - start : start - stop;
-    const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
-    const int64_t count = span <= 0 ? 0 : (span - 1) / stride + 1;
-    out_.region.starts[at(axis_)] = count > 0 ? start : 0;
-    out_.region.sizes[at(axis_)] = count;
-    out_.region.steps[at(axis_)] = count > 1 ? step : 1;
+    const std::size_t a = at(axis_);
+    ops::require_step(s.step, a);
+    out_.region.starts[a] = s.start.value_or(s.step > 0 ? 0 : ops::kBehindLast);
+    out_.region.stops[a] = s.stop.value_or(s.step > 0 ? ops::kBehindLast : ops::kBeforeFirst);
+    out_.region.steps[a] = s.step;
     keep(1);
   }
 
@@ -216,7 +211,7 @@ Shape points_of(const Parsed& p) {
 Tensor get_part(const Tensor& x, const Index& index) {
   const Parsed p = Parser(x.shape(), index).parse();
   const Shape points = points_of(p);
-  const Shape region = ops::region_shape(p.region, points);
+  const Shape region = ops::region_shape(p.region, x.shape(), points);
   const Shape result = result_shape(p, region, points.rank());
   Tensor part = x;
   if (!p.arrays.empty()) {
@@ -225,7 +220,7 @@ Tensor get_part(const Tensor& x, const Index& index) {
     part = internal::run(internal::op<"index_get">(), list, p.region.values());
   } else if (!p.is_whole(x.shape())) {
     part = internal::run(internal::op<"strided_slice">(), {&x},
-                         {p.region.starts, p.region.sizes, p.region.steps});
+                         {p.region.starts, p.region.stops, p.region.steps});
   }
   return part.shape() == result ? part : reshape(part, result);
 }
@@ -278,7 +273,7 @@ void set_part(Tensor& x, const Index& index, const Arg& given, ScatterMode mode,
   if (ops::write_masked(x, index, value, mode, where)) return;
   const Parsed p = Parser(x.shape(), index).parse();
   const Shape points = points_of(p);
-  const Shape region = ops::region_shape(p.region, points);
+  const Shape region = ops::region_shape(p.region, x.shape(), points);
   const Shape result = result_shape(p, region, points.rank());
   value = without_leading_ones(value, result.rank());
   ETUDE_REQUIRE(

@@ -23,30 +23,59 @@ std::vector<int64_t> broadcast_strides(const Shape& value, const Shape& shape) {
 
 }  // namespace
 
-IndexRegion IndexRegion::whole(const Shape& x) {
+void require_step(int64_t step, std::size_t axis) {
+  ETUDE_REQUIRE(step != 0, "the step of axis {} is 0. Steps are positive or negative", axis);
+}
+
+SliceRange slice_range(int64_t start, int64_t stop, int64_t step, int axis, int64_t size) {
+  if (step == 0) {
+    ETUDE_REQUIRE_CODE(kOutOfRange, start >= -size && start < size,
+                       "index {} is out of range for axis {} of size {}", start, axis, size);
+    return {start < 0 ? start + size : start, 1};
+  }
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  start = std::clamp(start < 0 ? start + size : start, low, high);
+  stop = std::clamp(stop < 0 ? stop + size : stop, low, high);
+  const int64_t span = step > 0 ? stop - start : start - stop;
+  if (span <= 0) return {0, 0};
+  const int64_t stride = step > 0 ? step : step == kBeforeFirst ? kBehindLast : -step;
+  return {start, (span - 1) / stride + 1};
+}
+
+int64_t stop_of(int64_t start, int64_t count, int64_t step) {
+  const int64_t stop = count == 0 ? start : start + (count - 1) * step + (step > 0 ? 1 : -1);
+  return stop < 0 ? kBeforeFirst : stop;
+}
+
+IndexRegion IndexRegion::whole(int rank) {
   IndexRegion region;
-  region.starts.assign(slot(x.rank()), 0);
-  region.steps.assign(slot(x.rank()), 1);
-  region.sizes = x.to_vector();
+  region.starts.assign(slot(rank), 0);
+  region.stops.assign(slot(rank), kBehindLast);
+  region.steps.assign(slot(rank), 1);
   return region;
 }
 
 IndexRegion IndexRegion::of(const Attrs& attrs) {
-  return {attrs.ints("axes"), attrs.integer("at"), attrs.ints("starts"), attrs.ints("sizes"),
+  return {attrs.ints("axes"), attrs.integer("at"), attrs.ints("starts"), attrs.ints("stops"),
           attrs.ints("steps")};
 }
 
-std::vector<AttrValue> IndexRegion::values() const { return {axes, at, starts, sizes, steps}; }
+std::vector<AttrValue> IndexRegion::values() const { return {axes, at, starts, stops, steps}; }
 std::vector<AttrValue> IndexRegion::values(std::string_view mode) const {
-  return {std::string(mode), axes, at, starts, sizes, steps};
+  return {std::string(mode), axes, at, starts, stops, steps};
 }
 
 std::vector<AttrDef> region_attrs() {
   return {{"axes", AttrKind::kInts},
           {"at", AttrKind::kInt},
           {"starts", AttrKind::kInts},
-          {"sizes", AttrKind::kInts},
+          {"stops", AttrKind::kInts},
           {"steps", AttrKind::kInts}};
+}
+
+SliceRange IndexRegion::range(int axis, const Shape& x) const {
+  const std::size_t a = slot(axis);
+  return slice_range(starts[a], stops[a], steps[a], axis, x[axis]);
 }
 
 bool IndexRegion::is_indexed(int axis) const {
@@ -65,16 +94,16 @@ Shape points_shape(std::span<const Type* const> arrays) {
   return shape;
 }
 
-Shape region_shape(const IndexRegion& region, const Shape& points) {
+Shape region_shape(const IndexRegion& region, const Shape& x, const Shape& points) {
   Shape shape;
   int64_t kept = 0;
   const auto add_points = [&] {
     for (const int64_t size : points) shape.push_back(size);
   };
-  for (std::size_t axis = 0; axis < region.sizes.size(); ++axis) {
-    if (region.is_indexed(static_cast<int>(axis))) continue;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (region.is_indexed(axis)) continue;
     if (kept++ == region.at) add_points();
-    shape.push_back(region.sizes[axis]);
+    shape.push_back(region.range(axis, x).count);
   }
   if (kept <= region.at) add_points();
   return shape;
@@ -84,7 +113,7 @@ kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, con
                                   int64_t item, std::span<const Type* const> arrays) {
   using kernels::cpu::merge_axes;
   const Shape points = points_shape(arrays);
-  const Shape shape = region_shape(region, points);
+  const Shape shape = region_shape(region, x, points);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(x);
   const std::vector<int64_t> strides = broadcast_strides(value, shape);
   kernels::cpu::IndexWalk walk;
@@ -92,8 +121,8 @@ kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, con
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (region.is_indexed(axis)) continue;
     const std::size_t k = sizes.size();
-    const int64_t size = region.sizes[slot(axis)];
-    if (size > 0) walk.base += region.starts[slot(axis)] * dense[slot(axis)] * item;
+    const auto [start, size] = region.range(axis, x);
+    if (size > 0) walk.base += start * dense[slot(axis)] * item;
     sizes.push_back(size);
     from.push_back(size > 1 ? region.steps[slot(axis)] * dense[slot(axis)] : dense[slot(axis)]);
     const bool after = static_cast<int64_t>(k) >= region.at;

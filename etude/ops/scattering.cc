@@ -28,7 +28,7 @@ Tensor index_get(const Tensor& x, const std::vector<Tensor>& indices, const Inde
 Values lower_scatter(Operands in, const Attrs& attrs) {
   const Tensor &x = in[0], &indices = in[1], &updates = in[2];
   ETUDE_REQUIRE(x.rank() > 0, "operand 'x' is a scalar and has no rows to write");
-  IndexRegion region = IndexRegion::whole(x.shape());
+  IndexRegion region = IndexRegion::whole(x.rank());
   region.axes = {0};
   return {run(op<"index_update">(), {&x, &updates, &indices}, region.values(attrs.text("mode")))};
 }
@@ -59,7 +59,7 @@ Values lower_gather_nd(Operands in, const Attrs& attrs) {
   std::vector<Tensor> arrays;
   for (int a = 0; a < batch; ++a) arrays.push_back(counter(x.shape()[a], a, indices.rank() - 1));
   for (const Tensor& t : unstack(indices, {.axis = -1})) arrays.push_back(t);
-  IndexRegion region = IndexRegion::whole(x.shape());
+  IndexRegion region = IndexRegion::whole(x.rank());
   region.axes.resize(arrays.size());
   std::iota(region.axes.begin(), region.axes.end(), 0);
   return {index_get(x, arrays, region)};

@@ -37,8 +37,8 @@ Types segment_type(const TypeCall& call) {
   return {call.make(call.dtype(0), with_rows(num, row_shape(call.shape(0), call.shape(1))))};
 }
 
-IndexRegion row_region(const Shape& table) {
-  IndexRegion region = IndexRegion::whole(table);
+IndexRegion row_region(int rank) {
+  IndexRegion region = IndexRegion::whole(rank);
   region.axes = {0};
   return region;
 }
@@ -47,7 +47,7 @@ IndexRegion row_region(const Shape& table) {
 kernels::cpu::IndexWalk row_walk(const PrepareCall& call, const Shape& table, const Shape& value,
                                  DType dtype) {
   kernels::cpu::IndexWalk walk =
-      plan_walk(row_region(table), table, value, itemsize(dtype), call.types.subspan(1));
+      plan_walk(row_region(table.rank()), table, value, itemsize(dtype), call.types.subspan(1));
   walk.drops_outside = true;
   return walk;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices with a start, a size and a step per axis, what undoes them, and shifts along axes.
 #include <algorithm>
-#include <tuple>
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
@@ -19,40 +18,45 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// Whether starts, sizes and steps name elements of an array of shape `whole`.
-void require_region(const Shape& whole, const Ints& starts, const Ints& sizes, const Ints& steps) {
+// The slices that a call names of an array of one shape.
+struct SliceRanges {
+  Ints starts, sizes;
+};
+SliceRanges ranges_of(const Shape& whole, const Attrs& attrs) {
+  const Ints &starts = attrs.ints("starts"), &stops = attrs.ints("stops"),
+             &steps = attrs.ints("steps");
   const auto rank = at(whole.rank());
-  ETUDE_REQUIRE(starts.size() == rank && sizes.size() == rank && steps.size() == rank,
-                "starts, sizes and steps have {}, {} and {} entries, but need {}, one per axis",
-                starts.size(), sizes.size(), steps.size(), rank);
+  ETUDE_REQUIRE(starts.size() == rank && stops.size() == rank && steps.size() == rank,
+                "starts, stops and steps have {}, {} and {} entries, but need {}, one per axis",
+                starts.size(), stops.size(), steps.size(), rank);
+  SliceRanges out;
   for (int axis = 0; axis < whole.rank(); ++axis) {
-    const __int128 first = starts[at(axis)], size = sizes[at(axis)],
-                   last = first + (size - 1) * steps[at(axis)];
-    const int64_t limit = whole[axis];
-    ETUDE_REQUIRE(
-        size >= 0 && (size == 0 || (std::min(first, last) >= 0 && std::max(first, last) < limit)),
-        "{} elements from {} with step {} do not lie in axis {} of size {}", sizes[at(axis)],
-        starts[at(axis)], steps[at(axis)], axis, limit);
+    const std::size_t a = at(axis);
+    const SliceRange range = slice_range(starts[a], stops[a], steps[a], axis, whole[axis]);
+    out.starts.push_back(range.start);
+    out.sizes.push_back(range.count);
   }
+  return out;
 }
 
 Types strided_type(const TypeCall& call) {
-  const Ints& sizes = call.attrs.ints("sizes");
-  require_region(call.shape(0), call.attrs.ints("starts"), sizes, call.attrs.ints("steps"));
-  return {call.make(call.dtype(0), Shape(sizes))};
+  return {call.make(call.dtype(0), Shape(ranges_of(call.shape(0), call.attrs).sizes))};
 }
 
 Types spread_slice_type(const TypeCall& call) {
   const Shape whole(call.attrs.ints("shape"));
-  require_region(whole, call.attrs.ints("starts"), call.shape(0).to_vector(),
-                 call.attrs.ints("steps"));
+  const Shape part(ranges_of(whole, call.attrs).sizes);
+  ETUDE_REQUIRE(part == call.shape(0),
+                "operand 'x' has shape {}, but starts, stops and steps name a part of shape {} of "
+                "an array of shape {}",
+                call.shape(0).to_string(), part.to_string(), whole.to_string());
   return {call.make(call.dtype(0), whole)};
 }
 
 // The copy of a slice, which begins at `offset` bytes, out of an array of shape `whole`.
 kernels::cpu::CopyPlan plan_slice(const Shape& whole, const Attrs& attrs, int64_t item,
                                   int64_t& offset) {
-  const Ints &starts = attrs.ints("starts"), &sizes = attrs.ints("sizes");
+  const auto [starts, sizes] = ranges_of(whole, attrs);
   const Ints& steps = attrs.ints("steps");
   const kernels::cpu::Strides outer = kernels::cpu::dense_strides(whole);
   const kernels::cpu::Strides dense = kernels::cpu::dense_strides(Shape(sizes));
@@ -76,14 +80,16 @@ void prepare_strided(const PrepareCall& call) {
 
 void prepare_spread_slice(const PrepareCall& call) {
   const Shape &whole = call.out.results[0]->shape(), &part = call.shape(0);
-  IndexRegion region{.starts = call.attrs.ints("starts"), .sizes = part.to_vector()};
-  region.steps = call.attrs.ints("steps");
+  const IndexRegion region{.starts = call.attrs.ints("starts"),
+                           .stops = call.attrs.ints("stops"),
+                           .steps = call.attrs.ints("steps")};
   kernels::cpu::prepare_spread(call, plan_walk(region, whole, part, itemsize(call.dtype(0)), {}));
 }
 
 Tensor slice_back(Operands in, int, const Tensor& ct, const Attrs& attrs) {
-  return run(op<"spread_slice">(), {&ct},
-             {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("steps")});
+  return run(
+      op<"spread_slice">(), {&ct},
+      {in[0].shape().to_vector(), attrs.ints("starts"), attrs.ints("stops"), attrs.ints("steps")});
 }
 
 // Adds to a part of what has reached the operand.
@@ -94,7 +100,7 @@ Values slice_vjp(const VjpCall& call) {
   const OperandList list({&sum, &ct});
   const Attrs& region = call.attrs;
   return {run(op<"index_update">(), list.view(1),
-              {"add", Ints{}, int64_t{0}, region.ints("starts"), region.ints("sizes"),
+              {"add", Ints{}, int64_t{0}, region.ints("starts"), region.ints("stops"),
                region.ints("steps")})};
 }
 
@@ -103,24 +109,18 @@ Values slice_jvp(const JvpCall& call) {
 }
 
 // The same region of every example.
-Values region_batch(const BatchCall& call, std::string_view sizes) {
+Values strided_batch(const BatchCall& call) {
   return batching::call_again(call, {call.in[0]},
                               {{"starts", batching::behind(0, call.attrs.ints("starts"))},
-                               {sizes, batching::behind(call.size, call.attrs.ints(sizes))},
+                               {"stops", batching::behind(kBehindLast, call.attrs.ints("stops"))},
                                {"steps", batching::behind(1, call.attrs.ints("steps"))}});
 }
-Values strided_batch(const BatchCall& call) { return region_batch(call, "sizes"); }
-Values spread_batch(const BatchCall& call) { return region_batch(call, "shape"); }
-
-// Python's rules for start:stop:step on an axis; gives the first index and the number of indices.
-std::pair<int64_t, int64_t> python_range(int64_t start, int64_t stop, int64_t step, int64_t size) {
-  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  start = std::clamp(start < 0 ? start + size : start, low, high);
-  stop = std::clamp(stop < 0 ? stop + size : stop, low, high);
-  const int64_t span = step > 0 ? stop - start : start - stop;
-  if (span <= 0) return {0, 0};
-  const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
-  return {start, (span - 1) / stride + 1};
+Values spread_batch(const BatchCall& call) {
+  return batching::call_again(call, {call.in[0]},
+                              {{"shape", batching::behind(call.size, call.attrs.ints("shape"))},
+                               {"starts", batching::behind(0, call.attrs.ints("starts"))},
+                               {"stops", batching::behind(kBehindLast, call.attrs.ints("stops"))},
+                               {"steps", batching::behind(1, call.attrs.ints("steps"))}});
 }
 
 Values lower_slice(Operands in, const Attrs& attrs) {
@@ -133,34 +133,36 @@ Values lower_slice(Operands in, const Attrs& attrs) {
       "per axis, or "
       "for the first axes",
       from.size(), to.size(), step.size(), shape.to_string());
-  Ints starts(at(shape.rank()), 0), sizes = shape.to_vector(), steps(at(shape.rank()), 1);
-  for (std::size_t a = 0; a < from.size(); ++a) {
-    ETUDE_REQUIRE(step[a] != 0, "the step of axis {} is 0. Steps are positive or negative", a);
-    std::tie(starts[a], sizes[a]) = python_range(from[a], to[a], step[a], sizes[a]);
-    steps[a] = sizes[a] > 1 ? step[a] : 1;
-  }
-  return {run(op<"strided_slice">(), {&in[0]}, {starts, sizes, steps})};
+  IndexRegion region = IndexRegion::whole(shape.rank());
+  std::ranges::copy(from, region.starts.begin());
+  std::ranges::copy(to, region.stops.begin());
+  std::ranges::copy(step, region.steps.begin());
+  for (std::size_t a = 0; a < step.size(); ++a) require_step(step[a], a);
+  return {run(op<"strided_slice">(), {&in[0]}, {region.starts, region.stops, region.steps})};
 }
 
 // Of a slice as large as its operand.
 bool takes_in_order(const RewriteCall& call) {
-  const Ints &sizes = call.attrs.ints("sizes"), &steps = call.attrs.ints("steps");
-  for (std::size_t a = 0; a < sizes.size(); ++a) {
-    if (sizes[a] > 1 && steps[a] != 1) return false;
+  const Ints& steps = call.attrs.ints("steps");
+  for (std::size_t a = 0; a < steps.size(); ++a) {
+    if (call.result->shape()[static_cast<int>(a)] > 1 && steps[a] != 1) return false;
   }
   return true;
 }
 
 // The slice that a slice of a slice is.
 Attrs slice_both(const RewriteCall& call) {
-  const Ints &first = call.inner->ints("starts"), &step = call.inner->ints("steps");
-  Ints starts = call.attrs.ints("starts"), steps = call.attrs.ints("steps");
-  const Ints& sizes = call.attrs.ints("sizes");
-  for (std::size_t a = 0; a < sizes.size(); ++a) {
-    starts[a] = sizes[a] == 0 ? 0 : first[a] + starts[a] * step[a];
-    steps[a] = sizes[a] > 1 ? steps[a] * step[a] : 1;
+  const SliceRanges inner = ranges_of(call.source->shape(), *call.inner);
+  const SliceRanges outer = ranges_of(call.types[0]->shape(), call.attrs);
+  const Ints& step = call.inner->ints("steps");
+  Ints starts, stops, steps = call.attrs.ints("steps");
+  for (std::size_t a = 0; a < steps.size(); ++a) {
+    const int64_t count = outer.sizes[a];
+    steps[a] = count > 1 ? steps[a] * step[a] : 1;
+    starts.push_back(count == 0 ? 0 : inner.starts[a] + outer.starts[a] * step[a]);
+    stops.push_back(stop_of(starts[a], count, steps[a]));
   }
-  return call.op.attrs({starts, sizes, steps});
+  return call.op.attrs({starts, stops, steps});
 }
 
 // The shift of each axis, in [0, size).
@@ -206,10 +208,10 @@ void define_slicing(Registry& r) {
       .name = "strided_slice",
       .space = "internal",
       .kind = Kind::kLinear,
-      .doc = "sizes[i] elements of axis i of x from starts[i] on, steps[i] apart.",
+      .doc = "The elements starts[i]:stops[i]:steps[i] of axis i of x, by Python's rules.",
       .operands = {"x"},
       .attrs = {{"starts", AttrKind::kInts},
-                {"sizes", AttrKind::kInts},
+                {"stops", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = strided_type,
       .kernels = {.cpu = prepare_strided},
@@ -221,53 +223,57 @@ void define_slicing(Registry& r) {
       .rewrites = {{.name = "slice_of_whole",
                     .when = takes_in_order,
                     .sample = "graph f(x: T[2,3]) -> (T[2,3])\n"
-                              "  %1 = strided_slice(x, starts=[0,0], sizes=[2,3], steps=[1,1])\n"
+                              "  %1 = strided_slice(x, starts=[0,0], stops=[2,3], steps=[1,1])\n"
                               "  return %1"},
                    {.name = "slice_of_slice",
                     .inner = "strided_slice",
                     .to = "strided_slice",
                     .attrs = slice_both,
                     .sample = "graph f(x: T[9,3]) -> (T[2,1])\n"
-                              "  %1 = strided_slice(x, starts=[8,1], sizes=[4,2], steps=[-2,1])\n"
-                              "  %2 = strided_slice(%1, starts=[3,0], sizes=[2,1], steps=[-2,5])\n"
+                              "  %1 = strided_slice(x, starts=[8,1], stops=[1,3], steps=[-2,1])\n"
+                              "  %2 = strided_slice(%1, starts=[3,0], stops=[0,5], steps=[-2,5])\n"
                               "  return %2"}},
       .samples =
           {.calls = {{{"[4,3]"},
-                      {{"starts", Ints{3, 0}}, {"sizes", Ints{2, 2}}, {"steps", Ints{-2, 2}}}},
+                      {{"starts", Ints{3, 0}}, {"stops", Ints{0, 3}}, {"steps", Ints{-2, 2}}}},
                      {{"[4,3]"},
-                      {{"starts", Ints{1, 0}}, {"sizes", Ints{2, 3}}, {"steps", Ints{1, 1}}}},
-                     {{"[2]"}, {{"starts", Ints{0}}, {"sizes", Ints{0}}, {"steps", Ints{1}}}}}},
+                      {{"starts", Ints{-3, 0}}, {"stops", Ints{-1, 3}}, {"steps", Ints{1, 1}}}},
+                     {{"[2]"}, {{"starts", Ints{0}}, {"stops", Ints{0}}, {"steps", Ints{1}}}}}},
       .errors = {{{"float32[2]"},
-                  "do not lie in axis 0 of size 2",
-                  {{"starts", Ints{1}}, {"sizes", Ints{2}}, {"steps", Ints{1}}}}},
+                  "starts, stops and steps have 0, 1 and 1 entries, but need 1",
+                  {{"starts", Ints{}}, {"stops", Ints{2}}, {"steps", Ints{1}}}}},
   });
   r.define({
       .name = "spread_slice",
       .space = "internal",
       .kind = Kind::kLinear,
-      .doc = "Zeros of the given shape, to which x is added at starts[i], steps[i] apart along "
-             "axis i.",
+      .doc = "Zeros of the given shape, to which x is added at starts[i]:stops[i]:steps[i] of axis "
+             "i.",
       .operands = {"x"},
       .attrs = {{"shape", AttrKind::kInts},
                 {"starts", AttrKind::kInts},
+                {"stops", AttrKind::kInts},
                 {"steps", AttrKind::kInts}},
       .type = spread_slice_type,
       .kernels = {.cpu = prepare_spread_slice},
       .transpose =
-          [](Operands in, int, const Tensor& ct, const Attrs& attrs) {
+          [](Operands, int, const Tensor& ct, const Attrs& attrs) {
             return run(op<"strided_slice">(), {&ct},
-                       {attrs.ints("starts"), in[0].shape().to_vector(), attrs.ints("steps")});
+                       {attrs.ints("starts"), attrs.ints("stops"), attrs.ints("steps")});
           },
       .batch = spread_batch,
-      .samples =
-          {.calls = {{{"[2,2]"},
-                      {{"shape", Ints{4, 3}}, {"starts", Ints{3, 0}}, {"steps", Ints{-2, 2}}}}}},
-      .errors = {{{"float32[2]"},
-                  "have 0, 1 and 0 entries",
-                  {{"shape", Ints{4}}, {"starts", Ints{}}, {"steps", Ints{}}}},
-                 {{"float32[2]"},
-                  "2 elements from 1 with step 3 do not lie in axis 0 of size 4",
-                  {{"shape", Ints{4}}, {"starts", Ints{1}}, {"steps", Ints{3}}}}},
+      .samples = {.calls = {{{"[2,2]"},
+                             {{"shape", Ints{4, 3}},
+                              {"starts", Ints{3, 0}},
+                              {"stops", Ints{0, 3}},
+                              {"steps", Ints{-2, 2}}}}}},
+      .errors =
+          {{{"float32[2]"},
+            "have 0, 1 and 0 entries",
+            {{"shape", Ints{4}}, {"starts", Ints{}}, {"stops", Ints{1}}, {"steps", Ints{}}}},
+           {{"float32[2]"},
+            "name a part of shape [1] of an array of shape [4]",
+            {{"shape", Ints{4}}, {"starts", Ints{1}}, {"stops", Ints{4}}, {"steps", Ints{3}}}}},
   });
   r.define({
       .name = "slice",

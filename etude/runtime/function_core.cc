@@ -262,7 +262,11 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
   if (general) keep(general);
   if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
   if (options_.relax_shapes) relax(*made, call, traces());
-  if (!made->family && !refusal.text.empty()) made->not_relaxed = std::move(refusal.text);
+  if (made->family && !refusal.text.empty()) {
+    made->cause += "; the graph for other sizes does not serve it: " + refusal.text;
+  } else if (!refusal.text.empty()) {
+    made->not_relaxed = std::move(refusal.text);
+  }
   keep(made);
   return TraceRef(made);
 }

@@ -8,8 +8,8 @@
 // The function is traced at made-up sizes, so that no call is needed, and the graphs are compared
 // (graph/family.h). Host code that looks at an open size is refused: it would decide by a number
 // that nobody chose. Open sizes that are equal in the first call are one size, and must be equal
-// from then on; other calls have a graph of their own, as have sizes of 0 and 1, and those where an
-// op rounds. Host values stay part of the key.
+// from then on; other calls have a graph of their own, as have sizes of 0 and 1. Host values stay
+// part of the key.
 #pragma once
 
 #include <initializer_list>
