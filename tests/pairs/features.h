@@ -27,8 +27,8 @@ struct LibraryRun {
   etude::Tensor captured;
   etude::Variable variable;
   Fields fields;
-  etude::Variable state;     // what programs assign
-  bool throws_next = false;  // whether the next call inside of a feature throws when it has run
+  etude::Variable state;  // what programs assign
+  int throws_in = 0;      // which call inside of a feature throws when it has run; 0: none
 };
 
 struct Feature {

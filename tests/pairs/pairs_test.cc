@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pair machine: README.md in this folder.
 //
-//   pairs_test [--programs N] [--from K] [--seed S] [--jobs J] [--survey]
+//   pairs_test [--programs N] [--from K] [--seed S] [--jobs J] [--with FEATURE] [--survey]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/pairs/features.h"
@@ -25,6 +26,7 @@ namespace {
 struct Options {
   std::uint64_t programs = 3000, from = 0, seed = 1;
   int jobs = 1;
+  std::string with;  // programs without this feature are passed by; empty: none is
   bool survey = false;
 };
 
@@ -41,6 +43,8 @@ Options parse(int argc, char** argv) {
       out.seed = number();
     } else if (word == "--jobs") {
       out.jobs = std::max(1, static_cast<int>(number()));
+    } else if (word == "--with" && i + 1 < argc) {
+      out.with = argv[++i];
     } else if (word == "--survey") {
       out.survey = true;
     } else if (word.rfind("--gtest", 0) != 0) {  // CTest gives those to every test
@@ -76,11 +80,18 @@ class Report {
     }
   }
 
+  // Whether the options ask for it.
+  bool is_wanted(const Program& program) const {
+    return options_.with.empty() ||
+           std::any_of(program.levels.begin(), program.levels.end(),
+                       [&](const Level& level) { return names_[level.feature] == options_.with; });
+  }
+
   // Returns the status of the process.
   int finish() {
     std::printf("\nwrong, by features from the outside to the inside:\n");
     for (const auto& [what, count] : counts_) std::printf("  %4d %s\n", count, what.c_str());
-    const bool whole = options_.from == 0 && options_.programs >= 3000;
+    const bool whole = options_.from == 0 && options_.programs >= 3000 && options_.with.empty();
     int idle = 0;
     for (const Entry& entry : known_) {
       if (entry.uses > 0 || entry.rare || !whole) continue;
@@ -153,12 +164,16 @@ class Report {
 int run(const Options& options) {
   Report report(options);
   std::vector<Program> programs;
+  std::vector<std::uint64_t> numbers;
   for (std::uint64_t i = 0; i < options.programs; ++i) {
-    programs.push_back(make_program(options.seed, options.from + i, features().size()));
+    Program made = make_program(options.seed, options.from + i, features().size());
+    if (!report.is_wanted(made)) continue;
+    programs.push_back(std::move(made));
+    numbers.push_back(options.from + i);
   }
   const std::vector<Outcome> outcomes = run_forked(programs, options.jobs);
   for (std::size_t i = 0; i < programs.size(); ++i)
-    report.add(options.from + i, programs[i], outcomes[i]);
+    report.add(numbers[i], programs[i], outcomes[i]);
   return report.finish();
 }
 
