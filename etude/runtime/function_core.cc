@@ -12,6 +12,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/mode.h"
+#include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/graph/print.h"
 #include "etude/runtime/creation.h"
@@ -220,16 +221,18 @@ TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) con
 
 namespace {
 
-// throws: kFailedPrecondition for an argument that belongs to the trace of another thread. That may
-// wait for this call, so it is refused before this thread waits for its turn to trace.
+// throws: kFailedPrecondition for an argument that belongs to a trace or a vmap of another thread.
+// That may wait for this call, so it is refused before this thread waits for its turn to trace.
 void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
                             const std::string& function) {
   if (TraceContext::innermost() != nullptr) return;
+  const bool follows_nothing = ContextStack::is_eager();
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const Tensor& x = *call.tensors[i];
-    ETUDE_REQUIRE_CODE(kFailedPrecondition, trace_of(x) == nullptr,
-                       "argument '{}' of function '{}': {}", names.tensors[i], function,
-                       explain_ghost(x));
+    const bool has_elements = !x.has_value() || !TensorAccess::is_ghost(x) || is_unrun(x);
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, has_elements || (trace_of(x) == nullptr && !follows_nothing),
+        "argument '{}' of function '{}': {}", names.tensors[i], function, explain_ghost(x));
   }
 }
 

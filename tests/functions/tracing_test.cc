@@ -282,6 +282,17 @@ TEST(Tracing, OtherThreadsRefuseValuesOfATrace) {
                               {.name = "outer"});
   expect_error([&] { by_op(ones({2})); }, ErrorCode::kFailedPrecondition,
                {"multiply", "another thread is tracing"});
+  const auto by_vmap = function(
+      [&](const Tensor& x) {
+        return vmap([&](const Tensor& row) { return elsewhere([&] { return inner(row); }); })(x);
+      },
+      {.name = "outer"});
+  expect_error(
+      [&] {
+        by_vmap(ones({2, 3}));
+      },
+      ErrorCode::kFailedPrecondition,
+      {"argument 'arg0' of function 'inner'", "one example of a vmap"});
   const Tensor one(1.0F);
   EXPECT_EQ(elsewhere([&] { return inner(one); }).item<float>(), 2);
   const auto by_constant =
