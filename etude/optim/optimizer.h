@@ -83,6 +83,7 @@ class RuleOptimizer {
   //         option or a rate of the schedule that is out of its range, for a pattern of a group
   //         that means no tensor, and for a part with a tangent of its own where the optimiser or a
   //         transform averages weights.
+  //         Numbers of the host with a derivative are refused at compile time.
   // cost:   one pass over each parameter; after the first update nothing of their size is
   //         allocated, unless transforms or the header of the optimiser say so.
   template <class Model, class Gradients>

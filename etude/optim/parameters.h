@@ -35,9 +35,6 @@ void put_tangents(Parameters& out, Model& model, bool with_paths) {
   for_each_struct(model, [&](const std::string& path, auto& part) {
     using Part = std::remove_cvref_t<decltype(part)>;
     if constexpr (etude::internal::TensorManifold<Part>) {
-      static_assert(!etude::internal::HasScalar<tangent_t<Part>>,
-                    "etude: optimisers step tensors, but a type has numbers in its own tangent "
-                    "(DifferentiableTraits); make them tensors, or go by move(model, -rate * g)");
       MovedPart moved;
       etude::internal::each_tensor_of(part, [&](Tensor& x) { moved.tensors.push_back(&x); });
       const auto along = std::make_shared<tangent_t<Part>>(zero_tangent(std::as_const(part)));
@@ -73,9 +70,13 @@ Parameters parameters_of(Model& model, bool with_paths) {
   return out;
 }
 
-// The tensors of `model` beside those of its tangent `gradients`.
+// The tensors of `model` beside those of its tangent `gradients`, which has no numbers.
 template <class Model, class Gradients>
 Parameters pair_up(Model& model, const Gradients& gradients, bool with_paths) {
+  static_assert(!etude::internal::HasScalar<Gradients>,
+                "etude: optimisers step tensors, but the tangent of the model has numbers of the "
+                "host; make them tensors, or NoDerivative<> where they are not learned, or go by "
+                "move(model, -rate * g)");
   Parameters out = parameters_of(model, with_paths);
   std::size_t i = 0;
   for_each_leaf<Tensor>(gradients, [&](const Tensor& g) {

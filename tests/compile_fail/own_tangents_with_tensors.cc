@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types with tangents of their own that hold tensors, where no derivative or optimiser can go.
+// Types with tangents of their own that hold tensors, and models with numbers of the host, where no derivative
+// or optimiser can go.
 // spec: D11
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: a type whose DifferentiableTraits have a tangent with tensors must show its own
 // error: etude: a rule takes tensors; a type with a tangent of its own (DifferentiableTraits)
 // error: etude: no derivative is taken by an AnyDifferentiable, which does not show what it holds
-// error: etude: optimisers step tensors, but a type has numbers in its own tangent
+// error: etude: optimisers step tensors, but the tangent of the model has numbers of the host
+// error: etude: optimisers step tensors, but the tangent of the model has numbers of the host
 // error: etude: lbfgs goes along straight lines, but a part of the model moves by its own rule
 #include "etude/diff/any_differentiable.h"
 #include "etude/etude.h"
@@ -65,7 +67,12 @@ struct etude::DifferentiableTraits<Pose> {
   static PoseTangent zero(const Pose& x) { return {0, zeros_like(x.offset)}; }
   static void move(Pose& x, const PoseTangent& by) { x.offset = x.offset + by.offset; }
 };
-void steps(Pose& pose, const PoseTangent& by, Sphere<4>& direction) {
+struct Gain {
+  double gain = 1;
+  Tensor w;
+};
+void steps(Pose& pose, const PoseTangent& by, Gain& gain, Sphere<4>& direction) {
   optim::SGD().update(pose, by);
+  optim::Adam().update(gain, zero_tangent(gain));
   optim::lbfgs(direction, [](const Sphere<4>& x) { return sum(x.v); });
 }
