@@ -1705,7 +1705,7 @@ struct ConvTranspose3dOptions {
   OptionalArg bias = {};
 };
 // The transpose of conv3d in x: as conv_transpose2d, for x [n, depth, height, width, channels] and
-// filter [depth, height, width, outputs, channels].
+// filter [depth, height, width, outputs, channels] of a depth of at most 1024.
 Tensor conv_transpose3d(const Arg& x, const Arg& filter, const ConvTranspose3dOptions& options = {});
 
 struct MaxPool2dOptions {

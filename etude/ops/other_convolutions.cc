@@ -421,7 +421,7 @@ void define_transposes(Registry& r) {
       "The transpose of conv3d in x: as conv_transpose2d, for x [n, depth, height, width, "
       "channels] "
       "and filter [depth, "
-      "height, width, outputs, channels].",
+      "height, width, outputs, channels] of a depth of at most 1024.",
       lower_transposed3d,
       {{{"[1,2,3,2,2]", "[3,2,2,2,2]", "[2]"},
         {{"strides", Ints{2, 1, 3}}, {"output_padding", Ints{1, 0, 2}}}}},
