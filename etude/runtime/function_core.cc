@@ -67,12 +67,12 @@ class TracingScope {
       ETUDE_REQUIRE_CODE(kUnimplemented, t->function != &function || !TraceKey(*t->call).fits(call),
                          "function '{}' calls itself with arguments of the same types while it is "
                          "traced for them: that would never end. Recursion may hang on host "
-                         "values, which are fixed in the graph",
+                         "values, which are fixed in the graph; loop on tensors with while_loop()",
                          function.name());
     }
     ETUDE_REQUIRE_CODE(kUnimplemented, entry_.depth <= kMostNested,
                        "{} staged functions call each other while they are traced, '{}' last. Does "
-                       "the recursion end?",
+                       "the recursion end? Loop on tensors with while_loop()",
                        entry_.depth, function.name());
     innermost_tracing = &entry_;
   }

@@ -213,17 +213,28 @@ TEST(Function, RecursesOnHostValues) {
             120);
 }
 
-// spec: CO-05.a
+// spec: CO-05.a, CO-05.b
 TEST(Function, RefusesEndlessRecursion) {
   std::optional<Function<Tensor(const Tensor&)>> f;
   f = function<Tensor(const Tensor&)>([&](const Tensor& x) { return (*f)(x) + 1.0F; },
                                       {.name = "endless"});
-  expect_error([&] { (*f)(ones({2})); }, ErrorCode::kUnimplemented, {"'endless' calls itself"});
+  expect_error([&] { (*f)(ones({2})); }, ErrorCode::kUnimplemented,
+               {"'endless' calls itself", "loop on tensors with while_loop()"});
   std::optional<Function<Tensor(int, const Tensor&)>> g;
   g = function<Tensor(int, const Tensor&)>(
       [&](int n, const Tensor& x) { return (*g)(n + 1, x) + 1.0F; }, {.name = "deep"});
   expect_error([&] { (*g)(0, ones({2})); }, ErrorCode::kUnimplemented,
-               {"staged functions call each other", "'deep'"});
+               {"staged functions call each other", "'deep'", "Loop on tensors with while_loop()"});
+  // What ends by the elements of a tensor cannot be traced.
+  const auto halved = [](const Tensor& x) {
+    const auto run = [](const auto& self, const Tensor& y) -> Tensor {
+      return y.item<float>() < 1 ? y : self(self, y / 2.0);
+    };
+    return run(run, x);
+  };
+  EXPECT_EQ(halved(Tensor(5.0)).item<double>(), .625);
+  expect_error([&] { function(halved)(Tensor(5.0)); }, ErrorCode::kFailedPrecondition,
+               {"has no elements before the function runs", "write while_loop()"});
 }
 
 // spec: FB-02.a
