@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types with tangents of their own that hold tensors, and models with numbers of the host, where no derivative
-// or optimiser can go.
+// Types with tangents of their own that hold tensors, and models with numbers of the host, where no
+// derivative or optimiser can go.
 // spec: D11
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
 // error: etude: the result of a function of tensors is of a type with a tangent of its own
