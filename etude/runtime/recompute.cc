@@ -11,21 +11,27 @@
 
 namespace etude::internal {
 
-std::vector<Tensor> values_of(const LeafList& leaves) {
+namespace {
+
+// A tensor for each leaf: its dense form, and what `stands_for` gives of a Variable. A tape knows
+// the rows of a sparse tensor, and the dense one that is made of them.
+template <class F>
+std::vector<Tensor> dense_leaves(const LeafList& leaves, const F& stands_for) {
   std::vector<Tensor> out;
   for (const LeafRef& leaf : leaves.items()) {
-    // A tape knows the rows of a sparse tensor, and the dense one that is made of them.
-    out.push_back(leaf.tensor != nullptr ? to_dense(*leaf.tensor) : leaf.variable->read());
+    out.push_back(leaf.tensor != nullptr ? to_dense(*leaf.tensor) : stands_for(*leaf.variable));
   }
   return out;
 }
 
+}  // namespace
+
+std::vector<Tensor> values_of(const LeafList& leaves) {
+  return dense_leaves(leaves, [](const Variable& variable) { return variable.read(); });
+}
+
 std::vector<Tensor> RunRecord::tensors_of(const LeafList& leaves) {
-  std::vector<Tensor> out;
-  for (const LeafRef& leaf : leaves.items()) {
-    out.push_back(leaf.tensor != nullptr ? to_dense(*leaf.tensor) : Tensor());
-  }
-  return out;
+  return dense_leaves(leaves, [](const Variable&) { return Tensor(); });
 }
 
 std::vector<Tensor> RunRecord::inputs() const {
