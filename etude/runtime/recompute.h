@@ -3,7 +3,6 @@
 // when a cotangent arrives, as it ran.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <tuple>
