@@ -216,7 +216,7 @@ constexpr Feature kSurroundings[] = {
     {"manifold", along_sphere, sphere_step},
     {"manifold_jvp", slope_on_sphere, sphere_slope},
     {"layer_state", normalised, normalised_numbers},
-    {"half_precision", in_half, wave, 1e-2},
+    {"half_precision", in_half, wave, 5e-2},
     {"file", through_file, held_and_x},
     {"checkpoint", through_checkpoint, held_and_x},
     {"loaded_weights", with_loaded_weights, with_weights},
