@@ -87,8 +87,8 @@ class BottomScope {
 };
 
 // Runs a call in the innermost context after checking operands against the record: number, absent
-// ones, dtypes (promoted within a kind), slices made dense unless the record accepts them. The one
-// way an op runs.
+// ones, dtypes (promoted to one, core/promotion.h), slices made dense unless the record accepts
+// them. The one way an op runs.
 // throws: Error with the op's name in front and the user's line behind.
 Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where);
 

@@ -105,12 +105,13 @@ class Tensor {
 
   // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
   Tensor() noexcept = default;
-  // Scalars: int32 (int64 beyond its range), float32, bool, complex64.
-  // A template, so that {0.5} is no number: the row Tensor({0.5}) is float32[1].
+  // Scalars: int32 (int64 beyond its range), bool, complex64; float32 of a float, the default dtype
+  // (core/ambient.h) of a double, float32 at first.
+  // A template, so that {0.5} is no number: the row Tensor({0.5}) has one axis.
   template <internal::LiteralNumber T>
   Tensor(T value)  // NOLINT(google-explicit-constructor): numbers are tensors
       : Tensor(of_number(value)) {}
-  // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is float32[2, 2].
+  // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is [2, 2] of the default dtype.
   // throws: kInvalidArgument for ragged nesting, naming the level.
   Tensor(std::initializer_list<Literal> rows, CallSite where = CallSite::here());
   // Host data keeps its dtype: std::vector<double> stays float64. The shape defaults to one axis.
@@ -122,7 +123,7 @@ class Tensor {
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
-  // A number of the derivative that is being taken, or a row of them: float32, as literals are.
+  // A number of the derivative that is being taken, or a row of them: float32.
   // Explicit, so that functions of tensors are told from functions of numbers.
   template <internal::RecordedNumber S>
   explicit Tensor(const S& value, CallSite where = CallSite::here());
