@@ -103,9 +103,7 @@ TEST(Types, TangentsAreVectors) {
 
 // |(3 s, 4 s), 12 s| is 13 s, also where squares overflow or vanish; its slopes are those of s = 1.
 TEST(Types, NormsWhereSquaresLeaveTheRange) {
-  const auto length = [](const auto& v) {
-    return norm(v);
-  };
+  const auto length = [](const auto& v) { return norm(v); };
   for (const double s : {1e-300, 1e-170, 1.0, 1e170, 1e300}) {
     const Doubles t{3 * s, 4 * s};
     EXPECT_NEAR(global_norm(t, Doubles{12 * s}) / s, 13, 1e-13) << s;

@@ -14,9 +14,9 @@
 //   differs is told. The size of a result need not have such a formula: type rules give it.
 // * Axes of inputs that are equal in each of the graphs are one size.
 // * at() puts sizes in and runs the type rules, no host code. It refuses a type that a rule gives
-//   and its formula, rounded up or down, does not; a number on which the formulas that fit do not agree;
-//   and a rounded size beside a number that may be 1 over it. Then these sizes must be traced, and
-//   the family of one more graph knows more.
+//   and its formula, rounded up or down, does not; a number on which the formulas that fit do not
+//   agree; and a rounded size beside a number that may be 1 over it. Then these sizes must be
+//   traced, and the family of one more graph knows more.
 // * Sizes of 0 and 1, given or derived, are refused: what broadcasts hangs on them.
 #pragma once
 

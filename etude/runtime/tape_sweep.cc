@@ -21,9 +21,7 @@ namespace {
 
 // Whether the reverse rule adds to a part of what has reached its operand. An op that runs graphs
 // goes on with the whole sum, and its graphs do this for their own parts.
-bool adds_to_part(const OpDef& def) {
-  return def.takes_sums && !internal::runs_graphs(def);
-}
+bool adds_to_part(const OpDef& def) { return def.takes_sums && !internal::runs_graphs(def); }
 
 // The error of an addition as that of the sum for operand `i` of a call: the addition is named in
 // it, but it is the call whose rule gave what cannot be added.
