@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/codegen/compiler.h"
 #include "etude/etude.h"
 #include "tests/expect_error.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -86,18 +86,13 @@ TEST(Function, LetsGoOfTheGraphsOfDeadObjects) {
       return f({thing, other}, ones({1000})).at(0).item<float>();
     };
     EXPECT_EQ(call(kept, null), 3.0F);
-    // Graphs that are compiled meanwhile live until that is done.
-    const auto live_tensors = [] {
-      wait_for_compile();
-      return memory_stats().live_tensors;
-    };
     int64_t tensors = 0;
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(call(std::make_shared<Thing>(Thing{2.0F}), kept), 2.0F);
       EXPECT_EQ(call(kept, std::make_shared<Thing>()), 3.0F);
-      if (i == 9) tensors = live_tensors();
+      if (i == 9) tensors = tests::live_tensors();
     }
-    EXPECT_LE(live_tensors(), tensors);
+    EXPECT_LE(tests::live_tensors(), tensors);
     EXPECT_EQ(call(kept, null), 3.0F);  // of a null pointer nothing dies
     EXPECT_EQ(f.trace_count(), 1u);
     EXPECT_EQ(f.traces().size(), 1u);

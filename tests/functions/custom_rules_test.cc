@@ -10,6 +10,7 @@
 #include "etude/etude.h"
 #include "etude/runtime/plan.h"
 #include "tests/expect_error.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -356,9 +357,9 @@ TEST(CustomRules, ClosuresDieWithTheGraph) {
     gradient([&](const Tensor& x) { return sum(f(x)); }, ones({7}));
   };
   use();
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   for (int i = 0; i < 3; ++i) use();
-  EXPECT_EQ(memory_stats().live_tensors, before);
+  EXPECT_EQ(tests::live_tensors(), before);
 }
 
 // spec: CU-06.b
@@ -438,9 +439,9 @@ TEST(RecomputeGrad, KeepsInputsOnlyAcrossTheCall) {
     const auto run = [&] {
       GradientTape tape;
       tape.watch(x);
-      const int64_t before = memory_stats().live_bytes;
+      const int64_t before = tests::live_bytes();
       const Tensor y = f(x);
-      const int64_t kept = memory_stats().live_bytes - before;
+      const int64_t kept = tests::live_bytes() - before;
       const Tensor want = gradient([&](const Tensor& s) { return chain(block, s); }, x);
       EXPECT_TRUE(same_value(tape.gradient(y, x), want));
       return kept;

@@ -5,6 +5,7 @@
 
 #include "etude/core/buffer.h"
 #include "etude/etude.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -23,7 +24,7 @@ int64_t peak_of(const F& f, const Tensor& x) {
   static_cast<void>(f(x));
   trim_memory();
   reset_peak_memory();
-  const int64_t before = memory_stats().live_bytes;
+  const int64_t before = tests::live_bytes();
   static_cast<void>(f(x));
   return memory_stats().peak_bytes - before;
 }

@@ -10,6 +10,7 @@
 #include "etude/graph/builder.h"
 #include "etude/passes/pipeline.h"
 #include "etude/runtime/plan.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -151,12 +152,12 @@ TEST(Arenas, GoToThePlanThatRuns) {
   const auto small = function([](const Tensor& y) { return holding(y, 3); });
   const auto wide = function([](const Tensor& y) { return holding(y, 6); });
   trim_memory();
-  const int64_t before = memory_stats().live_bytes;
+  const int64_t before = tests::live_bytes();
   const Tensor want = small(x);
-  const int64_t held = memory_stats().live_bytes - before;
+  const int64_t held = tests::live_bytes() - before;
   EXPECT_GE(held, 3 * kValue);
   const Tensor wide_want = wide(x);
-  const int64_t both = memory_stats().live_bytes - before;
+  const int64_t both = tests::live_bytes() - before;
   EXPECT_GE(both, 6 * kValue);
   EXPECT_LT(both, 7 * kValue) << "the smaller arena is gone";
   for (int i = 0; i < 3; ++i) {

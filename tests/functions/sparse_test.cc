@@ -6,6 +6,7 @@
 #include "etude/core/buffer.h"
 #include "etude/etude.h"
 #include "tests/expect_error.h"
+#include "tests/live_memory.h"
 
 namespace etude::sparse_test {
 namespace {
@@ -272,7 +273,7 @@ constexpr int64_t kRows = 1'000'000;
 template <class F>
 int64_t peak_of(const F& f) {
   reset_peak_memory();
-  const int64_t before = memory_stats().live_bytes;
+  const int64_t before = tests::live_bytes();
   f();
   return memory_stats().peak_bytes - before;
 }

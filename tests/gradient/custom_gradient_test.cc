@@ -6,6 +6,7 @@
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
 #include "tests/gradient/expect.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -144,12 +145,12 @@ TEST(RecomputeGrad, KeepsInputsOnly) {  // spec: CU-06.a..c, D30
   Tensor x({0.5, 1.0});
   const Tensor want = gradient([&](const Tensor& t) { return sum(deep(t)); }, x);
   runs = 0;
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   GradientTape tape;
   tape.watch(x);
   const Tensor y = cheap(x);
   EXPECT_EQ(runs, 1);
-  EXPECT_LE(memory_stats().live_tensors, before + 2);
+  EXPECT_LE(tests::live_tensors(), before + 2);
   const Tensor got = tape.gradient(y, x);
   EXPECT_EQ(runs, 2);
   EXPECT_TRUE(same_value(got, want)) << got << want;

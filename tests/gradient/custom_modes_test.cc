@@ -6,6 +6,7 @@
 #include "etude/ops.h"
 #include "etude/runtime/custom_gradient.h"
 #include "tests/gradient/expect.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -290,10 +291,10 @@ TEST(CustomModes, RecomputingInAVmapKeepsNoCalls) {
   };
   GradientTape tape;
   tape.watch(kXs);
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   const Tensor y = vmap(recompute_grad(deep))(kXs);
   EXPECT_LE(tape.size(), 1u);
-  EXPECT_LE(memory_stats().live_tensors, before + 4);
+  EXPECT_LE(tests::live_tensors(), before + 4);
   const Tensor want = gradient([&](const Tensor& x) { return sum(deep(x)); }, kXs);
   EXPECT_TRUE(same_value(tape.gradient(y, kXs), want));
 }

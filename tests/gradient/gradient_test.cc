@@ -12,6 +12,7 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/lazy.h"
 #include "tests/gradient/expect.h"
+#include "tests/live_memory.h"
 
 namespace etude::gradient_test {
 namespace {
@@ -272,9 +273,9 @@ TEST(Gradient, KeepsNothingGrowing) {  // spec: D39, V35.a
   const Model model = make_model();
   const auto loss = [](const Model& m) { return exp(m.first.weight) * *m.scale; };
   gradient(loss, model);
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   for (int i = 0; i < 1000; ++i) gradient(loss, model);
-  EXPECT_EQ(memory_stats().live_tensors, before);
+  EXPECT_EQ(tests::live_tensors(), before);
 }
 
 // spec: D24 the linear map beside the value

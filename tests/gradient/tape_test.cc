@@ -10,6 +10,7 @@
 #include "etude/ops.h"
 #include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
+#include "tests/live_memory.h"
 
 namespace etude::tape_test {
 namespace {
@@ -304,10 +305,10 @@ TEST(Tape, DiscardedCallsLeaveNothing) {  // spec: TP-21
   Tensor x({{1.0, 2.0}});
   GradientTape tape;
   tape.watch(x);
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   for (int i = 0; i < 100000; ++i) exp(x * x);
   EXPECT_LE(tape.size(), 2U);  // the last ones may still be there
-  EXPECT_LE(memory_stats().live_tensors, before + 3);
+  EXPECT_LE(tests::live_tensors(), before + 3);
 }
 
 TEST(Tape, LiveTensorsBalance) {  // spec: CG-08.a, CG-08.b, CG-08.d, CG-09.a, TP-09.b
@@ -317,17 +318,17 @@ TEST(Tape, LiveTensorsBalance) {  // spec: CG-08.a, CG-08.b, CG-08.d, CG-09.a, T
     warm.watch(x);
     warm.gradient(exp(x * w) + w, x);
   }
-  const int64_t start = memory_stats().live_tensors;
+  const int64_t start = tests::live_tensors();
   {
     GradientTape tape;
     tape.watch(x);
     Tensor y = x + w;
-    EXPECT_EQ(memory_stats().live_tensors, start + 1);  // add keeps nothing
+    EXPECT_EQ(tests::live_tensors(), start + 1);  // add keeps nothing
     y = exp(y);
-    EXPECT_EQ(memory_stats().live_tensors, start + 1);  // exp keeps its result only
+    EXPECT_EQ(tests::live_tensors(), start + 1);  // exp keeps its result only
     tape.gradient(y, x);
   }
-  EXPECT_EQ(memory_stats().live_tensors, start);
+  EXPECT_EQ(tests::live_tensors(), start);
   {
     GradientTape tape({.persistent = true});
     tape.watch(x);
@@ -336,7 +337,7 @@ TEST(Tape, LiveTensorsBalance) {  // spec: CG-08.a, CG-08.b, CG-08.d, CG-09.a, T
     EXPECT_EQ(tape.size(), 2U);  // what failed is gone
     tape.gradient(y, x);
   }
-  EXPECT_EQ(memory_stats().live_tensors, start);
+  EXPECT_EQ(tests::live_tensors(), start);
 }
 
 TEST(Tape, ExplainsNone) {  // spec: TP-05.c
@@ -556,16 +557,16 @@ TEST(Tape, UnrecordedCallsAndPassedGradientsCostNothing) {  // spec: CG-08.c, CG
     warm.watch(x);
     warm.gradient(matmul(x * 1.0, w * 1.0) + w, x);
   }
-  const int64_t start = memory_stats().live_tensors;
+  const int64_t start = tests::live_tensors();
   {
     GradientTape tape;
     tape.watch(x);
     exp(w * w);
-    EXPECT_EQ(memory_stats().live_tensors, start);
+    EXPECT_EQ(tests::live_tensors(), start);
     const Tensor y = matmul(x * 1.0, w * 1.0);
-    EXPECT_EQ(memory_stats().live_tensors, start + 3);  // the result and both operands
+    EXPECT_EQ(tests::live_tensors(), start + 3);  // the result and both operands
   }
-  EXPECT_EQ(memory_stats().live_tensors, start);
+  EXPECT_EQ(tests::live_tensors(), start);
   GradientTape tape;
   tape.watch(x);
   const Tensor y = x + w, seed = ones({2, 2}) * 3.0;

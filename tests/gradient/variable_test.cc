@@ -9,6 +9,7 @@
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
 #include "tests/gradient/expect.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -18,9 +19,9 @@ using tests::expect_values;
 
 TEST(Variable, OwnsItsStorage) {  // spec: VR-01
   const Tensor x({{1.0, 2.0}});
-  const int64_t before = memory_stats().live_tensors;
+  const int64_t before = tests::live_tensors();
   for (int i = 0; i < 10000; ++i) Variable(x, {.name = "same"});
-  EXPECT_EQ(memory_stats().live_tensors, before);
+  EXPECT_EQ(tests::live_tensors(), before);
   Variable a(x, {.name = "n"}), b(x, {.name = "n"});
   const Variable alias = a;
   a.assign_add(1.0);

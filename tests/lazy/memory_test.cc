@@ -7,6 +7,7 @@
 
 #include "etude/etude.h"
 #include "tests/lazy_options.h"
+#include "tests/live_memory.h"
 
 namespace etude {
 namespace {
@@ -78,11 +79,11 @@ TEST(LazyMemory, AStepHoldsNoMoreThanEagerly) {
 TEST(LazyMemory, TheLoopEndsWhereItBegan) {
   forget_lazy_programs();
   trim_memory();
-  const int64_t floor = memory_stats().live_bytes;
+  const int64_t floor = tests::live_bytes();
   run_step(true, true);
   // Plans keep a place to run in, which goes with the programs.
   forget_lazy_programs();
-  EXPECT_LE(memory_stats().live_bytes, floor + (64 << 10));
+  EXPECT_LE(tests::live_bytes(), floor + (64 << 10));
 }
 
 // spec: Z17

@@ -19,6 +19,7 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/lazy.h"
+#include "tests/live_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEMORY_TEST_SANITIZED 1
@@ -71,7 +72,7 @@ enum class StepMode { kEager, kStaged, kLazy };
 template <class Optimizer>
 Peak peak_of_training(Optimizer optimizer, int64_t batch, StepMode mode = StepMode::kEager) {
   trim_memory();
-  const int64_t before = memory_stats().live_bytes, resident = resident_bytes();
+  const int64_t before = tests::live_bytes(), resident = resident_bytes();
   Mlp model;
   const Tensor x = full(Shape{batch, kWide}, 0.01);
   const auto update = [](Mlp& m, Optimizer& o, const Tensor& inputs) {
@@ -153,15 +154,15 @@ TEST(Memory, AccumulatedGradientsStayInPlace) {
 
 // spec: V33
 TEST(Memory, CopiesOfAModelShareWhatIsNotChanged) {
-  const int64_t before = memory_stats().live_bytes;
+  const int64_t before = tests::live_bytes();
   const Mlp model;
   const float old = model.c.weight.data<float>()[0];
   std::vector<Mlp> copies(10, model);
-  EXPECT_LT(memory_stats().live_bytes - before, 1.01 * kModelBytes);
+  EXPECT_LT(tests::live_bytes() - before, 1.01 * kModelBytes);
   for (std::size_t i = 0; i < copies.size(); ++i) {
     copies[i].c.weight += static_cast<double>(i + 1);
   }
-  const int64_t held = memory_stats().live_bytes - before;
+  const int64_t held = tests::live_bytes() - before;
   EXPECT_GE(held, kModelBytes + 10 * kLayerBytes);
   EXPECT_LT(held, 1.01 * (kModelBytes + 10 * kLayerBytes));
   EXPECT_EQ(model.c.weight.data<float>()[0], old);
@@ -184,11 +185,11 @@ Mlp clipped(Mlp model) {
 
 // spec: V36
 TEST(Memory, ATemporaryModelIsNeverCopied) {
-  const int64_t before = memory_stats().live_bytes;
+  const int64_t before = tests::live_bytes();
   const MemoryScope scope;
   const Mlp model = clipped(shifted(scaled_once(Mlp())));
   EXPECT_EQ(scope.stats().deep_copies, 0);
-  EXPECT_LT(memory_stats().live_bytes - before, 1.01 * kModelBytes);
+  EXPECT_LT(tests::live_bytes() - before, 1.01 * kModelBytes);
   const MemoryScope moved;
   Mlp other = Mlp(model);
   other.d.weight.reset();
