@@ -3,6 +3,7 @@
 // needed and the next step; the user's source line follows it. Throw with the macros of check.h.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -97,6 +98,10 @@ class Error : public std::exception {
   CallSite where() const noexcept { return where_; }
   // The op that failed, or "".
   std::string_view op() const noexcept { return op_; }
+  // what() before the user's line: "op: message".
+  [[gnu::cold]] std::string text() const {
+    return where_.known() ? text_.substr(0, text_before_line_) : text_;
+  }
 
  private:
   // Cold, as all that makes texts: programs of headers alone compile it each time.
@@ -104,6 +109,7 @@ class Error : public std::exception {
     text_ = op_;
     if (!op_.empty()) text_.append(": ");
     text_.append(message_);
+    text_before_line_ = text_.size();
     if (where_.known()) {
       text_.append("\n  at ").append(where_.file).append(":").append(std::to_string(where_.line));
     }
@@ -116,6 +122,7 @@ class Error : public std::exception {
   CallSite where_;
   std::string callers_;
   std::string text_;
+  std::size_t text_before_line_ = 0;
 };
 
 }  // namespace etude

@@ -139,6 +139,8 @@ struct OpDef {
   Effect effect = Effect::kNone;
   // The attribute that is a graph of which a call stands for the nodes, given the same operands.
   std::string_view body = "";
+  // The attribute that is the name of the op for which an internal op works: errors name that.
+  std::string_view works_for = "";
   LoopDef loop = {};
   // A few sweeps over operands and results, so that a plan may compute it again where a result
   // would be kept for long. Element-wise ops and views are cheap without it.

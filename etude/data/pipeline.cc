@@ -15,9 +15,7 @@ void rethrow_for_element(std::string_view stage, std::int64_t index) {
   try {
     throw;
   } catch (const Error& error) {
-    std::string text = error.what();
-    text.resize(std::min(text.size(), text.find("\n  at ")));
-    Error named(error.code(), fmt::format("{}: element {}: {}", stage, index, text));
+    Error named(error.code(), fmt::format("{}: element {}: {}", stage, index, error.text()));
     named.locate(error.where());
     throw named;
   } catch (const std::exception& error) {

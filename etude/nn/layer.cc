@@ -6,15 +6,9 @@
 namespace etude::nn {
 namespace {
 
-// What an error says, without its line.
-std::string text_of(const Error& error) {
-  const std::string text = error.what();
-  return error.is_located() ? text.substr(0, text.rfind("\n  at ")) : text;
-}
-
 std::string message_of(const std::string& path, const std::string& kind, const Error& cause) {
-  return path.empty() ? fmt::format("{}: {}", kind, text_of(cause))
-                      : fmt::format("{} ({}): {}", path, kind, text_of(cause));
+  return path.empty() ? fmt::format("{}: {}", kind, cause.text())
+                      : fmt::format("{} ({}): {}", path, kind, cause.text());
 }
 
 }  // namespace
@@ -55,7 +49,7 @@ LayerObserver*& layer_observer() {
 }
 
 Error restated(const Error& error, const std::string& name, CallSite where) {
-  Error out(error.code(), name + ": " + text_of(error));
+  Error out(error.code(), name + ": " + error.text());
   out.locate(where);
   return out;
 }

@@ -22,12 +22,10 @@ Error with_operands(const Error& error, const Tensor& predicted, const Tensor& e
   const bool tells = !error.op().empty() && error.code() == ErrorCode::kInvalidArgument &&
                      predicted.has_value() && expected.has_value();
   if (!tells) return error;
-  const std::string text = error.what();
   return Error(
       error.code(),
       fmt::format("operand 'predicted' is {} and operand 'expected' is {}; in its call of {}",
-                  predicted.type()->to_string(), expected.type()->to_string(),
-                  text.substr(0, text.find("\n  at "))));
+                  predicted.type()->to_string(), expected.type()->to_string(), error.text()));
 }
 
 // Whether `from` broadcasts to `to` itself. Sizes that are not known do.

@@ -276,6 +276,7 @@ void define_systems(Registry& r) {
                       }},
       .vjp = solve_vjp,
       .batch = batching::same,
+      .works_for = "of",
       .samples = {.calls = {{{"[3,3]", "[3,2]"}, {}, dominant_system()},
                             {{"[2,4,4]", "[2,4,1]"}, {{"transpose", true}}, dominant_system()},
                             {{"[0,2,2]", "[0,2,3]"}},

@@ -530,21 +530,12 @@ class LoopGraphs {
   std::size_t carried_ = 0, rows_ = 0, first_fixed_ = 0;
 };
 
-// As the eager loop has them, in its order: OwnValues, and then Rows::split().
-std::vector<Tensor> own_values(std::span<const Tensor> xs) {
-  std::vector<Tensor> out(xs.begin(), xs.end());
-  for (Tensor& x : out) {
-    if (is_differentiable(x.dtype())) x = identity(x);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
                               TensorBody body) {
   return located(loop.op, loop.where, [&] {
-    loop.carried = own_values(loop.carried);
+    OwnValues(loop.where).own(loop.carried);
     const auto trace = [&](const char* name, TensorBody f) {
       return trace_body(loop.op, name, loop.key, loop.carried, loop.names, f, loop.where);
     };
@@ -573,8 +564,10 @@ std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, Tenso
 std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> given, int64_t length,
                              TensorBody body) {
   return located(loop.op, loop.where, [&] {
-    loop.carried = own_values(loop.carried);
-    const std::vector<Tensor> rows = own_values(given);
+    // As the eager loop has them, in its order: the state, and then Rows::split().
+    OwnValues(loop.where).own(loop.carried);
+    std::vector<Tensor> rows(given.begin(), given.end());
+    OwnValues(loop.where).own(rows);
     std::vector<Tensor> like = loop.carried;
     std::vector<std::string> names = loop.names;
     for (const Tensor& x : rows) {

@@ -218,10 +218,10 @@ class OwnValues {
     own(xs);
     put_tensors(s, xs);
   }
-
- private:
+  // The same of tensors, whether or not contexts follow values: for a graph.
   void own(std::vector<Tensor>& xs);
 
+ private:
   CallSite where_;
   std::vector<uint64_t> ids_;  // of the tensors as the last call left them
 };

@@ -32,9 +32,10 @@ void ReadList::remove(const LeafList& arguments) {
 void throw_unlisted_variables(const std::vector<Variable>& variables) {
   std::vector<std::string> names;
   for (const Variable& v : variables) {
-    names.push_back(v.name().empty()
+    names.push_back(!v.name().empty() ? "'" + v.name() + "'"
+                    : v.where().known()
                         ? fmt::format("the one made at {}:{}", v.where().file, v.where().line)
-                        : "'" + v.name() + "'");
+                        : "one without a name");
   }
   Error error(
       ErrorCode::kFailedPrecondition,

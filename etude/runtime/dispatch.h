@@ -49,8 +49,7 @@ inline constexpr std::string_view kCancelledText =
 bool report_error(const Error& error);
 // Throws what the kernel that gave up reported. Not for kernels that went well.
 [[noreturn]] void throw_fault();
-// The same of a call: an internal op that works for another has its name in the attribute `of`, and
-// the error names that.
+// The same of a call: the error of an op that works for another (OpDef::works_for) names that.
 [[noreturn, gnu::cold]] void throw_fault(const Op& op, const Attrs& attrs);
 
 }  // namespace etude::internal

@@ -239,8 +239,8 @@ void throw_fault(const Op& op, const Attrs& attrs) {
   try {
     throw_fault();
   } catch (Error& error) {
-    for (const AttrDef& attr : op.def().attrs) {
-      if (attr.name == "of") error.name_op(attrs.text("of"));
+    if (const std::string_view attr = op.def().works_for; !attr.empty()) {
+      error.name_op(attrs.text(attr));
     }
     throw;
   }

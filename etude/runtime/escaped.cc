@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "etude/base/permanent.h"
 #include "etude/base/warning.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/tensor.h"
@@ -23,7 +24,7 @@ struct Escaped {
   std::deque<uint64_t> order;                      // oldest first
 };
 Escaped& escaped() {
-  static Escaped* noted = new Escaped;
+  static Permanent<Escaped> noted;
   return *noted;
 }
 

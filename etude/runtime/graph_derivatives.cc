@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -364,13 +363,17 @@ GraphRef without_effects(const Graph& graph) {
   return graph.kept<Graph>("without effects", [&] { return copy_without_effects(graph); });
 }
 
+std::size_t first_output(const Graph& graph, std::size_t i) {
+  const auto outputs = graph.outputs();
+  return static_cast<std::size_t>(std::ranges::find(outputs, outputs[i]) - outputs.begin());
+}
+
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results) {
-  std::unordered_map<GraphValue, std::size_t> first;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const GraphValue v = graph.outputs()[i];
     if (v == kNoValue) continue;
     if (v >= graph.inputs().size()) {
-      const std::size_t at = first.emplace(v, i).first->second;
+      const std::size_t at = first_output(graph, i);
       if (at != i) results[i] = results[at];
     } else if (!TensorAccess::is_sparse(operands[v])) {
       results[i] = operands[v];

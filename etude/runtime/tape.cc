@@ -6,9 +6,9 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/graph/graph.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/escaped.h"
+#include "etude/runtime/graph_derivatives.h"
 
 namespace etude {
 
@@ -325,16 +325,6 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
   }
 }
 
-namespace {
-
-// The first output that is the same value as output i.
-std::size_t find_output(const Graph& graph, std::size_t i) {
-  const auto outputs = graph.outputs();
-  return static_cast<std::size_t>(std::ranges::find(outputs, outputs[i]) - outputs.begin());
-}
-
-}  // namespace
-
 Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                             Context& parent, std::size_t first, uint64_t wanted) {
   InlineVector<const Type*, 6> types;
@@ -351,7 +341,7 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
                           ? static_cast<const Graph*>(&keeping.attrs.object(op.def().body))
                           : nullptr;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t at = body == nullptr || i < visible ? i : find_output(*body, i);
+    const std::size_t at = body == nullptr || i < visible ? i : internal::first_output(*body, i);
     if (at == i) {
       add_output(out[i], i >= visible);
     } else {  // kept as the result that it is

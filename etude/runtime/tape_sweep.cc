@@ -26,8 +26,7 @@ bool adds_to_part(const OpDef& def) { return def.takes_sums && !internal::runs_g
 // The error of an addition as that of the sum for operand `i` of a call: the addition is named in
 // it, but it is the call whose rule gave what cannot be added.
 Error error_of_sum(const Error& error, std::size_t i, std::string_view call, CallSite where) {
-  const std::string_view text = error.what();
-  Error out(error.code(), std::string(text.substr(0, text.find("\n  at "))));
+  Error out(error.code(), error.text());
   out.name_op(fmt::format("sum of gradients for operand {} of {}", i, call));
   out.locate(where);
   return out;
