@@ -16,11 +16,9 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 
-#include "etude/base/call_site.h"
 #include "etude/base/has_leaf.h"
 #include "etude/diff/protocol.h"
 #include "etude/diff/tangent_math.h"
@@ -39,47 +37,8 @@ struct StateCheck {
   static T announced(T now, int /*vmaps*/) { return now; }
 };
 
-// Where the copies of a layer that one run of an operator makes leave new state.
-class StateBoxBase {
- public:
-  StateBoxBase() = default;
-  StateBoxBase(const StateBoxBase&) = delete;
-  StateBoxBase& operator=(const StateBoxBase&) = delete;
-  virtual ~StateBoxBase() = default;
-  // Passes what came to the operator around this one, whose copy of the model was copied. False if
-  // there is none, or nothing came. throws: as announce().
-  virtual bool hand_on() = 0;
-
-  bool is_open = true;     // during the run; copies that outlive it announce to nobody
-  bool is_frozen = false;  // what comes is meant to be dropped
-  bool is_taken = true;    // the operator hands it back
-  int vmaps = 0;           // that are around the operator
-  std::string layer;       // that announced last, if it is not taken
-  CallSite where;
-};
 template <class T>
-class StateBox final : public StateBoxBase {
- public:
-  explicit StateBox(std::shared_ptr<StateBox> outer) : outer_(std::move(outer)) {}
-  // The latest that was announced in this run or those around it; null: nothing.
-  const T* latest() const {
-    if (value) return &*value;
-    return outer_ != nullptr && outer_->is_open ? outer_->latest() : nullptr;
-  }
-  bool hand_on() override {
-    for (StateBox* box = outer_.get(); value && box != nullptr; box = box->outer_.get()) {
-      if (!box->is_open || !box->is_taken) continue;
-      box->value = StateCheck<T>::announced(*value, box->vmaps);
-      return true;
-    }
-    return false;
-  }
-
-  std::optional<T> value;
-
- private:
-  std::shared_ptr<StateBox> outer_;
-};
+class StateBox;  // runtime/state_box.h
 struct StateAccess;
 
 }  // namespace internal

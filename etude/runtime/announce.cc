@@ -13,11 +13,6 @@
 
 namespace etude::internal {
 
-bool& AnnouncedBefore::flag() noexcept {
-  thread_local constinit bool before = false;
-  return before;
-}
-
 int count_vmaps(const Context& inner) noexcept {
   int count = 0;
   for (const Context* c = &inner; c != nullptr; c = c->parent()) {
@@ -57,7 +52,7 @@ struct TapedStates::Boxes {
   std::unordered_map<const void*, std::shared_ptr<StateBoxBase>> by_layer;
 };
 
-TapedStates::TapedStates(int vmaps) : vmaps_(vmaps) {}
+TapedStates::TapedStates(int vmaps, std::uint64_t since) : vmaps_(vmaps), since_(since) {}
 TapedStates::~TapedStates() = default;
 
 std::shared_ptr<StateBoxBase>& TapedStates::place(const void* layer) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,26 +18,13 @@
 #include "etude/core/context.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/layer_state.h"
+#include "etude/runtime/state_box.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
 namespace internal {
 
-// While alive, what is announced on this thread is dropped: a function runs again as it ran.
-class AnnouncedBefore {
- public:
-  AnnouncedBefore() noexcept : was_(std::exchange(flag(), true)) {}
-  AnnouncedBefore(const AnnouncedBefore&) = delete;
-  AnnouncedBefore& operator=(const AnnouncedBefore&) = delete;
-  ~AnnouncedBefore() { flag() = was_; }
-  static bool& flag() noexcept;
-
- private:
-  bool was_;
-};
-
-// How many vmaps this thread is in, or how many are around a context of it.
-int count_vmaps() noexcept;
+// How many vmaps are around a context of this thread.
 int count_vmaps(const Context& inner) noexcept;
 // The value without derivatives.
 // throws: kInvalidArgument if it is one of an example of a vmap inside the operator that takes it,
@@ -63,20 +51,26 @@ requires HasLeaf<T, Tensor, Marked::kWalk>::value struct StateCheck<T> {
   }
 };
 
+template <class T>
+NewState<T> taken_from(const StateBox<T>& box) {
+  const T* value = box.value();
+  return value != nullptr ? NewState<T>{*value} : NewState<T>{};
+}
+
 // What was announced while a GradientTape recorded, by the layers themselves: no operator copied
 // them, so they are known by their address.
 class TapedStates {
  public:
-  explicit TapedStates(int vmaps);
+  // Of a tape that began to record at `since`, with `vmaps` around it.
+  TapedStates(int vmaps, std::uint64_t since);
   ~TapedStates();
   template <class T>
   std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
     std::shared_ptr<StateBoxBase>& base = place(&x);
     auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
     if (box == nullptr) {  // a new one, or at the address of something that is gone
-      base = box = std::make_shared<StateBox<T>>(nullptr);
+      base = box = std::make_shared<StateBox<T>>(nullptr, vmaps_, since_);
       box->is_taken = false;
-      box->vmaps = vmaps_;
     }
     return box;
   }
@@ -87,16 +81,18 @@ class TapedStates {
     const auto box = std::dynamic_pointer_cast<StateBox<T>>(*found);
     if (box == nullptr) return {};
     box->is_taken = true;
-    return {box->value};
+    return taken_from(*box);
   }
   // Tells of those that nobody asked for.
   void tell_untaken() const;
+  std::uint64_t since() const noexcept { return since_; }
 
  private:
   std::shared_ptr<StateBoxBase>& place(const void* layer);
   const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: it has none
 
   int vmaps_;
+  std::uint64_t since_;
   struct Boxes;
   InPlace<Boxes, 64> boxes_;
 };
@@ -123,12 +119,13 @@ class AwaitedStates {
   AwaitedStates(const AwaitedStates&) = delete;
   AwaitedStates& operator=(const AwaitedStates&) = delete;
   ~AwaitedStates() {
-    for (const auto& box : boxes_) box->is_open = false;
+    for (const auto& box : boxes_) box->close();
   }
   template <class X>
   void open(X& fresh) {
     if constexpr (holds_state<X>()) {
       vmaps_ = count_vmaps();
+      since_ = next_moment();
       each_leaf(fresh, *this);
     }
   }
@@ -136,7 +133,7 @@ class AwaitedStates {
   void close() {
     for (const auto& box : boxes_) {
       box->hand_on();
-      box->is_open = false;
+      box->close();
     }
   }
   // What came to box `at`, counted in the order of a walk that leaves out frozen parts, and a step
@@ -144,17 +141,16 @@ class AwaitedStates {
   template <class T>
   NewState<T> next(std::size_t& at) const {
     while (boxes_[at]->is_frozen) ++at;
-    return {static_cast<const StateBox<T>&>(*boxes_[at++]).value};
+    return taken_from(static_cast<const StateBox<T>&>(*boxes_[at++]));
   }
 
   template <class T>
   void operator()(T&) {}
   template <class T>
   void state(LayerState<T>& x) {
-    auto box = std::make_shared<StateBox<T>>(StateAccess::box(x));
+    auto box = std::make_shared<StateBox<T>>(StateAccess::box(x), vmaps_, since_);
     box->is_taken = is_taken_;
     box->is_frozen = is_frozen_;
-    box->vmaps = vmaps_;
     boxes_.push_back(box);
     StateAccess::set_box(x, std::move(box));
   }
@@ -169,6 +165,7 @@ class AwaitedStates {
  private:
   std::vector<std::shared_ptr<StateBoxBase>> boxes_;
   int vmaps_ = 0;
+  std::uint64_t since_ = 0;
   bool is_taken_ = true;
   bool is_frozen_ = false;
 };
@@ -190,7 +187,7 @@ class TellUntaken {
   template <class T>
   void state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
-    if (!box->value || box->hand_on()) return;
+    if (box->value() == nullptr || box->hand_on()) return;
     std::string path;
     for_each_leaf<LayerState<T>, Marked::kWalk>(
         model_, [&](const std::string& at, const LayerState<T>& each) {
@@ -214,10 +211,10 @@ template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,
               CallSite where = CallSite::here()) {
-  if (internal::AnnouncedBefore::flag()) return;
   std::shared_ptr<internal::StateBox<T>> box = internal::StateAccess::box(state);
-  if (box == nullptr || !box->is_open) {
+  if (box == nullptr || !box->is_open()) {
     internal::TapedStates* taped = internal::taped_states();
+    if (internal::StateReplay::is_after(taped != nullptr ? taped->since() : 0)) return;
     if (taped == nullptr) return internal::tell_untaken(layer, "", where);
     box = taped->box(state);
   }
@@ -227,8 +224,8 @@ void announce(const LayerState<T>& state, std::string_view layer, const Fn& next
     box->where = where;
   }
   const T* latest = box->latest();
-  box->value = internal::StateCheck<T>::announced(next(latest != nullptr ? *latest : state.value),
-                                                  box->vmaps);
+  box->hold(internal::StateCheck<T>::announced(next(latest != nullptr ? *latest : state.value),
+                                               box->vmaps()));
 }
 
 }  // namespace etude

@@ -116,6 +116,7 @@ void GradientTape::start(CallSite where) {
                        "this tape is recording already. Call stop() first, or make a second tape");
   });
   recorder_->context.emplace(recorder_->tape);
+  if (recorder_->tape.options().watch_variables) since_ = internal::next_moment();
   start_reading();
 }
 
@@ -128,7 +129,8 @@ void GradientTape::reset() {
 internal::TapedStates* GradientTape::states() {
   if (!recorder_->tape.options().watch_variables) return nullptr;  // a tape of an operator
   if (states_ == nullptr) {
-    states_ = std::make_unique<internal::TapedStates>(internal::count_vmaps(*recorder_->context));
+    states_ =
+        std::make_unique<internal::TapedStates>(internal::count_vmaps(*recorder_->context), since_);
   }
   return states_.get();
 }

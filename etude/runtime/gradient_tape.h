@@ -104,7 +104,7 @@ class LeafGradients {
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
-    if (box != nullptr) return {box->value};
+    if (box != nullptr) return taken_from(*box);
     return states_ != nullptr ? states_->take(x) : NewState<T>();
   }
   template <class T>
@@ -276,6 +276,7 @@ class GradientTape final : private internal::VariableReader {
   struct Recorder;  // the tape and its context
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
+  std::uint64_t since_ = 0;                        // when it began to record
   std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
 };
 

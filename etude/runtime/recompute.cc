@@ -55,6 +55,7 @@ void RecordedRun::finish(const LeafList& results) {
   captures_.leave();
   record_.variables = history_.take();
   record_.keys = std::move(keys_.keys);
+  record_.states = states_.take();
   // What was read of a Variable inside is no capture, also where it was known before.
   const auto is_read = [&](const Tensor& x) {
     return std::ranges::any_of(record_.variables, [&](const VariableUse& use) {

@@ -12,10 +12,10 @@
 
 #include "etude/core/ambient.h"
 #include "etude/core/owned_result.h"
-#include "etude/runtime/announce.h"
 #include "etude/runtime/captures.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
+#include "etude/runtime/state_box.h"
 #include "etude/runtime/variable_replay.h"
 #include "etude/version.h"
 
@@ -34,6 +34,7 @@ struct RunRecord {
   std::vector<VariableUse> variables;
   std::vector<Tensor> captures;
   std::vector<Tensor> keys;
+  std::vector<StateUse> states;
   Phase phase = ambient().phase;
 };
 
@@ -51,6 +52,7 @@ class RecordedRun {
   UntapedScope untaped_;
   KeyRecord keys_;
   VariableHistory history_;
+  StateHistory states_;
   CaptureList captures_;
 };
 
@@ -72,7 +74,7 @@ class RepeatedRun {
   std::span<const Tensor> dy_;
   KeyReplay keys_{record_.keys};
   PhaseScope phase_{record_.phase};
-  AnnouncedBefore once_;
+  StateReplay states_{record_.states};
   VariableReplay variables_{record_.variables};
   GradientTape tape_{{.watch_variables = false}, {}};
 };

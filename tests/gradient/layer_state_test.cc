@@ -218,6 +218,74 @@ TEST(LayerState, RecomputedCallsAnnounceOnce) {
   EXPECT_EQ(counts(net), kOnce);
 }
 
+// Its state after each call is in what it gives.
+struct Telling {
+  Counted layer;
+  // Trains a copy by one step, whose state joins the result: it goes on from that of this run.
+  Tensor operator()(const Tensor& x) const {
+    Telling trained = *this;
+    const auto loss = [&](const Telling& t) { return sum(t.layer(x) * x); };
+    move(trained, gradient(loss, trained));
+    return trained.layer.w * x + trained.layer.calls.value * x * x;
+  }
+};
+
+// spec: D30
+TEST(LayerState, ModelsTrainedInASecondRunMove) {
+  const PhaseScope training(Phase::kTraining);
+  const auto slope = [](const Tensor& x) {
+    return gradient([](const Tensor& t) { return sum(recompute_grad(Telling())(t)); }, x);
+  };
+  const std::vector<double> want = {35};  // of (2 + x^2) x + x^2
+  expect_values(slope(kX), want);
+  expect_values(function(slope)(kX), want);
+  const LazyScope lazy;
+  expect_values(slope(kX), want);
+}
+
+TEST(LayerState, ASecondRunGoesOnFromWhereTheFirstDid) {
+  const PhaseScope training(Phase::kTraining);
+  const auto trains = recompute_grad([](const Telling& t, const Tensor& x) {
+    const Tensor y = t.layer(x);  // the second call
+    return t(y);                  // the third
+  });
+  const auto loss = [&](const Telling& t, const Tensor& x) {
+    const Tensor y = trains(t, t.layer(x));
+    return sum(t.layer(y));  // the fourth
+  };
+  const auto plain = [](const Telling& t, const Tensor& x) {
+    const Tensor y = t.layer(t.layer(x));
+    return sum(t.layer(t(y)));
+  };
+  // How often the layer was called, its slope, and the slope without second runs.
+  const auto all = [&] {
+    const Telling t;
+    const auto found = gradient([&](const Telling& at) { return loss(at, kX); }, t);
+    const auto want = gradient([&](const Telling& at) { return plain(at, kX); }, t);
+    const auto layer = &Telling::layer;
+    return std::tuple(*found[layer][&Counted::calls].value, found[layer][&Counted::w],
+                      want[layer][&Counted::w]);
+  };
+  const auto check = [](const auto& run) {
+    const auto [count, slope, want] = run();
+    EXPECT_EQ(count.template item<double>(), 4);
+    EXPECT_TRUE(same_value(slope, want));
+  };
+  check(all);
+  check(function(all));
+  {
+    const LazyScope lazy;
+    check(all);
+  }
+  // A tape knows layers by their address. It gets what comes in the first run.
+  Telling t;
+  GradientTape tape;
+  tape.watch(t);
+  const Tensor value = loss(t, kX);
+  move(t, tape.gradient(value, t));
+  EXPECT_EQ(t.layer.count(), 3);  // not what an operator inside moved
+}
+
 TEST(LayerState, VmapsMoveBatchesOfModels) {
   const Warnings warnings;
   struct Scaled {

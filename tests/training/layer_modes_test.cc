@@ -78,7 +78,7 @@ TEST(LayerModes, StagedAndLazyLayersGiveTheBitsOfEagerOnes) {
     SCOPED_TRACE(c.name);
     for (const Phase phase : {Phase::kInference, Phase::kTraining}) {
       const PhaseScope scope(phase);
-      const internal::AnnouncedBefore nobody_takes_state;
+      const internal::StateReplay nobody_takes_state({});
       const Tensors eager = expect_same_in_all_modes(c.call, c);
       for (const int threads : {1, 2, 7}) {
         set_thread_count(threads);
@@ -98,7 +98,7 @@ TEST(LayerModes, ComputeIn16BitsOnRequest) {
     SCOPED_TRACE(c.name);
     for (const Phase phase : {Phase::kInference, Phase::kTraining}) {
       const PhaseScope scope(phase);
-      const internal::AnnouncedBefore nobody_takes_state;
+      const internal::StateReplay nobody_takes_state({});
       const Tensors narrow = expect_same_in_all_modes(c.narrow, c);
       set_seed(3);
       const Tensors wide = outcome(c.call, c.parameters, c.x);

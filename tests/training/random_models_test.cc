@@ -170,7 +170,7 @@ TEST(RandomModels, TrainAlikeOverThreadsFilesAndCopies) {
   for (const Chain& chain : random_chains()) {
     SCOPED_TRACE(chain.names());
     expect_trains_alike(chain.parameters(), [&](const Tensors& p) {
-      const internal::AnnouncedBefore state_is_not_of_the_table;
+      const internal::StateReplay state_is_not_of_the_table({});
       return loss_of(chain(p));
     });
   }
