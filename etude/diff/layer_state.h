@@ -44,13 +44,11 @@ struct StateAccess;
 }  // namespace internal
 
 // What stands for a LayerState<T> in a tangent: what it becomes, if anything was announced. In a
-// sum the later one counts; a factor leaves it as it is.
+// sum the later one counts; a factor leaves it as it is. Walks see it as they see the LayerState.
 template <class T>
-struct NewState {
-  std::optional<T> value;
-
+struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {
-    if (later.value) value = later.value;
+    if (later.value) this->value = later.value;
   }
 };
 
@@ -82,8 +80,10 @@ struct Parts<LayerState<T>> {
   using Types = TypeList<T>;
 };
 template <class T>
+struct IsNoDerivative<NewState<T>> : std::true_type {};
+template <class T>
 struct Parts<NewState<T>> {
-  using Types = TypeList<>;
+  using Types = TypeList<T>;
 };
 template <class T>
 inline constexpr bool kIsState<LayerState<T>> = true;

@@ -104,6 +104,23 @@ TEST(LayerState, MovesThroughEveryStructure) {
   EXPECT_TRUE(warnings.told.empty());
 }
 
+TEST(LayerState, StagedGradientsHandItOut) {
+  const Warnings warnings;
+  Net net;
+  const PhaseScope training(Phase::kTraining);
+  const auto slopes = function([](const Net& n) { return gradient(loss_of, n); });
+  const auto moved_by = function([](const Net& n, const decltype(slopes(net))& by) {
+    Net moved = n;
+    move(moved, by);  // a tangent is an argument, too
+    return moved;
+  });
+  move(net, slopes(net));
+  EXPECT_EQ(counts(net), kOnce);
+  net = moved_by(net, slopes(net));
+  EXPECT_EQ(counts(net), kTwice);
+  EXPECT_TRUE(warnings.told.empty());
+}
+
 TEST(LayerState, PullbacksAndTapesHandItBack) {
   const Warnings warnings;
   Net net;
