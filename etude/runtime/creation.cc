@@ -42,8 +42,8 @@ Traced run_traced(const TraceContext& context, const HostRun& run, std::span<con
   }
 }
 
-TraceRef FunctionCore::or_first_run(FirstRun* first, std::unique_lock<std::recursive_mutex>& lock,
-                                    CallSite where, const std::function<TraceRef()>& trace) {
+TraceRef FunctionCore::or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
+                                    const std::function<TraceRef()>& trace) {
   return located_in(name(), where, [&] {
     try {
       return trace();
@@ -54,8 +54,7 @@ TraceRef FunctionCore::or_first_run(FirstRun* first, std::unique_lock<std::recur
   });
 }
 
-void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first,
-                                   std::unique_lock<std::recursive_mutex>& lock) {
+void FunctionCore::begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock) {
   const TraceContext::Unmade& variable = cause.variable;
   // A function that calls others may run once for each of them; with one that it makes anew in each
   // call it would run for ever without a graph.

@@ -33,13 +33,6 @@ namespace {
 
 std::atomic<bool> all_run_eagerly{false};
 
-// One thread of the process traces at a time: a function may call others while it is traced, and
-// with a lock for each, two that call each other from two threads would wait for ever.
-std::recursive_mutex& tracing_mutex() {
-  static std::recursive_mutex* mutex = new std::recursive_mutex;
-  return *mutex;
-}
-
 // The functions that this thread is tracing, innermost first.
 struct Tracing {
   const FunctionCore* function;
@@ -240,8 +233,10 @@ void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
 
 TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
                                      const HostRun& run, FirstRun* first, CallSite where) {
-  located("", where, [&] { require_of_this_thread(call, names, name()); });
-  std::unique_lock lock(tracing_mutex());
+  TracingLock lock = located("", where, [&] {
+    require_of_this_thread(call, names, name());
+    return lock_tracing(name());
+  });
   if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
   return or_first_run(first, lock, where, [&] {
     Refusal refusal;
@@ -276,7 +271,7 @@ TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& na
 
 TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,
                                           const HostRun& run, CallSite where) {
-  std::unique_lock lock(tracing_mutex());
+  TracingLock lock = located("", where, [&] { return lock_tracing(name()); });
   return or_first_run(nullptr, lock, where, [&] {
     const std::vector<Tensor> made_up = made_up_tensors(*options_.signature, call, name());
     for (std::size_t i = 0; i < made_up.size(); ++i) *call.tensors[i] = made_up[i];

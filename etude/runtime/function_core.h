@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 #include "etude/runtime/arguments.h"
 #include "etude/runtime/call_time.h"
 #include "etude/runtime/signature.h"
+#include "etude/runtime/tracing_lock.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -174,7 +174,7 @@ class FirstRun {
   FunctionCore* function_ = nullptr;  // null: it did not begin
   std::string maker_;                 // the function that the Variable is of
   int exceptions_ = 0;
-  std::unique_lock<std::recursive_mutex> lock_;
+  TracingLock lock_;
 };
 
 using HostRun =
@@ -231,10 +231,9 @@ class FunctionCore {
   // What `trace` gives, as the work of this function. If it could not make a Variable, `first`
   // begins and it is null, or the error goes on to the function around. throws:
   // kFailedPrecondition if a first run was before, or there is no call.
-  TraceRef or_first_run(FirstRun* first, std::unique_lock<std::recursive_mutex>& lock,
-                        CallSite where, const std::function<TraceRef()>& trace);
-  void begin_first_run(const NoGraph& cause, FirstRun* first,
-                       std::unique_lock<std::recursive_mutex>& lock);
+  TraceRef or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
+                        const std::function<TraceRef()>& trace);
+  void begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock);
   std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
   void keep(const TraceRef& trace);
   TraceRef keep_instance(const TraceRef& instance);

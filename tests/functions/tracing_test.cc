@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is fixed while a function is traced and what is not: host state, captures, callers, keys.
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 
 #include "etude/core/context.h"
 #include "etude/etude.h"
+#include "etude/runtime/tracing_lock.h"
 #include "tests/expect_error.h"
 
 namespace etude {
@@ -268,6 +270,22 @@ Tensor elsewhere(const std::function<Tensor()>& f) {
   }).join();
   if (error) std::rethrow_exception(error);
   return out;
+}
+
+TEST(Tracing, AThreadThatWaitsForATraceSaysSo) {
+  const auto saved = internal::set_trace_patience(std::chrono::milliseconds(50));
+  const Tensor one(1.0F);
+  const auto inner = function([](const Tensor& x) { return x + 1.0F; }, {.name = "inner"});
+  const auto outer =
+      function([&](const Tensor& x) { return x * elsewhere([&] { return inner(one); }); },
+               {.name = "outer"});
+  expect_error(
+      [&] { outer(one); }, ErrorCode::kFailedPrecondition,
+      {"function 'inner' cannot be traced",
+       "another thread is tracing function 'outer', for 50 ms now", "call 'inner' once before"});
+  internal::set_trace_patience(saved);
+  inner(one);
+  EXPECT_EQ(outer(Tensor(3.0F)).item<float>(), 6);
 }
 
 // A thread that is awaited in a trace: it must not wait for the trace in turn.

@@ -2,6 +2,7 @@
 #include "tests/pairs/runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -15,11 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "etude/runtime/tracing_lock.h"
+
 namespace pairs {
 namespace {
 
 constexpr std::size_t kBlock = 100;
-constexpr unsigned kSeconds = 20;  // for one program
+constexpr unsigned kSeconds = 20;                  // for one program
+constexpr std::chrono::seconds kTracePatience(1);  // for a thread that the program waits for
 
 struct Block {
   std::size_t begin, end;
@@ -32,6 +36,7 @@ struct Block {
   for (std::size_t i = block.begin; i < block.end; ++i) {
     std::fprintf(block.file, "begin %zu\n", i);
     std::fflush(block.file);
+    etude::internal::set_trace_patience(kTracePatience);
     alarm(kSeconds);
     const Outcome outcome = outcome_of(programs[i]);
     for (const Wrong& w : outcome.wrong)

@@ -82,7 +82,8 @@ Tensor as_layer(const auto& layer, const Tensor& x) {
   return reshape(layer(reshape(x, {3, 1})), {3});
 }
 // A training step of batch normalisation, then an inference.
-Tensor normalised(LibraryRun&, const TensorMap& f, const Tensor& x) {
+template <class Slope>
+Tensor normalised_by(const Slope& slope, const Tensor& x) {
   etude::nn::BatchNorm layer(1, {.momentum = 0.5, .epsilon = 0.25});
   const Tensor one(std::vector<double>{1}), zero(std::vector<double>{0});
   layer.scale = one;
@@ -90,13 +91,22 @@ Tensor normalised(LibraryRun&, const TensorMap& f, const Tensor& x) {
   layer.running.value = {zero, one};
   {
     const etude::PhaseScope training(etude::Phase::kTraining);
-    const auto loss = [f, x](const etude::nn::BatchNorm& at) {
-      return sum(as_layer(at, f(x)) * x);
-    };
-    move(layer, etude::gradient(loss, layer) * 0.5);
+    move(layer, slope(layer) * 0.5);
   }
   const etude::PhaseScope inference(etude::Phase::kInference);
   return as_layer(layer, x);
+}
+auto slope_of_layer(const TensorMap& f, const Tensor& x) {
+  return [f, x](const etude::nn::BatchNorm& layer) {
+    const auto loss = [&](const etude::nn::BatchNorm& at) { return sum(as_layer(at, f(x)) * x); };
+    return etude::gradient(loss, layer);
+  };
+}
+Tensor normalised(LibraryRun&, const TensorMap& f, const Tensor& x) {
+  return normalised_by(slope_of_layer(f, x), x);
+}
+Tensor normalised_by_staged(LibraryRun&, const TensorMap& f, const Tensor& x) {
+  return normalised_by(etude::function(slope_of_layer(f, x)), x);
 }
 Numbers normalised_numbers(JudgeRun&, const NumberMap& f, const Numbers& x) {
   const Numbers y = f(x);
@@ -216,6 +226,7 @@ constexpr Feature kSurroundings[] = {
     {"manifold", along_sphere, sphere_step},
     {"manifold_jvp", slope_on_sphere, sphere_slope},
     {"layer_state", normalised, normalised_numbers},
+    {"staged_layer_state", normalised_by_staged, normalised_numbers},
     {"half_precision", in_half, wave, 5e-2},
     {"file", through_file, held_and_x},
     {"checkpoint", through_checkpoint, held_and_x},
