@@ -91,22 +91,22 @@ Tensor normalised_by(const Slope& slope, const Tensor& x) {
   layer.running.value = {zero, one};
   {
     const etude::PhaseScope training(etude::Phase::kTraining);
-    move(layer, slope(layer) * 0.5);
+    move(layer, slope(layer, x) * 0.5);
   }
   const etude::PhaseScope inference(etude::Phase::kInference);
   return as_layer(layer, x);
 }
-auto slope_of_layer(const TensorMap& f, const Tensor& x) {
-  return [f, x](const etude::nn::BatchNorm& layer) {
+auto slope_of_layer(const TensorMap& f) {
+  return [f](const etude::nn::BatchNorm& layer, const Tensor& x) {
     const auto loss = [&](const etude::nn::BatchNorm& at) { return sum(as_layer(at, f(x)) * x); };
     return etude::gradient(loss, layer);
   };
 }
 Tensor normalised(LibraryRun&, const TensorMap& f, const Tensor& x) {
-  return normalised_by(slope_of_layer(f, x), x);
+  return normalised_by(slope_of_layer(f), x);
 }
 Tensor normalised_by_staged(LibraryRun&, const TensorMap& f, const Tensor& x) {
-  return normalised_by(etude::function(slope_of_layer(f, x)), x);
+  return normalised_by(etude::function(slope_of_layer(f)), x);
 }
 Numbers normalised_numbers(JudgeRun&, const NumberMap& f, const Numbers& x) {
   const Numbers y = f(x);
