@@ -20,6 +20,7 @@ class CotangentSums {
   // Adds a cotangent. The first is taken as it is, later ones are added in place. Sparse rows are
   // listed behind each other, and joined when the sum is looked at: n of them cost O(n).
   void add(uint32_t slot, Tensor&& g, CallSite where);
+  bool is_empty(uint32_t slot) const noexcept { return !sums_[slot].has_value(); }
   // The sum; absent if nothing arrived.
   Tensor& at(uint32_t slot) {
     if (!rows_.empty()) join(slot);

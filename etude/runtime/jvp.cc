@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/jvp.h"
 
+#include <algorithm>
+
 #include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/mode.h"
 #include "etude/core/slices.h"
 #include "etude/runtime/derive.h"
 
 namespace etude {
+
+namespace {
+
+// The tangent of a result, as a value of its own where contexts follow values. What a sum passes on
+// of one operand is that in the steps of a loop as well, where the other one has the tangent 0.
+Tensor own_value(Tensor&& t, std::span<const Tensor> of_operands) {
+  const auto is_it = [&](const Tensor& x) { return x.has_value() && x.ref() == t.ref(); };
+  const bool is_passed_on = internal::mode_word != 0 && std::ranges::any_of(of_operands, is_it);
+  return is_passed_on ? internal::identity(t) : std::move(t);
+}
+
+}  // namespace
 
 JvpContext::JvpContext() { ContextStack::push(*this); }
 JvpContext::~JvpContext() { ContextStack::remove(*this); }
@@ -60,7 +76,8 @@ Values JvpContext::execute(const Op& op, Operands in, const Attrs& attrs, CallSi
   const ContextScope scope(*parent_, where);
   Values moved = internal::run_jvp(op, {in, ys.view(), ts.view(), attrs});
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (moved[i].has_value()) tangents_.set(TensorAccess::id(out[i]), std::move(moved[i]));
+    if (!moved[i].has_value()) continue;
+    tangents_.set(TensorAccess::id(out[i]), own_value(std::move(moved[i]), tangents));
   }
   return out;
 }

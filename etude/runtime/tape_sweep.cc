@@ -5,12 +5,14 @@
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
 #include "etude/core/builtin.h"
+#include "etude/core/mode.h"
 #include "etude/core/registry.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/runtime/cotangent_sums.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/tape.h"
+#include "etude/runtime/trace.h"
 
 namespace etude {
 
@@ -30,6 +32,23 @@ Error error_of_sum(const Error& error, std::size_t i, std::string_view call, Cal
   out.name_op(fmt::format("sum of gradients for operand {} of {}", i, call));
   out.locate(where);
   return out;
+}
+
+// Whether the calls of a sweep are kept for a derivative of it.
+bool is_recorded() {
+  if (internal::mode_word == 0) return false;
+  for (const Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
+    if (dynamic_cast<const TapeContext*>(c) != nullptr) return true;
+    if (dynamic_cast<const internal::TraceContext*>(c) != nullptr) return true;
+  }
+  return false;
+}
+
+// What a sum begins with, as a value of its own. A sum that a loop carries is one in each step, so
+// that cotangents of `g` from the sum and from its other readers come in the order of these calls.
+Tensor own_value(Tensor&& g, CallSite where) {
+  const bool has_other_readers = !TensorAccess::is_sparse(g) && !TensorAccess::is_unique(g);
+  return has_other_readers ? internal::identity(g, where) : std::move(g);
 }
 
 }  // namespace
@@ -168,6 +187,7 @@ void Tape::seed(CotangentSums& slots, std::span<const Tensor> targets,
 }
 
 void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
+  const bool has_derivative = is_recorded();
   // Rules that run now may add records (a persistent tape on the stack); those are not walked.
   for (std::size_t k = records_.size(); k-- > 0;) {
     if (records_[k].is_dead) continue;
@@ -191,12 +211,15 @@ void Tape::sweep(CotangentSums& slots, const std::vector<bool>& is_source) {
         back = options_.persistent ? run_rule(Record(records_[k]), given, expiring, slots)
                                    : run_rule(records_[k], given, expiring, slots);
       }
+      cts.clear();
       const bool takes_sums = records_[k].op != nullptr && records_[k].op->def().takes_sums;
       for (std::size_t at = 0; at < back.size(); ++at) {
         // Sums that were taken are for operands behind others: they come first again.
         const std::size_t i = takes_sums ? back.size() - 1 - at : at;
         const Entry& input = inputs_of(records_[k])[i];
         if (!back[i].has_value() || input.id == 0) continue;
+        if (has_derivative && slots.is_empty(input.slot))
+          back[i] = own_value(std::move(back[i]), records_[k].where);
         try {
           slots.add(input.slot, std::move(back[i]), records_[k].where);
         } catch (const Error& error) {

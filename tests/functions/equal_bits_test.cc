@@ -222,6 +222,41 @@ TEST(EqualBits, OfFolds) {
   });
 }
 
+TEST(EqualBits, OfLoopsThatReadWhatIsOutsideBesideTheirState) {
+  expect_all_orders("q / 4 + w + q in fold", [](const Tensor& w) {
+    const auto step = [&](const Tensor& q, const Tensor& x) { return sin(q * 0.25 + w + q) * x; };
+    return sum(fold(step, sin(w), rows()));
+  });
+  expect_all_orders("the same in a function, a branch and a scan", [](const Tensor& w) {
+    const auto part = [](const Tensor& q, const Tensor& a) { return sin(q * 0.25 + a + q); };
+    const auto step = [&](const Tensor& q, const Tensor& x) {
+      const Tensor next = cond(
+          sum(x) > 0.0, [&] { return q + w + sin(q * x); }, [&] { return function(part)(q, w); });
+      return std::pair(next, next * 0.5);
+    };
+    return sum(scan(step, w, rows()).second * weights());
+  });
+  expect_all_orders("a scan in a fold", [](const Tensor& w) {
+    const auto step = [&](const Tensor& q, const Tensor& x) {
+      const auto inner = [&](const Tensor& s, const Tensor& r) {
+        return sin(q * 0.25 + w + s * r + q);
+      };
+      return fold(inner, q + w, rows()) * x;
+    };
+    return sum(fold(step, w, rows()));
+  });
+}
+
+TEST(EqualBits, OfLoopsThatBeginWithAConstant) {
+  const auto loss = [](const Tensor& w) {
+    const auto step = [&](const Tensor& q, const Tensor& x) { return sin(w + q) * x; };
+    return sum(fold(step, weights(), rows()) * weights());
+  };
+  expect_all_orders("w + q in fold", loss);
+  const auto second = [&](const Tensor& w) { return sum(hvp(loss, w, w * 0.5) * weights()); };
+  expect_first_order("hvp of the same", second);
+}
+
 TEST(EqualBits, OfWhileLoops) {
   const auto loss = [](const Tensor& w) {
     const auto goes_on = [](const Tensor& i, const Tensor&) { return i < 4; };
