@@ -113,9 +113,12 @@ Values custom_vjp(const VjpCall& call) {
   }
   const std::size_t rule = custom.find_rule(arrived, types, "gradient of ");
   const std::vector<bool> taken = custom.taken(rule, types);
+  const bool is_run_again = !call.attrs.flag("is_for_forward");  // see RepeatedRun
   Tensors in;
   for (std::size_t i = 0; i < custom.results; ++i) {
-    if (taken[i]) in.push_back(arrived[i] ? call.cotangents[i] : internal::full(types[i], 0));
+    if (!taken[i]) continue;
+    in.push_back(arrived[i] ? call.cotangents[i] : internal::full(types[i], 0));
+    if (is_run_again) in.back() = to_dense(in.back());
   }
   for (std::size_t i = custom.first_kept(); i < call.in.size(); ++i) in.push_back(call.in[i]);
   const Tensors found = interpret(*custom.rules[rule], in);

@@ -28,10 +28,8 @@ bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_
     if (auto* tape = dynamic_cast<TapeContext*>(c)) {
       if (tape->tape().should_record(inputs)) return true;
     } else if (auto* jvp = dynamic_cast<JvpContext*>(c)) {
-      if (!is_for_forward) return false;
-      for (const Tensor& x : inputs) {
-        if (jvp->tangent(x).has_value()) return true;
-      }
+      const auto moves_there = [&](const Tensor& x) { return jvp->tangent(x).has_value(); };
+      if (is_for_forward && std::ranges::any_of(inputs, moves_there)) return true;
     } else if (dynamic_cast<TraceContext*>(c) != nullptr) {
       return std::ranges::any_of(inputs, moves);  // who has the graph may differentiate it
     } else if (auto* batch = dynamic_cast<BatchContext*>(c)) {
@@ -195,7 +193,7 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
     return out;
   }
   auto* jvp = dynamic_cast<JvpContext*>(&context);
-  if (jvp == nullptr || !call.is_for_forward) {
+  if (jvp == nullptr) {
     const ContextScope scope(context, {});
     if (dynamic_cast<TraceContext*>(&context) != nullptr) return trace_rule(call);
     std::vector<Tensor> out;
@@ -204,6 +202,14 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
   }
   std::vector<Tensor> out = attach(*context.parent(), call);
   std::vector<Tensor> tangents;
+  if (!call.is_for_forward) {  // they are those of the results
+    const ContextScope scope(*context.parent(), {});
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Tensor moved = call_identity(jvp->tangent(call.results[i]));
+      if (moved.has_value()) jvp->set_tangent(out[i], moved);
+    }
+    return out;
+  }
   for (const Tensor& x : call.inputs) tangents.push_back(jvp->tangent(x));
   if (std::ranges::none_of(tangents, &Tensor::has_value)) return out;
   const ContextScope scope(*context.parent(), {});
@@ -246,11 +252,13 @@ std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor
 }
 
 UntapedScope::UntapedScope() {
+  bool is_inside = true;  // of forward modes and traces
   for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
     const bool is_tape = dynamic_cast<TapeContext*>(c) != nullptr;
-    if (!is_tape && !dynamic_cast<BatchContext*>(c) && !dynamic_cast<CaptureList*>(c)) break;
+    is_inside =
+        is_inside && (is_tape || dynamic_cast<BatchContext*>(c) || dynamic_cast<CaptureList*>(c));
     has_tapes_ = has_tapes_ || is_tape;
-    contexts_.push_back(c);
+    if (is_inside) contexts_.push_back(c);
   }
   lift(false);
 }

@@ -79,10 +79,16 @@ RunRecord all_held_back(RunRecord record, std::span<const Tensor> dy) {
   return record;
 }
 
+std::vector<Tensor> dense(std::span<const Tensor> xs) {
+  std::vector<Tensor> out;
+  for (const Tensor& x : xs) out.push_back(x.has_value() ? to_dense(x) : x);
+  return out;
+}
+
 }  // namespace
 
 RepeatedRun::RepeatedRun(const RunRecord& record, std::span<const Tensor> dy)
-    : record_(all_held_back(record, dy)), first_inputs_(record.inputs()), dy_(dy) {
+    : record_(all_held_back(record, dy)), first_inputs_(record.inputs()), dy_(dense(dy)) {
   // Identities of their own tell arguments, and what was read, from captures of the same tensors.
   const auto make_fresh = [](std::vector<Tensor>& xs) {
     for (Tensor& x : xs) {

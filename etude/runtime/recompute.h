@@ -56,8 +56,8 @@ class RecordedRun {
   CaptureList captures_;
 };
 
-// While alive, the function runs again for the cotangents `dy` of its results. confined to its
-// thread.
+// While alive, the function runs again for the cotangents `dy` of its results, sparse ones made
+// dense as they are in a graph. confined to its thread.
 class RepeatedRun {
  public:
   RepeatedRun(const RunRecord& record, std::span<const Tensor> dy);
@@ -71,7 +71,7 @@ class RepeatedRun {
  private:
   RunRecord record_;  // with the values of this run
   std::vector<Tensor> first_inputs_;
-  std::span<const Tensor> dy_;
+  std::vector<Tensor> dy_;
   KeyReplay keys_{record_.keys};
   PhaseScope phase_{record_.phase};
   StateReplay states_{record_.states};

@@ -257,6 +257,67 @@ TEST(EqualBits, OfLoopsThatBeginWithAConstant) {
   expect_first_order("hvp of the same", second);
 }
 
+TEST(EqualBits, OfRecomputedSteps) {
+  const auto of_steps = [](const auto& f) {
+    return [f](const Tensor& w) {
+      const auto step = [&](const Tensor& y, const Tensor& x) {
+        const Tensor next = f(y * x, w);
+        return std::pair(next, next * 0.5);
+      };
+      const auto [last, path] = scan(step, w, rows());
+      return sum(last * weights()) + sum(path);
+    };
+  };
+  expect_all_orders("arguments", of_steps([](const Tensor& y, const Tensor&) {
+                      return recompute_grad([](const Tensor& r) { return sin(sin(r) * r); })(y);
+                    }));
+  expect_all_orders("captures", of_steps([](const Tensor& y, const Tensor& w) {
+                      const auto f = [y, w](const Tensor& r) { return r * r * w + sin(y) * w; };
+                      return recompute_grad(f)(y) * w;
+                    }));
+  const auto same = of_steps([](const Tensor& y, const Tensor& w) {
+    return recompute_grad([](const Tensor& r) { return r; })(w) * y;
+  });
+  expect_all_orders("a result that is the argument", same);
+  expect_equal_bits("hvp of the same", kGradient,
+                    [same](const Tensor& w) { return sum(hvp(same, w, w * 0.5) * weights()); });
+  expect_all_orders("one in another", of_steps([](const Tensor& y, const Tensor& w) {
+                      return recompute_grad([w](const Tensor& r) {
+                        const auto f = [w, r](const Tensor& v) { return v * v * w * r; };
+                        return sin(recompute_grad(f)(r) * r);
+                      })(y);
+                    }));
+  expect_all_orders("examples", of_steps([](const Tensor& y, const Tensor& w) {
+                      const auto f = [w](const Tensor& r) { return sin(r * w.at(0)) * r; };
+                      return vmap([f](const Tensor& e) { return recompute_grad(f)(e); })(y);
+                    }));
+  expect_all_orders("rows of what is computed again", of_steps([](const Tensor& y, const Tensor&) {
+                      const auto f = [](const Tensor& r) { return r * 1.25; };
+                      return take(recompute_grad(f)(sin(y)), Tensor({2, 0, 2}), {.axis = 0});
+                    }));
+  expect_all_orders("a fold in recompute_grad", [](const Tensor& w) {
+    const auto f = [w](const Tensor& q) {
+      const auto step = [&](const Tensor& y, const Tensor& x) { return sin(y * x + w + q); };
+      return fold(step, w, rows());
+    };
+    return sum(recompute_grad(f)(w) * weights());
+  });
+}
+
+// Tangents that do not move what is computed again.
+TEST(EqualBits, OfRecomputedStepsBesideForwardMode) {
+  const auto slope = [](const Tensor& w) {
+    const auto product = [&](const Tensor& s) {
+      const auto step = [&](const Tensor& y, const Tensor& x) {
+        return recompute_grad([w](const Tensor& r) { return sin(r * w) * r; })(y * x);
+      };
+      return fold(step, w, rows()) * s;
+    };
+    return sum(jvp(product, w, weights()).second);
+  };
+  expect_all_orders("jvp of a product with a fold", slope);
+}
+
 TEST(EqualBits, OfWhileLoops) {
   const auto loss = [](const Tensor& w) {
     const auto goes_on = [](const Tensor& i, const Tensor&) { return i < 4; };
