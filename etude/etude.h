@@ -25,6 +25,7 @@
 #include "etude/graph/builder.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/dump.h"
+#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"

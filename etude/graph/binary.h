@@ -33,6 +33,7 @@
 #include <string>
 #include <string_view>
 
+#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 
@@ -53,5 +54,20 @@ bool is_binary_graph(std::string_view bytes) noexcept;
 // cost:   memory and time linear in the bytes, but for what ops do to tell types. Graphs may refer
 //         to others 100 levels deep.
 GraphRef read_binary(std::string_view bytes);
+
+// The same for a family, one graph for many sizes (family.h): the graphs that it was found from,
+// which say all that it knows. Layout, in numbers of 8 bytes:
+//
+//   offset  bytes
+//    0      8     89 45 54 46 0d 0a 1a 0a
+//    8      8     how many graphs: 2 or more
+//   16            bytes of each
+//   graphs        each at a multiple of 64, as above
+//
+// thread-safe. cost: linear; constants stand in each of the two or three graphs.
+std::string to_binary(const Family& family);
+bool is_binary_family(std::string_view bytes) noexcept;
+// throws: as read_binary(); kDataLoss for graphs that are no family, saying where they differ.
+FamilyRef read_binary_family(std::string_view bytes);
 
 }  // namespace etude

@@ -15,6 +15,10 @@ inline constexpr std::string_view kBinaryMagic(
     "\x89"
     "ETG\r\n\x1a\n",
     8);
+inline constexpr std::string_view kFamilyMagic(
+    "\x89"
+    "ETF\r\n\x1a\n",
+    8);
 inline constexpr uint32_t kBinaryVersion = 1;
 inline constexpr std::size_t kBinaryAlignment = 64;
 

@@ -368,6 +368,27 @@ FamilyGraph Family::at(std::span<const int64_t> sizes) const {
   return out;
 }
 
+GraphRef Family::graph_for(std::span<const Tensor> inputs) const {
+  const Graph& first = parts_->first();
+  ETUDE_REQUIRE(inputs.size() == first.inputs().size(),
+                "graph '{}' has {} inputs, but {} were given", first.name(), first.inputs().size(),
+                inputs.size());
+  Types types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(inputs[i].has_value() ? inputs[i].type() : nullptr);
+    ETUDE_REQUIRE(may_take(i, types.back()), "input '{}' of graph '{}' is {}, but {} was given",
+                  first.inputs()[i].name, first.name(), input_text(i),
+                  internal::type_text(types.back()));
+  }
+  const std::vector<int64_t> sizes = sizes_of(types);
+  ETUDE_REQUIRE(!sizes.empty(), "the inputs of graph '{}' differ in sizes that are one in it: {}",
+                first.name(), to_string());
+  FamilyGraph made = at(sizes);
+  ETUDE_REQUIRE(made.graph, "graph '{}' does not serve the sizes [{}]: {}. Trace it at these sizes",
+                first.name(), fmt::join(sizes, ", "), made.refusal);
+  return std::move(made.graph);
+}
+
 namespace {
 
 // What the numbers of a family are in the graphs that it was found from.

@@ -76,6 +76,11 @@ class Family final : public internal::RefCounted {
   std::vector<int64_t> sizes_of(std::span<const Type* const> inputs) const;
   // The graph at these sizes. The latest are kept. cost: about a microsecond a node.
   FamilyGraph at(std::span<const int64_t> sizes) const;
+  // The graph for these inputs: at() of their sizes.
+  //
+  // throws: kInvalidArgument for inputs that are not of this family, naming the first; for sizes at
+  //         which it has no graph, saying why.
+  GraphRef graph_for(std::span<const Tensor> inputs) const;
   // The graphs that it was found from.
   std::span<const GraphRef> graphs() const noexcept;
   // Whether each number that differs in this one, sizes in types aside, has the values in its

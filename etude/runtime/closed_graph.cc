@@ -2,6 +2,7 @@
 #include "etude/runtime/closed_graph.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "etude/base/check.h"
@@ -34,6 +35,15 @@ GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures) {
     all.insert(all.end(), captures.begin(), captures.end());
     return interpret(graph, all);
   });
+}
+
+FamilyRef closed_family(const Family& family, std::span<const Tensor> captures) {
+  std::vector<GraphRef> closed;
+  for (const GraphRef& graph : family.graphs()) closed.push_back(closed_graph(*graph, captures));
+  FamilyFound found = Family::of(closed);
+  ETUDE_CHECK(found.family, "graphs of a family with one set of captures are none: {}",
+              found.difference);
+  return std::move(found.family);
 }
 
 }  // namespace etude

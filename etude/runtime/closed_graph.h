@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "etude/graph/family.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 
@@ -19,5 +20,7 @@ namespace ETUDE_API etude {
 //
 // throws: kInvalidArgument for another number of captures, or for one of another type.
 GraphRef closed_graph(const Graph& graph, std::span<const Tensor> captures);
+// The same for all graphs of a family: trace.family() of a trace that serves many sizes.
+FamilyRef closed_family(const Family& family, std::span<const Tensor> captures);
 
 }  // namespace etude

@@ -62,6 +62,8 @@ class GraphFunction {
   const std::string& name() const noexcept { return graph().name(); }
   // The tensors that it captured, in the order of the graph's inputs that stand for them.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
+  // The graph at all sizes that it serves (graph/family.h); null: it serves its own sizes alone.
+  const internal::RefPtr<const Family>& family() const noexcept { return trace_->family; }
   // The text of the graph (graph/print.h), with types and without the elements of long constants.
   std::string to_string() const;
 

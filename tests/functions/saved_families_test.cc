@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families as bytes: a function with open sizes, written and read, serves all sizes as before.
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "etude/etude.h"
+#include "tests/expect_error.h"
+
+namespace etude::saved_families_test {
+namespace {
+
+using tests::expect_error;
+
+Tensor run(const Family& family, const std::vector<Tensor>& inputs) {
+  return interpret(*family.graph_for(inputs), inputs)[0];
+}
+// 0, 1, 2, ... in rows of three: row i less the mean of its column is 3 * (i - (n - 1) / 2).
+Tensor counted(int64_t n) { return reshape(arange(3 * n, {.dtype = kFloat32}), {n, 3}); }
+void expect_centred(const Tensor& y, int64_t n, float scale) {
+  ASSERT_EQ(y.shape(), (Shape{n, 3}));
+  const std::vector<float> got = y.to_vector<float>();
+  for (int64_t i = 0; i < 3 * n; ++i) {
+    const float row = static_cast<float>(i / 3) - 0.5F * static_cast<float>(n - 1);
+    EXPECT_NEAR(got[static_cast<std::size_t>(i)], scale * 3.0F * row, 1e-3F) << n << " " << i;
+  }
+}
+Tensor centred(const Tensor& x) { return x - mean(x, {.axis = {0}}); }
+FunctionOptions with_open_rows() {
+  return {.name = "f", .arg_names = {"x"}, .signature = Signature{TensorSpec{{kAny, 3}}}};
+}
+
+TEST(SavedFamilies, ASignatureWithOpenSizesServesAllSizesAfterwards) {
+  const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
+  const GraphFunction trace = f.trace();
+  ASSERT_TRUE(trace.family());
+  const std::string bytes = to_binary(*trace.family());
+  EXPECT_TRUE(is_binary_family(bytes));
+  EXPECT_FALSE(is_binary_graph(bytes));
+  const FamilyRef read = read_binary_family(bytes);
+  EXPECT_EQ(read->to_string(), trace.family()->to_string());
+  EXPECT_EQ(to_binary(*read), bytes);
+  for (const int64_t n : {2, 7, 33, 840}) expect_centred(run(*read, {counted(n)}), n, 1.0F);
+}
+
+TEST(SavedFamilies, CapturesBecomeConstants) {
+  const Tensor scale = full({3}, 2.0F);
+  const auto f = function([&](const Tensor& x) { return centred(x) * scale; });
+  for (const int64_t n : {4, 6}) f(counted(n));
+  const GraphFunction trace = f.traces().back();
+  ASSERT_TRUE(trace.family());
+  const FamilyRef read =
+      read_binary_family(to_binary(*closed_family(*trace.family(), trace.captures())));
+  for (const int64_t n : {3, 9}) expect_centred(run(*read, {counted(n)}), n, 2.0F);
+}
+
+TEST(SavedFamilies, SaysWhichInputsItDoesNotServe) {
+  const auto f = function([](const Tensor& x, const Tensor& y) { return x + y; },
+                          {.name = "f",
+                           .arg_names = {"x", "y"},
+                           .signature = Signature{TensorSpec{{kAny, 3}}, TensorSpec{{kAny, 3}}}});
+  f(counted(2), counted(2));
+  const FamilyRef read = read_binary_family(to_binary(*f.traces().back().family()));
+  const auto refused = [&](const std::vector<Tensor>& inputs, const std::string& text) {
+    expect_error([&] { read->graph_for(inputs); }, ErrorCode::kInvalidArgument, {text});
+  };
+  refused({counted(2)}, "graph 'f' has 2 inputs, but 1 were given");
+  refused({counted(2), ones({2, 4})},
+          "input 'y' of graph 'f' is float32[n,3], but float32[2,4] was given");
+  refused({counted(2), counted(4)}, "differ in sizes that are one in it");
+  refused({counted(1), counted(1)}, "does not serve the sizes [1]");
+}
+
+// Whatever is wrong with a file is an error, and no byte of it is left out of the checks but those
+// between graphs.
+TEST(SavedFamilies, DamagedBytesAreRefused) {
+  const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
+  const std::string bytes = to_binary(*f.trace().family());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    expect_error([&] { read_binary_family(bytes.substr(0, size)); }, ErrorCode::kDataLoss, {""});
+  }
+  expect_error([&] { read_binary_family(bytes + '\0'); }, ErrorCode::kDataLoss,
+               {"but its graphs end at"});
+  for (std::size_t at = 0; at < 16 + 3 * 8; ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x40);
+    expect_error([&] { read_binary_family(damaged); }, ErrorCode::kDataLoss, {""});
+  }
+  // Two graphs that are no family.
+  std::string twice = bytes;
+  const std::string graph = to_binary(f.trace().graph());
+  const uint64_t numbers[] = {2, graph.size(), graph.size()};
+  std::memcpy(twice.data() + 8, numbers, sizeof numbers);
+  twice.resize(64);
+  twice += graph;
+  twice.resize((twice.size() + 63) / 64 * 64);
+  twice += graph;
+  expect_error([&] { read_binary_family(twice); }, ErrorCode::kDataLoss,
+               {"the inputs have the same types"});
+}
+
+}  // namespace
+}  // namespace etude::saved_families_test
