@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -97,10 +98,31 @@ std::vector<Tensor> load_inputs(const Graph& graph, const std::string& file) {
   return out;
 }
 
+// fn(bytes of the file); what it throws names the file.
+template <class F>
+auto read_file(const std::string& file, const F& fn) {
+  const internal::MappedFile content(file);
+  try {
+    return fn(std::string_view(reinterpret_cast<const char*>(content.bytes().data()),
+                               content.bytes().size()));
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
+  }
+}
+
+// The results of a graph; of a family those at the sizes of the inputs.
+std::vector<Tensor> results_of(const std::string& file, const std::string& inputs) {
+  if (!read_file(file, is_binary_family)) {
+    const GraphRef graph = load_graph(file);
+    return interpret(*graph, load_inputs(*graph, inputs));
+  }
+  const FamilyRef family = read_file(file, read_binary_family);
+  const std::vector<Tensor> given = load_inputs(*family->graphs().front(), inputs);
+  return interpret(*family->graph_for(given), given);
+}
+
 void run(const GraphOptions& options) {
-  const GraphRef graph = load_graph(options.file);
-  const std::vector<Tensor> inputs = load_inputs(*graph, options.inputs);
-  const std::vector<Tensor> results = interpret(*graph, inputs);
+  const std::vector<Tensor> results = results_of(options.file, options.inputs);
   io::NamedTensors out;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has_value()) continue;
@@ -150,14 +172,11 @@ void plan(const GraphOptions& options) {
 }  // namespace
 
 GraphRef load_graph(const std::string& file) {
-  const internal::MappedFile content(file);
-  const std::string_view bytes(reinterpret_cast<const char*>(content.bytes().data()),
-                               content.bytes().size());
-  try {
+  return read_file(file, [](std::string_view bytes) {
+    ETUDE_REQUIRE(!is_binary_family(bytes),
+                  "this is a family: a graph for many sizes. `etude graph run` takes it");
     return is_binary_graph(bytes) ? read_binary(bytes) : parse_graph(bytes);
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", file, error.what()));
-  }
+  });
 }
 
 void add_graph_commands(CLI::App& app) {

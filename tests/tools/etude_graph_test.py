@@ -2,6 +2,7 @@
 """Runs `etude graph` on files: python3 etude_graph_test.py PATH_OF_ETUDE."""
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,25 @@ class GraphTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path("out")))
         self.assertIn("input 'x' of graph 'layer' is missing",
                       self.run_graph("run", path, "--output", self.path("out")).stderr)
+
+    def test_run_of_a_family_takes_all_sizes(self):
+        graphs = []
+        for n in (4, 6):
+            text = self.write("a", f"graph f(x: float32[{n},2]) -> (float32[{2 * n}])\n"
+                              f"  %1 = reshape(x, shape=[{2 * n}])\n  return %1\n")
+            self.assertEqual(self.run_graph("convert", text, self.path("b")).returncode, 0)
+            with open(self.path("b"), "rb") as file:
+                graphs.append(file.read())
+        parts = [b"\x89ETF\r\n\x1a\n" + struct.pack("<3Q", 2, *map(len, graphs)), *graphs]
+        family = b"".join(part.ljust((len(part) + 63) // 64 * 64, b"\0") for part in parts[:-1]) + parts[-1]
+        with open(self.path("family"), "wb") as file:
+            file.write(family)
+        write_file(self.path("in"), {"x": ("F32", [3, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])})
+        done = self.run_graph("run", self.path("family"), "--inputs", self.path("in"), "--output", self.path("out"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_file(self.path("out")), {"y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+        self.assertIn("family: this is a family: a graph for many sizes. `etude graph run` takes it",
+                      self.run_graph("show", self.path("family")).stderr)
 
     def test_convert_and_back(self):
         text, binary, back = self.write("a", LAYER), self.path("b"), self.path("c")
