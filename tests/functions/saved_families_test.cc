@@ -46,6 +46,27 @@ TEST(SavedFamilies, ASignatureWithOpenSizesServesAllSizesAfterwards) {
   for (const int64_t n : {2, 7, 33, 840}) expect_centred(run(*read, {counted(n)}), n, 1.0F);
 }
 
+TEST(SavedFamilies, WhatIsReadRunsInAllModesAndHasDerivatives) {
+  const auto f = function([](const Tensor& x) { return centred(x); }, with_open_rows());
+  const FamilyRef read = read_binary_family(to_binary(*f.trace().family()));
+  const auto again = [&](const Tensor& x) { return run(*read, {x}); };
+  // The sum of y * c has the gradient c less its mean.
+  const auto slope = [&](const Tensor& x) {
+    const Tensor c = counted(x.type()->shape()[0]);
+    return gradient([&](const Tensor& at) { return sum(again(at) * c); }, x);
+  };
+  const auto staged = function(again), staged_slope = function(slope);
+  for (const int64_t n : {3, 5, 8, 13}) {
+    expect_centred(staged(counted(n)), n, 1.0F);
+    expect_centred(slope(counted(n)), n, 1.0F);
+    expect_centred(staged_slope(counted(n)), n, 1.0F);
+    expect_centred(jvp(again, counted(n), counted(n) * 2.0F).second, n, 2.0F);
+    const LazyScope lazy;
+    expect_centred(again(counted(n)), n, 1.0F);
+    expect_centred(slope(counted(n)), n, 1.0F);
+  }
+}
+
 TEST(SavedFamilies, CapturesBecomeConstants) {
   const Tensor scale = full({3}, 2.0F);
   const auto f = function([&](const Tensor& x) { return centred(x) * scale; });
