@@ -30,7 +30,7 @@ NAMES = {
     "charconv": "errc from_chars",
     "chrono": "chrono",
     "cmath": """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
-        fdim floor fma fmax fmin fmod hypot isfinite isinf isnan ldexp lerp lgamma log log10 log1p log2 lround
+        fdim floor fma fmax fmin fmod frexp hypot isfinite isinf isnan ldexp lerp lgamma log log10 log1p log2 lround
         nearbyint nextafter pow remainder rint round signbit sin sinh sqrt tan tanh tgamma trunc""",
     "complex": """abs acos acosh arg asin asinh atan atanh complex conj cos cosh exp log log10 polar pow real sin sinh
         sqrt tan tanh""",

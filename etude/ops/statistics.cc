@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/kernels/cpu/norm_root.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
@@ -93,14 +95,42 @@ Values lower_length(Operands in, const Attrs&) {
   return {distance(both[0]) * both[1]};
 }
 
+Types norm_root_type(const TypeCall& call) {
+  const Shape shape =
+      reduced_shape(call.shape(0), axes_of(call.attrs, call.rank(0)), call.attrs.flag("keepdims"));
+  ETUDE_REQUIRE(call.shape(1) == shape,
+                "operand 'squares' has shape {}, but must have {}, that of x {} without its axes",
+                call.shape(1).to_string(), shape.to_string(), call.shape(0).to_string());
+  return {call.types[1]};
+}
+
+void norm_root_kernel(const PrepareCall& call) {
+  kernels::cpu::prepare_norm_root(call, axes_of(call.attrs, call.shape(0).rank()));
+}
+
+// ct x / y, and 0 where y is 0. Neither the square of y nor 1 / y, which leave the range.
+Values norm_root_vjp(const VjpCall& call) {
+  const Tensor &x = call.in[0], &y = call.out[0];
+  const std::vector<int> axes = axes_of(call.attrs, x.rank());
+  const Tensor divisor = where(y > 0.0, y, std::numeric_limits<double>::infinity());
+  const Tensor direction = x / with_axes(divisor, x.shape(), axes),
+               ct = with_axes(call.ct(), x.shape(), axes);
+  return {run(op<"strong_product">(), {&ct, &direction}), Tensor()};
+}
+
+Tensor euclidean(const Tensor& x, const SumOptions& over, const Attrs& attrs) {
+  const Tensor squares = sum(x * x, over);
+  return run(op<"norm_root">(), {&x, &squares}, {attrs.value("axis"), attrs.value("keepdims")});
+}
+
 Values lower_norm(Operands in, const Attrs& attrs) {
   const Tensor& x = in[0];
   const std::vector<int> axes = axes_of(attrs, x.rank());
   const double order = attrs.real("ord");
   const SumOptions over{.axis = wide(axes), .keepdims = attrs.flag("keepdims")};
-  if (order == 2 && !is_complex(x.dtype())) return {distance(sum(x * x, over))};
+  const bool is_real = !is_complex(x.dtype());
+  if (order == 2) return {euclidean(is_real ? x : abs(x), over, attrs)};
   const Tensor size = abs(x);
-  if (order == 2) return {distance(sum(size * size, over))};
   if (order == 1) return {sum(size, over)};
   if (order == 0) return {sum(internal::cast(size > 0, size.dtype()), over)};
   if (std::isinf(order)) {
@@ -234,6 +264,31 @@ void define_lengths(Registry& r) {
       .operands = {{"xs...", kFloatingComplex}},
       .lower = lower_length,
       .samples = samples,
+  });
+  r.define({
+      .name = "norm_root",
+      .space = "internal",
+      .doc = "The Euclidean norm of x over the given axes, or over all: the root of `squares`, the "
+             "sum of its squares there, and by the elements of x where squares left the range. The "
+             "derivative is by x, and 0 where the norm is.",
+      .operands = {"x", "squares"},
+      .attrs = {{"axis", AttrKind::kInts, none}, {"keepdims", false}},
+      .dtypes = kFloating,
+      .type = norm_root_type,
+      .kernels = {.cpu = norm_root_kernel},
+      .vjp = norm_root_vjp,
+      .batch = batching::along_axis,
+      .samples = {.calls = {{{"[2,3]", "[]"}},
+                            {{"[2,3,4]", "[2,4]"}, {{"axis", Ints{1}}}},
+                            {{"[2,3,4]", "[1,3,1]"}, {{"axis", Ints{0, -1}}, {"keepdims", true}}},
+                            {{"[]", "[]"}}},
+                  .ranges = {{0.5, 2}, {0.5, 2}},
+                  .no_gradient_check = "squares follow from x"},
+      .errors = {{{"float32[2,3]", "float32[3]"}, "operand 'squares' has shape [3]"},
+                 {{"float32[2]", "float32[]"},
+                  "axis 1 is outside [-1, 1)",
+                  {{"axis", Ints{1}}},
+                  ErrorCode::kOutOfRange}},
   });
 }
 
