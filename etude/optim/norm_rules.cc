@@ -6,6 +6,7 @@
 #include "etude/base/permanent.h"
 #include "etude/core/builtin.h"
 #include "etude/core/length.h"
+#include "etude/core/run.h"
 #include "etude/kernels/cpu/optimizer_numbers.h"
 #include "etude/ops.h"
 
@@ -18,7 +19,9 @@ using internal::StateStart;
 using internal::Step;
 
 Tensor length(const Tensor& x) { return etude::internal::length({&x, 1}); }
-Tensor root_mean_square(const Tensor& x) { return cast(sqrt(mean(square(x))), kFloat64); }
+Tensor root_mean_square(const Tensor& x) {
+  return length(x) / std::sqrt(static_cast<double>(x.size()));
+}
 
 Tensor number(double value) { return Tensor(std::vector<double>{value}, Shape{}); }
 
@@ -90,7 +93,10 @@ Matrix matrix_of(const Tensor& x) {
 Tensor orthogonalized(const Tensor& x) {
   const bool is_tall = x.shape()[0] > x.shape()[1];
   Tensor y = is_tall ? matrix_transpose(x) : x;
-  y = y / (sqrt(sum(square(y))) + 1e-7);
+  // The length itself may be out of the range of the dtype.
+  const Values both = etude::internal::run_all(etude::internal::op<"scaled_squares">(), {&y});
+  const Tensor &squares = both[0], &scale = both[1];
+  y = y / cast(scale, y.dtype()) / cast(sqrt(squares) + 1e-7 / scale, y.dtype());
   for (int i = 0; i < 5; ++i) {
     const Tensor a = matmul(y, y, {.transpose_y = true});
     y = 3.4445 * y + matmul(-4.7750 * a + 2.0315 * matmul(a, a), y);
@@ -153,7 +159,7 @@ void Adafactor::run_step(const Step& step) const {
     rows = rate_as(2) * rows + rate_as(3) * mean(squares, {.axis = -1, .keepdims = true});
     columns = rate_as(2) * columns + rate_as(3) * mean(squares, {.axis = -2, .keepdims = true});
     const Tensor whole = maximum(mean(rows, {.axis = -2, .keepdims = true}), options_.eps1);
-    direction = step.gradient * rsqrt(maximum(rows * columns / whole, rate_as(4)));
+    direction = step.gradient * rsqrt(maximum(rows / whole * columns, rate_as(4)));
   }
   // The rate is relative to the size of the parameter, and a large direction is made smaller.
   const Tensor size = maximum(root_mean_square(w), options_.eps2);
@@ -169,7 +175,7 @@ namespace {
 Tensor inverse_fourth_root(const Tensor& a, double eps) {
   const std::int64_t n = a.shape()[0];
   const Tensor unit = eye(n, {.cols = n, .dtype = a.dtype()}), whole = a + eps * unit;
-  const Tensor scale = 2.5 / sqrt(sum(square(whole)));
+  const Tensor scale = 2.5 / norm(whole);
   Tensor m = whole * scale, root = unit * sqrt(sqrt(scale));
   for (int i = 0; i < 45; ++i) {
     const Tensor step = 1.25 * unit - 0.25 * m, squared = matmul(step, step);

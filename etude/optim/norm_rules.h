@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimisers that look at tensors as wholes: LARS and LAMB at their lengths, Muon, Adafactor and
 // Shampoo at matrices. Each step allocates a few tensors of the size of its parameter.
+//
+// Lengths and norms are right for elements of all sizes. Sums and means of squared gradients that
+// are state (LAMB, Adafactor, Shampoo, vectors in Muon) overflow as their formulas say: float32
+// gradients of 1e19 and more give zero or NaN steps there. clip_by_global_norm (transforms.h)
+// makes such gradients smaller first.
 #pragma once
 
 #include "etude/optim/adam.h"

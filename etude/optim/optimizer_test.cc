@@ -185,6 +185,30 @@ TEST(Optimizer, AveragesOfWeights) {
               "ScheduleFreeSGD");
 }
 
+// Steps of Muon and Adafactor do not depend on the size of the gradient; those of Adafactor grow
+// with the parameter. Shampoo's take the root of it, and the same step where eps grows with its
+// square.
+TEST(Optimizer, MatricesWhereSquaresLeaveTheRange) {
+  const Tensor unit(std::vector<float>{.5F, -.2F, .3F, .1F, .4F, -.6F}, {2, 3});
+  const Tensor start(std::vector<float>{.1F, .2F, -.3F, .4F, .5F, -.6F}, {2, 3});
+  const auto step = [&](auto optimizer, float g, float w = 1) {
+    Tensor at = start * w;
+    optimizer.update(at, unit * g);
+    return ((at - start * w) / w).template to_vector<double>();
+  };
+  for (const float g : {1e10F, 1e19F, 1e30F, 3e38F}) {
+    expect_near(step(Muon(), g), step(Muon(), 1), 1e-4, "Muon " + std::to_string(g));
+  }
+  for (const float g : {1e10F, 1e15F, 1e18F}) {
+    expect_near(step(Adafactor(), g), step(Adafactor(), 1), 1e-4, "Adafactor");
+    expect_near(step(Shampoo({.eps = .1 * g * g}), g), step(Shampoo({.eps = .1}), 1), 1e-3,
+                "Shampoo " + std::to_string(g));
+  }
+  for (const float w : {1e10F, 1e20F, 1e30F}) {
+    expect_near(step(Adafactor(), 1, w), step(Adafactor(), 1), 1e-4, "a large parameter");
+  }
+}
+
 Tensor random_filter() {
   std::vector<float> values;
   for (int i = 0; i < 72; ++i) values.push_back(std::sin(static_cast<float>(i * i + 3 * i)));
