@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "etude/core/op.h"
 #include "etude/core/resource.h"
 #include "etude/core/value_observer.h"
 #include "etude/runtime/trace.h"
@@ -10,8 +11,8 @@
 
 namespace etude::internal {
 
-CaptureList::CaptureList(bool is_needed)
-    : first_inside_(is_needed ? new_value_id() : 0), is_live_(is_needed) {
+CaptureList::CaptureList(bool is_needed, Noted noted)
+    : first_inside_(is_needed ? new_value_id() : 0), is_live_(is_needed), noted_(noted) {
   if (is_live_) ContextStack::push(*this);
 }
 
@@ -25,6 +26,7 @@ void CaptureList::note(const Tensor& x) {
   if (id == 0) {
     // Nobody follows it yet. Of a graph it is an input unless it is a number of the function
     // itself, such as the 0.5 of x * 0.5, which nobody else holds.
+    if (noted_ == Noted::kDifferentiated) return;
     if (TraceContext::innermost() == nullptr || TensorAccess::is_unique(x)) return;
     id = TensorAccess::id(x);
   } else if (id >= first_inside_) {
@@ -41,7 +43,9 @@ void CaptureList::leave_out(std::span<const Tensor> xs) {
 }
 
 Values CaptureList::execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
-  for (std::size_t i = 0; i < in.size(); ++i) note(in[i]);
+  if (noted_ == Noted::kAll || op.def().no_derivative.empty()) {
+    for (std::size_t i = 0; i < in.size(); ++i) note(in[i]);
+  }
   return parent_->execute(op, in, attrs, where);
 }
 

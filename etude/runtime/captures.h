@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a function captures: the tensors from outside that its calls read. Used by recompute_grad
-// and custom_gradient, for which captured tensors are inputs as arguments are.
+// and custom_gradient, for which captured tensors are inputs as arguments are, and by the warning
+// of rules that give no derivative by what they capture.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,11 @@ namespace internal {
 // that were there before. confined to the thread that made it.
 class CaptureList final : public Context {
  public:
+  // Of a kDifferentiated list, operands of calls that end derivatives, such as stop_gradient, do
+  // not count, nor do tensors that no context has known.
+  enum class Noted { kAll, kDifferentiated };
   // Notes nothing, and costs calls nothing, unless `is_needed`.
-  explicit CaptureList(bool is_needed);
+  explicit CaptureList(bool is_needed, Noted noted = Noted::kAll);
   ~CaptureList() override { leave(); }
   Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
   void leave() noexcept;
@@ -36,6 +40,7 @@ class CaptureList final : public Context {
   std::unordered_set<uint64_t> seen_;
   std::vector<Tensor> found_;
   bool is_live_;
+  Noted noted_;
 };
 
 }  // namespace internal

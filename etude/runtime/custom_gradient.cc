@@ -2,6 +2,7 @@
 #include "etude/runtime/custom_gradient.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
@@ -27,6 +28,26 @@ void ReadList::remove(const LeafList& arguments) {
       break;
     }
   }
+}
+
+RuleCaptures::RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs)
+    : is_needed_(takes_derivatives()), captures_(is_needed_, CaptureList::Noted::kDifferentiated) {
+  if (!is_needed_) return;
+  captures_.leave_out(inputs);
+  // Rows stand for the argument that is made of them.
+  for (const LeafRef& leaf : arguments.items()) {
+    const auto rows =
+        leaf.tensor != nullptr && leaf.tensor->has_value() ? leaf.tensor->slices() : std::nullopt;
+    if (rows) captures_.leave_out({&rows->values, 1});
+  }
+}
+
+void RuleCaptures::finish(std::span<const Tensor> results, std::span<const Tensor> known,
+                          CallSite where) {
+  if (!is_needed_) return;
+  for (const Tensor& y : results) captures_.note(y);
+  captures_.leave();
+  warn_of_captures(captures_.found(), known, where);
 }
 
 void throw_unlisted_variables(const std::vector<Variable>& variables) {

@@ -15,6 +15,7 @@
 #include "etude/core/owned_result.h"
 #include "etude/diff/custom_call.h"
 #include "etude/diff/custom_gradient.h"
+#include "etude/runtime/captures.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/gradient.h"
 #include "etude/runtime/recompute.h"
@@ -38,6 +39,21 @@ class ReadList final : public VariableReader {
 
 // throws: kFailedPrecondition that lists them, unless there are none.
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
+
+// While alive, or until finish(), notes what a rule uses beside its arguments, where a derivative
+// is taken around it. confined to its thread.
+class RuleCaptures {
+ public:
+  // `inputs`: the tensors that stand for the arguments.
+  RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
+  // The rule at `where` has given `results` and read `known` of Variables: warns of what it has no
+  // derivative by.
+  void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
+
+ private:
+  const bool is_needed_;
+  CaptureList captures_;
+};
 
 // Collects what a pullback returned: tensors, tuples and vectors of them.
 class FlatGradients {
@@ -91,10 +107,13 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
   const LeafList leaves(arguments);
   std::vector<Tensor> inputs = values_of(leaves);
   ReadList reads;
+  RuleCaptures captures(leaves, inputs);
   auto [made, with] = std::invoke(rule, x...);
   auto& value = made;  // clang 14 captures no structured bindings
   auto& pull = with;
   reads.stop();
+  const std::vector<Tensor> results = values_of(LeafList(value));
+  captures.finish(results, reads.snapshots, where);
   reads.remove(leaves);
   using P = std::decay_t<decltype(pull)>;
   const std::vector<Variable> variables = reads.variables;
@@ -122,8 +141,7 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
       }
     });
   };
-  PutLeaves put{
-      attach_rule({inputs, values_of(LeafList(value)), back, "custom_gradient", true, where})};
+  PutLeaves put{attach_rule({inputs, results, back, "custom_gradient", true, where})};
   each_leaf(value, put);
   return std::move(value);
 }
@@ -151,6 +169,9 @@ struct ReturningPullback {
 // and in its pullback are recorded by outer tapes, so higher derivatives are those of the pullback.
 // Forward mode runs along the transpose of the pullback, which it calls once with zeros. In a vmap
 // the rule runs on all examples, and so does its pullback, whichever of the two is outside.
+//
+// A rule has no derivative by a tensor that it captures. Where one is taken while the rule runs, a
+// warning says so, once for each line of a rule.
 //
 // throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
 //         kInvalidArgument in forward mode for a pullback that is not linear, and where a

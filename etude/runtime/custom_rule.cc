@@ -4,10 +4,15 @@
 #include <algorithm>
 #include <complex>
 #include <memory>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "etude/base/check.h"
+#include "etude/base/warning.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
+#include "etude/core/call_scope.h"
 #include "etude/core/graph_calls.h"
 #include "etude/core/pending.h"
 #include "etude/runtime/batch.h"
@@ -37,6 +42,20 @@ bool is_followed_from(Context* context, std::span<const Tensor> inputs, bool is_
       for (const Tensor& x : inputs)
         around.push_back(batch->is_example(x) ? batch->batch_of(x) : x);
       return is_followed_from(c->parent(), around, is_for_forward);
+    }
+  }
+  return false;
+}
+
+// Whether the derivative by x is followed now. A trace has no derivative of its own.
+bool is_differentiated(Context* context, Tensor x) {
+  for (Context* c = context; c != nullptr; c = c->parent()) {
+    if (auto* tape = dynamic_cast<TapeContext*>(c)) {
+      if (tape->tape().depends_on_watched(x)) return true;
+    } else if (auto* jvp = dynamic_cast<JvpContext*>(c)) {
+      if (jvp->tangent(x).has_value()) return true;
+    } else if (auto* batch = dynamic_cast<BatchContext*>(c)) {
+      if (batch->is_example(x)) x = batch->batch_of(x);
     }
   }
   return false;
@@ -274,6 +293,33 @@ void UntapedScope::lift(bool with_tapes) {
 
 bool is_followed(const RuleCall& call) {
   return is_followed_from(&ContextStack::top(), call.inputs, call.is_for_forward);
+}
+
+bool takes_derivatives() noexcept {
+  for (Context* c = &ContextStack::top(); c != nullptr; c = c->parent()) {
+    if (dynamic_cast<TapeContext*>(c) || dynamic_cast<JvpContext*>(c)) return true;
+  }
+  return false;
+}
+
+void warn_of_captures(std::span<const Tensor> captured, std::span<const Tensor> known,
+                      CallSite where) {
+  for (const Tensor& x : captured) {
+    const auto is_it = [&](const Tensor& other) {
+      return other.has_value() && TensorAccess::id_or_zero(other) == TensorAccess::id(x);
+    };
+    if (std::ranges::any_of(known, is_it) || !is_differentiated(&ContextStack::top(), x)) continue;
+    where = user_line(where);
+    const std::string at =
+        where.known() ? fmt::format("\n  at {}:{}", where.file, where.line) : std::string();
+    warn_once("captures of a rule" + at,
+              fmt::format("custom_gradient: the rule uses a {} that is no argument of it, and of "
+                          "which a derivative is taken. Its part of the derivative is missing: to "
+                          "the rule it is a constant. Pass it as an argument, or take "
+                          "stop_gradient() of it where a constant is meant{}",
+                          x.type()->to_string(), at));
+    return;
+  }
 }
 
 std::vector<Tensor> attach_rule(const RuleCall& call) { return attach(ContextStack::top(), call); }

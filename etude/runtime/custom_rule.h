@@ -53,6 +53,14 @@ void require_gradients(std::span<const Tensor> found, std::span<const Type* cons
 void require_gradients(std::span<const Tensor> found, std::span<const Tensor> inputs);
 // Whether a tape or a forward mode of this thread follows an input.
 bool is_followed(const RuleCall& call);
+// Whether a tape or a forward mode is on the stack of this thread.
+bool takes_derivatives() noexcept;
+// Says, once for each line of a rule, that it uses a tensor of which a tape or a forward mode of
+// this thread follows the derivative, and gives none by it. `captured`: what the rule made at
+// `where` uses beside its inputs; `known`: those of them that it has derivatives by, such as what
+// Variables hold.
+void warn_of_captures(std::span<const Tensor> captured, std::span<const Tensor> known,
+                      CallSite where);
 // The results under new identities that derivatives know by the rule alone: tapes record the
 // pullback, forward mode runs along its transpose, and a vmap around which they stand turns it into
 // one of batches.

@@ -73,6 +73,29 @@ bool Tape::is_watched(const Tensor& x) const {
   return x.has_value() && known_.find(TensorAccess::id_or_zero(x)) != nullptr;
 }
 
+bool Tape::depends_on_watched(const Tensor& x) const {
+  std::vector<bool> is_seen(next_slot_);
+  std::vector<const Known*> open;
+  const auto visit = [&](uint64_t id, DType dtype) {
+    const Known* known = is_differentiable(dtype) ? known_.find(id) : nullptr;
+    if (known == nullptr || is_seen[known->slot]) return;
+    is_seen[known->slot] = true;
+    open.push_back(known);
+  };
+  if (x.has_value()) visit(TensorAccess::id_or_zero(x), x.dtype());
+  while (!open.empty()) {
+    const Known* known = open.back();
+    open.pop_back();
+    if (known->record == Known::kNone) return true;
+    const Record& record = records_[known->record];
+    if (record.op != nullptr && !record.op->def().no_derivative.empty()) continue;
+    for (const Entry& input : inputs_of(record)) {
+      if (input.id != 0) visit(input.id, input.type->dtype());
+    }
+  }
+  return false;
+}
+
 bool Tape::should_record(std::span<const Tensor> inputs) const {
   return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
     return x.has_value() && is_differentiable(x.dtype()) && is_watched(x);

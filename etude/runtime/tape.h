@@ -37,6 +37,9 @@ class Tape final {
   // Notes calls that depend on `x` from now on. Idempotent; a no-op for results of recorded calls.
   void watch(const Tensor& x);
   bool is_watched(const Tensor& x) const;
+  // Whether a cotangent of x would reach a watched value: calls that end derivatives, such as
+  // stop_gradient, lie between x and all others. cost: a walk over the calls that made x.
+  bool depends_on_watched(const Tensor& x) const;
   // Whether a call on these would be recorded: some input is watched and of differentiable dtype.
   bool should_record(std::span<const Tensor> inputs) const;
   // Records a call made elsewhere by its pullback. Does nothing unless should_record(inputs).
