@@ -22,7 +22,7 @@ GUIDES = {"tours": "Tours", "values": "Values", "functions": "Staged functions",
           "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
           "tensors_and_numbers": "Tensors and numbers", "training": "Training", "training_loops": "Train and evaluate by hand",
           "layers": "Write a layer", "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
-          "reproducibility": "Threads, seeds and equal bits", "data": "Data and files",
+          "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits", "data": "Data and files",
           "profiling": "Profiling", "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from JAX, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "runtime", "diff", "graph", "passes", "device", "codegen", "base")
