@@ -25,7 +25,8 @@ GUIDES = {"tours": "Tours", "values": "Values", "functions": "Staged functions",
           "layers": "Write a layer", "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits", "data": "Data and files",
           "profiling": "Profiling", "environment": "Environment variables", "array_api": "The Array API",
-          "coming_from": "Coming from JAX, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
+          "coming_from": "Coming from PyTorch, JAX, TensorFlow",
+          "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "runtime", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 

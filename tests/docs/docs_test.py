@@ -5,7 +5,7 @@
 With --etude-h it is only compiled, and etude/etude.h takes the place of all headers of Etude.
 
 A block goes to file scope; one after `<!-- main -->` into a block of main(). A line `expression;  // == value` must
-give that value. Python after `<!-- before -->` runs before the program, that after `<!-- after -->` behind it, in the
+give that value. Each `code` in the last column of a table after `<!-- compiled -->` must compile as a statement. Python after `<!-- before -->` runs before the program, that after `<!-- after -->` behind it, in the
 folder in which the program runs.
 """
 # spec: EX34
@@ -35,6 +35,14 @@ void check(const A& got, const B& wanted, const char* text) {
 """
 
 
+def cells(page):
+    """A function of the statements in the last columns of tables; it is compiled, and never runs."""
+    tables = re.findall(r"<!-- compiled -->\n\|.*\n\|[-| ]*\n((?:\|.*\n)*)", page)
+    spans = [code for table in tables for row in table.splitlines()
+             for code in re.findall(r"`([^`]+)`", row.rstrip("| ").rsplit(" | ", 1)[-1])]
+    return "\n".join(["[[maybe_unused]] void compiled_cells() {", *(f"{{ {code}; }}" for code in spans), "}"]), len(spans)
+
+
 def program(page):
     blocks = re.findall(r"(<!-- main -->\n)?```cpp\n(.*?)```", page, re.DOTALL)
     checks = 0
@@ -53,7 +61,9 @@ def program(page):
                 line = f'check({found[1]}, {found[2]}, "{text}");'
             lines.append(line)
         body.append("{\n" + "\n".join(lines) + "\n}\n")
-    return "\n".join(out) + "\nint main() {\n" + "".join(body) + "return wrong;\n}\n", checks
+    statements, count = cells(page)
+    out.append(statements)
+    return "\n".join(out) + "\nint main() {\n" + "".join(body) + "return wrong;\n}\n", checks + count
 
 
 def compiles_with_etude_h(page, compiler):
