@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which test shows which clause: writes docs/rows.md from the `spec:` citations in the tests.
+"""Which test shows which clause: writes tests/ROWS.md from the `spec:` citations in the tests.
 
 A row of required behaviour is one promise, cited by its name (`V12`), or several clauses, each cited by
 its own (`V9.a, V9.c`, or `V9.a..c`). tools/rows.txt lists both, one a line. A test cites the clauses that
@@ -17,7 +17,7 @@ import sys
 
 import check_common as common
 
-ROWS, PENDING, PAGE = "tools/rows.txt", "tools/rows_pending.txt", "docs/rows.md"
+ROWS, PENDING, PAGE = "tools/rows.txt", "tools/rows_pending.txt", "tests/ROWS.md"
 TEST = re.compile(r"(_test\.(cc|py)|^tests/.*\.(cc|h|py|sh|cmake|txt)|^examples/.*)$")
 CITATION = re.compile(r"(?://|#) spec: *([^\n]*(?:\n *(?://|#) {2,}[^\n]*)*)")
 STRAY = re.compile(r"(?://|#) (?!spec:)[^\n]*\bspec:")

@@ -107,7 +107,7 @@ def gather(ops):
     inside = [{"Architecture": site.add_file("ARCHITECTURE.md", "inside/architecture.md")},
               {"Contributing": site.add_file("CONTRIBUTING.md", "inside/contributing.md")},
               {"Benchmarks": site.add_file("benchmarks/README.md", "inside/benchmarks.md")},
-              {"Rows and tests": site.add_file("docs/rows.md", "inside/rows.md")}, {"Decisions": decisions}]
+              {"Rows and tests": site.add_file("tests/ROWS.md", "inside/rows.md")}, {"Decisions": decisions}]
     site.nav = [{"Etude": home}, {"Guides": guides}, {"Examples": examples},
                 {"Reference": [{"Ops": pages_of_ops}, *headers]}, {"Inside": inside}]
     for source, path in site.shows.items():
