@@ -17,7 +17,7 @@ import sys
 import check_common as common
 import site_headers
 
-GUIDES = {"tours": "Tours", "values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
+GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
           "compiler": "What the compiler did", "what_compiling_costs": "What compiling costs",
           "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
           "tensors_and_numbers": "Tensors and numbers", "training": "Training", "training_loops": "Train and evaluate by hand",
@@ -93,7 +93,8 @@ def header_pages(site):
 def gather(ops):
     site = Site()
     home = site.add_file("README.md", "index.md")
-    guides = [{title: site.add_file(f"docs/{name}.md", f"guides/{name}.md")} for name, title in GUIDES.items()]
+    questions = site.add_file("docs/README.md", "guides/index.md")
+    guides = [questions] + [{title: site.add_file(f"docs/{name}.md", f"guides/{name}.md")} for name, title in GUIDES.items()]
     examples = site.add_file("docs/examples.md", "examples/index.md")
     example_pages(site)
     pages_of_ops = []
