@@ -4,7 +4,8 @@
 
 DOCGEN is the program that writes the pages of ops. Pages of the repository keep their texts; a link to a file that
 is on the site leads there, one to any other file of the repository shows its path. A link to a file that is not
-there is an error: it is printed, and the exit status is 1. `./dev docs` then runs MkDocs on FOLDER.
+there is an error: it is printed, and the exit status is 1. `./dev docs` then runs MkDocs on FOLDER. The search of the
+site is site_search.py and site_search.js.
 """
 import json
 import os
@@ -16,6 +17,7 @@ import sys
 
 import check_common as common
 import site_headers
+import site_search
 
 GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
           "compiler": "What the compiler did", "what_compiling_costs": "What compiling costs",
@@ -24,9 +26,10 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "mixed_precision": "Mixed precision",
           "layers": "Write a layer", "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
           "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits", "data": "Data and files",
-          "profiling": "Profiling", "environment": "Environment variables", "array_api": "The Array API",
+          "profiling": "Profiling", "ahead_of_time": "Ahead of time", "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
+WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
 FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "runtime", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
@@ -111,9 +114,11 @@ def gather(ops):
               {"Rows and tests": site.add_file("tests/ROWS.md", "inside/rows.md")}, {"Decisions": decisions}]
     site.nav = [{"Etude": home}, {"Guides": guides}, {"Examples": examples},
                 {"Reference": [{"Ops": pages_of_ops}, *headers]}, {"Inside": inside}]
+    for name in WIDE:
+        site.pages[f"guides/{name}.md"] = "---\nhide: [toc]\n---\n" + site.pages[f"guides/{name}.md"]
     for source, path in site.shows.items():
-        if source.endswith(".md"):
-            site.pages[path] = site.relink(path, site.pages[path], source)
+        if source.endswith(".md"):  # results stand in one column there, which a browser would cut off
+            site.pages[path] = re.sub(r" {3,}// == ", "  // == ", site.relink(path, site.pages[path], source))
     return site
 
 
@@ -122,11 +127,12 @@ def config(site):
     return json.dumps({
         "site_name": "Etude", "docs_dir": "pages", "site_dir": "html", "use_directory_urls": False,
         "theme": {"name": "material", "font": False,
-                  "features": ["navigation.tabs", "navigation.indexes", "navigation.top", "search.suggest", "content.code.copy"],
+                  "features": ["navigation.tabs", "navigation.indexes", "navigation.top", "content.code.copy"],
                   "palette": [{"media": "(prefers-color-scheme: light)", "scheme": "default", "primary": "indigo"},
                               {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "indigo"}]},
         "markdown_extensions": ["tables", "pymdownx.highlight", "pymdownx.superfences", {"toc": {"permalink": True}}],
-        "plugins": ["search"], "strict": True, "validation": {"anchors": "warn"}, "nav": site.nav}, indent=1)
+        "plugins": [], "extra_javascript": ["site_search.js"], "extra_css": ["site.css"],
+        "strict": True, "validation": {"anchors": "warn"}, "nav": site.nav}, indent=1)
 
 
 def write(site, folder):
@@ -136,6 +142,10 @@ def write(site, folder):
         os.makedirs(os.path.dirname(os.path.join(pages, path)), exist_ok=True)
         with open(os.path.join(pages, path), "w", encoding="utf-8") as file:
             file.write(text)
+    for name in ("site_search.js", "site.css"):
+        shutil.copy(os.path.join(common.ROOT, "tools", name), os.path.join(pages, name))
+    with open(os.path.join(pages, "search_index.js"), "w", encoding="utf-8") as file:
+        file.write(site_search.script(site.pages))
     for path in common.files():
         if re.search(r"\.(svg|png)$", path):
             os.makedirs(os.path.dirname(os.path.join(pages, "files", path)), exist_ok=True)
@@ -146,6 +156,7 @@ def write(site, folder):
 
 def self_test():
     site_headers.self_test()
+    site_search.self_test()
     site = Site()
     site.add("guides/values.md", "", "docs/values.md")
     text = ("[v](docs/values.md#x), [n](no/file.md), [c](dev), ![p](benchmarks/against_best.svg)\n"
