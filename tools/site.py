@@ -93,6 +93,17 @@ def header_pages(site):
     return nav
 
 
+def lost_guides(site):
+    """What is wrong with the pages of docs/: each is on the site, and docs/README.md leads to it."""
+    leads_to = {target.partition("#")[0] for _, _, target in LINK.findall(common.read("docs/README.md"))}
+    for path in common.files():
+        if re.fullmatch(r"docs/[^/]+\.md", path):
+            if path not in site.shows:
+                yield f"{path} is not on the site; add it to GUIDES in tools/site.py"
+            if path != "docs/README.md" and os.path.basename(path) not in leads_to:
+                yield f"docs/README.md does not lead to {path}; add a question that it answers"
+
+
 def gather(ops):
     site = Site()
     home = site.add_file("README.md", "index.md")
@@ -114,6 +125,7 @@ def gather(ops):
               {"Rows and tests": site.add_file("tests/ROWS.md", "inside/rows.md")}, {"Decisions": decisions}]
     site.nav = [{"Etude": home}, {"Guides": guides}, {"Examples": examples},
                 {"Reference": [{"Ops": pages_of_ops}, *headers]}, {"Inside": inside}]
+    site.faults += lost_guides(site)
     for name in WIDE:
         site.pages[f"guides/{name}.md"] = "---\nhide: [toc]\n---\n" + site.pages[f"guides/{name}.md"]
     for source, path in site.shows.items():
