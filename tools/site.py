@@ -19,14 +19,15 @@ import check_common as common
 import site_headers
 import site_search
 
-GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "functions": "Staged functions", "graphs": "Graphs", "lazy": "Lazy tensors",
-          "compiler": "What the compiler did", "what_compiling_costs": "What compiling costs",
-          "batches": "Batches: vmap", "differentiable": "Derivatives of plain C++",
-          "tensors_and_numbers": "Tensors and numbers", "training": "Training", "training_loops": "Train and evaluate by hand",
-          "mixed_precision": "Mixed precision",
+GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "functions": "Staged functions",
+          "graphs": "Graphs", "lazy": "Lazy tensors", "compiler": "What the compiler did",
+          "what_compiling_costs": "What compiling costs", "batches": "Batches: vmap",
+          "differentiable": "Derivatives of plain C++", "tensors_and_numbers": "Tensors and numbers",
+          "training": "Training", "training_loops": "Train and evaluate by hand", "mixed_precision": "Mixed precision",
           "layers": "Write a layer", "save_and_load": "Save and load", "fine_tuning": "Freeze and fine-tune",
-          "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits", "data": "Data and files",
-          "profiling": "Profiling", "ahead_of_time": "Ahead of time", "environment": "Environment variables", "array_api": "The Array API",
+          "debugging": "Find what is wrong", "reproducibility": "Threads, seeds and equal bits",
+          "data": "Data and files", "profiling": "Profiling", "ahead_of_time": "Ahead of time",
+          "environment": "Environment variables", "array_api": "The Array API",
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents

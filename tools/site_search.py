@@ -56,7 +56,8 @@ def script(pages):
 
 
 def self_test():
-    text = "# A page\n\nOne [link](a.md).\n\n```sh\n# no heading\n```\n\nMore.\n\n## Save `x`, & load\n\n| a |\n| --- |\n| `b` |\n\n## Save x  load\n"
+    text = ("# A page\n\nOne [link](a.md).\n\n```sh\n# no heading\n```\n\nMore.\n\n"
+            "## Save `x`, & load\n\n| a |\n| --- |\n| `b` |\n\n## Save x  load\n")
     assert list(rows_of("guides/a.md", text)) == [
         ["guides/a.html", "A page", "A page", "One link. More. no heading", 4],
         ["guides/a.html#save-x-load", "A page", "Save x , & load", "a b", 4],
