@@ -8,6 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
+#include "etude/core/run.h"
 #include "etude/nn/clock.h"
 #include "etude/ops.h"
 
@@ -58,11 +59,8 @@ bool has_classes(const Tensor& predicted, const Tensor& labels) {
 }
 
 Tensor length_of(Operands tensors) {
-  Tensor squares(std::vector<double>{0}, Shape{});
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    squares = squares + astype(sum(square(tensors[i])), kFloat64);
-  }
-  return sqrt(squares);
+  if (tensors.size() == 0) return Tensor(std::vector<double>{0}, Shape{});
+  return etude::internal::run(etude::internal::op<"length">(), tensors);
 }
 
 Tensor scaled_loss(const Tensor& loss, const Tensor& scale) {

@@ -298,6 +298,26 @@ TEST(FitOptions, MetricsAndGradientNormsInAllModes) {
   EXPECT_NEAR(all[0].gradient_norms[0], std::sqrt(squares), 1e-6);
 }
 
+// A loss that is 1e25 times as large has gradients that are, too.
+TEST(FitOptions, GradientNormsWhereSquaresLeaveTheRange) {
+  const auto norms_of = [](double factor) {
+    Training training = fresh();
+    training.optimizer = optim::SGD({.lr = 0});
+    const auto loss = [factor](const Tensor& y, const Tensor& labels) {
+      return nn::softmax_cross_entropy(y, labels) * factor;
+    };
+    return nn::fit(training.model, training.optimizer, training.data, loss,
+                   {.epochs = 1, .gradient_norms = true})
+        .gradient_norms;
+  };
+  const std::vector<float> usual = norms_of(1), large = norms_of(1e25), small = norms_of(1e-25);
+  ASSERT_EQ(usual.size(), 10U);
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    EXPECT_NEAR(large[i] / 1e25, usual[i], 1e-5 * usual[i]) << i;
+    EXPECT_NEAR(small[i] / 1e-25, usual[i], 1e-5 * usual[i]) << i;
+  }
+}
+
 // spec: F3
 TEST(Evaluate, AnySetOfMetricsForClassesLabelsAndNumbers) {
   Training training = fresh();
