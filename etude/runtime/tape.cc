@@ -348,6 +348,25 @@ Values Tape::record_call(const Op& op, Operands in, const Attrs& attrs, CallSite
   }
 }
 
+namespace {
+
+// The graph whose outputs the results of a call are, or rows of: of a call, or of a loop over rows.
+const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
+  if (!def.takes_sums) return nullptr;
+  std::string_view name = def.body;
+  if (name.empty() && def.loop.graphs.size() == 1) name = def.loop.graphs[0];
+  return name.empty() ? nullptr : static_cast<const Graph*>(&attrs.object(name));
+}
+
+// The first result that is the same value as result i. The last state of a loop is not its rows.
+std::size_t first_same(const Graph& graph, const Values& results, std::size_t i) {
+  std::size_t at = 0;
+  while (graph.outputs()[at] != graph.outputs()[i] || results[at].type() != results[i].type()) ++at;
+  return at;
+}
+
+}  // namespace
+
 Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                             Context& parent, std::size_t first, uint64_t wanted) {
   InlineVector<const Type*, 6> types;
@@ -360,11 +379,9 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
     if (is_read) entries_[first + i].saved = in[i];
   }
   Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
-  const Graph* body = op.def().takes_sums && !op.def().body.empty()
-                          ? static_cast<const Graph*>(&keeping.attrs.object(op.def().body))
-                          : nullptr;
+  const Graph* body = graph_of_results(op.def(), keeping.attrs);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t at = body == nullptr || i < visible ? i : internal::first_output(*body, i);
+    const std::size_t at = body == nullptr || i < visible ? i : first_same(*body, out, i);
     if (at == i) {
       add_output(out[i], i >= visible);
     } else {  // kept as the result that it is

@@ -257,6 +257,16 @@ TEST(EqualBits, OfLoopsThatBeginWithAConstant) {
   expect_first_order("hvp of the same", second);
 }
 
+TEST(EqualBits, OfPullbacksOfLoopsThatOthersFollow) {
+  expect_equal_bits("pullback of a fold by its state", kReverseOverReverse, [](const Tensor& w) {
+    const auto loop = [w](const Tensor& q) {
+      const auto step = [&](const Tensor& s, const Tensor& x) { return square(s * x + w); };
+      return fold(step, q, rows());
+    };
+    return sum(pullback(loop, weights())(weights()));
+  });
+}
+
 TEST(EqualBits, OfRecomputedSteps) {
   const auto of_steps = [](const auto& f) {
     return [f](const Tensor& w) {
