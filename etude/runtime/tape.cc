@@ -358,11 +358,16 @@ const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
   return name.empty() ? nullptr : static_cast<const Graph*>(&attrs.object(name));
 }
 
-// The first result that is the same value as result i. The last state of a loop is not its rows.
-std::size_t first_same(const Graph& graph, const Values& results, std::size_t i) {
-  std::size_t at = 0;
-  while (graph.outputs()[at] != graph.outputs()[i] || results[at].type() != results[i].type()) ++at;
-  return at;
+// The first result that is the same value as result i, of those from `first` on.
+std::size_t first_same(const Graph& graph, std::size_t first, std::size_t i) {
+  while (graph.outputs()[first] != graph.outputs()[i]) ++first;
+  return first;
+}
+
+// Rows that a loop gives are values of their own, but not those that a tape inside keeps.
+std::size_t first_value(const OpDef& def, const Attrs& attrs, std::size_t visible) {
+  if (!def.body.empty()) return 0;
+  return attrs.has("visible") ? static_cast<std::size_t>(attrs.integer("visible")) : visible;
 }
 
 }  // namespace
@@ -380,8 +385,9 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
   }
   Values out = parent.execute(op, in.without_expiring(), keeping.attrs, where);
   const Graph* body = graph_of_results(op.def(), keeping.attrs);
+  const std::size_t first_at = first_value(op.def(), attrs, visible);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t at = body == nullptr || i < visible ? i : first_same(*body, out, i);
+    const std::size_t at = body == nullptr || i < visible ? i : first_same(*body, first_at, i);
     if (at == i) {
       add_output(out[i], i >= visible);
     } else {  // kept as the result that it is
