@@ -5,7 +5,8 @@
 
 namespace etude::internal {
 
-// Runs nodes that read constants alone, or nothing, and makes what they give constants.
+// Constant folding: runs nodes that read constants alone, or nothing, and makes their results
+// constants.
 //
 // Only where operands and results are small: a plan may not be slow to make, nor hold much memory.
 // A call that fails stays a node, so that the failure is that of the run.

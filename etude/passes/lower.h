@@ -5,8 +5,8 @@
 
 namespace etude::internal {
 
-// Puts the calls of a lowering in the place of each call of an op that has no kernel. Traces hold
-// no such op; texts may.
+// Lowering (decomposition): puts the calls of a lowering in the place of each call of an op that
+// has no kernel. Traces hold no such op; texts may.
 //
 // throws: what a lowering throws, with the name and line of the node.
 GraphRef lower_compositions(const Graph& graph);

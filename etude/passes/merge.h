@@ -5,8 +5,8 @@
 
 namespace etude::internal {
 
-// Makes one node of those that compute the same of the same values, and one constant of those with
-// the same bits.
+// Common subexpression elimination (CSE): makes one node of those that compute the same of the same
+// values, and one constant of those with the same bits.
 //
 // Relies on: no derivative is taken of the result. Cotangents of the two would be summed before
 // they pass the node instead of behind it, which gives other bits.

@@ -5,10 +5,11 @@
 
 namespace etude::internal {
 
-// Computes again, before a late reader, what is cheap to compute and would else be kept for that
-// reader over the steps at which most bytes are alive: the result of a normalisation or of relu
-// until the backward part of a training step, for one. What is cheap is said by the records
-// (OpDef::is_cheap); a call reads what is alive at that step anyway, and so gives the same bits.
+// Rematerialisation: computes again, before a late reader, a value that is cheap to compute and
+// would else be kept for that reader over the steps at which most bytes are alive: the result of a
+// normalisation or of relu until the backward part of a training step, for one. What is cheap is
+// said by the records (OpDef::is_cheap); a call reads what is alive at that step anyway, and so
+// gives the same bits.
 //
 // Relies on: plans run the nodes in their order; no derivative is taken of the result, and no equal
 // nodes are merged afterwards. Graphs stay as they are whose values take less than 1 MiB, or where

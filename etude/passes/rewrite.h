@@ -5,7 +5,8 @@
 
 namespace etude::internal {
 
-// Applies the rules that records have as `rewrites`, to a node and then to what it became.
+// Algebraic simplification: applies the rules that records have as `rewrites`, to a node and then
+// to what it became.
 //
 // Relies on: no derivative is taken of the result, so that what stops one may go.
 GraphRef rewrite_calls(const Graph& graph);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// roll_repeats(): loops in the place of calls that a host loop has recorded again and again, so
-// that what planning and compiling cost does not grow with the repetitions. Used for lazy segments
-// (runtime/lazy_program.cc), before the passes of pipeline.h; those run on the step of the loop as
-// well. The result computes the same bits with the same ops: only which node a value comes from is
-// another.
+// Loop rerolling. roll_repeats(): loops in the place of calls that a host loop has recorded again
+// and again, so that what planning and compiling cost does not grow with the repetitions. Used for
+// lazy segments (runtime/lazy_program.cc), before the passes of pipeline.h; those run on the step
+// of the loop as well. The result computes the same bits with the same ops: only which node a value
+// comes from is another.
 //
 // Invariant: where the steps read alike (rolled_loops.h) and only there, a node of the op scan
 // stands in their place. Values that nodes behind it read of one step only are the carried ones of
