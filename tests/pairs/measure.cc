@@ -23,6 +23,10 @@ using Measured = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tens
 constexpr Point kPoint = {
     {{0.3, -0.6, 0.9}, {0.7, 1.1, -0.4}, {-0.8, 0.5, 1.2}, {0.4, -1.3, 0.6}, {1.4, 0.2, -0.9}}};
 
+// Rounding in a run may be so many times what results move where x moves by four units in its last
+// place.
+constexpr double kRoundings = 64;
+
 template <class A>
 Tensor tensor(const A& elements) {
   return Tensor(std::vector<double>(elements.begin(), elements.end()));
@@ -92,20 +96,31 @@ std::vector<double> elements(const Measured& all) {
 
 struct Span {
   const char* kind;
-  const std::vector<double>& want;
+  const std::vector<double>&want, &nearby;
 };
 
-// The parts of `got` that are far from those of `want`.
-std::vector<Wrong> compared(const std::vector<double>& got, const Results& want, double tolerance,
-                            const std::string& mode) {
+// The most that one part moves where x moves by a few units in its last place.
+double moved(const std::vector<double>& want, const std::vector<double>& nearby) {
+  double most = 0;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    most = std::max(most, std::abs(want[i] - nearby[i]));
+  return most;
+}
+
+// The parts of `got` that are far from those of `want`. `nearby`: the results a few units in the
+// last place of x away, which tells how much of a result rounding may be.
+std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
+                            const Results& nearby, double tolerance, const std::string& mode) {
   std::vector<Wrong> out;
   std::size_t at = 0;
-  for (const Span& part :
-       {Span{"value", want.value}, {"gradient", want.gradient}, {"second", want.second}}) {
+  for (const Span& part : {Span{"value", want.value, nearby.value},
+                           {"gradient", want.gradient, nearby.gradient},
+                           {"second", want.second, nearby.second}}) {
     double scale = 1;
     for (const double w : part.want) scale = std::max(scale, std::abs(w));
+    const double allowed = tolerance * scale + kRoundings * moved(part.want, part.nearby);
     for (std::size_t i = 0; i < part.want.size(); ++i, ++at) {
-      if (at < got.size() && std::abs(got[at] - part.want[i]) <= tolerance * scale) continue;
+      if (at < got.size() && std::abs(got[at] - part.want[i]) <= allowed) continue;
       std::string where = mode;
       if (&part.want == &want.gradient) where += std::string(" by ") + kSourceNames[i / kLength];
       if (at < got.size())
@@ -115,6 +130,13 @@ std::vector<Wrong> compared(const std::vector<double>& got, const Results& want,
       break;
     }
   }
+  return out;
+}
+
+// x by four units in its last place away.
+Point point_nearby() {
+  Point out = kPoint;
+  for (double& x : out[kArgument]) x *= 1 + 0x1p-50;
   return out;
 }
 
@@ -146,18 +168,17 @@ void silence_warnings() {
 }
 
 Outcome outcome_of(const Program& program) {
-  const Results want = judge(
-      [&](JudgeRun& run, const Numbers& x) {
-        return run_from(program, 0, std::vector<Numbers>{x}, ByJudge{&run});
-      },
-      kPoint);
+  const auto runs = [&](JudgeRun& run, const Numbers& x) {
+    return run_from(program, 0, std::vector<Numbers>{x}, ByJudge{&run});
+  };
+  const Results want = judge(runs, kPoint), nearby = judge(runs, point_nearby());
   const double tolerance = tolerance_of(program, want);
   Outcome out;
   std::optional<std::vector<double>> first;
   for (std::size_t mode = 0; mode < std::size(kModes); ++mode) {
     try {
       const std::vector<double> got = elements(in_mode(program, mode));
-      const std::vector<Wrong> far = compared(got, want, tolerance, kModes[mode]);
+      const std::vector<Wrong> far = compared(got, want, nearby, tolerance, kModes[mode]);
       for (const Wrong& wrong : far) add_once(out.wrong, wrong);
       if (first && far.empty() &&
           std::memcmp(got.data(), first->data(), got.size() * sizeof(double)) != 0) {
