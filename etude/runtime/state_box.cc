@@ -8,8 +8,8 @@ namespace etude::internal {
 
 namespace {
 
-thread_local StateHistory* innermost_history = nullptr;
-thread_local StateReplay* innermost_replay = nullptr;
+thread_local StateHistory* latest_history = nullptr;
+thread_local StateReplay* latest_replay = nullptr;
 
 }  // namespace
 
@@ -49,12 +49,12 @@ int StateBoxBase::vmaps() const {
   return StateReplay::of(*this) != nullptr ? count_vmaps() : vmaps_;
 }
 
-StateHistory::StateHistory() noexcept : outer_(std::exchange(innermost_history, this)) {}
-StateHistory::~StateHistory() { innermost_history = outer_; }
+StateHistory::StateHistory() noexcept : outer_(std::exchange(latest_history, this)) {}
+StateHistory::~StateHistory() { latest_history = outer_; }
 
 void StateHistory::note(const StateBoxBase& box, const std::any* value) {
-  const StateReplay* replay = innermost_replay;
-  for (StateHistory* h = innermost_history; h != nullptr; h = h->outer_) {
+  const StateReplay* replay = latest_replay;
+  for (StateHistory* h = latest_history; h != nullptr; h = h->outer_) {
     if (h->since_ < box.since_ || (replay != nullptr && h->since_ < replay->since_)) return;
     const auto is_box = [&](const StateUse& use) { return use.box.get() == &box; };
     if (std::ranges::none_of(h->uses_, is_box)) {
@@ -64,15 +64,15 @@ void StateHistory::note(const StateBoxBase& box, const std::any* value) {
 }
 
 StateReplay::StateReplay(std::vector<StateUse> uses) noexcept
-    : uses_(std::move(uses)), outer_(std::exchange(innermost_replay, this)) {}
-StateReplay::~StateReplay() { innermost_replay = outer_; }
+    : uses_(std::move(uses)), outer_(std::exchange(latest_replay, this)) {}
+StateReplay::~StateReplay() { latest_replay = outer_; }
 
 bool StateReplay::is_after(std::uint64_t moment) noexcept {
-  return innermost_replay != nullptr && moment < innermost_replay->since_;
+  return latest_replay != nullptr && moment < latest_replay->since_;
 }
 
 StateReplay* StateReplay::of(const StateBoxBase& box) noexcept {
-  return is_after(box.since_) ? innermost_replay : nullptr;
+  return is_after(box.since_) ? latest_replay : nullptr;
 }
 
 StateUse* StateReplay::find(const StateBoxBase& box) noexcept {
