@@ -105,6 +105,27 @@ TEST(AvgPool2d, GradientIsSharedOut) {
             (std::vector<float>{.25, .25, .5, .25, .25, .5, .5, .5, 1}));
 }
 
+// Values of a half type are exact in float32, and a result is rounded once.
+TEST(Pooling, HalfTypesRoundTheFloat32Result) {
+  std::vector<float> values;
+  for (int i = 0; i < 2 * 9 * 7 * 5; ++i) values.push_back(std::sin(static_cast<float>(i * i)));
+  for (const DType half : {kFloat16, kBFloat16}) {
+    const Tensor x = astype(Tensor(values, {2, 9, 7, 5}), half), wide = astype(x, kFloat32);
+    for (const char* padding : {"valid", "same"}) {
+      EXPECT_TRUE(
+          same_value(nn::max_pool2d(x, 3, {.strides = 2, .padding = padding}),
+                     astype(nn::max_pool2d(wide, 3, {.strides = 2, .padding = padding}), half)));
+      EXPECT_TRUE(
+          same_value(nn::avg_pool2d(x, 3, {.strides = 2, .padding = padding}),
+                     astype(nn::avg_pool2d(wide, 3, {.strides = 2, .padding = padding}), half)));
+    }
+    const auto mean = [](const Tensor& t) { return nn::avg_pool2d(t, 3, {.strides = 2}); };
+    const auto most = [](const Tensor& t) { return nn::max_pool2d(t, 2); };
+    EXPECT_TRUE(same_value(gradient_of(x, mean), astype(gradient_of(wide, mean), half)));
+    EXPECT_TRUE(same_value(gradient_of(x, most), astype(gradient_of(wide, most), half)));
+  }
+}
+
 // The mean of a window as its definition has it: columns from 0 down, then from left to right.
 float window_mean(const std::vector<float>& x, int64_t w, int64_t channels, int64_t first,
                   std::array<int64_t, 2> window) {

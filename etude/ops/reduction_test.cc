@@ -94,6 +94,22 @@ TEST(Sum, EqualsDirectSumsForAllLayouts) {
   }
 }
 
+// spec: T10.a
+TEST(Reductions, HalfTypesRoundTheFloat32Result) {
+  for (const DType half : {kFloat16, kBFloat16}) {
+    for (const Case& c : kCases) {
+      SCOPED_TRACE(std::string(name(half)) + c.shape.to_string());
+      const Tensor x = astype(random_tensor(c.shape), half), wide = astype(x, kFloat32);
+      const auto rounded = [&](const Tensor& y) { return astype(y, half); };
+      EXPECT_TRUE(same_value(sum(x, {.axis = c.axes}), rounded(sum(wide, {.axis = c.axes}))));
+      EXPECT_TRUE(same_value(mean(x, {.axis = c.axes}), rounded(mean(wide, {.axis = c.axes}))));
+      EXPECT_TRUE(same_value(prod(x, {.axis = c.axes}), rounded(prod(wide, {.axis = c.axes}))));
+      EXPECT_TRUE(same_value(max(x, {.axis = c.axes}), rounded(max(wide, {.axis = c.axes}))));
+      EXPECT_TRUE(same_value(min(x, {.axis = c.axes}), rounded(min(wide, {.axis = c.axes}))));
+    }
+  }
+}
+
 // spec: T10.b
 TEST(Sum, HasTheSameBitsForAnyNumberOfThreads) {
   for (const Case& c : kCases) {

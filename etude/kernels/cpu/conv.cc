@@ -10,9 +10,9 @@
 #include <new>
 #include <vector>
 
-#include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/depthwise.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/packed_product.h"
 #include "etude/kernels/cpu/partial_sums.h"
 #include "etude/kernels/cpu/thread_scratch.h"
@@ -456,12 +456,12 @@ void run_half(const ConvParams& q, void* out, const void* const* in, bool biased
   std::array<float*, 3> at{};
   float* next = buffer;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (counts[i] > 0) internal::convert_elements(next, kFloat32, in[i], q.dtype, counts[i]);
+    if (counts[i] > 0) convert_row(next, kFloat32, in[i], q.dtype, counts[i]);
     at[i] = next;
     next += counts[i];
   }
   run_float32(q, next, at[0], at[1], biased ? at[2] : nullptr);
-  internal::convert_elements(out, q.dtype, next, kFloat32, results);
+  convert_row(out, q.dtype, next, kFloat32, results);
 }
 
 bool run_conv(const KernelCall& call) try {

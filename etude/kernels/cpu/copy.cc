@@ -7,6 +7,7 @@
 #include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/broadcast.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/small_calls.h"
 #include "etude/kernels/cpu/transpose.h"
 
@@ -142,7 +143,7 @@ struct ConvertParams : KernelParams {
 
 bool run_convert(const KernelCall& call) {
   const auto& p = *static_cast<const ConvertParams*>(call.params);
-  etude::internal::convert_elements(call.out[0], p.to, call.in[0], p.from, p.count);
+  convert_row(call.out[0], p.to, call.in[0], p.from, p.count);
   return true;
 }
 

@@ -13,6 +13,7 @@
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/floating.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/scratch.h"
 
@@ -118,7 +119,7 @@ class Loss {
     const RowMath<C>& math = row_math<C>();
     const int64_t n = p_.size;
     if (is_ignored(row)) return finish_ignored(row);
-    for (int64_t c = 0; c < n; ++c) x[c] = static_cast<C>(logits_[row * n + c]);
+    load_row(x, logits_ + row * n, n);
     Known known{};
     known.max = math.max(x, n);
     known.sum = math.exp_sum(p_.has_grad ? x : nullptr, x, n, known.max);

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/scratch.h"
 
 namespace etude::kernels::cpu {
@@ -386,9 +386,9 @@ bool run_segments(const KernelCall& call) {
   Scratch sums(p.count * item), values(p.values * item);
   if (sums.data() == nullptr || values.data() == nullptr) return Scratch::report();
   fill(sums.data(), p.identity, item, p.count);
-  etude::internal::convert_elements(values.data(), p.dtype, call.in[0], p.stored, p.values);
+  convert_row(values.data(), p.dtype, call.in[0], p.stored, p.values);
   if (!update(p.walk, p.mode, p.dtype, sums.data(), values.data(), call.in + 1)) return false;
-  etude::internal::convert_elements(call.out[0], p.stored, sums.data(), p.dtype, p.count);
+  convert_row(call.out[0], p.stored, sums.data(), p.dtype, p.count);
   return true;
 }
 

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile interpreter: runs a scalar program block by block for every dtype without its own SIMD
-// kernels. One plain loop per (function, element type); float32 has compiled kernels instead.
+// kernels. One plain loop per (function, element type); float32 has compiled kernels instead, and
+// half types take its vector functions.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
+#include <iterator>
 #include <limits>
-#include <memory>
+#include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "etude/base/check.h"
 #include "etude/core/convert.h"
 #include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/scalar_math.h"
+#include "etude/kernels/cpu/thread_scratch.h"
 
 namespace etude::kernels::cpu {
 namespace {
@@ -22,6 +26,8 @@ using scalar::Node;
 using scalar::Program;
 
 constexpr int64_t kTile = 256;
+
+enum Purpose { kValues = 70, kTruths };
 
 template <class T, class F>
 void loop(T* out, const T* a, const T* b, int64_t n, F f) {
@@ -114,6 +120,23 @@ void logical_block(Fn fn, uint8_t* out, const uint8_t* a, const uint8_t* b, int6
   }
 }
 
+// The vector function that float32 kernels have for each function; null: none.
+using FloatFn = void (*)(float* out, const float* a, const float* b, std::size_t n);
+FloatFn float_function(Fn fn) {
+  static const auto functions = [] {
+    std::array<FloatFn, std::size(scalar::kFnInfo)> made{};
+    for (const etude::internal::MathFn& f :
+         etude::internal::math_table(etude::internal::best_isa())) {
+      const std::string_view name = std::string_view(f.name) == "neg" ? "negative" : f.name;
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        if (scalar::kFnInfo[i].on_tensors && scalar::kFnInfo[i].op == name) made[i] = f.run;
+      }
+    }
+    return made;
+  }();
+  return functions[static_cast<std::size_t>(fn)];
+}
+
 // Storage of a half type is Stored, arithmetic is in T = float; for all others both are the same.
 template <class T, class Stored>
 class Interpreter {
@@ -122,8 +145,8 @@ class Interpreter {
       : program_(program),
         is_bool_(is_bool),
         round_nodes_(round_nodes && !std::is_same_v<T, Stored>),
-        values_(static_cast<std::size_t>(program.size) * kTile),
-        truths_(static_cast<std::size_t>(program.size) * kTile) {
+        values_(thread_scratch<T, kValues>(program.size * kTile)),
+        truths_(thread_scratch<uint8_t, kTruths>(program.size * kTile)) {
     for (int k = 0; k < program_.size; ++k) {
       const Node& node = program_.nodes[static_cast<std::size_t>(k)];
       const bool constant = node.fn == Fn::kConstant;
@@ -145,8 +168,8 @@ class Interpreter {
   }
 
  private:
-  T* value(int k) { return values_.data() + k * kTile; }
-  uint8_t* truth(int k) { return truths_.data() + k * kTile; }
+  T* value(int k) { return values_ + k * kTile; }
+  uint8_t* truth(int k) { return truths_ + k * kTile; }
 
   static T constant_of(double number) {
     T out{};
@@ -158,6 +181,24 @@ class Interpreter {
       return x;
     else
       return round_nodes_ ? static_cast<T>(Stored(x)) : x;
+  }
+
+  bool compute(Fn fn, T* out, const T* a, const T* b, int64_t n) {
+    if constexpr (!std::is_same_v<T, Stored>) {
+      if (const FloatFn run = float_function(fn); run != nullptr) {
+        run(out, a, b, static_cast<std::size_t>(n));
+        return true;
+      }
+    }
+    return value_block(fn, out, a, b, n);
+  }
+
+  void round_block(T* x, int64_t n) {
+    if constexpr (!std::is_same_v<T, Stored>) {
+      Stored narrow[kTile];
+      narrow_row(narrow, x, n);
+      widen_row(x, narrow, n);
+    }
   }
 
   bool step(int k, const void* const* in, int64_t at, int64_t n) {
@@ -194,10 +235,8 @@ class Interpreter {
       truth_block(node.fn, truth(k), value(a), value(b), n);
       return true;
     }
-    if (!value_block(node.fn, value(k), value(a), value(b), n)) return false;
-    if (round_nodes_) {
-      for (int64_t i = 0; i < n; ++i) value(k)[i] = rounded(value(k)[i]);
-    }
+    if (!compute(node.fn, value(k), value(a), value(b), n)) return false;
+    if (round_nodes_) round_block(value(k), n);
     return true;
   }
 
@@ -207,7 +246,7 @@ class Interpreter {
       return;
     }
     const Stored* p = static_cast<const Stored*>(from) + at;
-    for (int64_t i = 0; i < n; ++i) value(k)[i] = static_cast<T>(p[i]);
+    load_row(value(k), p, n);
   }
 
   void store(void* out, int64_t at, int64_t n) {
@@ -217,14 +256,14 @@ class Interpreter {
       return;
     }
     Stored* p = static_cast<Stored*>(out) + at;
-    for (int64_t i = 0; i < n; ++i) p[i] = static_cast<Stored>(value(last)[i]);
+    store_row(p, value(last), n);
   }
 
   const Program& program_;
   bool is_bool_;
   bool round_nodes_;
-  std::vector<T> values_;
-  std::vector<uint8_t> truths_;
+  T* values_;
+  uint8_t* truths_;
 };
 
 template <class T, class Stored>

@@ -3,8 +3,8 @@
 // loop runs along rows.
 #include <algorithm>
 
-#include "etude/core/convert.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/matmul.h"
 #include "etude/kernels/cpu/multiply_add.h"
 #include "etude/kernels/cpu/thread_scratch.h"
@@ -67,12 +67,12 @@ void run_half(const MatmulPlan& p, DType dtype, void* out, const void* x, const 
   const int64_t xs = extent(p, p.x_steps, p.m * p.k), ys = extent(p, p.y_steps, p.k * p.n);
   const int64_t count = p.batches * p.m * p.n;
   float* buffer = thread_scratch<float, 1>(xs + ys + count);
-  internal::convert_elements(buffer, kFloat32, x, dtype, xs);
-  internal::convert_elements(buffer + xs, kFloat32, y, dtype, ys);
+  convert_row(buffer, kFloat32, x, dtype, xs);
+  convert_row(buffer + xs, kFloat32, y, dtype, ys);
   MatmulPlan plan = p;
   plan.swapped = false;
   matmul_float32(plan, buffer + xs + ys, buffer, buffer + xs);
-  internal::convert_elements(out, dtype, buffer + xs + ys, kFloat32, count);
+  convert_row(out, dtype, buffer + xs + ys, kFloat32, count);
 }
 
 }  // namespace

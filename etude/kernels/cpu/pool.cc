@@ -7,6 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/pool_mean.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 
@@ -16,7 +17,7 @@ namespace {
 constexpr double kElementsPerUs = 1000;
 constexpr int64_t kChunkElements = 1 << 15;
 
-enum Purpose { kColumns = 20, kIndices, kShares };
+enum Purpose { kColumns = 20, kIndices, kShares, kWide, kWideResult };
 
 struct PoolParams : KernelParams {
   PoolPlan plan;
@@ -30,6 +31,34 @@ struct Part {
 Part part(int64_t i, int64_t stride, int64_t before, int64_t window, int64_t size) {
   const int64_t first = i * stride - before;
   return {std::max<int64_t>(first, 0), std::min(first + window, size)};
+}
+
+// Values of T are compared and added as this type.
+template <class T>
+using Sum = std::conditional_t<internal::kIsHalf<T>, float, T>;
+
+// x as Sum<T>, until this thread asks again.
+template <class T>
+const Sum<T>* widened(const T* x, int64_t count) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    return x;
+  } else {
+    float* wide = thread_scratch<float, kWide>(count);
+    widen_row(wide, x, count);
+    return wide;
+  }
+}
+
+// f(to, from) on Sum<T>, for `results` results from `count` elements.
+template <class T, class F>
+void widely(T* to, int64_t results, const T* from, int64_t count, F&& f) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    f(to, from);
+  } else {
+    float* wide = thread_scratch<float, kWideResult>(results);
+    f(wide, widened(from, count));
+    narrow_row(to, wide, results);
+  }
 }
 
 // Calls body(image) for all images, in chunks of equal size.
@@ -81,9 +110,12 @@ void max_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
 template <class T>
 void run_max(const PoolPlan& p, T* y, const T* x) {
   for_each_image(p, [&](int64_t n) {
-    for (int64_t row = 0; row < p.oh; ++row) {
-      max_row(p, y + n * p.result() + row * p.ow * p.c, x + n * p.image(), row);
-    }
+    widely(y + n * p.result(), p.result(), x + n * p.image(), p.image(),
+           [&](auto* to, const auto* from) {
+             for (int64_t row = 0; row < p.oh; ++row) {
+               max_row(p, to + row * p.ow * p.c, from, row);
+             }
+           });
   });
 }
 
@@ -139,7 +171,7 @@ void run_scatter(const PoolPlan& p, T* out, const T* ct, const T* x) {
     T* to = out + n * p.image();
     const T* from = ct + n * p.result();
     std::fill_n(to, p.image(), T{});
-    for_each_maximum(p, x + n * p.image(),
+    for_each_maximum(p, widened(x + n * p.image(), p.image()),
                      [&](int64_t i, int64_t at) { to[at] = static_cast<T>(to[at] + from[i]); });
   });
 }
@@ -147,27 +179,23 @@ void run_scatter(const PoolPlan& p, T* out, const T* ct, const T* x) {
 template <class T>
 void run_gather(const PoolPlan& p, T* y, const T* g, const T* x) {
   for_each_image(p, [&](int64_t n) {
-    for_each_maximum(p, x + n * p.image(),
+    for_each_maximum(p, widened(x + n * p.image(), p.image()),
                      [&](int64_t i, int64_t at) { y[n * p.result() + i] = g[n * p.image() + at]; });
   });
 }
 
-// Sums are taken in this type.
 template <class T>
-using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
-
-template <class T, class From>
-void add_row(T* __restrict to, const From* __restrict from, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] += static_cast<T>(from[i]);
+void add_row(T* __restrict to, const T* __restrict from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
 }
 
 // to[i] = from[i] over the number of elements in its window, for one row of results.
-template <class T, class From>
-void divide_row(const PoolPlan& p, T* __restrict to, const From* __restrict from, int64_t rows) {
+template <class T>
+void divide_row(const PoolPlan& p, T* __restrict to, const T* __restrict from, int64_t rows) {
   const auto divide = [&](int64_t begin, int64_t end, int64_t columns) {
     const auto count = static_cast<float>(rows * columns);
     for (int64_t i = begin * p.c; i < end * p.c; ++i) {
-      to[i] = static_cast<T>(static_cast<Sum<From>>(from[i]) / count);
+      to[i] = static_cast<T>(from[i] / count);
     }
   };
   if (p.left == 0 && (p.ow - 1) * p.sw + p.kw <= p.w) return divide(0, p.ow, p.kw);
@@ -182,10 +210,10 @@ template <class T>
 void mean_row(const PoolPlan& p, T* y, const T* x, int64_t row) {
   const Part down = part(row, p.sh, p.top, p.kh, p.h);
   const int64_t width = p.w * p.c;
-  Sum<T>* columns = thread_scratch<Sum<T>, kColumns>(width);
-  std::fill_n(columns, width, Sum<T>{});
+  T* columns = thread_scratch<T, kColumns>(width);
+  std::fill_n(columns, width, T{});
   for (int64_t r = down.begin; r < down.end; ++r) add_row(columns, x + r * width, width);
-  Sum<T>* sums = thread_scratch<Sum<T>, kIndices>(p.ow * p.c);
+  T* sums = thread_scratch<T, kIndices>(p.ow * p.c);
   for (int64_t s = 0; s < p.ow; ++s) {
     const Part across = part(s, p.sw, p.left, p.kw, p.w);
     std::copy_n(columns + across.begin * p.c, p.c, sums + s * p.c);
@@ -227,11 +255,11 @@ void mean_image(const PoolPlan& p, T* y, const T* x) {
 
 // What row `row` of y gives to each row of its windows.
 template <class T>
-const Sum<T>* spread_row(const PoolPlan& p, const T* y, int64_t row, Part down) {
-  Sum<T>* shares = thread_scratch<Sum<T>, kShares>(p.ow * p.c);
+const T* spread_row(const PoolPlan& p, const T* y, int64_t row, Part down) {
+  T* shares = thread_scratch<T, kShares>(p.ow * p.c);
   divide_row(p, shares, y + row * p.ow * p.c, down.end - down.begin);
-  Sum<T>* wide = thread_scratch<Sum<T>, kColumns>(p.w * p.c);
-  std::fill_n(wide, p.w * p.c, Sum<T>{});
+  T* wide = thread_scratch<T, kColumns>(p.w * p.c);
+  std::fill_n(wide, p.w * p.c, T{});
   for (int64_t s = 0; s < p.ow; ++s) {
     const Part across = part(s, p.sw, p.left, p.kw, p.w);
     for (int64_t t = across.begin; t < across.end; ++t) {
@@ -255,20 +283,11 @@ void spread_image(const PoolPlan& p, T* x, const T* y) {
       return;
     }
   }
-  Sum<T>* sum = nullptr;
-  if constexpr (std::is_same_v<T, Sum<T>>) {
-    sum = x;
-  } else {
-    sum = thread_scratch<Sum<T>, kIndices>(p.image());
-  }
-  std::fill_n(sum, p.image(), Sum<T>{});
+  std::fill_n(x, p.image(), T{});
   for (int64_t row = 0; row < p.oh; ++row) {
     const Part down = part(row, p.sh, p.top, p.kh, p.h);
-    const Sum<T>* wide = spread_row(p, y, row, down);
-    for (int64_t r = down.begin; r < down.end; ++r) add_row(sum + r * width, wide, width);
-  }
-  if constexpr (!std::is_same_v<T, Sum<T>>) {
-    std::transform(sum, sum + p.image(), x, [](Sum<T> v) { return static_cast<T>(v); });
+    const T* wide = spread_row(p, y, row, down);
+    for (int64_t r = down.begin; r < down.end; ++r) add_row(x + r * width, wide, width);
   }
 }
 
@@ -282,10 +301,16 @@ void run(const PoolPlan& p, void* out, const void* const* in) {
   if constexpr (kPool == Pool::kMaxGather)
     return run_gather(p, to, a, static_cast<const T*>(in[1]));
   if constexpr (kPool == Pool::kMean) {
-    for_each_image(p, [&](int64_t n) { mean_image(p, to + n * p.result(), a + n * p.image()); });
+    for_each_image(p, [&](int64_t n) {
+      widely(to + n * p.result(), p.result(), a + n * p.image(), p.image(),
+             [&](auto* y, const auto* x) { mean_image(p, y, x); });
+    });
   }
   if constexpr (kPool == Pool::kMeanSpread) {
-    for_each_image(p, [&](int64_t n) { spread_image(p, to + n * p.image(), a + n * p.result()); });
+    for_each_image(p, [&](int64_t n) {
+      widely(to + n * p.image(), p.image(), a + n * p.result(), p.result(),
+             [&](auto* x, const auto* y) { spread_image(p, x, y); });
+    });
   }
 }
 

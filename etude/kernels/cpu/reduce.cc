@@ -326,6 +326,9 @@ void prepare_reduce(const PrepareCall& call, Reduce reduce, std::span<const int>
     internal::use_vector_loops(reduce, p->first);
     internal::use_vector_loops(reduce, p->later);
     p->float_fold = fold_of(reduce);
+  } else if (!truth && (call.dtype(0) == kFloat16 || call.dtype(0) == kBFloat16)) {
+    internal::use_widening_loops(reduce, call.dtype(0), p->first);
+    internal::use_vector_loops(reduce, p->later);
   }
   p->out_count = result->count();
   p->is_empty = shape.count() == 0;

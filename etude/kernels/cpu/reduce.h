@@ -50,6 +50,8 @@ struct ReduceLoops {
 ReduceLoops arithmetic_loops(Reduce reduce, DType dtype, bool is_first);
 ReduceLoops truth_loops(Reduce reduce, DType dtype, bool is_first);
 void use_vector_loops(Reduce reduce, ReduceLoops& loops);
+// The same for the first pass over a half type: they widen rows for the vector loops.
+void use_widening_loops(Reduce reduce, DType dtype, ReduceLoops& loops);
 
 }  // namespace internal
 }  // namespace etude::kernels::cpu

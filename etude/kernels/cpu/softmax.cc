@@ -8,6 +8,7 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/floating.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/rows.h"
 #include "etude/kernels/cpu/scratch.h"
 
@@ -102,6 +103,11 @@ template <class T, class C>
 void run_gathered(const RowsParams& p, C* buffer, T* out, const T* in, int64_t rows) {
   const int64_t n = p.size, stride = p.inner;
   const int64_t results = p.fn == RowFn::kLogSumExp ? 1 : n;
+  if (stride == 1) {  // of a half type
+    load_row(buffer, in, n);
+    run_row(row_math<C>(), p.fn, buffer, buffer, n);
+    return store_row(out, buffer, results);
+  }
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t r = 0; r < rows; ++r) buffer[r * n + i] = static_cast<C>(in[i * stride + r]);
   }
@@ -184,6 +190,13 @@ bool run_gradient(const KernelCall& call) {
                        gradient_row(out + at, y + at, ct + at, n);
                        continue;
                      }
+                   }
+                   if (p.inner == 1) {  // of a half type
+                     load_row(buffer, y + at, n);
+                     load_row(buffer + n, ct + at, n);
+                     gradient_row(buffer, buffer, buffer + n, n);
+                     store_row(out + at, buffer, n);
+                     continue;
                    }
                    for (int64_t i = 0; i < n; ++i) {
                      buffer[i] = static_cast<C>(y[at + i * p.inner]);

@@ -10,6 +10,7 @@
 
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/floating.h"
+#include "etude/kernels/cpu/halves.h"
 #include "etude/kernels/cpu/thread_scratch.h"
 
 namespace etude::kernels::cpu {
@@ -42,7 +43,7 @@ const C* read_rows(const T* from, int64_t count) {
     return from;
   } else {
     C* to = thread_scratch<C, kPurpose>(count);
-    std::transform(from, from + count, to, [](T v) { return static_cast<C>(v); });
+    widen_row(to, from, count);
     return to;
   }
 }
@@ -66,7 +67,7 @@ C* target_rows(T* to, int64_t count) {
 template <class T, class C>
 void write_rows(T* to, const C* from, int64_t count) {
   if constexpr (!std::is_same_v<T, C>) {
-    std::transform(from, from + count, to, [](C v) { return T(v); });
+    narrow_row(to, from, count);
   }
 }
 
@@ -238,16 +239,19 @@ void rows_forward(const StandardizeParams& p, const KernelCall& call) {
   const C* scales = call.in[1] != nullptr ? scale.data() : nullptr;
   const C* offsets = call.in[2] != nullptr ? offset.data() : nullptr;
   for_chunks(p, 2, [&](int64_t c) {
-    for (int64_t row = p.begin(c); row < p.begin(c) + p.count(c); ++row) {
-      T* y = static_cast<T*>(call.out[0]) + row * p.n;
-      const C* from = read_rows<T, C, kSecond>(static_cast<const T*>(call.in[0]) + row * p.n, p.n);
-      C* to = target_rows<T, C>(y, p.n);
+    const int64_t begin = p.begin(c), rows = p.count(c), count = rows * p.n;
+    T* y = static_cast<T*>(call.out[0]) + begin * p.n;
+    const T* x = static_cast<const T*>(call.in[0]) + begin * p.n;
+    const C* from = read_rows<T, C, kSecond>(x, count);
+    C* to = target_rows<T, C>(y, count);
+    for (int64_t r = 0; r < rows; ++r) {
       C mean, variance;
-      math.row(to, from, p.n, scales, offsets, static_cast<C>(p.epsilon), &mean, &variance);
-      write_rows(y, to, p.n);
-      static_cast<T*>(call.out[1])[row] = T(mean);
-      static_cast<T*>(call.out[2])[row] = T(variance);
+      math.row(to + r * p.n, from + r * p.n, p.n, scales, offsets, static_cast<C>(p.epsilon), &mean,
+               &variance);
+      static_cast<T*>(call.out[1])[begin + r] = T(mean);
+      static_cast<T*>(call.out[2])[begin + r] = T(variance);
     }
+    write_rows(y, to, count);
   });
 }
 
@@ -273,15 +277,21 @@ void rows_backward(const StandardizeParams& p, const KernelCall& call) {
   const double us = 4 * static_cast<double>(p.rows * p.n) / kElementsPerUs;
   parallel_for(sums, us, [&](int64_t s) {
     C* to_scale = parts.data() + s * 2 * p.n;
-    for (int64_t row = s * p.rows / sums; row < (s + 1) * p.rows / sums; ++row) {
-      const int64_t at = row * p.n;
-      T* dx = static_cast<T*>(call.out[0]) + at;
-      const C* x = read_rows<T, C, kFirst>(static_cast<const T*>(call.in[0]) + at, p.n);
-      const C* ct = read_rows<T, C, kSecond>(static_cast<const T*>(call.in[2]) + at, p.n);
-      C* to = target_rows<T, C>(dx, p.n);
-      math.row_gradient(to, x, ct, p.n, scales, static_cast<C>(p.epsilon), to_scale,
-                        to_scale + p.n);
-      write_rows(dx, to, p.n);
+    const int64_t end = (s + 1) * p.rows / sums;
+    for (int64_t begin = s * p.rows / sums; begin < end; begin += p.chunk_rows) {
+      const int64_t rows = std::min(p.chunk_rows, end - begin), count = rows * p.n;
+      T* dx = static_cast<T*>(call.out[0]) + begin * p.n;
+      const T* in = static_cast<const T*>(call.in[0]) + begin * p.n;
+      const C* x = read_rows<T, C, kFirst>(in, count);
+      const C* ct =
+          read_rows<T, C, kSecond>(static_cast<const T*>(call.in[2]) + begin * p.n, count);
+      C* to = target_rows<T, C>(dx, count);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t at = r * p.n;
+        math.row_gradient(to + at, x + at, ct + at, p.n, scales, static_cast<C>(p.epsilon),
+                          to_scale, to_scale + p.n);
+      }
+      write_rows(dx, to, count);
     }
   });
   for (int64_t j = 0; j < p.n; ++j) {
