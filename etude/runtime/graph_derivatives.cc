@@ -363,9 +363,9 @@ GraphRef without_effects(const Graph& graph) {
   return graph.kept<Graph>("without effects", [&] { return copy_without_effects(graph); });
 }
 
-std::size_t first_output(const Graph& graph, std::size_t i) {
-  const auto outputs = graph.outputs();
-  return static_cast<std::size_t>(std::ranges::find(outputs, outputs[i]) - outputs.begin());
+std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin) {
+  while (graph.outputs()[begin] != graph.outputs()[i]) ++begin;
+  return begin;
 }
 
 void share_values(const Graph& graph, Operands operands, std::span<Tensor> results) {

@@ -79,8 +79,8 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
 // print prints once, though the derivative of a loop runs its steps again. The graph itself if it
 // has none.
 GraphRef without_effects(const Graph& graph);
-// The first output that is the same value as output i.
-std::size_t first_output(const Graph& graph, std::size_t i);
+// The first output, of those from `begin` <= i on, that is the same value as output i.
+std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
 // For results of a call of the graph where contexts follow values: a result that is an operand, or
 // an earlier result, in the graph is that tensor, as where the calls of the graph are made one by
 // one. `results` may be the first ones alone.

@@ -358,12 +358,6 @@ const Graph* graph_of_results(const OpDef& def, const Attrs& attrs) {
   return name.empty() ? nullptr : static_cast<const Graph*>(&attrs.object(name));
 }
 
-// The first result that is the same value as result i, of those from `first` on.
-std::size_t first_same(const Graph& graph, std::size_t first, std::size_t i) {
-  while (graph.outputs()[first] != graph.outputs()[i]) ++first;
-  return first;
-}
-
 // Rows that a loop gives are values of their own, but not those that a tape inside keeps.
 std::size_t first_value(const OpDef& def, const Attrs& attrs, std::size_t visible) {
   if (!def.body.empty()) return 0;
@@ -387,7 +381,8 @@ Values Tape::record_keeping(const Op& op, Operands in, const Attrs& attrs, CallS
   const Graph* body = graph_of_results(op.def(), keeping.attrs);
   const std::size_t first_at = first_value(op.def(), attrs, visible);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t at = body == nullptr || i < visible ? i : first_same(*body, first_at, i);
+    const std::size_t at =
+        body == nullptr || i < visible ? i : internal::first_output(*body, i, first_at);
     if (at == i) {
       add_output(out[i], i >= visible);
     } else {  // kept as the result that it is
