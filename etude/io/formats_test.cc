@@ -17,6 +17,7 @@
 #include "etude/io/torch_file.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
+#include "tests/warnings.h"
 
 namespace etude::io::formats_test {
 namespace {
@@ -409,17 +410,14 @@ TEST(Csv, LostDigitsAreToldOnce) {
       {"id,x\n1,1\n" + odd + ",2\n", ""},       // int64
   };
   for (std::size_t i = 0; i < std::size(rows); ++i) {
-    std::vector<std::string> told;
-    const auto before =
-        set_warning_handler([&](std::string_view message) { told.emplace_back(message); });
+    const tests::Warnings heard;
     const std::string name = "lost" + std::to_string(i) + ".csv";
     for (int turn = 0; turn < 2; ++turn) parse_csv(rows[i].text, name);
-    set_warning_handler(before);
-    ASSERT_EQ(told.size(), rows[i].expected.empty() ? 0U : 1U) << rows[i].text;
-    if (told.empty()) continue;
-    EXPECT_NE(told[0].find(rows[i].expected), std::string::npos) << told[0];
-    EXPECT_NE(told[0].find(name), std::string::npos) << told[0];
-    EXPECT_NE(told[0].find(".texts = {\"id\"}"), std::string::npos) << told[0];
+    ASSERT_EQ(heard.told.size(), rows[i].expected.empty() ? 0U : 1U) << rows[i].text;
+    if (heard.told.empty()) continue;
+    EXPECT_NE(heard.told[0].find(rows[i].expected), std::string::npos) << heard.told[0];
+    EXPECT_NE(heard.told[0].find(name), std::string::npos) << heard.told[0];
+    EXPECT_NE(heard.told[0].find(".texts = {\"id\"}"), std::string::npos) << heard.told[0];
   }
 }
 

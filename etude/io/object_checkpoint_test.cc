@@ -20,6 +20,7 @@
 #include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
+#include "tests/warnings.h"
 
 namespace etude::io {
 namespace {
@@ -27,18 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using etude::internal::TempFolder;
 using tests::expect_error;
-
-// Warnings while it lives.
-class Warnings {
- public:
-  Warnings()
-      : before_(set_warning_handler([this](std::string_view text) { all.emplace_back(text); })) {}
-  ~Warnings() { set_warning_handler(before_); }
-  std::vector<std::string> all;
-
- private:
-  WarningHandler before_;
-};
 
 struct Dep : Trackable {};
 struct Net : Trackable {
@@ -189,7 +178,7 @@ TEST_F(ObjectCheckpoint, StatusesTellWhatIsLeft) {
   Tensor live(0.0), c(9.0);
   Checkpoint checkpoint{{"a", live}, {"c", c}};
   {
-    const Warnings warnings;
+    const tests::Warnings warnings;
     {
       const RestoreStatus status = checkpoint.restore(path("x"));
       EXPECT_EQ(live.item<float>(), 1);
@@ -201,11 +190,11 @@ TEST_F(ObjectCheckpoint, StatusesTellWhatIsLeft) {
       expect_error([&] { status.assert_existing_objects_matched(); },
                    ErrorCode::kFailedPrecondition, {"without a value:\n    c"});
       EXPECT_EQ(status.report().unused, (std::vector<std::string>{"b"}));
-      EXPECT_TRUE(warnings.all.empty());
+      EXPECT_TRUE(warnings.told.empty());
     }
     checkpoint.restore(path("x")).expect_partial();  // the restore before is dropped here
-    ASSERT_EQ(warnings.all.size(), 1u);
-    EXPECT_NE(warnings.all[0].find("1 of its values were not used, first 'b'"), std::string::npos);
+    ASSERT_EQ(warnings.told.size(), 1u);
+    EXPECT_NE(warnings.told[0].find("1 of its values were not used, first 'b'"), std::string::npos);
   }
   Checkpoint strangers{{"z", c}};
   expect_error([&] { strangers.restore(path("x")).expect_partial().assert_nontrivial_match(); },
@@ -235,13 +224,13 @@ TEST_F(ObjectCheckpoint, CirclesAndOneObjectThatBecameTwo) {
   Checkpoint{{"root", root}}.write(path("one"));
   Dep two;
   const Variable a = two.track("a", Variable(0.0)), b = two.track("b", Variable(0.0));
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Checkpoint checkpoint{{"root", two}};
   const RestoreStatus status = checkpoint.restore(path("one"));
   EXPECT_EQ(value(a), 1);
   EXPECT_EQ(value(b), 0);
-  ASSERT_EQ(warnings.all.size(), 1u);
-  EXPECT_NE(warnings.all[0].find("'root/a' belongs to two objects now"), std::string::npos);
+  ASSERT_EQ(warnings.told.size(), 1u);
+  EXPECT_NE(warnings.told[0].find("'root/a' belongs to two objects now"), std::string::npos);
   expect_error([&] { status.assert_consumed(); }, ErrorCode::kFailedPrecondition, {"1 doubled"});
   // Two saved objects on one live one.
   Checkpoint{{"root", two}}.write(path("two"));

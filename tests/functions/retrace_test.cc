@@ -8,6 +8,7 @@
 #include "etude/base/warning.h"
 #include "etude/etude.h"
 #include "tests/expect_error.h"
+#include "tests/warnings.h"
 
 namespace etude::retrace_test {
 namespace {
@@ -15,16 +16,11 @@ namespace {
 using tests::contains;
 
 class Retraces : public ::testing::Test {
- protected:
-  Retraces() {
-    before_ = set_warning_handler([this](std::string_view text) { said.emplace_back(text); });
-  }
-  ~Retraces() override { set_warning_handler(before_); }
-
-  std::vector<std::string> said;
-
  private:
-  WarningHandler before_;
+  const tests::Warnings heard_;
+
+ protected:
+  const std::vector<std::string>& said = heard_.told;
 };
 
 // spec: TC-16.a

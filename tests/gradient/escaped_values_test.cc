@@ -7,6 +7,7 @@
 
 #include "etude/etude.h"
 #include "tests/expect_error.h"
+#include "tests/warnings.h"
 
 namespace etude {
 namespace {
@@ -16,19 +17,14 @@ using tests::error_of;
 
 class EscapedValues : public testing::Test {
  protected:
-  void SetUp() override {
-    internal::forget_warnings();
-    before_ = set_warning_handler([this](std::string_view text) { told.emplace_back(text); });
-  }
-  void TearDown() override {
-    set_warning_handler(before_);
-    set_diagnostics({});
-  }
+  void TearDown() override { set_diagnostics({}); }
   std::string line(int number) const { return "escaped_values_test.cc:" + std::to_string(number); }
-  std::vector<std::string> told;
 
  private:
-  WarningHandler before_;
+  const tests::Warnings heard_;
+
+ protected:
+  const std::vector<std::string>& told = heard_.told;
 };
 
 // spec: G5.d

@@ -13,6 +13,7 @@
 #include "etude/runtime/lazy.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"
+#include "tests/warnings.h"
 
 namespace etude::gradient_test {
 namespace {
@@ -187,20 +188,18 @@ TEST(Gradient, ErrorsNameTheUsersLine) {  // spec: G3, G16
 }
 
 TEST(Gradient, WarnsWhereNothingDepends) {  // spec: G4.a
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   const auto constant = [](const Tensor&, const Tensor& y) { return y * 2.0; };
   for (int i = 0; i < 2; ++i) {
     const auto [dx, dy] = gradient(constant, Tensor({1.0, 2.0}), Tensor(1.0));
     expect_values(dx, {0, 0});
     expect_values(dy, {2});
   }
-  set_warning_handler(before);
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("does not depend on argument 0 (etude::Tensor)"), std::string::npos)
-      << said[0];
-  EXPECT_EQ(said[0].find("gradient at tests/gradient/gradient_test.cc:"), 0U) << said[0];
+  ASSERT_EQ(heard.told.size(), 1U);
+  EXPECT_NE(heard.told[0].find("does not depend on argument 0 (etude::Tensor)"), std::string::npos)
+      << heard.told[0];
+  EXPECT_EQ(heard.told[0].find("gradient at tests/gradient/gradient_test.cc:"), 0U)
+      << heard.told[0];
 }
 
 TEST(Gradient, LeavesOutWhatIsNotAskedFor) {  // spec: D34.a
@@ -364,16 +363,13 @@ TEST(Operators, NormsOfZerosAndOfManyHalves) {
 
 // spec: G4.a, G4.d, G17.a
 TEST(Operators, WarningsSayWhereTheChainEnded) {
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   const auto rounded = [](const Tensor& x) { return astype(astype(x, kInt32), kFloat32) * 2.0; };
   expect_values(gradient(rounded, Tensor(2.5)), {0});
-  set_warning_handler(before);
-  ASSERT_EQ(said.size(), 1);
-  EXPECT_NE(said[0].find("its gradient is zero; last dependent value: astype(int32) at "),
+  ASSERT_EQ(heard.told.size(), 1);
+  EXPECT_NE(heard.told[0].find("its gradient is zero; last dependent value: astype(int32) at "),
             std::string::npos)
-      << said[0];
+      << heard.told[0];
   set_diagnostics({.independent_result = Severity::kError});
   expect_error([&] { gradient(rounded, Tensor(2.5)); }, ErrorCode::kInvalidArgument,
                {"the result does not depend on argument 0 (etude::Tensor)"});
@@ -411,13 +407,10 @@ TEST(Gradient, RunsNoCallTwiceAndNoneThatIsNotAskedFor) {  // spec: D33.b, D34.b
 }
 
 TEST(Gradient, DoesNotWarnOfAStructThatIsUsedInPart) {  // spec: G4.e
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   const auto g = gradient([](const Model& m) { return m.first.weight * 2.0; }, make_model());
-  set_warning_handler(before);
   expect_values(g[&Model::first][&Dense::weight], {2});
-  EXPECT_TRUE(said.empty()) << said[0];
+  EXPECT_TRUE(heard.told.empty()) << heard.told[0];
 }
 
 TEST(Gradient, IntegerLabelsHaveNone) {  // spec: CG-15.b

@@ -15,6 +15,7 @@
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
+#include "tests/warnings.h"
 
 namespace etude::layer_state_test {
 namespace {
@@ -54,20 +55,6 @@ struct Net {
   }
 };
 
-class Warnings {
- public:
-  Warnings() {
-    internal::forget_warnings();
-    was_ = set_warning_handler([this](std::string_view text) { told.emplace_back(text); });
-  }
-  Warnings(const Warnings&) = delete;
-  ~Warnings() { set_warning_handler(was_); }
-  std::vector<std::string> told;
-
- private:
-  WarningHandler was_;
-};
-
 const Tensor kX = Tensor({3.0F});
 Tensor loss_of(const Net& net) { return sum(net(kX)); }
 
@@ -85,7 +72,7 @@ std::vector<double> counts(const Net& n) {
 const std::vector<double> kOnce(9, 1), kTwice(9, 2), kNever(9, 0);
 
 TEST(LayerState, MovesThroughEveryStructure) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   const PhaseScope training(Phase::kTraining);
   const auto grads = value_with_gradient(loss_of, net).second;
@@ -105,7 +92,7 @@ TEST(LayerState, MovesThroughEveryStructure) {
 }
 
 TEST(LayerState, StagedGradientsHandItOut) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   const PhaseScope training(Phase::kTraining);
   const auto slopes = function([](const Net& n) { return gradient(loss_of, n); });
@@ -122,7 +109,7 @@ TEST(LayerState, StagedGradientsHandItOut) {
 }
 
 TEST(LayerState, PullbacksAndTapesHandItBack) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   const PhaseScope training(Phase::kTraining);
   const auto [y, pull] = value_with_pullback([](const Net& n) { return n(kX); }, net);
@@ -165,7 +152,7 @@ TEST(LayerState, SumsKeepTheLater) {
 }
 
 TEST(LayerState, FrozenLayersKeepTheirs) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   EXPECT_EQ(freeze(net, "freezable"), 1u);
   const PhaseScope training(Phase::kTraining);
@@ -178,7 +165,7 @@ TEST(LayerState, FrozenLayersKeepTheirs) {
 
 // A tape knows layers by themselves; what a frozen one announced is not missed.
 TEST(LayerState, TapesDropWhatFrozenLayersAnnounce) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   EXPECT_EQ(freeze(net, "freezable"), 1u);
   const PhaseScope training(Phase::kTraining);
@@ -194,7 +181,7 @@ TEST(LayerState, TapesDropWhatFrozenLayersAnnounce) {
 }
 
 TEST(LayerState, NestedDerivativesHandItOn) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   Net net;
   const PhaseScope training(Phase::kTraining);
   move(net, hvp(loss_of, net, zero_tangent(net)));
@@ -221,7 +208,7 @@ TEST(LayerState, NestedDerivativesHandItOn) {
 }
 
 TEST(LayerState, RecomputedCallsAnnounceOnce) {
-  const Warnings warnings;  // below, the captured model has no gradient
+  const tests::Warnings warnings;  // below, the captured model has no gradient
   Net net;
   const PhaseScope training(Phase::kTraining);
   move(net, gradient([](const Net& n) { return recompute_grad(loss_of)(n); }, net));
@@ -304,7 +291,7 @@ TEST(LayerState, ASecondRunGoesOnFromWhereTheFirstDid) {
 }
 
 TEST(LayerState, VmapsMoveBatchesOfModels) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   struct Scaled {
     Tensor w;
     LayerState<Tensor> peak;
@@ -363,7 +350,7 @@ TEST(LayerState, VmapsMoveBatchesOfModels) {
 }
 
 TEST(LayerState, WhatNobodyTakesIsToldOnce) {
-  const Warnings warnings;
+  const tests::Warnings warnings;
   const Net net;
   const Counted alone;
   const PhaseScope training(Phase::kTraining);

@@ -14,23 +14,13 @@
 #include "etude/runtime/function.h"
 #include "etude/runtime/lazy.h"
 #include "tests/gradient/expect.h"
+#include "tests/warnings.h"
 
 namespace etude::rule_captures_test {
 namespace {
 
 using tests::expect_values;
-
-// The warnings that f causes.
-template <class F>
-std::vector<std::string> warnings_of(const F& f) {
-  std::vector<std::string> out;
-  internal::forget_warnings();
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view text) { out.emplace_back(text); });
-  f();
-  set_warning_handler(before);
-  return out;
-}
+using tests::warnings_of;
 
 // t * 2t, by a rule that takes 2t for a constant.
 Tensor captured(const Tensor& t) {

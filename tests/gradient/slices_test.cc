@@ -10,6 +10,7 @@
 #include "etude/runtime/custom_gradient.h"
 #include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
+#include "tests/warnings.h"
 
 namespace etude {
 namespace {
@@ -81,9 +82,7 @@ TEST(Slices, DTypesMustPromote) {  // spec: SL-04.b
 }
 
 TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04.c
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   const Tensor v(0.0), big = broadcast_to(v, {1 << 15, 512});  // 64 MiB
   const Tensor small = broadcast_to(v, {1 << 10, 512});
   for (int i = 0; i < 2; ++i) {
@@ -94,14 +93,14 @@ TEST(Slices, HugeOnesWarnOncePerTake) {  // spec: SL-04.c
   tape.watch(big);
   const Tensor y = sum(big.at(Tensor({0})));
   const Tensor g = tape.gradient(y, big) + 1.0;
-  set_warning_handler(before);
-  ASSERT_EQ(said.size(), 2U);
-  EXPECT_NE(said[0].find("of take at tests/gradient/slices_test.cc:"), std::string::npos)
-      << said[0];
-  EXPECT_NE(said[0].find("holds 2 rows and is made dense: float32[32768,512], 64 MiB"),
+  ASSERT_EQ(heard.told.size(), 2U) << testing::PrintToString(heard.told);
+  EXPECT_NE(heard.told[0].find("of take at tests/gradient/slices_test.cc:"), std::string::npos)
+      << heard.told[0];
+  EXPECT_NE(heard.told[0].find("holds 2 rows and is made dense: float32[32768,512], 64 MiB"),
             std::string::npos)
-      << said[0];
-  EXPECT_NE(said[0].substr(0, 90), said[1].substr(0, 90)) << "another take is another line";
+      << heard.told[0];
+  EXPECT_NE(heard.told[0].substr(0, 90), heard.told[1].substr(0, 90))
+      << "another take is another line";
 }
 
 // The rows of `x`, which must be sparse.

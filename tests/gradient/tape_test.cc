@@ -11,6 +11,7 @@
 #include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"
+#include "tests/warnings.h"
 
 namespace etude::tape_test {
 namespace {
@@ -123,10 +124,7 @@ TEST(Tape, SumsAndSeeds) {  // spec: TP-06, CG-06.a, CG-06.b
 }
 
 TEST(Tape, IntegersHaveNoGradient) {  // spec: TP-07
-  internal::forget_warnings();
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   Tensor i = 3, x = 2.0;
   GradientTape tape({.persistent = true});
   tape.watch(std::tie(i, x));
@@ -134,9 +132,8 @@ TEST(Tape, IntegersHaveNoGradient) {  // spec: TP-07
   tape.stop();
   for (int k = 0; k < 2; ++k) EXPECT_FALSE(tape.gradient(x * x, i).has_value());
   EXPECT_FALSE(tape.gradient(y, x).has_value());
-  set_warning_handler(before);
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("a source is int32"), std::string::npos) << said[0];
+  ASSERT_EQ(heard.told.size(), 1U);
+  EXPECT_NE(heard.told[0].find("a source is int32"), std::string::npos) << heard.told[0];
   expect_error([&] { tape.gradient(Tensor(), x); }, ErrorCode::kInvalidArgument,
                {"target 0 is nothing. Does the loss function return its value?"});
 }
@@ -391,18 +388,14 @@ TEST(Tape, RecordsPullbacksByHand) {  // spec: CG-04.b, CG-05.b, TP-23.c
 }
 
 TEST(Tape, APersistentOneWarnsOfItsCostOnce) {  // spec: TP-08.c
-  internal::forget_warnings();
-  std::vector<std::string> said;
-  const WarningHandler before =
-      set_warning_handler([&](std::string_view m) { said.emplace_back(m); });
+  const tests::Warnings heard;
   Tensor x = 3.0;
   GradientTape tape({.persistent = true});
   tape.watch(x);
   const Tensor y = x * x * x;
   for (int i = 0; i < 3; ++i) tape.gradient(y, x);
-  set_warning_handler(before);
-  ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("costs time and memory"), std::string::npos) << said[0];
+  ASSERT_EQ(heard.told.size(), 1U);
+  EXPECT_NE(heard.told[0].find("costs time and memory"), std::string::npos) << heard.told[0];
 }
 
 TEST(Tape, NestsForHigherOrder) {  // spec: TP-10.b

@@ -9,6 +9,7 @@
 
 #include "etude/etude.h"
 #include "tests/lazy_options.h"
+#include "tests/warnings.h"
 
 namespace etude {
 namespace {
@@ -236,9 +237,7 @@ TEST(LazyCuts, WhichInputsDieIsPartOfTheProgram) {
 // spec: Z54
 TEST(LazyCuts, ALineThatCompilesTooOftenCompilesNoMore) {
   const ChangedLazyOptions options([](LazyOptions& o) { o.max_compiles = 5; });
-  std::vector<std::string> warnings;
-  const WarningHandler saved =
-      set_warning_handler([&](std::string_view text) { warnings.emplace_back(text); });
+  const tests::Warnings heard;
   const LazyMetrics metrics;
   {
     const LazyScope lazy;
@@ -248,15 +247,14 @@ TEST(LazyCuts, ALineThatCompilesTooOftenCompilesNoMore) {
       EXPECT_EQ(x.item<float>(), std::ldexp(0.5F, -i));
     }
   }
-  set_warning_handler(saved);
   EXPECT_EQ(metrics.counts().compiles, 5);
   EXPECT_EQ(metrics.counts().over_limit, 15);
   EXPECT_EQ(metrics.counts().fallbacks, 0);
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("cuts_test.cc:"), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[0].find("were compiled 5 times"), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[0].find("but it has 5 nodes, was 4"), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[0].find("LazyOptions::max_compiles"), std::string::npos) << warnings[0];
+  ASSERT_EQ(heard.told.size(), 1u);
+  EXPECT_NE(heard.told[0].find("cuts_test.cc:"), std::string::npos) << heard.told[0];
+  EXPECT_NE(heard.told[0].find("were compiled 5 times"), std::string::npos) << heard.told[0];
+  EXPECT_NE(heard.told[0].find("but it has 5 nodes, was 4"), std::string::npos) << heard.told[0];
+  EXPECT_NE(heard.told[0].find("LazyOptions::max_compiles"), std::string::npos) << heard.told[0];
 }
 
 // spec: Z40

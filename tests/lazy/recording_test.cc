@@ -8,6 +8,7 @@
 
 #include "etude/etude.h"
 #include "tests/lazy_options.h"
+#include "tests/warnings.h"
 
 namespace etude {
 namespace {
@@ -181,9 +182,7 @@ TEST(LazyRecording, ReadingEveryStepCompilesNothingMore) {
 
 // spec: Z44
 TEST(LazyRecording, LooksInALoopAreToldOnce) {
-  std::vector<std::string> warnings;
-  const WarningHandler saved =
-      set_warning_handler([&](std::string_view text) { warnings.emplace_back(text); });
+  const tests::Warnings heard;
   const LazyMetrics metrics;
   {
     const LazyScope lazy;
@@ -193,10 +192,9 @@ TEST(LazyRecording, LooksInALoopAreToldOnce) {
       EXPECT_EQ(x.item<float>(), 2.0F);
     }
   }
-  set_warning_handler(saved);
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("observed 1000 times at recording_test.cc:"), std::string::npos)
-      << warnings[0];
+  ASSERT_EQ(heard.told.size(), 1u);
+  EXPECT_NE(heard.told[0].find("observed 1000 times at recording_test.cc:"), std::string::npos)
+      << heard.told[0];
   ASSERT_EQ(metrics.observed().size(), 1u);
   EXPECT_EQ(metrics.observed().begin()->second, 3000);
 }

@@ -25,6 +25,7 @@
 #include "etude/runtime/lazy_metrics.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
+#include "tests/warnings.h"
 
 namespace etude::callbacks_test {
 namespace {
@@ -399,23 +400,20 @@ TEST(Fit, ClassWeightsAndAccumulatedGradients) {
 // spec: O15.a
 TEST(Fit, WarnsOfGradientsThatWaitAtTheEnd) {
   for (const nn::Mode mode : {nn::Mode::kEager, nn::Mode::kStaged, nn::Mode::kLazy}) {
-    etude::internal::forget_warnings();
-    std::vector<std::string> told;
-    const WarningHandler before =
-        set_warning_handler([&](std::string_view text) { told.emplace_back(text); });
+    const tests::Warnings heard;
     for (const std::int64_t n : {2, 3}) {
       Training training = fresh();
       training.optimizer.add(optim::accumulate(n));
       nn::fit(training.model, training.optimizer, training.data, nn::softmax_cross_entropy,
               {.epochs = 1, .mode = mode});
       EXPECT_EQ(training.optimizer.waiting(), n - 2);
-      EXPECT_EQ(told.size(), static_cast<std::size_t>(n - 2));
+      EXPECT_EQ(heard.told.size(), static_cast<std::size_t>(n - 2));
     }
-    set_warning_handler(before);
-    ASSERT_EQ(told.size(), 1U);
-    EXPECT_NE(told[0].find("callbacks_test.cc:"), std::string::npos) << told[0];
-    EXPECT_NE(told[0].find(": 1 gradient waits for an update by accumulate()"), std::string::npos)
-        << told[0];
+    ASSERT_EQ(heard.told.size(), 1U);
+    EXPECT_NE(heard.told[0].find("callbacks_test.cc:"), std::string::npos) << heard.told[0];
+    EXPECT_NE(heard.told[0].find(": 1 gradient waits for an update by accumulate()"),
+              std::string::npos)
+        << heard.told[0];
   }
 }
 

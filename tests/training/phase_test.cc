@@ -8,20 +8,16 @@
 
 #include "etude/base/warning.h"
 #include "etude/etude.h"
+#include "tests/warnings.h"
 
 namespace etude::phase_test {
 namespace {
 
-// What is told while f runs, as in a new process.
+// What f() is told of phases.
 template <class F>
 std::vector<std::string> told_by(F&& f) {
-  internal::forget_warnings();
-  std::vector<std::string> told;
-  const auto before = set_warning_handler([&](std::string_view message) {
-    if (message.find("no phase was set") != message.npos) told.emplace_back(message);
-  });
-  f();
-  set_warning_handler(before);
+  std::vector<std::string> told = tests::warnings_of(std::forward<F>(f));
+  std::erase_if(told, [](const std::string& m) { return m.find("no phase was set") == m.npos; });
   return told;
 }
 
