@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two kinds of tables: of a thread, where entries drive each other out, and of the process,
-// where nothing is lost.
+// where nothing is lost; and objects of a thread.
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -15,6 +15,7 @@
 
 #include "etude/base/hash.h"
 #include "etude/base/intern_table.h"
+#include "etude/base/thread_object.h"
 #include "etude/base/thread_table.h"
 
 namespace etude::internal {
@@ -117,6 +118,64 @@ TEST(ThreadTable, GoesWithItsThread) {
     EXPECT_EQ(Alive::count, 16);
   }).join();
   EXPECT_EQ(Alive::count, 0);
+}
+
+TEST(ThreadObject, EachThreadHasItsOwn) {
+  struct Number {
+    int value = 3;
+  };
+  using Numbers = ThreadObject<Number>;
+  Numbers::get().value = 7;
+  std::thread([] {
+    EXPECT_EQ(Numbers::find(), nullptr) << "none before the first use";
+    EXPECT_EQ(Numbers::get().value, 3);
+    EXPECT_EQ(Numbers::find(), &Numbers::get());
+  }).join();
+  EXPECT_EQ(Numbers::get().value, 7);
+}
+
+TEST(ThreadObject, GoesWithItsThread) {
+  std::thread([] {
+    ThreadObject<Alive>::get();
+    EXPECT_EQ(Alive::count, 1);
+  }).join();
+  EXPECT_EQ(Alive::count, 0);
+}
+
+struct Ending {
+  ~Ending() { ThreadObject<Alive>::get(); }  // whichever of the two is destroyed first
+};
+
+TEST(ThreadObject, WhatAnEndMakesAnewGoesAsWell) {
+  std::thread([] {
+    ThreadObject<Ending>::get();
+    ThreadObject<Alive>::get();
+  }).join();
+  std::thread([] {
+    ThreadObject<Alive>::get();
+    ThreadObject<Ending>::get();
+  }).join();
+  EXPECT_EQ(Alive::count, 0);
+}
+
+// Asks when it is destroyed, and was made before the object.
+struct LateUser {
+  int* found = nullptr;
+  ~LateUser() {
+    struct Number {
+      int value = 3;
+    };
+    if (found != nullptr) *found = ThreadObject<Number>::get().value;
+  }
+};
+
+TEST(ThreadObject, OutlivesThreadLocalObjects) {
+  int found = -1;
+  std::thread([&] {
+    thread_local LateUser late;
+    late.found = &found;
+  }).join();
+  EXPECT_EQ(found, 3);
 }
 
 struct TextHash {

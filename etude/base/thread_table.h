@@ -3,16 +3,13 @@
 // place.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <utility>
 
-#include <pthread.h>
-
-#include "etude/base/error.h"
+#include "etude/base/thread_object.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -52,26 +49,17 @@ class ThreadTable {
   }
 
  private:
-  // Thread-local objects have an end that others may outlive, and are not made again. A key of the
-  // threads library is later than all of them; the table of the main thread stays.
+  struct Entries {
+    std::array<Entry, 2 * kPlaces> all{};
+    ~Entries() { entries_ = nullptr; }
+  };
   [[gnu::noinline]] static Entry* make() {
-    static const pthread_key_t key = [] {
-      pthread_key_t made = 0;
-      const int fault = pthread_key_create(&made, [](void* entries) {
-        entries_ = nullptr;
-        delete[] static_cast<Entry*>(entries);
-      });
-      if (fault != 0)
-        throw Error(ErrorCode::kResourceExhausted, "the process has no thread key left");
-      return made;
-    }();
-    auto made = std::make_unique<Entry[]>(2 * kPlaces);
-    if (pthread_setspecific(key, made.get()) != 0) throw std::bad_alloc();
-    entries_ = made.release();
+    entries_ = ThreadObject<Entries>::get().all.data();
     if constexpr (requires { Entry::table_was_made(); }) Entry::table_was_made();
     return entries_;
   }
 
+  // Beside the thread's objects, since it is read at every call.
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Entry* entries_ = nullptr;
 };
 

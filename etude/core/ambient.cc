@@ -6,6 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/philox.h"
+#include "etude/base/thread_object.h"
 
 namespace etude {
 namespace {
@@ -25,10 +26,13 @@ Tensor Generator::next_key() {
   return Tensor(std::span<const uint64_t>(key), {2});
 }
 
-Ambient& ambient() noexcept {
-  thread_local Ambient mine = new_ambient();
-  return mine;
-}
+namespace {
+struct AmbientOfThread {
+  Ambient value = new_ambient();
+};
+}  // namespace
+
+Ambient& ambient() { return internal::ThreadObject<AmbientOfThread>::get().value; }
 
 void set_seed(uint64_t seed) { ambient().generator = Generator(seed); }
 

@@ -63,10 +63,10 @@ struct Ambient {
   internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
 };
 
-// Of this thread.
-Ambient& ambient() noexcept;
+// Of this thread. throws: std::bad_alloc at the thread's first use.
+Ambient& ambient();
 
-inline bool is_training() noexcept { return ambient().phase == Phase::kTraining; }
+inline bool is_training() { return ambient().phase == Phase::kTraining; }
 // Starts the sequence of this thread anew: what follows repeats what followed the last such call,
 // whatever compiler made the program, where C++ orders the draws: those in one expression,
 // f(random::normal({2}), random::normal({2})), it does not; statements and lists in braces it does.

@@ -2,26 +2,23 @@
 #include "etude/core/copies.h"
 
 #include <mutex>
-#include <optional>
 
 #include <fmt/format.h>
 
+#include "etude/base/thread_object.h"
 #include "etude/core/value_observer.h"
 
 namespace etude {
 namespace internal {
 namespace {
 
+// The latest copy of the thread.
 struct CopyNote {
   SharedElements elements;
   std::string by;
   std::string path;
   CallSite where;
 };
-std::optional<CopyNote>& latest_copy() {
-  thread_local std::optional<CopyNote> note;
-  return note;
-}
 
 thread_local constinit ElementHolder* first_of_thread = nullptr;
 constinit ElementHolder* first_frozen = nullptr;
@@ -80,19 +77,18 @@ std::string ElementHolder::find(const SharedElements& elements) {
 void note_copy(const Tensor& x, std::string_view by, CallSite where, std::string_view path) {
   if (TensorAccess::is_ghost(x)) return;
   count_deep_copy();
-  std::optional<CopyNote>& note = latest_copy();
-  if (!note) note.emplace();
-  note->elements = {TensorAccess::id(x), id_of(TensorAccess::rep(x)->buffer)};
-  note->by = by;
-  note->path = path;
-  note->where = where;
+  CopyNote& latest = ThreadObject<CopyNote>::get();
+  latest.elements = {TensorAccess::id(x), id_of(TensorAccess::rep(x)->buffer)};
+  latest.by = by;
+  latest.path = path;
+  latest.where = where;
 }
 
 }  // namespace internal
 
 std::string explain_copy() {
-  const std::optional<internal::CopyNote>& note = internal::latest_copy();
-  if (!note) return "";
+  const internal::CopyNote* note = internal::ThreadObject<internal::CopyNote>::find();
+  if (note == nullptr) return "";
   std::string out = note->path.empty() ? "a tensor" : fmt::format("parameter '{}'", note->path);
   out += fmt::format(" copied by {}", note->by);
   if (note->where.known()) out += fmt::format(" at {}:{}", note->where.file, note->where.line);

@@ -2,6 +2,7 @@
 #include "etude/nn/layer.h"
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 
 namespace etude::nn {
 namespace {
@@ -44,8 +45,10 @@ LayerError LayerError::with_path(std::string path) const { return {*this, std::m
 namespace detail {
 
 LayerObserver*& layer_observer() {
-  thread_local LayerObserver* observer = nullptr;
-  return observer;
+  struct Innermost {
+    LayerObserver* observer = nullptr;
+  };
+  return etude::internal::ThreadObject<Innermost>::get().observer;
 }
 
 Error restated(const Error& error, const std::string& name, CallSite where) {

@@ -4,24 +4,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "etude/base/thread_object.h"
 #include "etude/core/op.h"
 
 namespace etude::internal {
 namespace {
 
-thread_local constinit DecisionScope* listener = nullptr;
+// The innermost scope of this thread.
+struct Listener {
+  DecisionScope* scope = nullptr;
+};
 constexpr std::string_view kFusedCalls = "fused calls";
 
 }  // namespace
 
-DecisionScope::DecisionScope() : outer_(std::exchange(listener, this)) {}
-DecisionScope::~DecisionScope() { listener = outer_; }
+DecisionScope::DecisionScope() : outer_(std::exchange(ThreadObject<Listener>::get().scope, this)) {}
+DecisionScope::~DecisionScope() { ThreadObject<Listener>::find()->scope = outer_; }
 std::vector<Decision> DecisionScope::take() { return std::exchange(list_, {}); }
 
-bool hears_decisions() noexcept { return listener != nullptr; }
+bool hears_decisions() {
+  const Listener* listener = ThreadObject<Listener>::find();
+  return listener != nullptr && listener->scope != nullptr;
+}
 
 void add_decision(std::string_view who, std::string text) {
-  std::vector<Decision>& list = listener->list_;
+  std::vector<Decision>& list = ThreadObject<Listener>::find()->scope->list_;
   const auto is_same = [&](const Decision& d) { return d.who == who && d.text == text; };
   if (std::ranges::none_of(list, is_same)) list.push_back({who, std::move(text)});
 }

@@ -33,13 +33,13 @@ class DecisionScope {
   std::vector<Decision> take();
 
  private:
-  friend bool hears_decisions() noexcept;
+  friend bool hears_decisions();
   friend void add_decision(std::string_view who, std::string text);
   std::vector<Decision> list_;
   DecisionScope* outer_;
 };
 
-bool hears_decisions() noexcept;
+bool hears_decisions();
 void add_decision(std::string_view who, std::string text);
 
 template <class... T>

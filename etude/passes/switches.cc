@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/core/registry.h"
 #include "etude/passes/pipeline.h"
 
@@ -17,7 +18,14 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-thread_local constinit const Names* off_here = nullptr;
+// The names of the innermost PassScope of this thread.
+struct OffHere {
+  const Names* names = nullptr;
+};
+const Names* off_here() {
+  const OffHere* here = ThreadObject<OffHere>::find();
+  return here == nullptr ? nullptr : here->names;
+}
 
 // What may be switched off.
 Names all_names() {
@@ -67,21 +75,21 @@ const Names& off_in_program() {
 }  // namespace
 
 bool is_switched_off(std::string_view name) {
-  return (off_here != nullptr && contains(*off_here, name)) || contains(off_in_program(), name);
+  return (off_here() != nullptr && contains(*off_here(), name)) || contains(off_in_program(), name);
 }
 
-bool has_switches_here() noexcept { return off_here != nullptr; }
+bool has_switches_here() { return off_here() != nullptr; }
 
 void check_environment() { off_in_program(); }
 
 }  // namespace internal
 
 PassScope::PassScope(std::string_view off)
-    : off_(internal::parse(off, "PassScope")), outer_(internal::off_here) {
+    : off_(internal::parse(off, "PassScope")), outer_(internal::off_here()) {
   if (outer_ != nullptr) off_.insert(off_.end(), outer_->begin(), outer_->end());
-  internal::off_here = &off_;
+  internal::ThreadObject<internal::OffHere>::get().names = &off_;
 }
 
-PassScope::~PassScope() { internal::off_here = outer_; }
+PassScope::~PassScope() { internal::ThreadObject<internal::OffHere>::get().names = outer_; }
 
 }  // namespace etude

@@ -10,7 +10,7 @@ namespace etude::internal {
 // `name` is that of a pass or of a rule.
 bool is_switched_off(std::string_view name);
 // Whether a PassScope of this thread switches something off.
-bool has_switches_here() noexcept;
+bool has_switches_here();
 // throws: kInvalidArgument if ETUDE_PASSES_OFF holds a name that is none.
 void check_environment();
 

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <new>
 #include <utility>
+
+#include "etude/base/thread_object.h"
 
 namespace etude::internal {
 
@@ -15,18 +18,16 @@ template <class T>
 class FromFreeList {
  public:
   static void* operator new(std::size_t bytes) {
-    Block* const block = free_;
-    if (block == nullptr) return ::operator new(bytes);
-    free_ = block->next;
-    --count_;
-    return block;
+    List* const list = ThreadObject<List>::find();
+    if (list == nullptr || list->first == nullptr) return ::operator new(bytes);
+    --list->count;
+    return std::exchange(list->first, list->first->next);
   }
   static void operator delete(void* at) noexcept {
-    if (count_ >= kMost || is_over_) return ::operator delete(at);
-    static thread_local const End end;  // gives all back when the thread ends
-    static_cast<void>(&end);
-    free_ = new (at) Block{free_};
-    ++count_;
+    List* const list = list_or_null();
+    if (list == nullptr || list->count >= kMost) return ::operator delete(at);
+    list->first = new (at) Block{list->first};
+    ++list->count;
   }
 
  private:
@@ -34,17 +35,20 @@ class FromFreeList {
   struct Block {
     Block* next;
   };
-  struct End {
-    ~End() {
-      is_over_ = true;
-      while (free_ != nullptr) ::operator delete(std::exchange(free_, free_->next));
-      count_ = 0;
+  struct List {
+    Block* first = nullptr;
+    std::size_t count = 0;
+    ~List() {
+      while (first != nullptr) ::operator delete(std::exchange(first, first->next));
     }
   };
-
-  static inline thread_local constinit Block* free_ = nullptr;
-  static inline thread_local constinit std::size_t count_ = 0;
-  static inline thread_local constinit bool is_over_ = false;
+  static List* list_or_null() noexcept {
+    try {
+      return &ThreadObject<List>::get();
+    } catch (const std::exception&) {
+      return nullptr;  // no memory for a list
+    }
+  }
 };
 
 }  // namespace etude::internal

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
+#include "etude/base/thread_object.h"
 #include "etude/base/warning.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/escaped.h"
@@ -14,14 +15,18 @@ namespace etude {
 
 using internal::InlineVector;
 
-std::unique_ptr<Tape::Storage>& Tape::spare() {
-  thread_local std::unique_ptr<Storage> storage;
-  return storage;
+struct Tape::Spare {
+  std::unique_ptr<Storage> storage;
+};
+
+std::unique_ptr<Tape::Storage> Tape::take_storage() {
+  Spare& spare = internal::ThreadObject<Spare>::get();
+  return spare.storage != nullptr ? std::move(spare.storage) : std::make_unique<Storage>();
 }
 
 Tape::Tape(TapeOptions options, CallSite where)
     : options_(options),
-      storage_(spare() != nullptr ? std::move(spare()) : std::make_unique<Storage>()),
+      storage_(take_storage()),
       records_(storage_->records),
       entries_(storage_->entries),
       known_(storage_->known),
@@ -41,7 +46,9 @@ Tape::~Tape() {
   records_.clear();
   entries_.clear();
   known_.clear();
-  if (records_.capacity() <= kMostRecords) spare() = std::move(storage_);
+  Spare* const spare =
+      internal::ThreadObject<Spare>::find();  // null on another thread than its own
+  if (spare != nullptr && records_.capacity() <= kMostRecords) spare->storage = std::move(storage_);
 }
 
 void Tape::note_escapes() const {

@@ -206,13 +206,14 @@ class Tape final {
   Values run_rule(const Record& record, std::span<const Tensor> cotangents, uint64_t expiring,
                   internal::CotangentSums& slots) const;
 
-  // What grows. A tape hands it, emptied, to the next one on its thread.
+  // The vectors that grow. A tape leaves them, emptied, to the next one on its thread.
   struct Storage {
     std::vector<Record> records;
     std::vector<Entry> entries;
     internal::ValueTable known;
   };
-  static std::unique_ptr<Storage>& spare();
+  struct Spare;
+  static std::unique_ptr<Storage> take_storage();
 
   TapeOptions options_;
   std::unique_ptr<Storage> storage_;

@@ -5,29 +5,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 namespace etude::kernels::cpu {
+
+// A number for a block that every thread may have.
+std::size_t new_scratch_block() noexcept;
+// At least `bytes` bytes of this thread's block. throws: std::bad_alloc.
+void* scratch_block(std::size_t block, std::size_t bytes);
 
 // At least `count` elements with undefined values, 64-byte aligned, until this thread asks for the
 // same T and kPurpose again. A kernel that holds one must not call another of the same purpose.
 // throws: std::bad_alloc.
 template <class T, int kPurpose>
 T* thread_scratch(int64_t count) {
-  struct Free {
-    void operator()(T* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
-  thread_local std::unique_ptr<T, Free> block;
-  thread_local int64_t size = 0;
-  if (count > size) {
-    block.reset();
-    size = 0;
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
-    block.reset(static_cast<T*>(::operator new (bytes, std::align_val_t{64})));
-    size = count;
-  }
-  return block.get();
+  static const std::size_t block = new_scratch_block();
+  return static_cast<T*>(scratch_block(block, static_cast<std::size_t>(count) * sizeof(T)));
 }
 
 }  // namespace etude::kernels::cpu

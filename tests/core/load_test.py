@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""load_test.py LIBRARY: a process that runs already can open the library, as Python's import and plug-in hosts do.
+
+The library's thread-local variables lie in the static block of the process (initial-exec), in which the C library sets
+little aside for what is opened later, for all such libraries together. So the block of ours is small.
+"""
+import _ctypes
+import ctypes
+import pathlib
+import struct
+import subprocess
+import sys
+import threading
+
+MOST_BYTES = 256
+PT_TLS = 7
+
+
+def thread_local_bytes(library):
+    """The size of the thread-local block that the program header of a 64-bit ELF file asks for."""
+    data = pathlib.Path(library).read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        sys.exit(f"{library}: not a 64-bit ELF file")
+    (first,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
+    for i in range(count):
+        at = first + i * size
+        if struct.unpack_from("<I", data, at)[0] == PT_TLS:
+            return struct.unpack_from("<Q", data, at + 40)[0]
+    return 0
+
+
+def open_library(library):
+    """Opens it, and asks it something that needs its state."""
+    opened = ctypes.CDLL(library)
+    version = opened._ZN5etude7versionEv  # etude::version()
+    version.restype = ctypes.c_char_p
+    assert version().count(b".") == 2, version()
+    return opened
+
+
+def open_in_threads(library):
+    """Two threads that are there before the library open it at once; it is closed, and opened again."""
+    faults, both = [], threading.Barrier(2)
+
+    def work():
+        try:
+            both.wait()
+            for _ in range(2):
+                _ctypes.dlclose(open_library(library)._handle)
+        except Exception as fault:  # told by the main thread
+            faults.append(repr(fault))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    open_library(library)
+    return faults
+
+
+def main():
+    if sys.argv[1] == "--open":
+        return "\n".join(open_in_threads(sys.argv[2])) or None
+    library = sys.argv[1]
+    size = thread_local_bytes(library)
+    if not 0 < size <= MOST_BYTES:
+        return f"{library}: {size} bytes of thread-local storage, for at most {MOST_BYTES}. Rare state is a ThreadObject"
+    # Without this process's settings: a bare Python has loaded nothing of ours.
+    done = subprocess.run([sys.executable, "-I", __file__, "--open", library], capture_output=True, text=True,
+                          timeout=120, check=False)
+    return None if done.returncode == 0 else f"a bare Python cannot open it:\n{done.stdout}{done.stderr}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
