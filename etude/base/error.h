@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception class of Etude. A message names the op, the operand, what was seen, what was
-// needed and the next step; the user's source line follows it. Throw with the macros of check.h.
+// Error, the only exception class of Etude. A message names the op, the operand, the actual value,
+// the requirement and the next step. The user's source line follows it. Throw with the macros of
+// check.h.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,12 @@ enum class ErrorCode {
   kInvalidArgument,     // the caller can fix the value, shape or type
   kFailedPrecondition,  // the object is in the wrong state
   kNotFound,            // no such name, file or device
-  kOutOfRange,          // an index or axis outside
+  kOutOfRange,          // an index or axis outside its range
   kUnimplemented,       // legal, but no rule or kernel yet
   kResourceExhausted,   // memory, or a configured limit
   kUnavailable,         // a peer is gone; may be retried
   kDataLoss,            // a file is torn or altered
-  kCancelled,           // somebody asked for an end
+  kCancelled,           // cancelled on request
   kInternal,            // a bug in Etude
 };
 
@@ -54,14 +55,15 @@ constexpr std::string_view to_string(ErrorCode code) {
   return "unknown";
 }
 
-// Whether the same call may go well another time: nothing is wrong with what was asked for.
+// Whether a later retry of the same call may succeed: the request itself is valid.
 constexpr bool may_pass(ErrorCode code) {
   return code == ErrorCode::kResourceExhausted || code == ErrorCode::kUnavailable ||
          code == ErrorCode::kCancelled;
 }
 
-// What Etude throws, header-only, for the sake of the headers that need no library. `what()` reads
-// "op: message\n  at file:line", and behind it the staged functions around that line, if there are.
+// The exception that Etude throws. Header-only, since some headers work without the library.
+// `what()` returns "op: message\n  at file:line", followed by the staged functions around that
+// line, if any.
 class Error : public std::exception {
  public:
   [[gnu::cold]] Error(ErrorCode code, std::string message)
@@ -72,20 +74,20 @@ class Error : public std::exception {
   ErrorCode code() const noexcept { return code_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
-  // Names the op in front; the innermost op that is named keeps its place, outer ones are ignored.
+  // Puts the name of the op in front. The first (innermost) name stays; later calls are ignored.
   void name_op(std::string_view op) {
     if (!op_.empty()) return;
     op_ = op;
     compose();
   }
-  // Adds the user's line behind; the first known one stays.
+  // Appends the user's line. The first known line stays.
   void locate(CallSite where) {
     if (where_.known() || !where.known()) return;
     where_ = where;
     compose();
   }
-  // Adds the staged function in which it happened, and who called that. The innermost one comes
-  // first; the text shows the outermost first.
+  // Adds the staged function in which the error happened, and its call site. Call it for the
+  // innermost function first; the text lists the outermost first.
   [[gnu::cold]] void name_caller(std::string_view function, CallSite where) {
     std::string line = "\n  in function '" + std::string(function) + "'";
     if (where.known()) {
@@ -104,7 +106,7 @@ class Error : public std::exception {
   }
 
  private:
-  // Cold, as all that makes texts: programs of headers alone compile it each time.
+  // Cold, like all code that builds texts: header-only programs compile it in every source file.
   [[gnu::cold, gnu::noinline]] void compose() {
     text_ = op_;
     if (!op_.empty()) text_.append(": ");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warnings: programs that run, but probably not as their author meant. They go to the standard
-// error stream unless a handler takes them. Errors are thrown instead: error.h. Header-only, for
-// the sake of the headers that need no library.
+// Warnings about programs that run but probably do not do what their author meant. They go to the
+// standard error stream unless a handler is set. Errors are thrown instead: error.h. Header-only,
+// since some headers work without the library.
 #pragma once
 
 #include <cstdio>
@@ -18,15 +18,15 @@ namespace ETUDE_API etude {
 
 using WarningHandler = std::function<void(std::string_view)>;
 
-// What a diagnostic does: nothing, a warning once for each place (a call site; for numbers, a
-// function), or an error there.
+// The effect of a diagnostic: nothing, one warning per place (a call site; for numbers, a
+// function), or an error.
 enum class Severity { kIgnore, kWarn, kError };
 
-// How the findings of differential operators are told.
+// The severity of the findings of differential operators.
 struct Diagnostics {
-  // A result that does not depend on an argument: its gradient is zero.
+  // A result does not depend on an argument, so its gradient is zero.
   Severity independent_result = Severity::kWarn;
-  // A number or tensor of a derivative that is used after that derivative: it is a constant there.
+  // A number or tensor of a derivative is used after that derivative, where it is a constant.
   Severity escaped_value = Severity::kIgnore;
 };
 
@@ -35,8 +35,8 @@ namespace internal {
 struct WarningState {
   std::mutex mutex;
   WarningHandler handler;
-  // The keys that were seen, each between two '\0'. A set of strings would add a tenth to what
-  // etude/diff.h costs a compiler, in each file that includes it.
+  // The keys seen so far, each between two '\0'. A std::set of strings would increase the compile
+  // time of etude/diff.h by a tenth in every source file.
   std::string seen;
   Diagnostics diagnostics;
 };
@@ -45,7 +45,7 @@ inline WarningState& warning_state() {
   return *made;
 }
 
-// Says it. threads: safe.
+// Prints the warning or passes it to the handler. threads: safe.
 [[gnu::cold]] inline void warn(std::string_view message) {
   WarningHandler handler;
   {
@@ -56,7 +56,7 @@ inline WarningState& warning_state() {
   std::fprintf(stderr, "etude: warning: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
-// Whether this key is seen for the first time in the process. threads: safe.
+// Whether the process sees this key for the first time. threads: safe.
 [[gnu::cold]] inline bool see_first(std::string_view key) {
   std::string entry(1, '\0');
   entry.append(key).push_back('\0');
@@ -66,19 +66,19 @@ inline WarningState& warning_state() {
   seen += entry;
   return true;
 }
-// Says it the first time that this key is seen. threads: safe.
+// Warns the first time that this key is seen. threads: safe.
 inline void warn_once(std::string_view key, std::string_view message) {
   if (see_first(key)) warn(message);
 }
 
-// Forgets the keys that were seen. For tests.
+// Forgets all keys. For tests.
 inline void forget_warnings() {
   const std::lock_guard lock(warning_state().mutex);
   warning_state().seen.clear();
 }
 
-// Tells a finding as `severity` has it. The key is what it is told once for; make_message() is
-// called where it is told.
+// Reports a finding at `severity`. Each key is reported once. make_message() is called only for a
+// report.
 // throws: kInvalidArgument for Severity::kError.
 template <class Make>
 [[gnu::cold, gnu::noinline]] void diagnose(Severity severity, std::string_view key,
@@ -89,14 +89,14 @@ template <class Make>
 
 }  // namespace internal
 
-// Sends warnings to `handler`, and returns the one before; an empty one stands for the error
-// stream. threads: safe.
+// Sends warnings to `handler` and returns the previous handler. An empty handler means the standard
+// error stream. threads: safe.
 inline WarningHandler set_warning_handler(WarningHandler handler) {
   const std::lock_guard lock(internal::warning_state().mutex);
   return std::exchange(internal::warning_state().handler, std::move(handler));
 }
 
-// Decides how findings are told, and returns what held before:
+// Sets the severities of findings and returns the previous ones:
 //
 //   set_diagnostics({.independent_result = Severity::kError});  // in tests
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arg: how operands are passed to ops. It takes a tensor, a host number, or whatever can be read as
-// a tensor (a Variable, a slice), and notes the caller's line. Only a parameter type.
+// Arg: the parameter type of op operands. Takes a tensor, a host number, or any type readable as a
+// tensor (a Variable, a slice), and records the caller's line. Only a parameter type.
 #pragma once
 
 #include <concepts>
@@ -17,14 +17,14 @@
 
 namespace ETUDE_API etude {
 
-// Whatever stands for a tensor that is fetched when it is used.
+// A type that is read as a tensor at the time of use.
 template <class T>
 concept ReadableAsTensor = requires(const T& x) {
   { x.read() } -> std::convertible_to<Tensor>;
 };
 
-// An optional operand among the options of a function: absent, a tensor, or a host number, which
-// takes the dtype of the other operands. Plain value.
+// An optional operand in an options struct: absent, a tensor, or a host number that takes the dtype
+// of the other operands. Plain value.
 class OptionalArg {
  public:
   OptionalArg() = default;
@@ -54,7 +54,7 @@ class Arg {
   Arg(const Tensor& value,
       CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&value), where_(where) {}
-  // An expiring operand: its storage may be reused for the result.
+  // An expiring operand: the result may reuse its storage.
   Arg(Tensor&& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&value), where_(where), expiring_(true) {}
   template <std::floating_point T>
@@ -68,20 +68,20 @@ class Arg {
   template <ReadableAsTensor T>
   Arg(const T& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : tensor_(&held_), where_(where), held_(value.read()) {}
-  // A constant of a layer, read as what it holds.
+  // A constant of a layer, read as its value.
   template <class T>
   requires(std::same_as<T, Tensor> || ReadableAsTensor<T>)
       Arg(const NoDerivative<T>& constant,
           CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : Arg(constant.value, where) {}
-  // A host number that a derivative follows.
+  // A host number that a derivative records.
   template <internal::RecordedNumber S>
   Arg(const S& value, CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
       : where_(where),
         real_(internal::NumberCrossing<S>::real(value)),
         kind_(Kind::kReal),
         held_(internal::NumberCrossing<S>::followed(value, where)) {}
-  // An option. It must outlive this object.
+  // An option, which must outlive this object.
   Arg(const OptionalArg& value, CallSite where) : where_(where) {
     if (value.real_) {
       real_ = *value.real_;
@@ -106,7 +106,7 @@ class Arg {
     return kind_ == Kind::kReal ? real_ : static_cast<double>(integer_);
   }
   int64_t integer() const noexcept { return integer_; }
-  // The tensor behind a host number that a derivative follows; absent for others.
+  // The tensor form of a recorded host number; absent otherwise.
   const Tensor& followed() const noexcept { return held_; }
 
  private:
@@ -121,7 +121,7 @@ class Arg {
   Tensor held_;
 };
 
-// A list of operands, for ops that take any number: concat({a, b}). Lives for one call.
+// A list of operands for variadic ops: concat({a, b}). Lives for one call.
 class Args {
  public:
   Args(std::initializer_list<Tensor> list,
@@ -143,7 +143,7 @@ namespace internal {
 // The number of `arg` as a tensor of `dtype`.
 // throws: kInvalidArgument if the number would be truncated (1.5 for int32).
 Tensor adapt(const Arg& arg, DType dtype);
-// The tensor of `arg`, or its number with the default dtype of its kind.
+// The tensor of `arg`, or its number in the default dtype of its kind.
 Tensor materialize(const Arg& arg);
 }  // namespace internal
 }  // namespace etude

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor(...): tensors from numbers, nested literals, host data and other tensors, in the dtype
-// that is asked for: tensor({{0.1, 0.2}}, {.dtype = kFloat64}) rounds once. Tensors of a shape and
-// a value are in etude/ops.h: zeros, full, arange.
+// tensor(...): tensors from numbers, nested literals, host data and other tensors, in a chosen
+// dtype: tensor({{0.1, 0.2}}, {.dtype = kFloat64}) rounds once. Constructors from a shape (zeros,
+// full, arange) are in etude/ops.h.
 #pragma once
 
 #include <complex>
@@ -14,13 +14,13 @@
 namespace ETUDE_API etude {
 
 struct TensorOptions {
-  std::optional<DType> dtype = std::nullopt;  // else that of the value, as Tensor takes it
+  std::optional<DType> dtype = std::nullopt;  // default: the dtype that Tensor(value) has
 };
 
 // Nested literals. throws: kInvalidArgument for ragged nesting, naming the level.
 Tensor tensor(std::initializer_list<Literal> rows, const TensorOptions& options = {},
               CallSite where = CallSite::here());
-// Tensors of one shape along a new first axis. Derivatives go to each.
+// Stacks tensors of equal shape along a new first axis. Differentiable in each tensor.
 // throws: kInvalidArgument for an empty list, and for shapes that differ.
 Tensor tensor(const std::vector<Tensor>& parts, const TensorOptions& options = {},
               CallSite where = CallSite::here());
@@ -52,7 +52,7 @@ Tensor tensor(std::complex<T> value, const TensorOptions& options = {},
                                     options.dtype.value_or(kComplex64), where);
 }
 // Host data in row-major order.
-// throws: kInvalidArgument if the shape holds another number of elements.
+// throws: kInvalidArgument if the number of elements does not match the shape.
 template <class T>
 requires(!std::is_same_v<T, bool>) Tensor
     tensor(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {},

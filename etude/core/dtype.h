@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and the sets of them that op records use. float16 and bfloat16 compute through
-// float32. Not here: conversion of values (the op astype).
+// Element types, and the sets of element types in op records. float16 and bfloat16 compute in
+// float32. Value conversion is the op astype.
 #pragma once
 
 #include <complex>
@@ -35,7 +35,7 @@ enum class DType : uint8_t {
 inline constexpr int kDTypeCount = 15;
 
 namespace internal {
-// Element types by what arithmetic does with them.
+// Categories of element types for arithmetic.
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 template <class T>
@@ -59,7 +59,7 @@ inline constexpr DType kFloat64 = DType::kFloat64;
 inline constexpr DType kComplex64 = DType::kComplex64;
 inline constexpr DType kComplex128 = DType::kComplex128;
 
-// A set of dtypes, as op records state them.
+// A set of dtypes, for op records.
 class DTypeSet {
  public:
   constexpr DTypeSet() = default;
@@ -94,9 +94,9 @@ inline constexpr DTypeSet kAnyDType = kNumeric | kBool;
 
 // "float32" for kFloat32, and so on: the names of the Array API standard.
 std::string_view name(DType dtype);
-// The dtype of that name; none if there is no such dtype.
+// The dtype with that name; empty if there is none.
 std::optional<DType> dtype_named(std::string_view name);
-// Size of one element in bytes: 1 to 16.
+// The size of one element in bytes: 1 to 16.
 int64_t itemsize(DType dtype);
 // "float32, float64" for messages.
 std::string describe(DTypeSet set);
@@ -106,14 +106,14 @@ constexpr bool is_complex(DType d) { return kComplex.contains(d); }
 constexpr bool is_integer(DType d) { return kIntegers.contains(d); }
 // Whether derivatives with respect to values of this dtype exist.
 constexpr bool is_differentiable(DType d) { return kFloatingComplex.contains(d); }
-// float32 for complex64, float64 for complex128, else the dtype itself.
+// float32 for complex64, float64 for complex128; other dtypes are returned unchanged.
 constexpr DType real_dtype(DType d) {
   return d == kComplex64 ? kFloat32 : d == kComplex128 ? kFloat64 : d;
 }
-// The dtype that both promote to within one kind; none across kinds (Array API promotion table).
+// The dtype to which both promote within one kind; empty across kinds (Array API promotion table).
 std::optional<DType> promote(DType a, DType b);
 
-// The dtype of a C++ element type; use only with the types listed.
+// The dtype of a C++ element type. Defined only for the types below.
 template <class T>
 inline constexpr DType dtype_of = [] {
   static_assert(sizeof(T) == 0, "etude: this C++ type has no dtype");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about dtypes, and the constants of the Python Array API standard. Not for casting:
-// astype.
+// Queries on dtypes, and the constants of the Python Array API standard. For casts see astype.
 #pragma once
 
 #include <concepts>
@@ -23,7 +22,7 @@ inline constexpr double inf = std::numeric_limits<double>::infinity();
 inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr NewAxis newaxis;
 
-// Limits of a floating dtype; of the parts of a complex one.
+// Limits of a floating dtype, or of the parts of a complex dtype.
 struct FInfo {
   int bits;
   double eps;  // the gap between 1 and the next larger number
@@ -45,22 +44,22 @@ struct IInfo {
 // throws: kInvalidArgument for other dtypes.
 IInfo iinfo(DType dtype);
 
-// Whether promotion within a kind can turn `from` into `to`, as in the Array API standard.
+// Whether promotion within a kind converts `from` to `to`, as in the Array API standard.
 bool can_cast(DType from, DType to);
-// Whether `dtype` is of a kind: "bool", "signed integer", "unsigned integer", "integral",
-// "real floating", "complex floating" or "numeric". throws: kInvalidArgument for another text.
+// Whether `dtype` is of a kind: "bool", "signed integer", "unsigned integer", "integral", "real
+// floating", "complex floating" or "numeric". throws: kInvalidArgument for another text.
 bool isdtype(DType dtype, std::string_view kind);
 bool isdtype(DType dtype, DTypeSet kinds);
 
 namespace internal {
 inline DType dtype_in(DType x) { return x; }
 inline DType dtype_in(const Tensor& x) { return x.dtype(); }
-// throws: kInvalidArgument if the two do not promote on this thread.
+// throws: kInvalidArgument if the two dtypes do not promote on this thread.
 DType require_promoted(DType a, DType b);
 }  // namespace internal
 
-// The dtype that an op on these tensors and dtypes computes in: that of the highest kind
-// (ambient().promotion).
+// The computation dtype of an op on these tensors and dtypes, by ambient().promotion: the dtype of
+// the highest kind.
 // throws: kInvalidArgument if they do not promote to one dtype.
 template <class First, class... Rest>
 DType result_type(const First& first, const Rest&... rest) {

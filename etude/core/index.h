@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable part that
-// at() gives. Evaluation is in ops/indexing.cc.
+// Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable slice
+// that at() returns. Evaluation is in ops/indexing.cc.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@
 
 namespace ETUDE_API etude {
 
-// start:stop:step of one axis; absent ends are open; negative numbers count from the end.
+// start:stop:step of one axis. Absent ends are open. Negative numbers count from the end.
 struct Slice {
   std::optional<int64_t> start, stop;
   int64_t step = 1;
@@ -32,7 +32,7 @@ inline constexpr NewAxis kNewAxis;
 inline constexpr Ellipsis kEllipsis;
 inline constexpr Slice kAll;
 
-// One item of an index expression, and the line where it is written.
+// One item of an index expression, with its source line.
 class IndexItem {
  public:
   using Value = std::variant<int64_t, Slice, NewAxis, Ellipsis, Tensor>;
@@ -71,17 +71,17 @@ enum class ScatterMode { kSet, kAdd, kMultiply };
 
 // Implemented in ops/indexing.cc by ops.
 Tensor get_index(const Tensor& x, const Index& index, CallSite where);
-// x with the part at `index` replaced or updated; writes in place if `x` is handed over unshared.
+// Sets or updates the part of x at `index`. Writes in place if `x` is unshared.
 void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where);
 
-// The part of a tensor variable that at() names: reads as a tensor, and can be assigned to.
+// The part of a tensor variable that at() selects. Converts to a tensor, and can be assigned to.
 // Lives for one expression; the variable must outlive it.
 class TensorSlice {
  public:
   TensorSlice(Tensor& target, Index index) : target_(target), index_(std::move(index)) {}
   TensorSlice(const TensorSlice&) = delete;
 
-  // An operand that is converted has no line of its own: that of the index is taken.
+  // A converted operand has no line of its own, so the line of the index is used.
   Tensor read(CallSite where = CallSite::here()) const {
     return get_index(target_, index_, where.known() ? where : index_[0].where());
   }
@@ -91,7 +91,7 @@ class TensorSlice {
     return *this;
   }
   const TensorSlice& operator=(const TensorSlice& other) const { return *this = Arg(other.read()); }
-  // Repeated indices add every time.
+  // Every occurrence of a repeated index adds.
   const TensorSlice& operator+=(const Arg& value) const { return update(value, ScatterMode::kAdd); }
   const TensorSlice& operator-=(const Arg& value) const;
   const TensorSlice& operator*=(const Arg& value) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of a tensor, and the arithmetic on them that is checked for overflow. A plain value without
-// heap memory. kAny marks a size that is known only when data is seen.
+// The sizes of a tensor, with overflow-checked arithmetic. A plain value without heap memory. kAny
+// marks a size that depends on data.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ namespace ETUDE_API etude {
 
 inline constexpr int64_t kAny = -1;
 inline constexpr int kMaxRank = 16;
-// Most elements a tensor may have: sizes beyond are refused before any memory is asked for.
+// The maximum number of elements of a tensor. Larger sizes are refused before memory is allocated.
 inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 
 namespace internal {
-// Tells the trace at hand that host code looks at this size of a tensor (core/size_reads.h).
+// Reports to the current trace that host code reads this size of a tensor (core/size_reads.h).
 [[gnu::cold]] void note_size(int64_t size) noexcept;
 }  // namespace internal
 
@@ -64,7 +64,7 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // The same sizes; what looks at one of a watched shape tells the trace (core/size_reads.h).
+  // The same sizes. Reads of a watched shape are reported to the trace (core/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);
     out.is_watched_ = is_watched;
@@ -79,13 +79,13 @@ class Shape {
   bool is_watched_ = false;
 };
 
-// The shape two operands broadcast to (Array API rules).
-// throws: kInvalidArgument that names both shapes and the first axis that does not fit.
+// The shape to which two operands broadcast (Array API rules).
+// throws: kInvalidArgument, naming both shapes and the first axis that does not fit.
 Shape broadcast(const Shape& a, const Shape& b);
 
 // `axis` counted from the front. throws: kOutOfRange unless -rank <= axis < rank.
 int normalize_axis(int64_t axis, int rank);
-// The same for a list. throws: kInvalidArgument for an axis given twice.
+// The same for a list. throws: kInvalidArgument for a repeated axis.
 std::vector<int> normalize_axes(std::span<const int64_t> axes, int rank);
 
 }  // namespace etude

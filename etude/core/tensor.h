@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor: a dense row-major array with mutable value semantics. Copying is O(1); a write to one
-// variable never shows in another; a write to an unshared tensor happens in place. Functions on
-// tensors are in etude/ops.h.
+// Tensor: a dense row-major array with mutable value semantics. Copying is O(1). A write to one
+// variable is never visible through another variable. A write to an unshared tensor happens in
+// place. Functions on tensors are in etude/ops.h.
 #pragma once
 
 #include <complex>
@@ -34,9 +34,10 @@ namespace internal {
 
 struct SlicesRep;
 
-// Where the elements of a value lie; null while it has none. Set by who makes the value; a value
-// that others see without elements may get them once, by publish(). thread-safe to read. No
-// std::atomic: who makes a value is alone with it, and its stores are to be plain ones.
+// The address of a value's elements; null while the value has none. The creator of the value sets
+// it. publish() sets it once for a value that other threads can already see. thread-safe to read.
+// Not a std::atomic: the creator's stores are plain stores, since no other thread sees the value
+// yet.
 class ElementsPointer {
  public:
   operator void*() const noexcept {  // NOLINT(google-explicit-constructor): it is a pointer
@@ -50,30 +51,30 @@ class ElementsPointer {
     at_ = at;
     return *this;
   }
-  // Who sees the pointer sees all that was written before.
+  // A thread that reads the pointer also sees every write made before publish().
   void publish(void* at) noexcept { __atomic_store_n(&at_, at, __ATOMIC_RELEASE); }
 
  private:
   void* at_ = nullptr;
 };
 
-// The header of a value, 64 bytes; payloads up to kInlineBytes follow it. Immutable but for the
-// count, the id and, while the count is one, the data.
+// The header of a value, 64 bytes. A payload of up to kInlineBytes follows it. Immutable except for
+// the count, the id and, while the count is 1, the data.
 struct alignas(64) TensorRep {
   std::atomic<uint32_t> count{1};
   uint32_t block_bytes = 0;
   const Type* type = nullptr;
-  ElementsPointer data;         // null: a ghost, or slices that were not made dense
+  ElementsPointer data;         // null: a ghost, or slices that have not been made dense
   Buffer* buffer = nullptr;     // null: the payload follows this header
-  std::atomic<uint64_t> id{0};  // value id; 0 until a context asks for it
+  std::atomic<uint64_t> id{0};  // value id; 0 until a context needs it
   SlicesRep* slices = nullptr;  // rows of a sparse gradient
 };
 static_assert(sizeof(TensorRep) == 64);
 
 void destroy(TensorRep* rep) noexcept;
 
-// Numbers of a derivative (diff/active.h), from which tensors are made that depend on them, and
-// which tensors give. runtime/numbers.h specialises it.
+// Numbers recorded by a derivative (diff/active.h). They convert to tensors that depend on them,
+// and tensors convert back to them. runtime/numbers.h specialises it.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;
@@ -81,7 +82,8 @@ struct NumberCrossing {
 template <class S>
 concept RecordedNumber = NumberCrossing<S>::kIsNumber;
 
-// Numbers that are scalars of tensors: those that promote to one of these alone.
+// Number types that convert implicitly to a Tensor: those that convert to exactly one of these
+// parameter types.
 void literal_number(bool);
 void literal_number(int);
 void literal_number(int64_t);
@@ -97,25 +99,25 @@ concept LiteralNumber = (std::is_arithmetic_v<T> || std::is_same_v<T, std::compl
 
 }  // namespace internal
 
-// threads: thread-compatible, like std::string; distinct variables may share storage across
+// threads: thread-compatible, like std::string. Distinct variables may share storage across
 // threads.
 class Tensor {
  public:
-  using Relocatable = void;  // one pointer: its bytes may be moved as they are
+  using Relocatable = void;  // a single pointer, so the object may be moved bytewise
 
-  // Absent: no value. What an unconnected gradient is, and what a moved-from tensor becomes.
+  // Absent: no value. The state of an unconnected gradient and of a moved-from tensor.
   Tensor() noexcept = default;
-  // Scalars: int32 (int64 beyond its range), bool, complex64; float32 of a float, the default dtype
-  // (core/ambient.h) of a double, float32 at first.
-  // A template, so that {0.5} is no number: the row Tensor({0.5}) has one axis.
+  // Scalars. int: int32, or int64 beyond its range. bool: bool. complex: complex64. float: float32.
+  // double: the default dtype (core/ambient.h), initially float32. A template, so that {0.5} is not
+  // a number: the row Tensor({0.5}) has one axis.
   template <internal::LiteralNumber T>
   Tensor(T value)  // NOLINT(google-explicit-constructor): numbers are tensors
       : Tensor(of_number(value)) {}
   // Nested literals: Tensor({{1.0, 2.0}, {3.0, 4.0}}) is [2, 2] of the default dtype.
   // throws: kInvalidArgument for ragged nesting, naming the level.
   Tensor(std::initializer_list<Literal> rows, CallSite where = CallSite::here());
-  // Host data keeps its dtype: std::vector<double> stays float64. The shape defaults to one axis.
-  // throws: kInvalidArgument if the shape holds another number of elements.
+  // Host data keeps its dtype: std::vector<double> is float64. The default shape has one axis.
+  // throws: kInvalidArgument if the number of elements does not match the shape.
   template <class T>
   Tensor(const std::vector<T>& values,
          CallSite where = CallSite::here());  // NOLINT(google-explicit-constructor)
@@ -123,8 +125,8 @@ class Tensor {
   Tensor(std::span<const T> values, const Shape& shape, CallSite where = CallSite::here());
   template <class T>
   Tensor(const std::vector<T>& values, const Shape& shape, CallSite where = CallSite::here());
-  // A number of the derivative that is being taken, or a row of them: float32.
-  // Explicit, so that functions of tensors are told from functions of numbers.
+  // A number of the derivative that is being computed, or a row of such numbers: float32. Explicit,
+  // so that overloads distinguish functions of tensors from functions of numbers.
   template <internal::RecordedNumber S>
   explicit Tensor(const S& value, CallSite where = CallSite::here());
   template <internal::RecordedNumber S>
@@ -145,10 +147,10 @@ class Tensor {
     return *this;
   }
   ~Tensor() { reset(); }
-  // Makes it absent.
+  // Makes the tensor absent.
   void reset() noexcept {
     if (rep_ == nullptr) return;
-    // A count of one needs no locked subtraction: nobody else can see the header.
+    // A count of 1 needs no locked subtraction: no other thread can reach the header.
     if (rep_->count.load(std::memory_order_acquire) == 1 ||
         rep_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       internal::destroy(rep_);
@@ -156,11 +158,11 @@ class Tensor {
     rep_ = nullptr;
   }
 
-  // False for an absent gradient, a default-constructed and a moved-from tensor.
+  // False for an absent gradient, a default-constructed tensor and a moved-from tensor.
   bool has_value() const noexcept { return rep_ != nullptr; }
 
-  // throws (all that follow): kFailedPrecondition on an absent tensor.
-  // While a function is traced, sizes that its program looks at are noted (core/size_reads.h).
+  // throws (all below): kFailedPrecondition on an absent tensor. During a trace, sizes that host
+  // code reads are noted (core/size_reads.h).
   const Type* type(CallSite where = CallSite::here()) const {
     if (where.known()) note_sizes(where);
     return checked()->type;
@@ -181,22 +183,25 @@ class Tensor {
   }
   Device device() const { return checked()->type->device(); }
 
-  // The one element, converted to T. As a Real (or another number of a derivative) it depends on
-  // what this tensor depends on. throws: kInvalidArgument if there is not exactly one.
+  // The only element, converted to T. If T is Real or another recorded number, the result depends
+  // on the same inputs as this tensor.
+  // throws: kInvalidArgument unless the tensor has exactly one element.
   template <class T>
   T item(CallSite where = CallSite::here()) const;
   // All elements in row-major order, converted to T, as in item(). cost: a copy.
   template <class T>
   std::vector<T> to_vector(CallSite where = CallSite::here()) const;
-  // The elements themselves. throws: kInvalidArgument if T is not the dtype.
+  // A view of the elements. throws: kInvalidArgument if T does not match the dtype.
   template <class T>
   std::span<const T> data(CallSite where = CallSite::here()) const;
-  // Truth of a one-element tensor. throws: kInvalidArgument otherwise: the truth is ambiguous.
+  // The truth value of a one-element tensor. throws: kInvalidArgument for other sizes, where truth
+  // is ambiguous.
   explicit operator bool() const;
 
-  // Parts of the tensor by NumPy's rules: integers, slice(), kEllipsis, kNewAxis, integer and bool
-  // tensors. Reading gives a value; on a non-const tensor the result can be assigned to:
-  // x.at(0) = v, x.at(slice(1, 3)) += w. throws: kOutOfRange, naming index, axis and size.
+  // Indexing by NumPy's rules: integers, slice(), kEllipsis, kNewAxis, integer and bool tensors.
+  // Reading returns a value. On a non-const tensor the result is assignable: x.at(0) = v,
+  // x.at(slice(1, 3)) += w.
+  // throws: kOutOfRange, naming index, axis and size.
   template <class... I>
   TensorSlice at(const IndexItem& first, const I&... more) &;
   template <class... I>
@@ -204,20 +209,20 @@ class Tensor {
   template <class... I>
   Tensor at(const IndexItem& first, const I&... more) &&;
 
-  // Element-wise updates, in place when unshared; the right side is broadcast to this shape.
+  // Element-wise updates, in place when unshared. The right side is broadcast to this shape.
   // throws: kInvalidArgument if the result would need a larger shape or another dtype.
   Tensor& operator+=(const class Arg& x);
   Tensor& operator-=(const class Arg& x);
   Tensor& operator*=(const class Arg& x);
   Tensor& operator/=(const class Arg& x);
 
-  // The rows of a sparse gradient; none for a dense tensor.
+  // The rows of a sparse gradient; empty for a dense tensor.
   std::optional<IndexedSlices> slices() const;
 
-  // "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=float32, device=cpu:0)"; large ones are elided.
-  // Never throws for what the tensor holds.
+  // "Tensor([[1, 2], [3, 4]], shape=[2, 2], dtype=float32, device=cpu:0)"; large tensors are
+  // abbreviated. Does not throw on any contents.
   std::string to_string() const;
-  // Hashable identity of this value, equal for copies until one of them is written.
+  // A hashable identity of this value. Copies have the same identity until one of them is written.
   const void* ref() const noexcept { return rep_; }
 
  private:
@@ -248,36 +253,37 @@ class Tensor {
   internal::TensorRep* rep_ = nullptr;
 };
 
-// Rows `values[i]` at `indices[i]` of a tensor of `dense_shape`; repeated indices add.
+// Rows `values[i]` at `indices[i]` of a tensor of shape `dense_shape`. Rows of repeated indices are
+// added.
 struct IndexedSlices {
   Tensor indices;      // int32 or int64 [n]
   Tensor values;       // [n, ...]
   Shape dense_shape;   // sizes may be kAny
-  CallSite from = {};  // the call whose gradient this is, where known
+  CallSite from = {};  // the call whose gradient this is, if known
 };
 
-// `value` printed with its shape and dtype.
+// Prints `value` with its shape and dtype.
 std::ostream& operator<<(std::ostream& out, const Tensor& value);
-// Whether both hold the same type and the same bits.
+// Whether both have the same type and the same bits.
 bool same_value(const Tensor& a, const Tensor& b);
-// Whether a write to one would have to copy because of the other. For tests.
+// Whether a write to one of them would have to copy because of the other. For tests.
 bool shares_storage(const Tensor& a, const Tensor& b);
-// A tensor that holds slices. throws: kInvalidArgument if sizes do not agree.
+// A tensor that holds slices. throws: kInvalidArgument if the sizes do not agree.
 Tensor make_slices(IndexedSlices slices);
-// The dense form of a tensor that holds slices; others come back as they are.
+// The dense form of a tensor that holds slices. Returns other tensors unchanged.
 // throws: kFailedPrecondition if the dense shape is not known.
 Tensor to_dense(const Tensor& x);
 
 namespace internal {
 
-// A new tensor with undefined elements. throws: kResourceExhausted.
+// A new tensor with uninitialised elements. throws: kResourceExhausted.
 Tensor make_tensor(const Type* type);
-// A tensor with a type and no value.
+// A ghost: a tensor with a type and no elements.
 Tensor make_ghost(const Type* type);
-// A tensor over row-major memory that `owner` keeps. It is never written: the first write copies.
+// A tensor over row-major memory that `owner` keeps alive. The memory is never written: the first
+// write copies.
 Tensor make_tensor_over(const Type* type, const void* data, std::shared_ptr<const void> owner);
-// The same elements under another type of the same byte size; storage is shared beyond
-// kInlineBytes.
+// The same elements under another type of the same byte size. Storage above kInlineBytes is shared.
 Tensor with_type(const Tensor& x, const Type* type, int64_t byte_offset = 0);
 
 }  // namespace internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates and low-level access of tensor.h. Include tensor.h instead.
+// Templates and low-level access for tensor.h. Include tensor.h instead.
 #pragma once
 
 #include <utility>
@@ -9,12 +9,12 @@
 
 namespace ETUDE_API etude {
 
-// What contexts and kernels may do with a tensor. Not for users.
+// Low-level access to tensors for contexts and kernels. Not for users.
 struct TensorAccess {
   static internal::TensorRep* rep(const Tensor& x) noexcept { return x.rep_; }
   static Tensor adopt(internal::TensorRep* rep) noexcept { return Tensor(rep); }
   static const void* data(const Tensor& x) noexcept { return x.rep_->data; }
-  // Whether this handle alone sees its elements, so that writing them is nobody else's business.
+  // Whether this is the only handle to its elements, so that writing them is invisible elsewhere.
   static bool is_unique(const Tensor& x) noexcept {
     const internal::TensorRep* rep = x.rep_;
     return rep->count.load(std::memory_order_acquire) == 1 &&
@@ -24,14 +24,14 @@ struct TensorAccess {
     return x.rep_->data == nullptr && x.rep_->slices == nullptr;
   }
   static bool is_sparse(const Tensor& x) noexcept { return x.rep_->slices != nullptr; }
-  // The id of the value, given at the first question. thread-safe.
+  // The id of the value, assigned on first use. thread-safe.
   static uint64_t id(const Tensor& x);
   static uint64_t id_or_zero(const Tensor& x) noexcept {
     return x.rep_->id.load(std::memory_order_relaxed);
   }
-  // Elements for writing: copies first if they are shared; the value gets a new identity.
+  // The elements for writing. Copies shared elements first. The value gets a new identity.
   static void* writable(Tensor& x);
-  // Ends the identity of a value that is about to be overwritten.
+  // Drops the identity of a value that is about to be overwritten.
   static void forget_id(Tensor& x) noexcept;
 };
 

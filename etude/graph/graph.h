@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: calls of ops on numbered values, as a value that can be looked at, changed by passes, run,
-// printed and saved. What bodies of functions, branches and loops and their derivatives are.
+// Graph: calls of ops on numbered values. A value that can be inspected, rewritten by passes, run,
+// printed and saved. Bodies of functions, branches and loops are graphs, and so are their
+// derivatives.
 //
-// What a graph means: its inputs get values; its nodes run, each as one call of its op in the order
-// in which they stand; the values of its outputs are the results. A node reads inputs, constants
-// and results of earlier nodes only. Every type is known, so is every size. The same values in give
-// the same values out: what Variables hold and the keys of random draws are inputs, new values of
-// Variables are outputs. A node that no output needs may be left out, and equal ones be one, but
-// for those that the world sees (has_effects()): they stay in their order, and each runs once. A
-// graph points to nothing in the program that made it but to constants, which it keeps.
+// Meaning: the inputs get values; the nodes run in order, each as one call of its op; the values of
+// the outputs are the results. A node reads only inputs, constants and results of earlier nodes.
+// Every type and every size is known. Equal inputs produce equal outputs: the values of Variables
+// and the keys of random draws are inputs, and new values of Variables are outputs. A node that no
+// output needs may be removed, and equal nodes may be merged. Nodes with effects (has_effects())
+// are the exception: they keep their order, and each runs once. A graph refers to nothing in the
+// program that made it except constants, which it owns.
 //
 //   graph step(w: float32[784,10], x: float32[32,784], *key: uint64[2]) -> (float32[32,10])
 //     %3 = constant float32[] 0.5
@@ -37,21 +38,20 @@ class Op;  // its record is in core/op.h
 class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 
-// Where the value of an input comes from when a function calls its graph.
-// Inputs stand in this order.
+// The source of an input's value when a function calls its graph. Inputs are sorted in this order.
 enum class InputRole : uint8_t {
-  kArgument,  // the caller gives it
+  kArgument,  // passed by the caller
   kKey,       // the key of one random draw, new at each call
-  kVariable,  // what a Variable holds when the call begins
-  kCapture,   // a tensor from outside that the function used: fixed when the graph was made
+  kVariable,  // the value of a Variable when the call begins
+  kCapture,   // an outside tensor that the function used: fixed when the graph was made
 };
 
 // Values are numbered: inputs first, then constants, then results of the nodes in order.
 using GraphValue = uint32_t;
-// An operand or an output that is absent.
+// An absent operand or output.
 inline constexpr GraphValue kNoValue = ~GraphValue{0};
 
-// Immutable once made (GraphBuilder in builder.h makes one). thread-safe.
+// Immutable once made by a GraphBuilder (builder.h). thread-safe.
 class Graph final : public AttrObject {
  public:
   struct Input {
@@ -60,7 +60,7 @@ class Graph final : public AttrObject {
     InputRole role = InputRole::kArgument;
     bool operator==(const Input&) const = default;
   };
-  // A graph whose call was replaced by its nodes.
+  // A graph whose call was inlined: its nodes replaced the call.
   struct Frame {
     std::string function;  // its name
     CallSite where;        // of the call
@@ -75,7 +75,7 @@ class Graph final : public AttrObject {
     std::span<const GraphValue> operands;  // kNoValue: absent
     GraphValue first_result;               // results have consecutive numbers
     uint32_t results;
-    uint32_t frame;  // of frames(): whose node it was; kNoFrame: of this graph
+    uint32_t frame;  // index into frames() of the inlined call; kNoFrame: a node of this graph
   };
 
   // For messages and for printing; need not be unique.
@@ -89,7 +89,7 @@ class Graph final : public AttrObject {
 
   std::span<const Frame> frames() const noexcept;
 
-  // The number of values, and the type of one of them.
+  // The number of values, and the type of a value.
   std::size_t value_count() const noexcept { return types_.size(); }
   const Type* type(GraphValue value) const noexcept { return types_[value]; }
   GraphValue first_constant() const noexcept { return static_cast<GraphValue>(inputs_.size()); }
@@ -101,21 +101,20 @@ class Graph final : public AttrObject {
   }
   // Types of the outputs; null for an absent one.
   Types output_types() const;
-  // Whether a node, or one of a graph that a node runs, has an effect outside.
+  // Whether a node has an effect outside, by itself or in a graph that it runs.
   bool has_effects() const noexcept { return has_effects_; }
 
-  // Equality and hash leave out names and lines: two graphs are the same if they compute the same
+  // Equality and hash ignore names and lines: two graphs are equal if they compute the same results
   // in the same way. Constants compare by their bits.
   uint64_t hash() const noexcept override { return hash_; }
   bool same(const AttrObject& other) const noexcept override;
-  // "@step": the name, as it stands in the text of a call. The whole text is in print.h.
+  // "@step": the name, as printed in a call. For the whole text see print.h.
   std::string to_string() const override;
 
-  // Something that belongs to this graph and is made once, such as its plan or its derivative:
-  // found under the key `what`, or made
-  // by `make`, which gives a RefPtr<const T>. It dies with the graph, which it must not hold.
-  // thread-safe; `make` runs under a lock of this graph, so it must not ask the same graph for
-  // something else.
+  // An object cached in this graph under the key `what`, such as its plan or its derivative. The
+  // first request calls `make`, which returns a RefPtr<const T>. The object dies with the graph and
+  // must not own it. thread-safe. `make` runs under a lock of this graph, so it must not request
+  // another object of the same graph.
   template <class T, class Make>
   internal::RefPtr<const T> kept(std::string_view what, Make&& make) const {
     const std::lock_guard lock(kept_mutex_);
@@ -128,7 +127,7 @@ class Graph final : public AttrObject {
   friend class GraphBuilder;
   Graph() = default;
 
-  // Parallel arrays, one entry a node; operands of node i are those from first_operand_[i] on.
+  // Parallel arrays with one entry per node. The operands of node i start at first_operand_[i].
   struct NodeData {
     const Op* op = nullptr;
     uint32_t first_operand = 0;
@@ -137,7 +136,7 @@ class Graph final : public AttrObject {
     uint32_t results = 0;
     uint32_t frame = kNoFrame;
   };
-  // Texts of lines that were read from text, at places that stay.
+  // Source lines parsed from text, at stable addresses.
   struct Texts;
 
   std::string name_;
@@ -158,20 +157,20 @@ class Graph final : public AttrObject {
   mutable std::map<std::string, internal::RefPtr<const internal::RefCounted>, std::less<>> kept_;
 };
 
-// Runs the nodes one by one in the innermost context and gives the outputs: what a graph means, and
-// how contexts that know no graphs (tapes, jvp, vmap) look into one. `inputs` has one tensor per
-// input of the graph, of its type.
+// Runs the nodes one by one in the innermost context and returns the outputs. This defines the
+// meaning of a graph, and it is how contexts without graph support (tapes, jvp, vmap) process one.
+// `inputs` has one tensor per input of the graph, of the input's type.
 //
-// throws: kInvalidArgument for another number or type of inputs, naming the input; what the ops
-// throw.
+// throws: kInvalidArgument for a wrong number or type of inputs, naming the input; the errors of
+// the ops.
 std::vector<Tensor> interpret(const Graph& graph, Operands inputs);
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
 
 namespace internal {
-// throws: kInvalidArgument unless these are the types of the inputs, naming the first that is not.
+// throws: kInvalidArgument unless these are the types of the inputs, naming the first mismatch.
 void require_inputs(const Graph& graph, std::span<const Type* const> given);
-// Whether a call has an effect outside, by itself or by a graph that it runs: such nodes stay in
-// their order, and each runs once. Passes do not drop, merge or move them, nor run them early.
+// Whether a call has an effect outside, by itself or in a graph that it runs. Such nodes keep their
+// order, and each runs once. Passes do not remove, merge, move or fold them.
 bool has_effects(const Op& op, const Attrs& attrs);
 }  // namespace internal
 
