@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls on this thread depend on besides their operands: phase, generator, default dtype,
-// promotion. Scopes change it and put it back, also when an exception passes. Layers, random
-// functions and the checks of operands read it; op rules and kernels do not.
+// Thread-local state on which calls depend besides their operands: phase, random generator, default
+// dtype, promotion. Scopes change the state and restore it, also on an exception. Layers, random
+// functions and operand checks read it; op rules and kernels do not.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +20,36 @@ enum class Phase : uint8_t {
   kTraining,
 };
 
-// How operands of several kinds meet in one call: bools, integers, and floats with complex numbers.
+// The promotion of operands of different kinds in one call: bools, integers, and floats with
+// complex numbers.
 enum class Promotion : uint8_t {
-  kKinds,   // in the dtype of the highest kind: int64 with float16 is float16. A real host number
-            // beside integers or bools makes them the default dtype
-  kStrict,  // an error that says how to cast; precisions of one kind promote all the same
+  kKinds,   // the dtype of the highest kind wins: int64 with float16 is float16. A real host number
+            // with integers or bools makes the default dtype
+  kStrict,  // an error that says how to cast; dtypes of one kind still promote
 };
 
-// A sequence of random keys: a value, so a copy repeats what the original gives. Philox-4x32-10;
-// streams of one seed are independent.
+// A sequence of random keys, as a value: a copy produces the same keys as the original.
+// Philox-4x32-10; streams of one seed are independent.
 struct Generator {
   uint64_t seed = 0;
   uint64_t stream = 0;
-  uint64_t position = 0;  // keys given so far
+  uint64_t position = 0;  // number of keys drawn so far
 
   Generator() = default;
   explicit Generator(uint64_t seed_, uint64_t stream_ = 0) : seed(seed_), stream(stream_) {}
-  // The key of one draw, uint64[2], and a step forward.
+  // Returns the key of one draw, uint64[2], and advances by one.
   Tensor next_key();
   friend bool operator==(const Generator&, const Generator&) = default;
 };
 
 namespace internal {
 
-// Where keys come from instead of the generator: while a function is traced, whose runs each need
-// new keys; while it runs again with the keys of its first run; and inside a vmap.
+// A source of keys that replaces the generator: during a trace, where each run needs new keys;
+// during a rerun with the keys of the first run; and inside a vmap.
 class KeySource {
  public:
   virtual ~KeySource() = default;
-  // An absent key refuses the draw: a vmap with the option randomness = "error" is around.
+  // Returns an absent key to refuse the draw: inside a vmap with the option randomness = "error".
   virtual Tensor next_key() = 0;
 };
 
@@ -63,32 +64,33 @@ struct Ambient {
   internal::KeySource* keys = nullptr;  // replaces the generator; borrowed
 };
 
-// Of this thread. throws: std::bad_alloc at the thread's first use.
+// The state of this thread. throws: std::bad_alloc at the thread's first use.
 Ambient& ambient();
 
 inline bool is_training() { return ambient().phase == Phase::kTraining; }
-// Starts the sequence of this thread anew: what follows repeats what followed the last such call,
-// whatever compiler made the program, where C++ orders the draws: those in one expression,
-// f(random::normal({2}), random::normal({2})), it does not; statements and lists in braces it does.
+// Restarts the random sequence of this thread. The draws repeat if their order does, with any
+// compiler. C++ orders statements and lists in braces, but not the arguments of one call, as in
+// f(random::normal({2}), random::normal({2})).
 void set_seed(uint64_t seed);
 
 namespace internal {
-// The key of the next draw on this thread. throws: kFailedPrecondition where draws are refused.
+// The key of the next draw on this thread. throws: kFailedPrecondition if draws are refused.
 Tensor next_key();
 // The same for a loop or a branch, which needs a key before it is known whether its body draws.
-// Absent where draws are refused.
+// Absent if draws are refused.
 Tensor next_key_or_none();
-// throws: kFailedPrecondition, the error of a draw that is refused.
+// throws: kFailedPrecondition, the error of a refused draw.
 [[noreturn, gnu::cold]] void throw_refused_draw();
 
-// While alive, keys come from `source`; from the generator if that is null. confined to its thread.
+// While alive, keys come from `source`, or from the generator if `source` is null. confined to its
+// thread.
 class KeyScope {
  public:
   explicit KeyScope(KeySource* source) noexcept : outer_(std::exchange(ambient().keys, source)) {}
   KeyScope(const KeyScope&) = delete;
   KeyScope& operator=(const KeyScope&) = delete;
   ~KeyScope() { ambient().keys = outer_; }
-  // The next key of the source around this scope.
+  // The next key of the enclosing source.
   Tensor outer_key() const;
 
  private:
@@ -96,9 +98,8 @@ class KeyScope {
 };
 }  // namespace internal
 
-// While alive, layers work as in this phase. Where none is open they work as in inference, and a
-// gradient that is taken then is told of in a warning (nn/phase.h). confined to the thread that
-// made it.
+// While alive, layers run in this phase. Without a scope they run as in inference, and a gradient
+// warns (nn/phase.h). confined to the thread that made it.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase) noexcept
@@ -118,7 +119,7 @@ class PhaseScope {
   bool was_set_;
 };
 
-// Draws inside come from the given generator; the sequence outside goes on afterwards as if nothing
+// While alive, draws use the given generator. Afterwards the outer sequence continues as if nothing
 // had been drawn. confined to the thread that made it.
 class SeedScope {
  public:
@@ -138,7 +139,7 @@ class SeedScope {
 
 namespace internal {
 
-// Notes the keys that are drawn while it lives, wherever they come from. confined to its thread.
+// Records the keys drawn while alive, from any source. confined to its thread.
 class KeyRecord final : public KeySource {
  public:
   Tensor next_key() override;
@@ -149,12 +150,12 @@ class KeyRecord final : public KeySource {
   KeyScope scope_{this};
 };
 
-// While alive, draws get these keys in turn: how a function runs again as it was. confined to its
-// thread.
+// While alive, draws get these keys in turn, to rerun a function with the same draws. confined to
+// its thread.
 class KeyReplay final : public KeySource {
  public:
   explicit KeyReplay(const std::vector<Tensor>& keys) noexcept : keys_(keys) {}
-  // throws: kFailedPrecondition if there are no more.
+  // throws: kFailedPrecondition if no key is left.
   Tensor next_key() override;
 
  private:

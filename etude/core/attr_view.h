@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute values on their way into a call: what the generated functions of etude/ops.h need of
-// attributes, and no more. Sets of attributes are in attrs.h.
+// Borrowed attribute values: the minimum that the generated functions of etude/ops.h need. Sets of
+// attributes are in attrs.h.
 #pragma once
 
 #include <concepts>
@@ -23,13 +23,13 @@ namespace ETUDE_API etude {
 
 struct ScalarDef;
 
-// What an attribute may hold that is no plain value: a graph (graph/graph.h). Immutable and
-// counted; two objects that say the same are one value to all that compares attributes.
+// An attribute value that is an object: a graph (graph/graph.h). Immutable and reference-counted.
+// Two objects with equal contents are the same value for all comparisons of attributes.
 class AttrObject : public internal::RefCounted {
  public:
   virtual uint64_t hash() const noexcept = 0;
   virtual bool same(const AttrObject& other) const noexcept = 0;
-  // Short: what stands for it in the text of a call.
+  // A short text for this object in a printed call.
   virtual std::string to_string() const = 0;
 };
 
@@ -50,7 +50,7 @@ constexpr bool holds_graphs(AttrKind kind) noexcept {
   return kind == AttrKind::kGraph || kind == AttrKind::kGraphs;
 }
 
-// kNone stands for "not given" where an attribute may be absent.
+// kNone means "not given" if an attribute may be absent.
 using AttrValue =
     std::variant<std::monostate, bool, int64_t, double, DType, std::vector<int64_t>, std::string,
                  std::vector<double>, const ScalarDef*, internal::RefPtr<const AttrObject>,
@@ -62,7 +62,7 @@ class IntList {
   IntList() = default;  // absent
   IntList(std::initializer_list<int64_t> list)
       : is_given_(true), values_(list) {}  // NOLINT(google-explicit-constructor)
-  // Whole numbers alone: a real one would be cut off in silence, as in full(2.5, {3}).
+  // Integers only: a real number would be truncated silently, as in full(2.5, {3}).
   template <std::integral T>
   requires(!std::same_as<T, bool>) IntList(T value)  // NOLINT(google-explicit-constructor)
       : is_given_(true), values_{static_cast<int64_t>(value)} {}
@@ -80,8 +80,8 @@ class IntList {
   std::vector<int64_t> values_;
 };
 
-// A borrowed attribute value, for the length of one call: looking up a set of attributes that was
-// seen before copies nothing.
+// A borrowed attribute value, valid for one call. Looking up a known set of attributes copies
+// nothing.
 class AttrView {
  public:
   AttrView() noexcept : integer_(0) {}
@@ -133,7 +133,7 @@ class AttrView {
   // A copy of the value. cost: the elements of a list.
   AttrValue own() const;
   uint64_t hash() const noexcept;
-  // The same kind and the same bits, so that -0.0 and 0.0 are two values and a NaN is one.
+  // Same kind and same bits: -0.0 and 0.0 differ, and a NaN equals itself.
   bool is(const AttrValue& value) const noexcept;
 
  private:

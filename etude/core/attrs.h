@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of a call: an immutable list of values in the order of the op's definitions, with
-// generated equality, hash and printing. What depends on data is an operand, not an attribute.
+// The attributes of a call: an immutable list of values in the order of the op's definitions, with
+// generated equality, hash and printing. A value that depends on data is an operand, not an
+// attribute.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ struct AttrDef {
   bool is_first = false;  // the function takes it before its operands: full(shape, value)
   AttrValue default_value;
 
-  // Not here: to make an AttrValue costs whoever compiles it more than the rest of this file.
+  // Defined in attrs.cc: constructing an AttrValue inline would cost more compile time than the
+  // rest of this file.
   AttrDef(const char* n, bool v);
   AttrDef(const char* n, int v);
   AttrDef(const char* n, double v);
@@ -44,7 +46,7 @@ inline constexpr std::monostate none;
 
 namespace internal {
 
-// The head of a set of attributes; the values follow it in attrs.cc, so that programs that only
+// The head of a set of attributes. The values follow it in attrs.cc, so that programs that only
 // call ops do not compile their destructor.
 struct AttrBlock : RefCounted {
   std::span<const AttrDef> defs;
@@ -72,7 +74,8 @@ class Attrs {
   // Values in the order of `defs`, already of the right kinds.
   Attrs(std::span<const AttrDef> defs, std::vector<AttrValue> values);
 
-  // Access by name. A rule asks for names of its own record: anything else is kInternal.
+  // Access by name. A rule reads attributes of its own record only. throws: kInternal for another
+  // name.
   const AttrValue& value(std::string_view name) const;
   bool has(std::string_view name) const { return value(name).index() != 0; }
   bool flag(std::string_view name) const;
@@ -88,18 +91,18 @@ class Attrs {
   std::span<const AttrDef> defs() const;
   std::span<const AttrValue> values() const;
   uint64_t hash() const { return block_ != nullptr ? block_->hash : 0; }
-  // A number by which caches know the set: 0 for the defaults of an op, below kFirstOwn for one
-  // that is kept for ever and that all threads know by this number, above for one that a thread
-  // keeps while it is asked for; no two have one number, at any time. kUncached: not to be cached.
+  // Cache id of the set. 0: the defaults of the op. Below kFirstOwn: permanent and shared by all
+  // threads. From kFirstOwn: in the cache of one thread. Ids are unique and never reused.
+  // kUncached: do not cache calls with this set.
   static constexpr uint32_t kFirstOwn = uint32_t{1} << 16, kUncached = ~uint32_t{0};
   uint32_t dispatch_id() const noexcept { return block_ != nullptr ? block_->dispatch_id : 0; }
-  // "axis=[0], keepdims=true": what differs from the defaults.
+  // "axis=[0], keepdims=true": the values that differ from the defaults.
   std::string to_string() const;
   bool operator==(const Attrs& other) const;
 
  private:
   friend class Op;
-  // Sets that are kept for ever spare their copies the counting.
+  // Permanent sets are not reference-counted.
   bool is_counted() const noexcept { return block_ != nullptr && block_->dispatch_id >= kFirstOwn; }
 
   internal::AttrBlock* block_ = nullptr;

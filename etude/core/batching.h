@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batching rules that many op records share: .batch = batching::along_axis. What a rule is given is
-// in rules.h; the context that calls them is runtime/batch.h.
+// Batching rules shared by many op records: .batch = batching::along_axis. The argument of a rule
+// is defined in rules.h. The context that calls the rules is runtime/batch.h.
 #pragma once
 
 #include <initializer_list>
@@ -14,22 +14,24 @@
 namespace ETUDE_API etude {
 namespace batching {
 
-// Element-wise: batched operands get axes of size 1 behind the batch, so that ranks line up.
+// Element-wise ops: batched operands get axes of size 1 after the batch axis, so that ranks agree.
 Values aligned(const BatchCall& call);
-// The op keeps leading axes as they are, whatever its attributes.
+// Ops that treat leading axes as independent, for all attributes.
 Values same(const BatchCall& call);
-// The attribute "axis", one or a list, counts axes of an example, of which an absent one means all.
+// The attribute "axis", an axis or a list of axes, counts axes of an example. If absent, it means
+// all axes.
 Values along_axis(const BatchCall& call);
-// The same where "axis" counts axes of the result, which has more than the operand.
+// The same, but "axis" counts axes of the result, which has more axes than the operand.
 Values along_new_axis(const BatchCall& call);
-// Axis 0 of operands holds examples already, each for itself: batches join it. Not covered if an
-// operand that is not in `examples` is batched.
+// Axis 0 of the operands in `examples` already holds independent examples; the batch axis is merged
+// into it. Does not cover a call with another batched operand.
 template <uint64_t examples>
 Values joined(const BatchCall& call);
 
-// Operand i with the examples along axis 0; copies of it if it is not batched.
+// Operand i with the examples along axis 0. An operand that is not batched is copied for each
+// example.
 Tensor leading(const BatchCall& call, std::size_t i);
-// A batch of copies of x, one for each of `size` examples.
+// A batch of `size` copies of x.
 Tensor spread(const Tensor& x, int64_t size);
 // A call of the same op on other operands, with some attributes changed.
 Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
@@ -38,12 +40,12 @@ Values call_again(const BatchCall& call, const std::vector<Tensor>& operands,
 Tensor with_example_shape(const Tensor& x, const Shape& example);
 // `example` with axes of size 1 in front, up to `rank` axes.
 Shape with_rank(const Shape& example, int rank);
-// The type of one of the examples, or rows, that lie along axis 0 of a tensor.
+// The type of one example, or row, along axis 0 of a tensor.
 const Type* example_type(const Type* whole);
-// `sizes` behind `first`.
+// `first` followed by `sizes`.
 std::vector<int64_t> behind(int64_t first, std::span<const int64_t> sizes);
 
-// What `joined` is made of.
+// The implementation of `joined`.
 Values join_examples(const BatchCall& call, uint64_t examples);
 
 template <uint64_t examples>

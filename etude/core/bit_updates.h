@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In-place updates of bools and integers, as += is one of numbers (core/tensor.h).
+// In-place bitwise updates of bools and integers; for += and the other operators see core/tensor.h.
 #pragma once
 
 #include "etude/core/arg.h"
@@ -8,8 +8,8 @@
 
 namespace ETUDE_API etude {
 
-// x & y, x | y and x ^ y in x, without a copy while nobody shares it; x keeps its shape and dtype.
-// throws: kInvalidArgument for a floating or complex x, and for a y that x cannot hold.
+// x & y, x | y and x ^ y in x, in place if x is unshared. x keeps its shape and dtype.
+// throws: kInvalidArgument for a floating or complex x, and for a y that does not fit into x.
 Tensor& operator&=(Tensor& x, const Arg& y);
 Tensor& operator|=(Tensor& x, const Arg& y);
 Tensor& operator^=(Tensor& x, const Arg& y);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of tensors: counted large buffers and thread-local small blocks, with exact counters and a
-// limit. Implemented by device/cpu/allocator.cc. Not a general-purpose allocator.
+// Memory of tensors: reference-counted large buffers and thread-local small blocks, with exact
+// counters and a limit. Implemented by device/cpu/allocator.cc. Not a general-purpose allocator.
 #pragma once
 
 #include <atomic>
@@ -12,30 +12,29 @@
 
 namespace ETUDE_API etude {
 
-// What memory was asked for, in bytes and counts, on this process so far.
+// Memory use of this process so far, in bytes and counts.
 struct MemoryStats {
-  int64_t live_bytes = 0;      // held by tensors
-  int64_t peak_bytes = 0;      // highest live_bytes since the last reset
-  int64_t cached_bytes = 0;    // kept for reuse, not held by a tensor
-  int64_t allocations = 0;     // buffers and tensor blocks handed out
-  int64_t live_tensors = 0;    // tensor values alive
-  int64_t deep_copies = 0;     // writes that went to new memory since others shared the tensor;
-                               // explain_copy() names who
+  int64_t live_bytes = 0;    // held by tensors
+  int64_t peak_bytes = 0;    // highest live_bytes since the last reset
+  int64_t cached_bytes = 0;  // kept for reuse, not held by a tensor
+  int64_t allocations = 0;   // buffers and tensor blocks allocated
+  int64_t live_tensors = 0;  // tensor values alive
+  int64_t deep_copies = 0;   // writes that copied a shared tensor; explain_copy() names its holder
   int64_t copies_avoided = 0;  // writes that happened in place
-  int64_t limit_bytes = 0;     // 0: none
+  int64_t limit_bytes = 0;     // 0: no limit
 };
 
 // thread-safe. cost: sums the counters of all threads.
 MemoryStats memory_stats();
-// Starts peak_bytes anew at live_bytes.
+// Resets peak_bytes to live_bytes.
 void reset_peak_memory();
-// Requests beyond the limit are kResourceExhausted; 0 takes the limit away. thread-safe.
+// Allocations beyond the limit fail with kResourceExhausted. 0 removes the limit. thread-safe.
 void set_memory_limit(int64_t bytes);
-// Gives cached blocks back to the system. thread-safe.
+// Returns cached blocks to the system. thread-safe.
 void trim_memory();
 
 namespace internal {
-// The highest live_bytes since it was made; kept in a list while it lives.
+// The highest live_bytes since construction. Registered in a list while alive.
 struct PeakWatch {
   PeakWatch();
   PeakWatch(const PeakWatch&) = delete;
@@ -47,8 +46,7 @@ struct PeakWatch {
 };
 }  // namespace internal
 
-// Counts what happens between its construction and a look at it. thread-safe reads; counts all
-// threads.
+// Counts the allocations since its construction. thread-safe reads; counts all threads.
 //
 //   MemoryScope scope;
 //   x += y;
@@ -56,8 +54,8 @@ struct PeakWatch {
 class MemoryScope {
  public:
   MemoryScope();
-  // Differences since the start; live and peak are given relative to live_bytes at the start.
-  // cached_bytes and limit_bytes are those of now.
+  // Differences since construction. Live and peak bytes are relative to live_bytes at construction.
+  // cached_bytes and limit_bytes are current values.
   MemoryStats stats() const;
 
  private:
@@ -70,18 +68,21 @@ namespace internal {
 // Payloads up to this size follow the tensor header in one block.
 inline constexpr int64_t kInlineBytes = 4096;
 
-// A large payload, 64-byte aligned. Counted by hand: the count lives beside the data's address.
+// A large payload, 64-byte aligned. Reference-counted by hand: the count is next to the data's
+// address.
 struct Buffer {
   std::atomic<uint32_t> count{1};
   std::size_t bytes = 0;
   void* data = nullptr;
-  // Memory of somebody else: called when the last tensor over it is gone. Its count starts at two,
-  // one of which is never given up, so that no tensor takes it for its own and writes there.
+  // Foreign memory: called after the last tensor over it is gone. The count starts at 2 and
+  // is at least 2 while a tensor uses the memory, so that no tensor considers it unshared and
+  // writes to it.
   void (*give_back)(Buffer* buffer) noexcept = nullptr;
-  std::atomic<uint64_t> id{0};  // 0 until somebody asks who shares it (core/copies.h)
+  std::atomic<uint64_t> id{0};  // 0 until core/copies.h needs an id
 };
 
-// A buffer with count 1. throws: kResourceExhausted over the limit or when the system has none.
+// A buffer with count 1. throws: kResourceExhausted beyond the limit or if the system has no
+// memory.
 Buffer* allocate_buffer(int64_t bytes);
 void free_buffer(Buffer* buffer) noexcept;
 // 64-byte aligned blocks for headers with small payloads. throws as above.
@@ -92,7 +93,7 @@ void free_block(void* block, std::size_t bytes) noexcept;
 void count_tensor(int64_t difference) noexcept;
 void count_deep_copy() noexcept;
 void count_copy_avoided() noexcept;
-// Buffers and blocks handed out to this thread so far.
+// The number of buffers and blocks that this thread has allocated so far.
 int64_t thread_allocations() noexcept;
 
 }  // namespace internal

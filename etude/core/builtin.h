@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few ops that the core and the contexts themselves call, as functions. Everything else is
-// called through etude/ops.h, by users and by op records.
+// The few ops that the core and the contexts call, as functions. All other ops are called through
+// etude/ops.h, by users and by op records.
 #pragma once
 
 #include <span>
@@ -14,13 +14,14 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// x as a new value, for contexts that follow it (op identity).
+// x as a new value, for contexts that track values (op identity).
 Tensor identity(const Tensor& x, CallSite where = {});
-// x, of which no derivative is taken (op stop_gradient).
+// x without its derivative (op stop_gradient).
 Tensor stop_gradient(const Tensor& x);
-// x as another dtype (op astype); x itself if it has it.
+// x cast to another dtype (op astype); x itself if it has that dtype.
 Tensor cast(const Tensor& x, DType dtype, CallSite where = {});
-// x with another shape (op reshape), or spread to it (op broadcast_to); x itself if it has it.
+// x with another shape (op reshape), or broadcast to it (op broadcast_to); x itself if it has that
+// shape.
 Tensor reshaped(const Tensor& x, const Shape& shape);
 Tensor broadcasted(const Tensor& x, const Shape& shape);
 // Tensors joined along a new axis (op stack), and the parts along axis 0 (op unstack).
@@ -30,11 +31,11 @@ Values unstack(const Tensor& x);
 Tensor concat(std::span<const Tensor> parts, CallSite where = {});
 // Rows of x (op take).
 Tensor rows_of(const Tensor& x, const Tensor& indices);
-// x with axis 0 behind its second one (op moveaxis).
+// x with axes 0 and 1 swapped: axis 0 moves after axis 1 (op moveaxis).
 Tensor with_first_axis_second(const Tensor& x);
 // The scalar product of tensors of one shape (ops multiply, sum).
 Tensor dot(const Tensor& x, const Tensor& y);
-// Rows summed by their numbers, of which there are n (op segment_sum).
+// Sums of the rows with equal numbers, for n numbers (op segment_sum).
 Tensor segment_sum(const Tensor& rows, const Tensor& numbers, int64_t n);
 Tensor sqrt(const Tensor& x);
 Tensor negative(const Arg& x);
@@ -42,7 +43,7 @@ Tensor negative(const Arg& x);
 Tensor add(Tensor&& x, const Tensor& y, CallSite where = {});
 // Sum over the axes that broadcasting added (op sum_to); x itself if there are none.
 Tensor sum_to(const Tensor& x, const Shape& shape, CallSite where = {});
-// Tensors of one value (op full).
+// A tensor filled with one value (op full).
 Tensor full(const Type* type, double value, CallSite where = {});
 // x with its imaginary part negated (op conj); x itself for real dtypes.
 Tensor conj(const Tensor& x, CallSite where = {});
@@ -54,15 +55,15 @@ Attrs program_attrs(const ScalarDef& def, const std::vector<double>& params);
 // A program on operands, with its numeric attributes (op fused_elementwise).
 Tensor run_program(const ScalarDef& def, Operands operands, const std::vector<double>& params,
                    CallSite where = {});
-// A key for each number, from a key (op random_fold_in).
+// A key for each number, derived from a key (op random_fold_in).
 Tensor fold_in(const Tensor& key, const Tensor& numbers);
-// The attributes of a call of this graph, and that call (op call).
+// The attributes of a call of this graph, and the call itself (op call).
 Attrs graph_attrs(const AttrObject& graph);
 Values call_graph(const Attrs& graph, Operands operands, CallSite where);
-// Reading and writing what a resource holds (ops read_variable, assign_variable).
+// Reads and writes the value of a resource (ops read_variable, assign_variable).
 Tensor read_resource(const Tensor& resource, CallSite where);
 Tensor assign_resource(const Tensor& resource, const Tensor& x, CallSite where);
-// A line of text with an operand in the place of each {} (op print).
+// Prints a line of text with an operand in place of each {} (op print).
 void print_operands(const std::string& text, std::span<const Tensor> operands, CallSite where);
 // Fails with `message` unless all elements are true (op assert_true).
 void require_true(const Tensor& condition, std::string_view message, CallSite where);

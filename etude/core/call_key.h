@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What caches know a call by: the op, the number of its attribute set, and the types of its
-// operands.
+// The key of a call in caches: the op, the id of its attribute set, and the types of its operands.
 #pragma once
 
 #include <array>
@@ -13,7 +12,7 @@
 
 namespace etude::internal {
 
-// Exact, with room for `kMost` operands.
+// Compares exactly. Holds up to `kMost` operands.
 template <std::size_t kMost>
 struct CallKey {
   const Op* op = nullptr;  // null: no call
@@ -40,7 +39,7 @@ struct CallKey {
   }
 };
 
-// For a ThreadTable: the highest bits are the good ones.
+// The hash for a ThreadTable, which uses the highest bits.
 inline uint64_t call_hash(const Op& op, uint32_t attrs, const Type* const* types, std::size_t size,
                           uint64_t more = 0) noexcept {
   uint64_t h = op.index() * 0x9E3779B97F4A7C15ull + (attrs ^ more) * 0xC2B2AE3D27D4EB4Full;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion of elements between dtypes, with the meaning of the op astype. Used by astype, host
+// Conversion of elements between dtypes, with the semantics of the op astype. Used by astype, host
 // access and literals.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// out[i] = in[i] as another dtype. Floats to integers truncate and saturate, NaN gives 0; anything
-// to bool is "not zero"; complex to real keeps the real part; integers wrap.
+// out[i] = in[i] as another dtype. Floats to integers truncate and saturate, and NaN becomes 0.
+// Conversion to bool is "not zero". Complex to real keeps the real part. Integers wrap.
 void convert_elements(void* out, DType out_dtype, const void* in, DType in_dtype, int64_t count);
 
 }  // namespace internal

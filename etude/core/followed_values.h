@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a context carries beside values: their tangents, or the batches that they stand for. For jvp
-// and batch contexts only.
+// The data that a context attaches to values: their tangents, or their batches. For jvp and batch
+// contexts only.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Tensors by the ids of the values that they belong to. An entry goes when its value dies; what
-// dies with it may be followed as well. confined to the thread that made it.
+// Tensors by the ids of the values they belong to. An entry is removed when its value dies; its
+// tensor may be a tracked value itself. confined to the thread that made it.
 class FollowedValues final : private ValueObserver {
  public:
   using Map = std::unordered_map<uint64_t, Tensor>;
@@ -23,17 +23,17 @@ class FollowedValues final : private ValueObserver {
   FollowedValues() = default;
   explicit FollowedValues(Map values) : values_(std::move(values)) {}
   ~FollowedValues() {
-    // Deaths are told while these tensors die: they are in no map by then.
+    // The tensors die here and report their deaths; they are no longer in the map.
     const Map dying = std::exchange(values_, {});
   }
 
   void set(uint64_t id, Tensor x) { std::swap(values_[id], x); }
-  // Null: none.
+  // Null if there is none.
   const Tensor* find(uint64_t id) const {
     const auto found = values_.find(id);
     return found == values_.end() ? nullptr : &found->second;
   }
-  // Drops what belongs to a value before that dies.
+  // Drops the entry of a value before the value dies.
   void forget(uint64_t id) noexcept { value_died(id); }
   const Map& all() const noexcept { return values_; }
 

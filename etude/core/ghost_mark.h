@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hangs on a tensor without elements: who made it in which trace, or the state that it stands
-// for. It lies where other tensors have the owner of their elements.
+// Data attached to a tensor without elements: its trace and origin, or the state of a resource. It
+// is stored in the buffer pointer, which other tensors use for the owner of their elements.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ struct GhostMark : Buffer {
   static void give_back_mark(Buffer* mark) noexcept { delete static_cast<GhostMark*>(mark); }
 };
 
-// No tensor over it takes it for its own: its count starts at two, as that of foreign memory.
+// The count starts at 2, as for foreign memory, so that no tensor considers the mark its own
+// buffer.
 template <class Data>
 Tensor make_marked_ghost(const Type* type, Data data) {
   auto mark = std::make_unique<GhostMark<Data>>();
@@ -28,7 +29,7 @@ Tensor make_marked_ghost(const Type* type, Data data) {
   return out;
 }
 
-// What hangs on x; null if it is another tensor.
+// The data attached to x; null for another tensor.
 template <class Data>
 const Data* find_mark(const Tensor& x) noexcept {
   const Buffer* buffer = x.has_value() ? TensorAccess::rep(x)->buffer : nullptr;

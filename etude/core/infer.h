@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context that knows only types: calls give ghosts. For shape inference, summaries and for
-// finding out what a rule reads.
+// A context that knows only types: calls return ghosts. For shape inference, summaries and finding
+// the operands that a rule reads.
 #pragma once
 
 #include "etude/core/context.h"
@@ -9,7 +9,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Runs the type rule of a record for its checks. throws: what the rule throws.
+// Runs the type rule of a record for its checks. throws: the errors of the rule.
 void check_types(const Op& op, Operands operands, const Attrs& attrs);
 
 class TypeContext : public Context {

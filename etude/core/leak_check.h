@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeakCheck: a scope that as many tensors leave as have entered. Put around a test or a training
-// step, it finds what keeps tensors alive: a cache that grows, a cycle, a forgotten tape.
+// LeakCheck: a scope that reports if more tensors are alive at its end than at its start. Around a
+// test or a training step, it finds leaks: a growing cache, a reference cycle, a forgotten tape.
 #pragma once
 
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace ETUDE_API etude {
 
-// Counts the tensors of all threads, so nothing else may run beside it.
+// Counts the tensors of all threads, so no other work may run in parallel.
 //
 //   {
 //     const LeakCheck check;
@@ -42,7 +42,7 @@ class LeakCheck {
     }
   }
 
-  // Tensors alive now beyond those at the start; negative if some of those have died.
+  // The number of tensors alive now minus the number at the start.
   std::int64_t more_tensors() const { return scope_.stats().live_tensors; }
 
  private:

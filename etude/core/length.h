@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The length of tensors as one vector, for tangents: as the functions of builtin.h.
+// The length of tensors as one vector, for tangents. Complements builtin.h.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The root of the sum of the squares of all elements, a float64 scalar (op length). No square
-// overflows or vanishes. Parts have floating or complex dtypes.
+// The root of the sum of the squares of all elements, a float64 scalar (op length). Squares do not
+// overflow or underflow. Parts have floating or complex dtypes.
 Tensor length(std::span<const Tensor> parts);
 
 }  // namespace internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads nested lists of numbers: their shape, and that they are rectangular. For tensors made of
-// literals and of other host data.
+// Reads nested lists of numbers: finds their shape and checks that they are rectangular. For
+// tensors from literals and from other host data.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@
 
 namespace etude::internal {
 
-// Takes a list of `size` items at `level` into the shape of the nesting so far. `what`: in front of
-// the message. throws: kInvalidArgument if lists of this level before had another size.
+// Adds a list of `size` items at `level` to the shape of the nesting so far. `what`: a prefix of
+// the message.
+// throws: kInvalidArgument if earlier lists of this level had another size.
 inline void enter_list(Shape& shape, int level, std::size_t size, std::string_view what) {
   const auto items = static_cast<int64_t>(size);
   if (level == shape.rank()) shape.push_back(items);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// located() for ops: what every way into an op does with an error that comes out of it.
+// located() for ops: error handling that all ways of calling an op share.
 #pragma once
 
 #include <new>
@@ -12,20 +12,20 @@
 
 namespace etude::internal {
 
-// throws: kInvalidArgument, naming the operands of the record, if it takes another number of them.
+// throws: kInvalidArgument, naming the operands of the record, if their number is wrong.
 void require_count(const Op& op, std::size_t given);
 
-// What errors call operand i: "operand 'x'", or "element 3 of 'xs'" of a list.
+// The name of operand i in errors: "operand 'x'", or "element 3 of 'xs'" of a list.
 std::string operand_text(const Op& op, std::size_t i);
 // The same in an expression: "x", "xs[3]".
 std::string operand_expression(const Op& op, std::size_t i);
 
-// An error of a call that a rule made: what failed in which op, for the layer that runs the rule to
-// tell in terms of the operands that its caller gave.
+// An error of a call inside a rule: the failed op and the fact. The layer that runs the rule
+// rephrases it in terms of its caller's operands.
 class StepError final : public Error {
  public:
   StepError(ErrorCode code, const Op& step, std::string fact) : StepError(code, step, fact, fact) {}
-  // The same with another text.
+  // The same error with another text.
   StepError(const StepError& error, std::string text)
       : StepError(error.code(), *error.step_, error.fact_, std::move(text)) {}
 
@@ -40,12 +40,12 @@ class StepError final : public Error {
   std::string fact_;
 };
 
-// Gives an error of a call of `op` the op's name and the user's line. Inside a rule the op that the
-// rule belongs to gets its name there, so that here `op` is but a step: throws a StepError.
+// Adds the op's name and the user's line to an error of a call of `op`. Inside a rule, the user's
+// op gets its name later and `op` is only a step: throws a StepError.
 void place_error(Error& error, const Op& op, CallSite where);
 
-// Runs `f` and places its errors. Inlined, since it stands on the path of every call; it opens no
-// scope, since what an op runs has the line of its ContextScope.
+// Runs `f` and places its errors. Inlined, since every call passes through it. Opens no scope:
+// calls inside an op have the line of its ContextScope.
 template <class F>
 [[gnu::always_inline]] inline auto located(const Op& op, CallSite where, F&& f) {
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread-local mode word: zero means that nothing watches and calls may go straight from the
-// dispatch cache to a kernel.
+// The thread-local mode word. Zero: no context, profiler or cancellation is active, and calls may
+// go from the dispatch cache straight to a kernel.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace internal {
 
 inline constexpr uint32_t kModeContexts = 1;  // a context above eager is on the stack
 inline constexpr uint32_t kModeProfile = 2;   // calls are timed
-inline constexpr uint32_t kModeCancel = 4;    // calls ask first whether they are cancelled
+inline constexpr uint32_t kModeCancel = 4;    // calls check first whether they are cancelled
 #if defined(__GNUC__)
 [[gnu::tls_model("initial-exec")]]
 #endif
 extern thread_local constinit uint32_t mode_word;
 
-// Whether a rule or lowering is running: its errors get the name of the user's op, not of its own.
+// Whether a rule or lowering is running. Its errors get the name of the user's op, not of its own.
 bool is_inside_rule() noexcept;
 
 }  // namespace internal

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What options may be: a table beside each struct of options, and the one check that walks it where
-// the options are given. A test drives every row, and finds numbers that have none. A row names an
-// option, a number, a schedule or a list of numbers, and its range; what the table is called with
-// gets the rows one by one, so that nothing is made of a table that nobody reads.
+// The valid ranges of options: a table in each struct of options, and one check that walks the
+// table. A test covers every row and finds numbers without a row. A row names an option (a number,
+// a schedule or a list of numbers) and its range. The table calls its argument with one row at a
+// time, so an unused table generates no code.
+//
 //
 //   struct HuberLossOptions {
 //     double delta = 1;
@@ -23,12 +24,12 @@
 
 namespace ETUDE_API etude {
 
-// An interval of numbers. NaN lies in none.
+// An interval of numbers. Does not contain NaN.
 struct Range {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
 
   double low = -kNone, high = kNone;
-  bool has_low = false, has_high = false;  // whether the ends belong to it
+  bool has_low = false, has_high = false;  // whether the ends are included
 
   constexpr bool holds(double x) const {
     return (has_low ? x >= low : x > low) && (has_high ? x <= high : x < high);
@@ -51,7 +52,7 @@ inline void check_range(std::string_view owner, std::string_view option, double 
   if (!range.holds(value)) throw_outside(owner, option, value, range, where);
 }
 
-// Calls fn for the number of an option, for each of a list, for a schedule if it is constant.
+// Calls fn for a number, for each number of a list, and for a constant schedule.
 template <class T, class Fn>
 void each_number(const T& option, const Fn& fn) {
   if constexpr (std::integral<T> || std::floating_point<T>) {
@@ -63,7 +64,7 @@ void each_number(const T& option, const Fn& fn) {
   }
 }
 
-// Every option of the table of O, as given to `owner` at `where`.
+// Checks every option of the table of O, as given to `owner` at `where`.
 template <class O>
 void check_options(std::string_view owner, const O& options, CallSite where) {
   O::ranges([&](std::string_view name, auto option, const Range& range) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of users' functions whose results have to be values. `return b.at(0);` from a function with
-// a deduced result is a TensorSlice, which refers to the variable b: when the function has returned
-// there is none. So all that calls functions of users calls them by call_owned, or asks
-// require_owned where it keeps them as a std::function.
+// Calls of user functions that must return values. `return b.at(0);` in a function with a deduced
+// result type returns a TensorSlice, which refers to the local variable b and dangles after the
+// return. All calls of user functions go through call_owned, or through require_owned if the
+// function is stored as a std::function.
 #pragma once
 
 #include <functional>
@@ -32,12 +32,12 @@ inline constexpr bool kReturnsSlice = [] {
   return false;
 }();
 
-// What stands for the result of a function: a Tensor for one that is refused, so that compilers
-// have nothing more to say.
+// The result type of a function, or Tensor for a refused function, so that compilers report no
+// further errors.
 template <class Result>
 using owned_t = std::conditional_t<kIsSlice<Result>, Tensor, std::decay_t<Result>>;
 
-// Refuses at compile time a function that returns what refers to a variable of its own.
+// Refuses at compile time a function that returns a reference to its own variable.
 template <class F, class... X>
 constexpr void require_owned() {
   if constexpr (kReturnsSlice<F, X...>) {
@@ -45,7 +45,7 @@ constexpr void require_owned() {
   }
 }
 
-// f(x...), whose result is a value.
+// Calls f(x...). The result must be a value.
 template <class F, class... X>
 decltype(auto) call_owned(F&& f, X&&... x) {
   if constexpr (kReturnsSlice<F, X...>) {

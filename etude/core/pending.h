@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pending values: tensors of calls that have been recorded and not been run. Such a tensor has a
-// type and no elements yet; who meets it where elements are needed asks observe() for them. What
-// makes the elements (runtime/lazy_trace.h) stands behind PendingMark: nothing here knows traces.
+// Pending values: tensors of calls that are recorded but not yet run. Such a tensor has a type and
+// no elements yet. Code that needs the elements calls observe(). PendingMark is the interface to
+// the code that computes them (runtime/lazy_trace.h); this file knows no traces.
 #pragma once
 
 #include <memory>
@@ -13,33 +13,34 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What a holder of a pending tensor, such as a Variable, held before.
+// The previous value of a holder of a pending tensor, such as a Variable.
 struct HeldBefore {
   Tensor value;
   std::weak_ptr<void> holder;
-  // Lets the holder have its value again if what it holds now has failed. Runs under no lock.
+  // Restores the previous value of the holder if its current value has failed. Runs under no lock.
   void (*restore)(void* holder);
 };
 
-// Hangs on a pending tensor where others have the owner of their elements, and stays there when the
-// elements have come: it owns them then. So threads that share the header see one pointer for its
-// life, and the elements are published once (ElementsPointer). Its count starts at two, as that of
-// foreign memory, so that no tensor takes it for its own.
+// Attached to a pending tensor in its buffer pointer. It stays there after the elements have been
+// computed, and then owns them. So all threads that share the header see one pointer for its whole
+// life, and the elements are published once (ElementsPointer). The count starts at 2, as for
+// foreign memory, so that no tensor considers the mark its own buffer.
 class PendingMark : public Buffer {
  public:
-  // Gives the tensor its elements. throws: what the calls that it waits for throw.
+  // Computes the elements of the tensor. throws: the errors of the calls it waits for.
   virtual void compute(CallSite where) = 0;
-  // Another tensor for the same result, with an identity of its own. It has no elements yet.
+  // Another tensor for the same result, with its own identity and without elements.
   virtual Tensor again() = 0;
-  // The tensor that owns the elements, once they are there; a writer that holds the only handle may
-  // take it. thread-safe.
+  // The tensor that owns the elements, once they exist. A writer with the only handle may take it.
+  // thread-safe.
   virtual Tensor take_value() = 0;
-  // How many recorded calls the elements wait for. thread-safe.
+  // The number of recorded calls that the elements wait for. thread-safe.
   virtual int64_t waits_for() = 0;
-  // Keeps what the only holder of the tensor held before, until there are elements. Where the calls
-  // fail, it is restored when the failure is thrown.
+  // Keeps the previous value of the tensor's only holder until the elements exist. If the calls
+  // fail, the value is restored when the error is thrown.
   virtual void keep_before(HeldBefore before) = 0;
-  // What was kept, for another pending tensor in this one's place; absent: nothing.
+  // The value from keep_before(), for another pending tensor that replaces this one; absent if
+  // there is none.
   virtual Tensor take_before() = 0;
   // Whether the calls that it waits for have failed.
   virtual bool has_failed() = 0;
@@ -49,7 +50,7 @@ class PendingMark : public Buffer {
  protected:
   PendingMark() noexcept;
   virtual ~PendingMark() = default;
-  // The last tensor that it hangs on is gone.
+  // Called after the last tensor with this mark is gone.
   virtual void drop() noexcept = 0;
 
   Tensor value_;  // set before the elements are published
@@ -58,16 +59,17 @@ class PendingMark : public Buffer {
   friend void drop_mark(Buffer* mark) noexcept;
 };
 
-// What hangs on x; null if it is another tensor. It may have elements by now.
+// The mark of x; null for another tensor. x may have elements already.
 PendingMark* pending_mark(const Tensor& x) noexcept;
 // Whether x waits for recorded calls.
 bool is_unrun(const Tensor& x) noexcept;
-// Gives x its elements if it is pending. Whether it has elements now.
-// throws: what the calls that it waits for throw, with their op and line.
+// Computes the elements of x if it is pending. Returns whether x has elements now.
+// throws: the errors of the calls it waits for, with their op and line.
 bool observe(const Tensor& x, CallSite where = {});
 // x, or the tensor that owns the elements of x if they came later than x itself.
 const Tensor& owner_of_elements(const Tensor& x) noexcept;
-// Makes x that owner where x is the only handle, so that TensorAccess::is_unique tells the truth.
+// Replaces x by the owner of its elements if x is the only handle, so that TensorAccess::is_unique
+// is correct.
 void settle(Tensor& x) noexcept;
 
 }  // namespace internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrecisionScope: where calls mix no precisions. Used by nn/precision.h, whose layers say in which
-// dtype they compute: there a promotion from 16 bits would be a mistake that nobody sees.
+// PrecisionScope: refuses mixed precisions. Used by nn/precision.h, whose layers declare their
+// compute dtype; a promotion from 16 bits inside them would be a silent mistake.
 #pragma once
 
 #include "etude/version.h"
@@ -13,9 +13,9 @@ bool& refuses_mixed_precision() noexcept;
 
 }  // namespace internal
 
-// While alive, a call of this thread whose operands are of several floating dtypes throws
-// kInvalidArgument, where it would promote them else. Numbers beside tensors take their dtype as
-// always. confined to the thread that made it.
+// While alive, a call of this thread with operands of different floating dtypes throws
+// kInvalidArgument instead of promoting them. Host numbers still take the dtype of the tensors.
+// confined to the thread that made it.
 class PrecisionScope {
  public:
   PrecisionScope() noexcept : was_(internal::refuses_mixed_precision()) {

@@ -9,8 +9,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The elements of a tensor as they are printed: "[1., 2.]", long ones with dots. Names what has
-// none: "<absent>".
+// The printed elements of a tensor: "[1., 2.]"; long lists are abbreviated with dots. A tensor
+// without elements prints a name such as "<absent>".
 std::string elements_text(const Tensor& x);
 
 }  // namespace internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of op records. Filled once by register_all_ops() (etude/ops/register.cc) at first
-// use; users may add records of their own.
+// The only table of op records. Filled by register_all_ops() (etude/ops/register.cc) on first use.
+// Users may add records.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,19 @@
 
 namespace ETUDE_API etude {
 
-// thread-safe: adding while others look up is allowed; records are never removed.
+// thread-safe: records may be added during lookups. Records are never removed.
 class Registry {
  public:
   // The process-wide registry, with all ops of the library.
   static Registry& global();
 
-  // Adds a record. throws: kFailedPrecondition if the name is taken; kInvalidArgument if the record
-  // lacks what its kind requires, naming the op and the field.
+  // Adds a record.
+  // throws: kFailedPrecondition if the name is taken; kInvalidArgument, naming the op and the
+  // field, if a field that the kind requires is missing.
   const Op& define(OpDef def);
-  // The op of that name ("matmul", or "nn.relu" with its namespace); null if there is none.
+  // The op with that name ("matmul", or "nn.relu" with its namespace); null if there is none.
   const Op* find(std::string_view name) const;
-  // The same. throws: kNotFound, with the nearest names.
+  // The same. throws: kNotFound, with similar names.
   const Op& at(std::string_view name) const;
   // All ops in order of definition.
   std::vector<const Op*> ops() const;

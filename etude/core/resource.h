@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resources: state that calls read and write, as an operand. A resource is a tensor without
-// elements whose type is that of what it holds; the state itself (the cell of a Variable) hangs on
-// it.
+// elements. It has the type of the stored value, and the state itself (the cell of a Variable) is
+// attached to it.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A resource for `state`, which it does not keep alive. Its value id is the identity of the state.
+// A resource for `state`, held weakly. Its value id is the identity of the state.
 Tensor make_resource(const Type* type, std::weak_ptr<void> state);
 bool is_resource(const Tensor& x) noexcept;
 // The state; null if it is gone. x is a resource.
 std::shared_ptr<void> state_of(const Tensor& x) noexcept;
-// What a read gives after an assignment of `x` (op read_assigned). `before` is what the resource
-// held when the graph began. A cotangent of the result goes to `before`, none to `x`.
+// The result of a read after an assignment of `x` (op read_assigned). `before` is the value of the
+// resource at the start of the graph. A cotangent of the result goes to `before`, none to `x`.
 Tensor read_assigned(const Tensor& x, const Tensor& before);
 
 }  // namespace internal

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rules and contexts of the library call an op by name:
+// Calls of an op by name, for rules and contexts of the library:
 //   Tensor y = run(op<"reshape">(), {&x}, {sizes});
-// Users call the functions of etude/ops.h, which take numbers for operands and note the user's
-// line.
+// Users call the functions of etude/ops.h, which accept host numbers as operands and record the
+// user's line.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A text as an argument of a template.
+// A string as a template argument.
 template <std::size_t size>
 struct OpName {
   // NOLINTNEXTLINE(google-explicit-constructor)
@@ -29,16 +29,15 @@ struct OpName {
   char text[size] = {};
 };
 
-// The record of this name, looked up once. throws: kInternal if it is not there.
+// The record of this name, looked up once. throws: kInternal if there is none.
 template <OpName name>
 const Op& op() {
   static const Op& found = op(std::string_view(name.text));
   return found;
 }
 
-// The attributes of a call in any of the forms in which rules have them: in braces, in the order of
-// the record; as a list that was put together; as a set of this op; or none, which are the
-// defaults. Borrowed, for one call.
+// The attributes of a call in any form that rules use: values in braces, in the order of the
+// record; a list; a set of this op; or nothing, for the defaults. Borrowed, for one call.
 class GivenAttrs {
  public:
   GivenAttrs() = default;
@@ -71,8 +70,8 @@ class GivenAttrs {
   const Attrs* set_ = nullptr;
 };
 
-// One call: all results, or the only one. Nothing is converted; without `where` the call has the
-// line of the call that the rule belongs to. throws: as execute().
+// One call: all results, or the only result. Operands are not converted. Without `where` the call
+// has the line of the call that the rule belongs to. throws: as execute().
 inline Values run_all(const Op& op, Operands in, const GivenAttrs& attrs = {},
                       CallSite where = {}) {
   return execute(op, in, attrs.of(op), where);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For library code that chooses between ways to compute the same by a size: the ways may round
-// differently, so a graph that is traced meanwhile is good for these sizes alone. Told like a look
-// of host code (size_reads.h).
+// For library code that chooses an algorithm by a size. The algorithms may round differently, so a
+// graph traced meanwhile is valid for these sizes only. Noted like a read by host code
+// (size_reads.h).
 #pragma once
 
 #include <cstdint>

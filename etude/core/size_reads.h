@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sizes of tensors host code looks at while a function is traced: what it decides by them is
-// fixed in the graph, so that the graph is good for these sizes alone. Written by Tensor and Shape,
-// read by traces.
+// Records the tensor sizes that host code reads during a trace. Decisions of host code by these
+// sizes are fixed in the graph, so the graph is valid for these sizes only. Written by Tensor and
+// Shape, read by traces.
 //
-// The rule: a look from a line of the user's files counts (CallSite::here() tells them from those
-// of the library), whatever the tensor, unless a rule of an op is running. Tensor::shape() then
-// gives a watched shape, whose copies are watched too: x.shape()[1] notes the size of axis 1 and no
-// other. Tensor::size(), nbytes() and type() note all sizes; rank() and dtype() none. What library
-// code looks at is not noted: ops and layers make the same calls at all sizes, or calls of another
-// structure, which a comparison of graphs sees.
+// A read from a line of the user's files counts (CallSite::here() distinguishes these from the
+// library's files), for any tensor, unless a rule of an op is running. Tensor::shape() then returns
+// a watched shape, whose copies are watched too: x.shape()[1] notes the size of axis 1 only.
+// Tensor::size(), nbytes() and type() note all sizes; rank() and dtype() note none. Reads by
+// library code are not noted: ops and layers make the same calls for all sizes, or calls of another
+// structure, which a comparison of graphs detects.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ namespace internal {
 
 struct SizeRead {
   int64_t size;
-  CallSite where;  // the line that asked for the shape
+  CallSite where;  // the line that read the shape
 };
 
-// While alive, or until leave(), notes what this thread looks at; those around it note nothing.
-// confined to the thread that made it.
+// While alive, or until leave(), notes the reads of this thread. Enclosing scopes note nothing
+// meanwhile. confined to the thread that made it.
 class SizeReads {
  public:
   SizeReads() noexcept;
@@ -36,11 +36,11 @@ class SizeReads {
   ~SizeReads() { leave(); }
   void leave() noexcept;
 
-  // In order. Beyond kMost they are left out, and is_full() says so.
+  // The reads in order. Reads beyond kMost are dropped, and is_full() returns true.
   static constexpr std::size_t kMost = 4096;
   const std::vector<SizeRead>& list() const noexcept { return list_; }
   bool is_full() const noexcept { return list_.size() >= kMost; }
-  // Those of a graph that the program calls.
+  // Adds the reads of a graph that the program calls.
   void add(const std::vector<SizeRead>& reads);
 
  private:
@@ -54,7 +54,7 @@ class SizeReads {
   bool is_open_ = true;
 };
 
-// While alive, nothing is noted. confined to the thread that made it.
+// While alive, no reads are noted. confined to the thread that made it.
 class SizeReadsPause {
  public:
   SizeReadsPause() noexcept;
@@ -72,7 +72,7 @@ class SizeReadsPause {
 extern thread_local constinit SizeReads* size_reads;
 
 [[gnu::cold]] bool start_watching(CallSite where) noexcept;
-// Whether sizes that this line gets are to be noted. cost: a read of a thread-local variable.
+// Whether reads of sizes from this line are noted. cost: a read of a thread-local variable.
 inline bool watches_sizes(CallSite where) noexcept {
   return size_reads != nullptr && start_watching(where);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on sparse operands, which hold some rows of a tensor and zeros elsewhere. Ops that records
-// mark with accepts_slices run on the rows alone; for all others `execute` makes operands dense.
+// Calls on sparse operands, which hold some rows of a tensor; the other rows are zero. Ops with
+// accepts_slices in their record run on the rows alone. For all other ops `execute` makes operands
+// dense.
 #pragma once
 
 #include "etude/core/context.h"
@@ -9,12 +10,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The one sparse operand, if all others are single numbers, so that an op that works element by
-// element and is linear in that operand can run on its rows; -1 elsewhere.
+// The index of the only sparse operand if all others are single numbers, so that an element-wise op
+// that is linear in this operand can run on its rows; else -1.
 int rows_operand(Operands in) noexcept;
-// The rows of `like`, which is sparse, with other values.
+// The rows of the sparse tensor `like`, with other values.
 Tensor with_rows(const Tensor& like, Tensor values);
-// The call on the rows of operand i.
+// The call, run on the rows of operand i.
 Values execute_on_rows(const Op& op, Operands in, int i, const Attrs& attrs, CallSite where);
 
 // The line of the call whose rule or lowering is running; unknown outside of rules.

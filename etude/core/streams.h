@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and dtypes on streams, as tensors are (core/tensor.h): std::cout << x.shape().
+// Stream output of shapes and dtypes: std::cout << x.shape(). Output of tensors is in
+// core/tensor.h.
 #pragma once
 
 #include <iosfwd>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that stand for values of a function that is being traced: they have a type and no
-// elements. Each knows its trace and the line that made it, so that a look at its elements is told
-// in these terms, during the trace and after it.
+// Tensors that represent values of a function during a trace: they have a type and no elements.
+// Each knows its trace and the line that made it, so that errors about a read of its elements name
+// them, during the trace and after it.
 #pragma once
 
 #include <atomic>
@@ -15,21 +15,20 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What is told of a trace. thread-safe.
+// The description of a trace for messages. thread-safe.
 struct TraceInfo final : RefCounted {
   TraceInfo(std::string of, CallSite line) : function(std::move(of)), where(line) {}
   const std::string function;
-  const CallSite where;  // of the call that it is made for
+  const CallSite where;  // of the call that caused the trace
   std::atomic<bool> is_over = false;
 };
 
-// A ghost (make_ghost) that belongs to `trace` and was made at `where`, by the op `op`; "" for an
-// input of the function.
+// A ghost (make_ghost) of `trace`, made at `where` by the op `op`; "" for an input of the function.
 Tensor make_traced(const Type* type, const RefPtr<const TraceInfo>& trace, std::string_view op,
                    CallSite where);
-// Its trace; null for any other tensor.
+// The trace of x; null for another tensor.
 const TraceInfo* trace_of(const Tensor& x) noexcept;
-// Why a ghost has no elements, and what to do: for messages. "a float32[2] made by add at
+// Why a ghost has no elements, and the next step, for messages: "a float32[2] made by add at
 // train.cc:12 ...".
 std::string explain_ghost(const Tensor& x);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interned tensor types: one immutable object per (dtype, shape, device), never freed, so that
-// equality is a pointer comparison and a signature is a list of small ids.
+// Interned tensor types: one immutable object per (dtype, shape, device), never freed. Equality is
+// a pointer comparison, and a signature is a list of small ids.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace ETUDE_API etude {
 
-// A device by kind and number; "cpu:0" is the default. Plain value.
+// A device by kind and index; "cpu:0" is the default. Plain value.
 struct Device {
   enum class Kind : uint8_t { kCpu, kCuda, kXla };
   Kind kind = Kind::kCpu;
@@ -27,7 +27,7 @@ struct Device {
 
 class Tensor;
 
-// Made by intern_type only; compare pointers. thread-safe: immutable but for the ghost, which is
+// Made by intern_type only; compare pointers. thread-safe: immutable except for the ghost, which is
 // published once.
 class Type {
  public:
@@ -40,9 +40,9 @@ class Type {
   uint32_t id() const noexcept { return id_; }  // 1, 2, 3, ... in order of first use
   // "float32[2,3]".
   std::string to_string() const;
-  // A tensor of this type without a value: what stands where a rule may ask for a type only.
+  // A tensor of this type without a value, for rules that read only the type.
   const Tensor& ghost() const;
-  // The shape as host code gets it while a function is traced. Lives for ever.
+  // The shape that host code gets during a trace. Never destroyed.
   const Shape& watched_shape() const noexcept { return watched_shape_; }
 
  private:
@@ -59,17 +59,17 @@ class Type {
   Shape watched_shape_;
 };
 
-// What is known of a tensor before there is one: nn::summary takes it for its input.
+// The specification of a tensor that does not exist yet, such as the input of nn::summary.
 struct TensorSpec {
-  Shape shape;  // sizes may be kAny where the user of the spec says so
+  Shape shape;  // sizes may be kAny if the user of the spec allows it
   DType dtype = kFloat32;
 };
 
-// The one Type object of these properties. thread-safe.
-// throws: kInvalidArgument if the element count is beyond kMaxCount.
+// The unique Type object of these properties. thread-safe.
+// throws: kInvalidArgument if the element count exceeds kMaxCount.
 const Type* intern_type(DType dtype, const Shape& shape, Device device = {});
 
-// The type that to_string() writes as `text`; "[2,3]" without a name has the given dtype.
+// Parses the output of to_string(). "[2,3]" without a name has the given dtype.
 // throws: kInvalidArgument, quoting the text.
 const Type* parse_type(std::string_view text, DType dtype = kFloat32);
 

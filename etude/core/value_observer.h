@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells contexts when a value that they know by id is gone, so that they drop what belongs to it.
-// For tape, jvp and recording contexts only.
+// Notifies contexts when a value that they know by id dies, so that they can drop its data. For
+// tape, jvp and recording contexts only.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class ValueObserver {
 
 // Calls value_died of every observer of this thread.
 void announce_death(uint64_t id) noexcept;
-// A number that no value and no buffer had before. thread-safe.
+// A number that no other value or buffer has had. thread-safe.
 uint64_t new_value_id() noexcept;
 
 }  // namespace internal

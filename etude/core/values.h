@@ -12,14 +12,14 @@
 
 namespace ETUDE_API etude {
 
-// One or two results without allocating; more spill to the heap.
+// One or two results are stored inline; more are allocated on the heap.
 using Values = internal::InlineVector<Tensor, 2>;
 // Result types of a call, or its operand types (null for an absent operand).
 using Types = internal::InlineVector<const Type*, 4>;
 
-// Borrowed operands of a call; an entry may be an absent tensor if the record says so. A set bit of
-// `expiring` says that the caller will not look at that operand again (of the first 32). Two words,
-// so that it travels in registers.
+// Borrowed operands of a call; an entry may be an absent tensor if the record allows it. A set bit
+// i of `expiring` means that the caller does not use operand i afterwards (first 32 only). Two
+// words, so that it is passed in registers.
 class Operands {
  public:
   Operands() = default;
@@ -41,7 +41,7 @@ class Operands {
   uint32_t expiring_ = 0;
 };
 
-// Operands made from tensors that live somewhere else: OperandList list({&a, &b}); list.view().
+// Operands from tensors stored elsewhere: OperandList list({&a, &b}); list.view().
 class OperandList {
  public:
   OperandList() = default;
