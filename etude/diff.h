@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of plain C++: numbers, containers and structs of them. Needs nothing but headers, no
-// library and no tensor; etude.h includes it.
+// Derivatives of plain C++: numbers, containers and structs of numbers. Header-only: needs no
+// library and no tensors. Included by etude.h.
 //
 //   auto [value, slope] = value_with_gradient([](auto x) { return x * sin(x); }, 2.0);
 #pragma once
 
-// What refuses programs stands first: compilers list the includes that lead to a message.
+// The refusals come first: compilers list the includes that lead to a message.
 // clang-format off
 #include "etude/base/expression.h"
 #include "etude/diff/mixed_numbers.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Active scalars: numbers whose arithmetic is recorded while a differential operator runs
-// (scalar_operators.h). Functions that take `auto`, templates and functions on Real are
-// differentiated by calling them with these.
+// (scalar_operators.h). Functions with `auto` parameters, templates and functions on Real are
+// differentiated by calling them with active scalars.
 //
 //   Real energy(Real x) { return x * x + sin(x); }
 //   gradient(energy, 2.0);
@@ -37,18 +37,18 @@ template <class T>
 struct IsActive<Active<T>> : std::true_type {};
 }  // namespace internal
 
-// A number of type T (float, double, or a scalar of this library: derivatives nest) with its place
-// on the tape of the derivative that is being taken. Without one, and after it, a plain number.
-// Comparisons look at values; conversions to integers end the dependence.
+// A number of type T (float, double, or a scalar of this library, since derivatives nest) and its
+// slot on the tape of the derivative that is being computed. Without a slot, and after that
+// derivative, a plain number. Comparisons use values. Conversion to an integer ends the dependence.
 //
-// The result of a call owns its slot on the tape until it is copied, and the next call may take the
-// slot over (slots.h). That is why operators have overloads for expiring numbers.
+// The result of a call owns its slot on the tape until it is copied. The next call may reuse an
+// owned slot (slots.h). Operators therefore have overloads for expiring numbers.
 //
-// threads: records on the tape of the thread that takes the derivative; arithmetic with its numbers
-// on another one is an error. A number of a derivative that is being taken is used by one thread at
-// a time, and a copy of it counts as a use that writes.
-// cost: 16 bytes for double; a call that depends on an argument records 32 bytes, others nothing,
-// nor does a sum with a constant; s += x * y is one call.
+// threads: records on the tape of the thread that computes the derivative; arithmetic with its
+// numbers on another thread is an error. During a derivative, one thread at a time may use one of
+// its numbers, and copying the number counts as a write.
+// cost: 16 bytes for double. A call that depends on an argument records 32 bytes. Other calls
+// record nothing, nor does a sum with a constant. s += x * y is one call.
 template <class T>
 class Active {
   using Tape = internal::ScalarTape<T>;
@@ -61,14 +61,14 @@ class Active {
   Active(const T& value) : value_(value) {}  // NOLINT(google-explicit-constructor): as a number
   Active(const Active& other) = default;
   Active(Active&& other) noexcept = default;
-  // By value: a temporary that is assigned keeps its slot for itself.
+  // By value: an assigned temporary keeps ownership of its slot.
   Active& operator=(Active other) { return take(std::move(other)); }
   ~Active() = default;
   template <internal::PlainFor<T> N>
   requires(!std::is_same_v<N, T>) Active(const N& value)  // NOLINT(google-explicit-constructor)
       : value_(static_cast<T>(value)) {}
 
-  // An input of the tape of this thread.
+  // An input of the tape.
   static Active input(const T& value, internal::ScalarTape<T>& tape) {
     return input(value, tape, tape.new_input());
   }
@@ -76,15 +76,15 @@ class Active {
   static Active input(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
     return Active(value, HeldSlot::shared(tape.key(), slot, tape.writes(slot)));
   }
-  // A result: the number of `slot`, which no other number holds.
+  // The result of a call: `slot` belongs to this number only.
   static Active computed(const T& value, const internal::ScalarTape<T>& tape, std::uint32_t slot) {
     return Active(value,
                   HeldSlot::of_result(tape.key() | internal::kOwnsSlot | slot, tape.writes(slot)));
   }
 
   const T& value() const { return value_; }
-  // Its number on the tape; 0 if it does not depend on the tape's inputs.
-  // throws: kInvalidArgument if it depends on those of a tape around it.
+  // The slot on the tape; 0 if the number does not depend on the tape's inputs.
+  // throws: kInvalidArgument if it depends on inputs of an outer tape.
   std::uint32_t slot_on(const internal::ScalarTape<T>& tape) const {
     if (Calls::on(place_.bits(), tape.key())) {
       tape.check_read(place_);
@@ -93,11 +93,11 @@ class Active {
     Calls::check_ended(&tape, place_.bits());
     return 0;
   }
-  // Whether it depends on an argument of a derivative around that of `tape`.
+  // Whether the number depends on an argument of a derivative outside that of `tape`.
   bool varies_around(const internal::ScalarTape<T>& tape) const {
     return tape.is_around(place_.key());
   }
-  // Whether it depends on an argument of the derivative that this thread is taking.
+  // Whether the number depends on an argument of the derivative that this thread is computing.
   bool varies() const {
     const Tape* tape = Tape::current();
     return tape != nullptr && slot_on(*tape) != 0;
@@ -110,8 +110,8 @@ class Active {
   }
   explicit operator bool() const { return value_ != T(0); }
 
-  // The place of an operand that stays is read before another one gives up its own: both may be of
-  // one number.
+  // The slot of a kept operand is read before the other operand gives up its slot: both operands
+  // may be the same number.
 #define ETUDE_OPERATOR(op, call)                                              \
   ETUDE_INLINED friend Active operator op(const Active& a, const Active& b) { \
     return call(a.value_, lent(a), b.value_, lent(b));                        \
@@ -146,7 +146,7 @@ class Active {
   ETUDE_INLINED friend Active operator-(Active&& a) { return record(-a.value_, given(a), T(-1)); }
   ETUDE_INLINED friend Active operator+(const Active& a) { return a; }
 
-  // With plain numbers: which operand varies is known when this is compiled.
+  // Operations with plain numbers: the varying operand is known at compile time.
 #define ETUDE_WITH_PLAIN(A, give, keep)                                      \
   template <internal::PlainFor<T> N>                                         \
   ETUDE_INLINED friend Active operator+(A a, const N& b) {                   \
@@ -235,7 +235,7 @@ class Active {
 #include "etude/base/scalar_functions.inc"
 #undef ETUDE_UNARY_OF
 
-  // Rounded once, as on plain numbers.
+  // Rounded once, as for plain numbers.
   friend Active fma(const Active& a, const Active& b, const Active& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Active y = a * b + c;
@@ -281,8 +281,8 @@ class Active {
 
   Active(const T& value, HeldSlot place) : value_(value), place_(std::move(place)) {}
 
-  // Notes that call `by` ended the dependence of this number, for the warning of a result that
-  // depends on no argument.
+  // Records that call `by` ended the dependence of this number, for the warning about an
+  // independent result.
   void note_end(const char* by) const {
     if (varies()) Tape::current()->note_end(by);
   }
@@ -295,7 +295,7 @@ class Active {
   ETUDE_INLINED static SlotOperand lent(const Active& a) { return a.place_.lent(); }
   ETUDE_INLINED static SlotOperand given(Active& a) { return a.place_.given(); }
 
-  // A place of 0: the result does not vary.
+  // A result with this slot; 0: the result does not vary.
   ETUDE_INLINED static Active result(const T& value, std::uint64_t place) {
     internal::SlotWrites writes;
     if constexpr (internal::kChecksSlots) {
@@ -312,7 +312,7 @@ class Active {
     const std::uint64_t first = Calls::checked(a), second = Calls::checked(b);
     return result(value, Calls::place_of(first, da, second, db));
   }
-  // value = a + a constant: a copy of a, or a itself, with another value.
+  // value = a + constant: a copy of a, or a itself, with another value.
   ETUDE_INLINED static Active moved(const T& value, HeldSlot a) {
     if (Calls::on(a.bits())) [[likely]] {
       Tape::current()->check_read(a);
@@ -343,16 +343,16 @@ class Active {
   HeldSlot place_;
 };
 
-// A number that plain functions and structs use to be differentiable without templates.
+// A number type that makes plain functions and structs differentiable without templates.
 using Real = Active<double>;
 
-// x without its dependence: a constant to this derivative and to all around it.
+// x without its dependence: a constant for this derivative and for all outer derivatives.
 template <class T>
 Active<T> stop_gradient(const Active<T>& x) {
   return Active<T>(stop_gradient(x.value()));
 }
 
-// The plain number behind a scalar.
+// The plain value of a scalar.
 template <std::floating_point T>
 constexpr T value_of(T x) {
   return x;

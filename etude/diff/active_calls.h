@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls on active numbers (active.h) record: the place of the result, from those of the
-// operands and the slopes. A place is the bits of a slot (slots.h); 0: the result does not vary.
+// The records of calls on active numbers (active.h): computes the place of the result from the
+// places of the operands and the slopes. A place holds the bits of a slot (slots.h); 0: the result
+// does not vary.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class ActiveCalls {
   using Tape = ScalarTape<T>;
 
  public:
-  // Whether a, or both, depend on arguments of the derivative that is being taken.
+  // Whether a, or both, depend on arguments of the derivative that is being computed.
   static bool on(std::uint64_t a, std::uint64_t key = Tape::current_key()) {
     return ((a ^ key) >> kSlotBits) == 0;
   }
@@ -31,7 +32,7 @@ class ActiveCalls {
     return static_cast<std::uint32_t>(place);
   }
   ETUDE_INLINED static bool owns(std::uint64_t place) { return (place & kOwnsSlot) != 0; }
-  // Operands and results are bits from here on; whether a call may write to a slot is one of them.
+  // From here on operands and results are bits. One bit says whether a call may overwrite the slot.
   ETUDE_INLINED static std::uint64_t checked(SlotOperand a) {
     if constexpr (kChecksSlots) {
       if (on(a.bits())) Tape::current()->check_read(a);
@@ -42,7 +43,7 @@ class ActiveCalls {
     return Tape::current_key() | kOwnsSlot | tape->new_slot();
   }
 
-  // The place of the result of a call with one number that may vary.
+  // The place of the result of a call with one operand that may vary.
   ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da) {
     if (!on(a)) [[unlikely]] {
       check_ended(Tape::current(), a);
@@ -57,7 +58,7 @@ class ActiveCalls {
     tape->set(slot_of(place), da, slot_of(a));
     return place;
   }
-  // Of one with two.
+  // The same with two operands that may vary.
   ETUDE_INLINED static std::uint64_t place_of(std::uint64_t a, const T& da, std::uint64_t b,
                                               const T& db) {
     if (!both_on(a, b)) [[unlikely]]
@@ -113,23 +114,23 @@ class ActiveCalls {
     tape->set(slot_of(place), T(1), slot_of(a), T(-1), slot_of(b));
     return place;
   }
-  // Of a call with two numbers of which one at most belongs to the derivative. By value, so that
-  // numbers need not be in memory for it.
+  // The same if at most one of two operands belongs to the derivative. By value, so that the
+  // numbers need not be in memory.
   [[gnu::noinline]] static std::uint64_t place_of_one(std::uint64_t a, T da, std::uint64_t b,
                                                       T db) {
     const bool second = on(b);
     check_ended(Tape::current(), second ? a : b);
     return second ? place_of(b, db) : place_of(a, da);
   }
-  // The same for a sum: what was given stays as it is, what was lent is copied to a new slot.
+  // The same for a sum: an owned slot is kept, a lent slot is copied to a new slot.
   [[gnu::noinline]] static std::uint64_t place_of_moved(std::uint64_t a, std::uint64_t b) {
     const bool second = on(b);
     check_ended(Tape::current(), second ? a : b);
     const std::uint64_t place = second ? b : a;
     return on(place) && owns(place) ? place : place_of(place, T(1));
   }
-  // throws: kInvalidArgument, kFailedPrecondition if the number belongs to a derivative around that
-  // of `tape`, or to that of another thread.
+  // throws: kInvalidArgument, kFailedPrecondition if the number belongs to an outer derivative, or
+  // to a derivative of another thread.
   static void check_ended(const Tape* tape, std::uint64_t place) {
     if (place != 0) [[unlikely]]
       check_foreign(tape, place);

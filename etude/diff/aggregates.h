@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents of plain structs, by reflection (fields.h), and of classes with ETUDE_FIELDS. A struct
-// whose fields are all their own tangents is its own tangent; for any other it is Tangent<T>, whose
-// slots are addressed by field: grads[&Dense::weight]. Used by differentiable.h.
+// whose fields are their own tangents is its own tangent. Any other struct has the tangent
+// Tangent<T>, whose slots are addressed by field: grads[&Dense::weight]. Used by differentiable.h.
 #pragma once
 
 #include <algorithm>
@@ -28,13 +28,13 @@ struct IsTangent : std::false_type {};
 template <class T>
 struct IsTangent<Tangent<T>> : std::true_type {};
 
-// Containers that happen to be aggregates.
+// Containers that are aggregates.
 template <class T>
 struct IsArray : std::false_type {};
 template <class T, std::size_t n>
 struct IsArray<std::array<T, n>> : std::true_type {};
 
-// The plain structs that get a tangent by synthesis.
+// Plain structs with a synthesised tangent.
 template <class T>
 concept Struct = Reflectable<T> && !IsArray<T>::value && !IsTangent<T>::value && !Discrete<T> &&
                  kFieldsFault<T> == FieldsFault::kNone;
@@ -65,7 +65,7 @@ template <class Field>
 struct SlotType {
   using type = tangent_t<Field>;
 };
-// The slots of a tangent: a tuple, or members with the names of ETUDE_FIELDS.
+// The slots of a tangent: a tuple, or members with the names from ETUDE_FIELDS.
 template <class T>
 struct TupleOfSlots {
   typename SlotTuple<FieldsOf<T>>::type slots;
@@ -81,7 +81,7 @@ struct SlotsBase<T, true> {
   using type = typename decltype(FieldAccess::slots<T>())::type;
 };
 
-// A struct whose fields have tangents.
+// A struct whose fields all have tangents.
 template <class T>
 concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
 
@@ -89,7 +89,7 @@ concept StructOfTangents = Struct<T> && SlotsOf<FieldsOf<T>>::have_tangents;
 template <class T>
 inline constexpr bool kIsOwnTangent = !kHasListedFields<T> && SlotsOf<FieldsOf<T>>::are_own;
 
-// Names of the fields of T as ETUDE_FIELDS writes them: "weight, bias".
+// The field names of T in the form of ETUDE_FIELDS: "weight, bias".
 template <class T>
 struct SlotNames {
   static constexpr std::size_t n = field_count<T>();
@@ -114,7 +114,7 @@ struct SlotNames {
   static constexpr std::string_view view() { return {text.data(), n == 0 ? 0 : size - 2}; }
 };
 
-// Walks over fields or slots, made once for all structs with the same types of fields.
+// Walks over fields or slots. Instantiated once for all structs with the same field types.
 template <class... X, class Fn>
 constexpr void each_of(const std::tuple<X&...>& parts, Fn& fn) {
   [&]<std::size_t... I>(std::index_sequence<I...>) { (each_leaf(std::get<I>(parts), fn), ...); }
@@ -127,8 +127,8 @@ constexpr void zip_of(const std::tuple<X&...>& values, const std::tuple<U&...>& 
   }
   (std::index_sequence_for<X...>());
 }
-// The tangents of the fields of a struct while it is put together: part I is the base Part<I, T>.
-// Compilers instantiate it for each struct, so it is less than a std::tuple.
+// The tangents of the fields of a struct under construction: part I is the base Part<I, T>. Cheaper
+// to compile than a std::tuple, since it is instantiated for each struct.
 template <std::size_t, class T>
 struct Part {
   T value;
@@ -137,14 +137,14 @@ template <class Indices, class... T>
 struct PartList;
 template <std::size_t... I, class... T>
 struct PartList<std::index_sequence<I...>, T...> : Part<I, T>... {
-  // Put together from its parts and never constructed by default: initialisers of a user's struct,
-  // which may draw numbers or take long, run where the user makes one and nowhere else.
+  // Constructed from the parts, never by default. The member initialisers of a user's struct may
+  // draw numbers or be slow, so they run only where the user constructs the struct.
   template <class Made>
   constexpr Made made() && {
     return Made{static_cast<Part<I, T>&&>(*this).value...};
   }
 };
-// The tangents of the values, in order, made within enter() and leave().
+// The tangents of the values, in order, computed between enter() and leave().
 template <class... X, class Fn>
 constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.enter(); }) fn.enter();
@@ -156,7 +156,7 @@ constexpr auto parts_of(const std::tuple<X&...>& values, Fn& fn) {
   if constexpr (requires { fn.leave(); }) fn.leave();
   return parts;
 }
-// Storage for a T in which none is ever made: only the addresses of its fields are used.
+// Uninitialised storage for a T: only the addresses of its fields are used.
 template <class T>
 union Place {
   constexpr Place() : empty() {}
@@ -169,16 +169,16 @@ inline Place<T> place;
 
 }  // namespace internal
 
-// The tangent of a struct T: a slot per field, in order. A slot of a field that cannot move is a
-// NoTangent, and cannot be asked for. Where T lists its fields by ETUDE_FIELDS, the slots are
-// members of the same names.
+// The tangent of a struct T: one slot per field, in order. The slot of a field without a tangent is
+// a NoTangent and cannot be accessed. If T lists its fields with ETUDE_FIELDS, the slots are
+// members with the same names.
 template <class T>
 struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
   using Value = T;
   using Slots = typename internal::SlotTuple<internal::FieldsOf<T>>::type;
   using Base = typename internal::SlotsBase<T, internal::kHasListedFields<T>>::type;
 
-  // A tangent whose slots are those of the values, which are fields or slots.
+  // A tangent with the slots of the values, which are fields or slots.
   template <class Values, class Fn>
   static constexpr Tangent made_of(const Values& values, Fn& fn) {
     if constexpr (internal::kHasListedFields<T>) {
@@ -196,7 +196,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
     }
   }
 
-  // The slot of a field: grads[&Dense::weight]. cost: a comparison per field of that type.
+  // The slot of a field: grads[&Dense::weight]. cost: one comparison per field of that type.
   template <class V>
   constexpr tangent_t<V>& operator[](V T::*field) {
     return *find(*this, field);
@@ -206,7 +206,7 @@ struct Tangent : internal::SlotsBase<T, internal::kHasListedFields<T>>::type {
     return *find(*this, field);
   }
 
-  // Walks by name treat the tangent like the struct itself.
+  // Walks by name visit the tangent like the struct itself.
   using EtudeFieldsClass = Tangent;
   static constexpr std::string_view etude_field_names() { return internal::SlotNames<T>::view(); }
   constexpr auto etude_fields() {

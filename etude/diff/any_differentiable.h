@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differentiable values and tangents of a type that is known only at run time: what a list of
-// different layers or a registry of parameters holds.
+// Type-erased differentiable values and tangents, for a list of different layers or a registry of
+// parameters.
 //
 //   AnyDifferentiable x(3.0);
 //   move(x, AnyTangent(2.0));
@@ -20,9 +20,9 @@
 
 namespace ETUDE_API etude {
 
-// A tangent of any type, or the zero of all of them: what a default one is.
+// A tangent of any type, or the zero tangent of all types (default-constructed).
 //
-// A value: copies share what they hold until one is changed. threads: thread-compatible.
+// A value: copies share their contents until one is modified. threads: thread-compatible.
 class AnyTangent {
  public:
   AnyTangent() = default;
@@ -31,9 +31,9 @@ class AnyTangent {
       : held_(std::make_shared<Held<T>>(std::move(tangent))) {}
 
   bool is_zero() const { return held_ == nullptr; }
-  // The name of the type that it holds; "zero" for the zero.
+  // The name of the held type; "zero" for the zero.
   std::string_view type() const { return held_ ? held_->type() : "zero"; }
-  // throws: kInvalidArgument that names both types, if it holds another.
+  // throws: kInvalidArgument, naming both types, if it holds another type.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
@@ -41,8 +41,8 @@ class AnyTangent {
     return held->value;
   }
 
-  // Adding the zero changes nothing. throws: kInvalidArgument that names both types, if they
-  // differ.
+  // Adding the zero changes nothing.
+  // throws: kInvalidArgument, naming both types, if they differ.
   AnyTangent& operator+=(const AnyTangent& other) {
     if (other.is_zero()) return *this;
     if (is_zero()) return *this = other;
@@ -91,7 +91,7 @@ class AnyTangent {
   std::shared_ptr<Base> held_;
 };
 
-// A differentiable value of any type. Copies share what they hold until one is moved.
+// A differentiable value of any type. Copies share their contents until one is moved.
 class AnyDifferentiable {
  public:
   template <Differentiable T>
@@ -99,7 +99,7 @@ class AnyDifferentiable {
       : held_(std::make_shared<Held<T>>(std::move(value))) {}
 
   std::string_view type() const { return held_->type(); }
-  // throws: kInvalidArgument that names both types, if it holds another.
+  // throws: kInvalidArgument, naming both types, if it holds another type.
   template <class T>
   const T& get() const {
     const auto* held = dynamic_cast<const Held<T>*>(held_.get());
@@ -110,13 +110,13 @@ class AnyDifferentiable {
     }
     return held->value;
   }
-  // throws: kInvalidArgument that names both types, if `by` is no tangent of the value.
+  // throws: kInvalidArgument, naming both types, if `by` is not a tangent of the value.
   void move_along(const AnyTangent& by) {
     if (by.is_zero()) return;
     if (held_.use_count() > 1) held_ = held_->copy();
     held_->move_along(by);
   }
-  // The tangent of the held type that moves nothing.
+  // The zero tangent of the held type.
   AnyTangent zero() const { return held_->zero(); }
 
  private:

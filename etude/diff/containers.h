@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of the standard containers: the same container of tangents. Used by differentiable.h.
+// Tangents of the standard containers: the same container with tangents as elements. Used by
+// differentiable.h.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ namespace internal {
 template <class... T>
 concept SomeMove = (HasTangent<T> && ...) && (!Discrete<std::remove_cvref_t<T>> || ...);
 
-// Sequences of one type, walked by index where they have one. Walks adds build().
+// Sequences of one element type, walked by index if they have one. Walks adds build().
 template <class X, class Walks>
 struct SequenceTraits : MoveByWalks<X, Walks> {
   template <class Y, class Fn>
@@ -53,7 +54,7 @@ struct ListTraits : SequenceTraits<X, ListTraits<X, T, Out>> {
   }
 };
 
-// The same container of other elements, by its first template argument.
+// The same container with another element type, by its first template argument.
 template <class X, class T>
 struct ContainerOf;
 template <template <class...> class C, class Old, class... Rest, class T>
@@ -74,7 +75,7 @@ struct ValarrayTraits : SequenceTraits<X, ValarrayTraits<X>> {
   }
 };
 
-// Arrays, whose tangent is put together from its elements at once.
+// Arrays: the tangent is constructed from all elements at once.
 template <class X, class T, std::size_t n>
 struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
   using Tangent = std::array<tangent_t<T>, n>;
@@ -87,7 +88,7 @@ struct ArrayTraits : SequenceTraits<X, ArrayTraits<X, T, n>> {
   }
 };
 
-// Pairs and tuples, also those of references.
+// Pairs and tuples, including those of references.
 template <class X, class Out>
 struct TupleTraits : MoveByWalks<X, TupleTraits<X, Out>> {
   using Tangent = Out;
@@ -129,8 +130,8 @@ requires internal::SomeMove<typename X::value_type>
 struct DifferentiableTraits<X> : internal::ValarrayTraits<X> {
 };
 
-// A view of what cannot move does not move; of what can there is no tangent, since a pullback may
-// be called when that is gone.
+// A view of elements that are not differentiable has no tangent. A view of differentiable elements
+// is refused: a pullback may outlive the memory.
 namespace internal {
 template <class T, std::size_t n>
 struct Parts<std::span<T, n>> {
@@ -138,7 +139,7 @@ struct Parts<std::span<T, n>> {
 };
 }  // namespace internal
 
-// A C array has an array as its tangent, too: that can be copied.
+// The tangent of a C array is a std::array, since that can be copied.
 template <internal::SomeMove T, std::size_t n>
 struct DifferentiableTraits<T[n]> : internal::ArrayTraits<T[n], T, n> {};
 template <internal::SomeMove T, std::size_t n>
@@ -179,7 +180,7 @@ struct DifferentiableTraits<std::optional<T>>
 
 namespace internal {
 
-// The tangent may lack keys: what it lacks does not move.
+// The tangent may lack keys; the values of missing keys do not move.
 template <class X, class Out>
 struct MapTraits : MoveByWalks<X, MapTraits<X, Out>> {
   using Tangent = Out;
@@ -215,7 +216,7 @@ struct DifferentiableTraits<std::unordered_map<Key, T, H, E, A>>
     : internal::MapTraits<std::unordered_map<Key, T, H, E, A>,
                           std::unordered_map<Key, tangent_t<T>, H, E>> {};
 
-// The tangent holds the alternative of the value.
+// The tangent holds the same alternative as the value.
 template <class... T>
 requires internal::SomeMove<T...>
 struct DifferentiableTraits<std::variant<T...>>
@@ -237,7 +238,7 @@ struct DifferentiableTraits<std::variant<T...>>
   }
 
  private:
-  // The alternative that x holds, which is not before i, made in place.
+  // The tangent of x's alternative, whose index is at least i, constructed in place.
   template <std::size_t i, class Fn>
   static constexpr Tangent build_at(const X& x, Fn& fn) {
     if constexpr (i + 1 < sizeof...(T)) {

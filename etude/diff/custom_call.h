@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose derivative is a rule (derivative.h, custom_gradient.h), made with active scalars or
-// dual numbers: the rule gets plain numbers, and what it gives is put on the tape or multiplied
-// with the directions.
+// Calls with a custom rule (derivative.h, custom_gradient.h) on active scalars or dual numbers. The
+// rule gets plain numbers. Its derivative is recorded on the tape, or multiplied with the
+// directions.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What calls with other leaves than numbers do: a specialisation for tensors is in runtime/.
+// Calls with leaves other than numbers; runtime/ specialises it for tensors.
 template <class... X>
 struct OtherLeaves;
 
-// How many derivatives a scalar belongs to.
+// The number of nested derivatives that a scalar belongs to.
 template <class S>
 inline constexpr int kDepth = -1;
 template <std::floating_point S>
@@ -48,11 +48,11 @@ struct DeepestOf<S, Rest...> {
 template <class... X>
 using DeepestScalar = typename DeepestOf<typename ScalarIn<std::remove_cvref_t<X>>::type...>::type;
 
-// Whether a call has arguments of a derivative that is being taken.
+// Whether a call has an argument of a derivative that is being computed.
 template <class... X>
 inline constexpr bool kIsActiveCall = (kDepth<DeepestScalar<X...>>) > 0;
 
-// x with each S as the number behind it. What holds none is passed on.
+// x with each S replaced by its plain value. An x without any S is passed through.
 template <class S, class X>
 constexpr decltype(auto) plain_argument(const X& x) {
   if constexpr (std::is_same_v<replace_scalar_t<X, S, typename S::Value>, X>) {
@@ -71,8 +71,8 @@ constexpr decltype(auto) plain_argument(const X& x) {
 template <class S, class X>
 using plain_argument_t = std::remove_cvref_t<decltype(plain_argument<S>(std::declval<const X&>()))>;
 
-// The tangents of X... as a pullback gives them: added into zeros, or returned, one bare or several
-// in a tuple.
+// Calls a pullback and returns the tangents of X.... The pullback adds into zeros, or returns one
+// bare tangent or a tuple.
 template <class Pull, class R, class... X>
 std::tuple<tangent_t<X>...> call_pullback(const Pull& pull, const tangent_t<R>& cotangent,
                                           const std::tuple<X...>& x) {
@@ -124,7 +124,7 @@ struct TakeSlots {
                   std::to_string(needed) + ". Make them with zero_tangent(x)");
 }
 
-// A recorded call: its pullback, and where its numbers are on the tape.
+// A recorded call: its pullback, and the slots of its numbers on the tape.
 template <class T, class R, class Pull, class... X>
 class PulledCall final : public ScalarNote<T> {
  public:
@@ -139,7 +139,7 @@ class PulledCall final : public ScalarNote<T> {
     TakeSlots<T> take{cotangents, results.data()};
     const auto given = call_pullback<Pull, R, X...>(pull_, build_tangent(value_, take), x_);
     for (const std::uint32_t slot : results)
-      cotangents[slot] = T(0);  // an earlier call may have set it
+      cotangents[slot] = T(0);  // an earlier call may have written it
     std::size_t count = 0;
     auto add = [&](const T& leaf) {
       if (count < arguments.size() && arguments[count] != 0) cotangents[arguments[count]] += leaf;
@@ -157,8 +157,8 @@ class PulledCall final : public ScalarNote<T> {
   std::tuple<X...> x_;
 };
 
-// The slots of all numbers of the arguments, in the order of the leaves of their tangents; 0 for
-// numbers that no derivative is taken by.
+// The slots of all numbers of the arguments, in the order of the leaves of their tangents; 0 for a
+// number that is a constant of this derivative.
 template <class T>
 struct CollectSlots {
   const ScalarTape<T>& tape;
@@ -181,7 +181,7 @@ auto as_inputs(const R& value, ScalarTape<T>* tape, std::vector<std::uint32_t>& 
   return map_scalars<replace_scalar_t<R, T, Active<T>>>(value, input);
 }
 
-// rule(x...) gives a pair of the value and a pullback; recorded with it.
+// Runs rule(x...), which returns a pair of the value and a pullback, and records the pullback.
 template <class T, class Rule, class... X>
 auto reverse_custom(const Rule& rule, const X&... x) {
   using S = Active<T>;
@@ -208,8 +208,8 @@ auto reverse_custom(const Rule& rule, const X&... x) {
   return lifted;
 }
 
-// A rule of a few numbers whose value is one: its pullback runs at once, on the cotangent 1, and
-// what is recorded are the slopes that it gives.
+// A rule with few numbers and a scalar result: the pullback runs at once on the cotangent 1, and
+// the resulting slopes are recorded.
 template <class T, class R, class... X>
 inline constexpr bool kIsStatement = std::is_same_v<R, T> && (Scalar<X> && ...);
 template <class T, class Rule, class... X>
@@ -230,7 +230,7 @@ Active<T> reverse_statement(const Rule& rule, const X&... x) {
   using Pull = std::decay_t<decltype(made.second)>;
   const auto slopes = call_pullback<Pull, T, plain_argument_t<S, X>...>(made.second, T(1), plain);
   const std::uint32_t target = tape->new_slot();
-  tape->set(target, T(0), 0);  // an earlier call may have set the slot
+  tape->set(target, T(0), 0);  // an earlier call may have written the slot
   next = 0;
   const auto add = [&](const T& slope) {
     if (slots[next] != 0) tape->add(target, slope, slots[next]);
@@ -255,7 +255,7 @@ struct AddProducts {
     }
   }
 };
-// Pairs the leaves of x with those of a tangent of the plain x.
+// Pairs the leaves of x with the leaves of a tangent of the plain x.
 template <class S>
 struct ListLeaves {
   std::vector<typename S::Value>& out;
@@ -298,7 +298,7 @@ auto forward_custom(const Rule& rule, const X&... x) {
   return map_scalars<replace_scalar_t<R, T, S>>(made.first, lift);
 }
 
-// rule.jvp(x..., dx...) gives the value and its tangent.
+// rule.jvp(x..., dx...) returns the value and its tangent.
 template <class S, class Rule, class... X>
 auto forward_by_jvp(const Rule& rule, const X&... x) {
   using T = typename S::Value;
@@ -340,8 +340,8 @@ auto forward_by_jvp(const Rule& rule, const X&... x) {
   return map_scalars<replace_scalar_t<R, T, S>>(runs[0].first, lift);
 }
 
-// A call in whichever mode its numbers belong to, with its derivative by rule(x...). A rule that is
-// a function, and does nothing but compute, may be asked for its slopes at once.
+// A call in the mode of its numbers, with the derivative by rule(x...). A rule that is a pure
+// function may be asked for its slopes immediately.
 template <bool is_function, class Rule, class... X>
 auto custom_call(const Rule& rule, const X&... x) {
   using S = DeepestScalar<X...>;

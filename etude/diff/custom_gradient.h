@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callables with a derivative of their own: custom_gradient, with_derivative, recompute_grad and
-// checkpoints along a chain. For numbers here; runtime/ makes the same names hold for tensors. For
-// named functions: derivative.h.
+// Callables with a custom derivative: custom_gradient, with_derivative, recompute_grad, and
+// checkpoints along a chain. Here for numbers; runtime/ extends the same names to tensors. For
+// named functions see derivative.h.
 //
 //   auto square = custom_gradient([](auto x) {
 //     return std::pair{x * x, [x](auto dy) { return 2.0 * dy * x; }};
@@ -23,12 +23,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether a call has nothing but numbers and what cannot move.
+// Whether a call has only numbers and arguments without a tangent.
 template <class... X>
 inline constexpr bool kOnlyNumbers = (kIsActiveCall<X...> || ScalarArguments<X...> ||
                                       (std::is_same_v<tangent_t<X>, NoTangent> && ...));
 
-// f and its pullback as a rule whose pullback runs f again.
+// f with a pullback that runs f again, as a rule.
 template <class F>
 struct RunAgain {
   F f;
@@ -41,12 +41,11 @@ struct RunAgain {
 
 }  // namespace internal
 
-// A function with a derivative of its own: rule(x...) gives std::pair{value, pullback}, where
-// pullback(dy) gives the tangents of x..., one bare or several in a tuple. For tensors, a tuple as
-// the value gives pullback(dy...), and runtime/custom_gradient.h says what holds for Variables. The
-// rule is called with plain values in place of the numbers of the derivative. A second derivative
-// is taken of the rule's own calls. Forward mode calls the pullback once for each number of the
-// result.
+// A function with a custom derivative: rule(x...) returns std::pair{value, pullback}. pullback(dy)
+// returns the tangents of x..., bare for one argument, in a tuple for several. For tensors, a tuple
+// as the value means pullback(dy...); for Variables see runtime/custom_gradient.h. The rule is
+// called with plain values. A second derivative differentiates the calls of the rule. Forward mode
+// calls the pullback once for each number of the result.
 template <class Rule>
 class CustomGradient {
  public:
@@ -65,13 +64,13 @@ class CustomGradient {
 
  private:
   Rule rule_;
-  CallSite where_;  // that errors of the rule name
+  CallSite where_;  // for errors of the rule
 };
 template <class Rule>
 auto custom_gradient(Rule rule, CallSite where = CallSite::here()) {
   return CustomGradient<Rule>(std::move(rule), where);
 }
-// The same, with f where no derivative is asked for.
+// The same, with f called when no derivative is computed.
 template <class F, class Rule>
 requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
                                                                CallSite where = CallSite::here()) {
@@ -86,11 +85,10 @@ requires(!std::is_same_v<Rule, CallSite>) auto custom_gradient(F f, Rule rule,
   };
 }
 
-// x itself. In a reverse pass the cotangent of x is replaced by hook(cotangent), of the tangent
-// type of x: to print, clip, scale or count it. The hook runs once in each reverse pass: of a
-// pullback, of vjp, of a gradient. A gradient of up to four numbers runs in forward mode; where it
-// comes to a hook, it begins again in reverse mode. In forward mode, as in jvp, the hook must be
-// linear.
+// Returns x. A reverse pass replaces the cotangent of x by hook(cotangent), of the tangent type of
+// x: to print, clip, scale or count it. The hook runs once in each reverse pass of a pullback, of
+// vjp and of a gradient. A gradient of up to four numbers runs in forward mode; at a hook it starts
+// again in reverse mode. In forward mode (jvp) the hook must be linear.
 template <class X, class Hook>
 auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   using S = internal::DeepestScalar<X>;
@@ -106,10 +104,11 @@ auto with_derivative(const X& x, Hook hook, CallSite where = CallSite::here()) {
   }
 }
 
-// A function like f that keeps nothing of its calls but its arguments: when a cotangent arrives, f
-// runs once more. With tensors, with the same random numbers and the same values of Variables,
-// which the second run does not assign; tensors that f captures are kept, and have derivatives, as
-// arguments do. What f captures by reference has to live, unchanged, until then.
+// A function like f that keeps only the arguments of its calls: when a cotangent arrives, f runs
+// again (rematerialisation). For tensors, the second run has the same random numbers and the same
+// values of Variables, and does not assign Variables. Tensors that f captures by value are kept and
+// differentiated like arguments. References that f captures must stay valid, and their objects
+// unchanged, until then.
 template <class F>
 auto recompute_grad(F f) {
   return [f = std::move(f)]<class... X>(const X&... x) {
@@ -121,8 +120,8 @@ auto recompute_grad(F f) {
   };
 }
 
-// state = step(i, state) for i = 0 .. n-1, in blocks of the square root of n that recompute_grad
-// runs again: about 2 sqrt(n) states are kept at once in place of n, for one run more.
+// Runs state = step(i, state) for i = 0 .. n-1, with recompute_grad for blocks of sqrt(n) steps:
+// keeps about 2 sqrt(n) states instead of n, for one additional run.
 //
 // cost: each step runs twice forward and once backward.
 template <class State, class Step>

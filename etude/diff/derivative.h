@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives that somebody wrote: specialise derivative_of for a function, call the function as
-// differentiable<&f>, and every differential operator uses them instead of going into its body.
+// Derivatives written by hand: specialise derivative_of for a function and call it as
+// differentiable<&f>. All differential operators then use the rule and do not differentiate the
+// body.
 //
 //   double softplus(double x) { return log1p(exp(x)); }
 //   template <> struct etude::derivative_of<&softplus> {
@@ -26,20 +27,19 @@
 
 namespace ETUDE_API etude {
 
-// The derivative of function F, of any of these members; the others are made from them:
+// The derivative of function F. One of these members suffices; the others are derived from it:
 //
-//   vjp(x...)           a pair of the value and a pullback, which takes the tangent of the value
-//   and
-//                       adds into one reference per parameter (NoTangent& where it cannot move)
+//   vjp(x...)           a pair of the value and a pullback, which takes the cotangent of the value
+//                       and adds into one reference per parameter (NoTangent& if it has no tangent)
 //   jvp(x..., dx...)    a pair of the value and its tangent
 //   joint(x..., dx&...) the value, which is one number; adds the gradient into dx
 //
-// Members may be templates or overloads: the most special one that fits is used. A rule that takes
-// any scalar has higher derivatives.
+// Members may be templates or overloads: the most specialised match is used. A rule that accepts
+// any scalar type has higher derivatives.
 template <auto F>
 struct derivative_of;
 
-// What the derivative of a function looks like.
+// The types in the derivative of a function.
 template <class F>
 struct Signatures;
 template <class R, class... A>
@@ -66,8 +66,8 @@ struct Signatures<R (C::*)(A...) const> : Signatures<R (*)(const C&, A...)> {};
 template <class R, class C, class... A>
 struct Signatures<R (C::*)(A...) const noexcept> : Signatures<R (*)(const C&, A...)> {};
 
-// Declares that the derivative of f is defined elsewhere, as derivative_of<&f>::joint. At global
-// scope, before f is used by an operator.
+// Declares that the derivative of f is defined elsewhere, as derivative_of<&f>::joint. Use it at
+// global scope, before any operator uses f.
 // NOLINTBEGIN(bugprone-macro-parentheses): &(S::f) is no pointer to a member
 #define ETUDE_DIFFERENTIABLE(f)                          \
   template <>                                            \
@@ -87,7 +87,7 @@ concept HasSignature = requires {
   typename Signatures<F>::Joint;
 };
 
-// Which members a rule has. What is neither a function nor a template is found by its name.
+// The members of a rule. A member that is neither a function nor a template is found by name.
 template <class D>
 concept NamesVjp = requires {
   &D::vjp;
@@ -109,7 +109,7 @@ concept CallsJoint = requires(const X&... x, tangent_t<X>&... dx) {
   D::joint(x..., dx...);
 };
 
-// Names what a rule has to be in the compiler's message.
+// Puts the required form of a rule into the compiler's message.
 template <class Rule, class Function, class Pullback>
 struct RuleMustFit {
   static_assert(sizeof(Rule*) == 0,
@@ -138,7 +138,7 @@ struct Explain<R (C::*)(A...) const> : Explain<R (*)(const C&, A...)> {};
 template <class R, class C, class... A>
 struct Explain<R (C::*)(A...) const noexcept> : Explain<R (*)(const C&, A...)> {};
 
-// Whether F has a derivative, whose members have the shape that they need.
+// Whether F has a derivative, with members of the required form.
 template <auto F>
 constexpr bool has_right_rule() {
   using D = derivative_of<F>;
@@ -151,7 +151,7 @@ constexpr bool has_right_rule() {
     return true;
   }
 }
-// What refuses it where it is first used.
+// The refusal of a wrong rule, at its first use.
 template <auto F, class... X>
 constexpr auto refusal_of_rule() {
   using D = derivative_of<F>;
@@ -166,7 +166,7 @@ constexpr auto refusal_of_rule() {
 template <auto F, class... X>
 using RefusalOfRule = typename decltype(refusal_of_rule<F, X...>())::type;
 
-// joint as a rule with a pullback: the gradient is computed with the value.
+// joint as a rule with a pullback: the gradient is computed together with the value.
 template <class D>
 struct VjpOfJoint {
   template <class... X>
@@ -198,7 +198,7 @@ struct JvpOfRule {
     return D::jvp(x...);
   }
 };
-// A reverse rule from a forward one: a run for each number of the arguments.
+// A reverse rule from a forward rule: one run for each number of the arguments.
 template <class D>
 struct VjpOfJvp {
   template <class... X>
@@ -254,7 +254,7 @@ struct RuleNeedsVjp {
                 "etude: a derivative_of<F> of a function of tensors needs a vjp that takes these "
                 "arguments; forward mode goes by the transpose of its pullback");
 };
-// A call with tensors: the rule is used as by custom_gradient.
+// A call with tensors: uses the rule like custom_gradient.
 template <auto F, class... X>
 auto ruled_other_call(const X&... x) {
   require_no_override<F>(x...);
@@ -267,7 +267,7 @@ auto ruled_other_call(const X&... x) {
   }
 }
 
-// Whether F has parameters with tensors, or is called with some where its signature is not known.
+// Whether F has tensors in its parameters, or is called with tensors if its signature is unknown.
 template <auto F, class... X>
 constexpr bool takes_other_leaves() {
   if constexpr (HasSignature<decltype(F)>) {
@@ -276,7 +276,7 @@ constexpr bool takes_other_leaves() {
     return (holds_other_leaf<X>() || ...);
   }
 }
-// The same with what converts to the parameters, such as x.at(0) or a Variable.
+// The same with arguments that convert to the parameters, such as x.at(0) or a Variable.
 template <auto F, class... X>
 auto ruled_converted_call(const X&... x) {
   if constexpr (HasSignature<decltype(F)>) {
@@ -290,13 +290,12 @@ auto ruled_converted_call(const X&... x) {
 
 }  // namespace internal
 
-// A function with a rule: calls F on plain values, and its derivative where one is taken. A call on
-// tensors carries its rule, whether a derivative is taken of it or not.
+// A function with a rule: calls F on plain values, and the rule when a derivative is computed. A
+// call on tensors always carries its rule.
 template <auto F>
 struct RuledFunction {
-  // throws: kInvalidArgument where a derivative is taken, F is virtual, and the object is of a
-  // class
-  //         derived from that of F.
+  // throws: kInvalidArgument if a derivative is computed, F is virtual, and the object is of a
+  // class derived from the class of F.
   template <class... X>
   constexpr decltype(auto) operator()(const X&... x) const {
     constexpr bool is_ruled =
@@ -313,7 +312,7 @@ struct RuledFunction {
 template <auto F>
 inline constexpr RuledFunction<F> differentiable{};
 
-// The same operators by the name of a function: gradient<&softplus>(2.0).
+// The same operators with a function as template argument: gradient<&softplus>(2.0).
 template <auto F, class... X>
 auto value_with_gradient(const X&... x) {
   using D = derivative_of<F>;
@@ -322,7 +321,7 @@ auto value_with_gradient(const X&... x) {
   } else if constexpr (!internal::has_right_rule<F>()) {
     return internal::kRefused<internal::RefusalOfRule<F, X...>>;
   } else if constexpr ((internal::holds_other_leaf<X>() || ...)) {
-    return value_with_gradient(differentiable<F>, x...);  // of runtime/, found by its arguments
+    return value_with_gradient(differentiable<F>, x...);  // in runtime/, found by its arguments
   } else if constexpr (internal::CallsJoint<D, X...>) {
     std::tuple<tangent_t<X>...> sums{zero_tangent(x)...};
     auto value = std::apply([&](auto&... dx) { return D::joint(x..., dx...); }, sums);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dual numbers: a value and its derivatives along some directions, carried through arithmetic. What
-// forward mode (scalar_operators.h) calls functions with.
+// Dual numbers: a value and its derivatives along some directions, carried through arithmetic.
+// Forward mode (scalar_operators.h) calls functions with dual numbers.
 #pragma once
 
 #include <array>
@@ -19,13 +19,12 @@
 
 namespace ETUDE_API etude {
 
-// A number of type T and its derivatives along n directions. Tag tells derivatives apart that are
-// taken inside of each other: numbers of two tags do not mix, but as values and derivatives of each
-// other.
+// A number of type T and its derivatives along n directions. Tag distinguishes nested derivatives:
+// numbers with different tags do not mix, except as values and derivatives of each other.
 //
-// threads: thread-compatible. cost: derivatives are computed whether or not they are zero. Each
-// call checks its derivatives for NaN: where a derivative of 0 meets an infinite slope, their
-// product is 0, as in reverse mode.
+// threads: thread-compatible.
+// cost: zero derivatives are computed too. Each call checks its derivatives for NaN: the product of
+// a derivative of 0 and an infinite slope is 0, as in reverse mode.
 template <class T, std::size_t n, class Tag>
 class Dual {
  public:
@@ -40,7 +39,7 @@ class Dual {
   requires(!std::is_same_v<N, T>) constexpr Dual(const N& value)
       : value_(static_cast<T>(value)) {}  // NOLINT(google-explicit-constructor)
 
-  // A number whose derivative along direction k is 1, along the others 0.
+  // A number whose derivative is 1 along direction k and 0 along the others.
   static constexpr Dual unit(const T& value, std::size_t k) {
     return along(value, [&](std::size_t i) { return T(i == k ? 1 : 0); });
   }
@@ -74,7 +73,7 @@ class Dual {
   }
   friend constexpr Dual operator+(const Dual& a) { return a; }
 
-  // With plain numbers, which have no derivative to compute with.
+  // Operations with plain numbers, which have no derivative.
   template <internal::PlainFor<T> N>
   friend constexpr Dual operator+(const Dual& a, const N& b) {
     return Dual(a.value_ + static_cast<T>(b), a.derivatives_);
@@ -147,7 +146,7 @@ class Dual {
   }
 #include "etude/base/scalar_functions.inc"
 
-  // Rounded once, as on plain numbers.
+  // Rounded once, as for plain numbers.
   friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {
     using namespace internal::scalar_math;  // NOLINT(google-build-using-namespace)
     Dual y = a * b + c;
@@ -195,7 +194,7 @@ class Dual {
   friend std::ostream& operator<<(std::ostream& out, const Dual& x) { return out << x.value_; }
 
  private:
-  // fn(i) for each direction, without a loop, so that all stay in registers.
+  // fn(i) for each direction, without a loop, so that all values stay in registers.
   template <class Fn>
   static constexpr Dual along(const T& value, const Fn& fn) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -203,7 +202,7 @@ class Dual {
     }
     (std::make_index_sequence<n>());
   }
-  // The result of a call with one number, or two, that has these slopes.
+  // The result of a call with one or two numbers, and these slopes.
   ETUDE_INLINED static constexpr Dual of_one(const T& value, const Dual& a, const T& da) {
     if constexpr (kChecksSlopes) {
       if (are_known(a) || is_plain(da)) [[likely]] {
@@ -235,7 +234,7 @@ class Dual {
       return nested(value, a, da, b, db);
     }
   }
-  // Not inlined: where derivatives nest, each product is several products of the level below, and
+  // Not inlined: in nested derivatives each product is several products one level below, and
   // inlined code would grow exponentially with the depth.
   static constexpr Dual nested(const T& value, const Dual& a, const T& da) {
     using internal::scalar_math::strong_product;
@@ -248,14 +247,14 @@ class Dual {
       return strong_product(a.derivatives_[i], da) + strong_product(b.derivatives_[i], db);
     });
   }
-  // With more directions than slopes it is cheaper to check the slopes: by a slope that is finite
-  // and not 0 a strong product is a plain one. One check serves two: their product is finite and
-  // not 0 only if both are.
+  // With more directions than slopes it is cheaper to check the slopes: for a finite, non-zero
+  // slope a strong product is a plain product. One check covers two slopes: their product is finite
+  // and non-zero only if both are.
   static constexpr bool kChecksSlopes = std::is_floating_point_v<T> && (n > 2);
   ETUDE_INLINED static constexpr bool is_plain(const T& slope) {
     return internal::scalar_math::is_plain_factor(slope);
   }
-  // Not inlined, and by value, so that the usual path keeps its operands in registers.
+  // Not inlined, and by value, so that the fast path keeps its operands in registers.
   [[gnu::cold, gnu::noinline]] static constexpr Dual with_care(T value, Dual a, T da) {
     return along(value, [&](std::size_t i) { return product(a.derivatives_[i], da); });
   }
@@ -265,8 +264,8 @@ class Dual {
       return sum_of_products(a.derivatives_[i], da, b.derivatives_[i], db);
     });
   }
-  // Strong products of plain numbers: plain products, computed again with care where they are NaN,
-  // since a 0 may have made that.
+  // Strong products of plain numbers: plain products, recomputed carefully where they are NaN,
+  // since a factor of 0 may be the cause.
   ETUDE_INLINED static constexpr T product(const T& d, const T& slope) {
     if (is_known_zero(d)) return T(0);
     const T y = d * slope;
@@ -286,17 +285,18 @@ class Dual {
   ETUDE_INLINED static constexpr bool is_nan(const T& x) {
     return __builtin_expect_with_probability(x != x, 0, 1.0) != 0;
   }
-  // Whether x is known, when this is compiled, to be 0, by which any product is 0.
+  // Whether x is known at compile time to be 0, so that every product is 0.
   ETUDE_INLINED static constexpr bool is_known_zero(const T& x) {
     if constexpr (n == 1) return false;
     return __builtin_constant_p(x) && x == T(0);
   }
-  // Whether x is known, when this is compiled, to make no NaN of a number.
+  // Whether x is known at compile time to be finite and non-zero, so that it makes no NaN of a
+  // number.
   ETUDE_INLINED static constexpr bool is_known(const T& x) {
     return __builtin_constant_p(x) && internal::scalar_math::is_plain_factor(x);
   }
-  // Whether all derivatives are known to be such or 0, as those of an argument are: no slope is
-  // looked at for them.
+  // Whether all derivatives are known at compile time to be 0, or finite and non-zero, like those
+  // of an argument: then no slope is checked.
   ETUDE_INLINED static constexpr bool are_known(const Dual& a) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return ((is_known_zero(a.derivatives_[I]) || is_known(a.derivatives_[I])) && ...);
@@ -308,7 +308,7 @@ class Dual {
   std::array<T, n> derivatives_{};
 };
 
-// x without its derivatives, of this and of all around it.
+// x without its derivatives: a constant for this derivative and for all outer derivatives.
 template <class T, std::size_t n, class Tag>
 constexpr Dual<T, n, Tag> stop_gradient(const Dual<T, n, Tag>& x) {
   return Dual<T, n, Tag>(stop_gradient(x.value()));

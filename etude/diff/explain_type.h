@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says at compile time why a type has no tangent: which argument, which field of which struct, of
-// what type, and what to do. For operators, at their entry. Used by refusals.h and runtime/.
+// Reports at compile time why a type has no tangent: the argument, the field of the struct, its
+// type, and the next step. Called on entry to operators. Used by refusals.h and runtime/.
 //
-// Compilers print the template that holds a static assertion beside its text. So a message is one
-// text for each kind of type, and the names of the user's program are arguments of that template:
+// Compilers print the template that contains a static assertion together with its text. So a
+// message is one text for each kind of type, and the names from the user's program are arguments of
+// that template:
 //
 //   FieldHasNoTangent<Node<double>, FieldName<4>{"next"}, Node<double>*>
 #pragma once
@@ -26,7 +27,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A field's name as a template argument.
+// A field name as a template argument.
 template <std::size_t n>
 struct FieldName {
   char text[n + 1]{};
@@ -35,7 +36,7 @@ struct FieldName {
   }
 };
 
-// Kinds of types without a tangent, by what a program does about them.
+// Kinds of types without a tangent, by the remedy.
 enum class NoTangentKind { kPointer, kFunction, kOwner, kView, kSet, kArray, kComplex, kOther };
 
 template <class T>
@@ -60,7 +61,7 @@ inline constexpr NoTangentKind kNoTangentKind<std::span<T, n>> = NoTangentKind::
 template <class T>
 inline constexpr NoTangentKind kNoTangentKind<std::complex<T>> = NoTangentKind::kComplex;
 
-// Each assertion has a name of its own, since compilers print what is asserted.
+// Each assertion has its own name, since compilers print the condition.
 template <class Owner, auto name, class Field, class Part>
 struct FieldHasNoTangent {
   static constexpr NoTangentKind kind = kNoTangentKind<Part>;
@@ -132,7 +133,7 @@ struct ResultHasNoTangent {
   static_assert(is_differentiable, "etude: the result type is not Differentiable");
 };
 
-// The first of some types that has no tangent; void if all have one.
+// The first type without a tangent; void if all have one.
 template <class... T>
 struct FirstWithoutTangent : std::type_identity<void> {};
 template <class T, class... Rest>
@@ -144,7 +145,7 @@ template <class... T>
 struct FirstOfListWithoutTangent<TypeList<T...>> : FirstWithoutTangent<std::remove_cvref_t<T>...> {
 };
 
-// The part of a container that has no tangent; T itself if it is none of those.
+// The part of a container that has no tangent; T itself if it is not a container.
 template <class T>
 constexpr auto part_without_tangent() {
   using Part = typename FirstOfListWithoutTangent<typename Parts<T>::Types>::type;
@@ -170,7 +171,7 @@ constexpr std::size_t first_field_without_tangent() {
   }
 }
 
-// Where a T was found: each refuses it in words of its own.
+// The place of a T in the program: each refuses the type in its own words.
 template <class Owner, std::size_t i>
 struct InField {
   static constexpr std::string_view kName = field_name<Owner, i>;
@@ -187,8 +188,8 @@ struct InResult {
   using Refusal = ResultHasNoTangent<T, Part>;
 };
 
-// What refuses T, which has no tangent, for its first part that has none. Only the class is found
-// here, so that no more stands between what it says and the operator that is called.
+// The refusal of T, for its first part without a tangent. Returns only the class, so that few
+// templates appear between its message and the operator call.
 template <class Where, class T, class Part = T>
 constexpr auto refusal_of_type() {
   if constexpr (requires { requires Parts<Part>::is_hidden; }) {
@@ -204,7 +205,7 @@ constexpr auto refusal_of_type() {
   }
 }
 
-// Of arguments that have tangents none moves.
+// The refusal of arguments that all have tangents but cannot move.
 template <class... X>
 struct ArgumentsDoNotMove {
   static constexpr bool is_no_integer = !(std::is_integral_v<X> || ...);
@@ -216,8 +217,8 @@ struct ArgumentsDoNotMove {
                 "no_derivative() do not move; pass floating-point numbers");
 };
 
-// Whether a derivative can be taken by these arguments. C arrays are fields alone: no function
-// takes by value; a std::complex is a leaf of tensors.
+// Whether a derivative can be computed by this argument. C arrays are allowed as fields only, since
+// functions cannot take them by value. A std::complex is allowed as a tensor element only.
 template <class X>
 concept LacksTraits = HasTangent<X> && !has_whole_traits<X>();
 template <class X>
@@ -226,7 +227,7 @@ template <class T>
 inline constexpr bool kMayBeArgument<std::complex<T>> = false;
 template <class... X>
 inline constexpr bool kHaveTangents = (kMayBeArgument<X> && ...) && (Differentiable<X> || ...);
-// What refuses arguments, for the first that has no tangent.
+// The refusal of arguments, for the first without a tangent.
 struct RefusedBefore {};
 template <std::size_t index, class X, class... Rest>
 constexpr auto refusal_of_argument() {

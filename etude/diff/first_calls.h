@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes an error in the body of a differentiated function a message of a few lines. Included by
-// scalar_operators.h, before the operators.
+// Shortens the compiler's message for an error in the body of a differentiated function to a few
+// lines. Included by scalar_operators.h, before the operators.
 //
-// A compiler compiles the body of a generic function where its result type is first asked for, and
-// prints with an error in it each template that it was instantiating then. So each operator has one
-// more overload here, whose own result type asks for it: between the user's call and the body no
-// other template stands. No call chooses these overloads, since their result type never exists.
+// A compiler compiles the body of a generic function when its result type is first needed. For an
+// error in the body it prints every template under instantiation at that point. So each operator
+// has an additional overload here, whose own result type needs the result of the body: no other
+// template is then between the user's call and the body. Overload resolution never chooses these
+// overloads, since their result type does not exist.
 #pragma once
 
 #include <type_traits>

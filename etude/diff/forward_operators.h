@@ -61,15 +61,15 @@ constexpr auto with_halves(const Fn& fn, const A&... a) {
 
 // The value of f at x, and its tangent along `by`, in one run in forward mode.
 //
-// throws: kInvalidArgument where the tangent does not fit x; what f throws.
+// throws: kInvalidArgument if the tangent does not fit x; exceptions of f.
 template <class F, class X>
 requires internal::ScalarArguments<X>
 constexpr auto value_with_tangent(const F& f, const X& x, const tangent_t<X>& by) {
   return internal::forward_tangent(f, std::tie(x), std::tie(by));
 }
 
-// The derivative of f at the number x, in forward mode, beside the value. f may return any
-// structure of numbers.
+// The value and the derivative of f at the number x, in forward mode. f may return any structure of
+// numbers.
 template <class F, internal::Scalar X>
 requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
     constexpr auto value_with_derivative(const F& f, const X& x) {
@@ -88,10 +88,10 @@ requires(internal::kTakesNumbers<F, X>) ETUDE_INLINED
   return value_with_derivative(f, x).second;
 }
 
-// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
+// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple passes
 // several arguments.
 //
-// throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
+// throws: kInvalidArgument if a tangent does not fit its argument; exceptions of f.
 template <class F, class X>
 requires internal::ScalarArguments<X>
 constexpr auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
@@ -102,23 +102,23 @@ constexpr auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     return internal::forward_tangent(f, std::tie(primals), std::tie(tangents));
   }
 }
-// The same with the arguments one by one, and then their tangents: jvp(f, x, y, dx, dy).
+// The same with separate arguments, followed by their tangents: jvp(f, x, y, dx, dy).
 template <class F, class... A>
 requires(internal::are_with_tangents<A...>()) constexpr auto jvp(const F& f, const A&... a) {
   return internal::with_halves(
       [&](const auto& x, const auto& by) { return internal::forward_tangent(f, x, by); }, a...);
 }
 
-// Gives the tangent of f(x...) for tangents of the arguments; holds copies of f and of these.
+// Maps tangents of the arguments to the tangent of f(x...). Holds copies of f and of the arguments.
 template <class F, class... X>
 class DifferentialOf {
  public:
   constexpr explicit DifferentialOf(const F& f, const X&... x) : f_(f), x_(x...) {}
-  // throws: kInvalidArgument where a tangent does not fit its argument.
+  // throws: kInvalidArgument if a tangent does not fit its argument.
   constexpr auto operator()(const tangent_t<X>&... by, CallSite where = CallSite::here()) const {
     if constexpr (internal::ScalarArguments<X...>) {
       return internal::forward_tangent(f_, x_, std::tie(by...)).second;
-    } else {  // of other leaves: runtime/
+    } else {  // other leaves: in runtime/
       return jvp(f_, x_, std::tuple<tangent_t<X>...>(by...), where).second;
     }
   }
@@ -131,7 +131,7 @@ template <class F, class... X>
 constexpr auto differential(const F& f, const X&... x) {
   return DifferentialOf<F, X...>(f, x...);
 }
-// The value of f beside it: another run.
+// The value of f and its differential, in two runs.
 template <class F, class... X>
 constexpr auto value_with_differential(const F& f, const X&... x) {
   return std::pair{std::invoke(f, internal::pass(x)...), etude::differential(f, x...)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freezable: values that can be frozen, so that gradients and move() leave them as they are, such
-// as the layers of a model that is fine-tuned.
+// Freezable: values that can be frozen, so that gradients and move() leave them unchanged, such as
+// layers during fine-tuning.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace ETUDE_API etude {
 
-// A T that does not move while it is frozen: its tangent is zero then, and no derivative is taken
-// by it. Reads like a T.
+// A T that does not move while frozen: its tangent is zero, and no derivative is computed by it.
+// Reads like a T.
 template <class T>
 struct Freezable {
   T value{};
@@ -61,7 +61,7 @@ template <class T>
 struct IsFreezable<Freezable<T>> : std::true_type {};
 
 struct AnyFreezable {
-  static constexpr bool explains = false;  // walks do
+  static constexpr bool explains = false;  // the walks explain types themselves
   template <class T>
   static constexpr bool is = IsFreezable<T>::value;
 };
@@ -71,8 +71,8 @@ constexpr bool holds_freezable() {
   return finds_kind<AnyFreezable, Marked::kWalk, T>();
 }
 
-// Calls fn(path, part) for each Freezable in a structure, wherever a walk of leaves looks; one
-// comes before those within it.
+// Calls fn(path, part) for each Freezable in a structure that a walk over leaves visits. An outer
+// Freezable is visited before those inside it.
 template <class X, class Fn>
 void each_freezable(X& x, const Fn& fn) {
   if constexpr (holds_freezable<std::remove_const_t<X>>()) {
@@ -95,13 +95,13 @@ std::size_t set_frozen(X& model, std::string_view prefix, bool frozen) {
 
 }  // namespace internal
 
-// Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Gives how
-// many there are. Paths are those of for_each_leaf.
+// Freezes every Freezable whose path begins with `prefix`: freeze(model, "encoder/"). Returns their
+// number. Paths are those of for_each_leaf.
 template <class X>
 std::size_t freeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, true);
 }
-// Lets them move again.
+// Unfreezes them. Returns their number.
 template <class X>
 std::size_t unfreeze(X& model, std::string_view prefix = "") {
   return internal::set_frozen(model, prefix, false);

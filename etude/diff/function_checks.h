@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a function is called with other numbers than those of the arguments, and what is wrong where
-// that cannot be done, said once at compile time. Used by scalar_runs.h.
+// Calls of a function with other numbers than those of the arguments, and the compile-time message
+// if that is impossible. Used by scalar_runs.h.
 //
-// The body of a generic function is compiled where its result type is asked for. The compiler
-// prints an error in that body once for each type of number that it is compiled for. So after one
-// failure no other type of number is tried.
+// The body of a generic function is compiled when its result type is needed. The compiler prints an
+// error in that body once for each type of number. So after one failure no other type of number is
+// tried.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Arguments that hold a number, arguments that are kept out, and no other leaf.
+// Arguments with numbers, arguments excluded by no_derivative, and no other leaves.
 template <class X>
 concept HasScalar = !std::is_void_v<typename ScalarIn<std::remove_cvref_t<X>>::type>;
 template <class... X>
@@ -30,8 +30,8 @@ concept ScalarArguments = (HasScalar<X> || ...) && (kMayBeArgument<X> && ...) &&
                           ((HasScalar<X> || std::is_same_v<tangent_t<X>, NoTangent>)&&...) &&
                           !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// The one type that the numbers of all arguments convert to. Of arguments that are kept out only
-// numbers of an outer derivative count.
+// The common type of the numbers of all arguments. Of excluded arguments only numbers of an outer
+// derivative count.
 template <class X>
 struct KeptScalar : std::type_identity<void> {};
 template <class X>
@@ -44,7 +44,8 @@ using CommonScalar =
                                     typename ScalarInAll<
                                         TypeList<typename KeptScalar<X>::type...>>::type>())::type;
 
-// What f is called with for an X: every number replaced by To; in what is kept out, every From.
+// The argument type for f in place of X: every number replaced by To; in excluded arguments every
+// From.
 template <class X, class From, class To>
 struct LiftedArgument : ReplaceScalar<X, void, To> {};
 template <class X, class From, class To>
@@ -52,12 +53,12 @@ struct LiftedArgument<NoDerivative<X>, From, To> : ReplaceScalar<X, From, To> {}
 template <class X, class From, class To>
 using lifted_t = typename LiftedArgument<std::remove_cvref_t<X>, From, To>::type;
 
-// Whether each argument that has numbers can have others in their place; functions and structs on
-// Real take no others.
+// Whether the numbers of each argument can be replaced. Functions and structs on Real accept no
+// others.
 template <class To, class... X>
 inline constexpr bool kAllLift = ((!HasScalar<X> ||
                                    !std::is_same_v<lifted_t<X, CommonScalar<X...>, To>, X>)&&...);
-// A class that map_struct cannot make.
+// A class that map_struct cannot construct.
 struct NotMade {
   static constexpr bool explains = false;
   template <class T>
@@ -78,13 +79,13 @@ constexpr bool can_be_made() {
     return !finds_kind<NotMade, Marked::kSkip, X>();
   }
 }
-// Whether all arguments are made with other numbers.
+// Whether all arguments can be constructed with other numbers.
 template <class... X>
 inline constexpr bool kCanBeMade = (can_be_made<X>() && ...);
 
-// An F with one more call operator. That is the better match by its object, since it is not const,
-// and the worse one by each argument. So a call is ambiguous where an operator of F takes the
-// arguments, and the compiler finds that out without compiling a body.
+// An F with one additional call operator. It matches better by its object, since it is not const,
+// and worse by each argument. So a call is ambiguous if an operator of F accepts the arguments, and
+// the compiler finds that out without compiling a body.
 struct NotTaken {};
 template <class F>
 struct TakesProbe : F {
@@ -109,43 +110,43 @@ constexpr Takes takes() {
     return std::is_invocable_v<const F&, A&...> ? Takes::kYes : Takes::kNo;
   }
 }
-// Whether f has a call operator that takes the arguments with their numbers as To.
+// Whether f has a call operator that accepts the arguments with their numbers as To.
 template <class To, class F, class... X>
 inline constexpr bool kReaches = kAllLift<To, X...>&& kCanBeMade<X...>&&
                                  takes<F, lifted_t<X, CommonScalar<X...>, To>...>() == Takes::kYes;
 
-// Whether it also compiles with them. By the call itself, not by std::invoke, and by few templates:
-// they stand in each message about a body.
+// Whether it also compiles. Uses the call itself instead of std::invoke, and few templates: they
+// appear in each message about a body.
 template <class To, class F, class... X>
 constexpr bool takes_numbers() {
   if constexpr (!kReaches<To, F, X...>) {
     return false;
   } else if constexpr (std::is_class_v<F>) {
-    // Asked twice: the first time clang says yes though the body has an error.
+    // Checked twice: the first time clang returns true although the body has an error.
     if constexpr (requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); }) {
       return requires(const F& f, lifted_t<X, CommonScalar<X...>, To>&... a) { f(a...); };
     } else {
       return false;
     }
   } else {
-    return true;  // asked already
+    return true;  // checked before
   }
 }
 template <class To, class F, class... X>
 inline constexpr bool kTakes = takes_numbers<To, F, X...>();
 
-// What f gives for them.
+// The result type of f for these numbers.
 template <class To, class F, class... X>
 using ResultOn =
     std::remove_cvref_t<std::invoke_result_t<const F&, lifted_t<X, CommonScalar<X...>, To>&...>>;
 
-// Converts to an A, and to nothing that an A converts to.
+// Converts to an A, but not to types that an A converts to.
 template <class A>
 struct Exact {
   operator A&() const;  // NOLINT(google-explicit-constructor): that is its use
 };
 
-// Why a function is not called with numbers of a derivative.
+// The reasons why a function cannot be called with numbers of a derivative.
 enum class Fault {
   kNone,
   kBody,
@@ -160,7 +161,7 @@ enum class Fault {
   kSecondOrder,
   kReturnsNothing,
   kReturnsOther,
-  kSaid  // what is wrong was said where it was found
+  kSaid  // the fault was reported where it was found
 };
 
 // Converts to the type of any parameter.
@@ -174,7 +175,7 @@ template <class F, std::size_t... I>
 constexpr bool takes_count(std::index_sequence<I...>) {
   return takes<F, AnyArgumentAt<I>...>() != Takes::kNo;
 }
-// The number of arguments that f takes; more than kMostCounted if that is not known.
+// The number of arguments that f takes; more than kMostCounted if unknown.
 inline constexpr std::size_t kMostCounted = 6;
 template <class F, std::size_t n = 1>
 constexpr std::size_t count_parameters() {
@@ -208,7 +209,7 @@ constexpr Fault find_fault() {
   }
 }
 
-// Says what is the matter with a function and its arguments, whose types the compiler names.
+// Reports the fault of a function and its arguments, whose types the compiler prints.
 template <Fault fault, class F, class... X>
 struct FunctionHasNoDerivative {
   static constexpr bool compiles = fault != Fault::kBody;
@@ -269,7 +270,7 @@ struct FunctionHasNoDerivative {
                 "from its arguments; use pullback or jacobian for other results");
 };
 
-// What is wrong with a result for a gradient.
+// The fault of a result type for a gradient.
 template <class Result>
 struct NumberOf : std::type_identity<Result> {};
 template <class V, class A>

@@ -19,19 +19,20 @@
 
 namespace ETUDE_API etude {
 
-// A function of A... with its derivatives, its type erased: what a field of a struct can hold, such
-// as the activation of a layer. Made from a generic callable (or, with tensors, from any). Called
-// with plain values it is that function; in a derivative its own one is used. A generic callable
-// itself costs less where its type may stand in the struct.
+// A type-erased function of A... with its derivatives, for a field of a struct, such as the
+// activation of a layer. Constructed from a generic callable (or, for tensors, from any callable).
+// On plain values it calls the function; in a derivative it uses the function's own derivative. A
+// generic callable as the field itself is cheaper, if its type may appear in the struct.
 //
 //   struct Dense { ...; DifferentiableFunction<double(double)> activation = relu; };
 //
-// As a field it carries no derivative: it cannot move.
+// As a field it has no tangent.
 template <class Signature>
 class DifferentiableFunction;
 
 namespace internal {
-// etude::jvp, also that of tensors, which is declared later: it is found by the arguments.
+// Calls etude::jvp, including the overload for tensors, which is declared later and found by
+// argument-dependent lookup.
 template <class F, class X, class U>
 auto jvp_along(const F& f, const X& x, const U& tangents) {
   return jvp(f, x, tangents);
@@ -59,7 +60,7 @@ class DifferentiableFunction<R(A...)> {
       return checked()->call(x...);
     }
   }
-  // The value, and the tangents of the arguments for one of the value.
+  // The value, and its pullback to the arguments.
   std::pair<R, Pullback> vjp(const A&... x) const { return checked()->vjp(x...); }
   // The value and its tangent.
   std::pair<R, tangent_t<R>> jvp(const A&... x, const tangent_t<A>&... dx) const {
@@ -109,7 +110,7 @@ inline constexpr bool kIsDiscreteValue<DifferentiableFunction<S>> = true;
 
 namespace internal {
 
-// A call on batches of tensors; runtime/batch.h has it.
+// A call on batches of tensors; implemented in runtime/batch.h.
 template <bool has_tensors, class... X>
 struct BatchedCall {
   static_assert(has_tensors && sizeof...(X) < 0,
@@ -157,28 +158,28 @@ class Batched {
 
 }  // namespace internal
 
-// f for many examples: vmap(gradient(f))(points) gives f's gradient at each.
+// Maps f over many examples: vmap(gradient(f))(points) returns the gradient of f at each point.
 //
-// Vectors of points, all of one length, give the vector of results, one call of f after the other,
-// each with draws of its own.
+// Vectors of points, all of one length, are mapped to the vector of results, with one call of f per
+// point and independent random draws.
 //
-// Tensors, or structures of them, have the examples along axis 0; f sees the shapes of one example,
-// runs once, on all of them together, and each tensor of its result gets the axis in front. What f
-// captures is the same for all examples, and so is what does not depend on the arguments. f cannot
-// look at elements: `if (x.item<float>() > 0)` is where(x > 0, ...).
+// Tensors, or structures of tensors, have the examples along axis 0. f sees the shapes of one
+// example and runs once, on all examples together. Each tensor of its result gets the batch axis in
+// front. Captured values are the same for all examples, and so are results that do not depend on
+// the arguments. f cannot read elements: write `if (x.item<float>() > 0)` as where(x > 0, ...).
 //
-// Options: `randomness` says what random draws inside f do, such as random::normal or the mask of a
-// Dropout. "error", the default, refuses them. "same" gives all examples the same draws. With
+// Options: `randomness` controls random draws inside f, such as random::normal or the mask of a
+// Dropout. "error", the default, refuses them. "same" uses the same draws for all examples. With
 // "different" example i draws with the key random::fold_in(key, i), where `key` is the key of this
-// draw with "same": in all modes and for any number of threads, the draws of a loop over i. In a
-// vmap inside a vmap the index of the outer example is folded in first; draws are refused if either
-// refuses them. Explicit keys, and a SeedScope inside f, stay as they are.
+// draw with "same". The draws are those of a loop over i, in all modes and for any number of
+// threads. In a nested vmap the index of the outer example is folded in first, and draws are
+// refused if either vmap refuses them. Explicit keys, and a SeedScope inside f, are not affected.
 //
 //   vmap(gradient(loss), {.randomness = "different"})(rows);  // a mask for each example
 //
 // throws: kInvalidArgument for another word.
-// throws (when called): kInvalidArgument if numbers of examples differ, and for "same" on vectors
-//   of points; kFailedPrecondition for a draw that is refused, which names the draw.
+// throws: (when called) kInvalidArgument if numbers of examples differ, and for "same" on vectors
+// of points; kFailedPrecondition for a refused draw, naming the draw.
 template <class F>
 auto vmap(F f, const VmapOptions& options = {}, CallSite where = CallSite::here()) {
   return internal::Batched<F>(std::move(f), internal::randomness_of(options, where), where);
@@ -266,11 +267,11 @@ inline constexpr bool kIsScalar<Linear<T>> = true;
 
 }  // namespace internal
 
-// The transpose of a function of numbers that is linear in all of its arguments: takes a cotangent
-// of the result to the tangents of the arguments. `like` are any values of the arguments; they give
-// lengths.
+// The transpose of a function of numbers that is linear in all of its arguments: maps a cotangent
+// of the result to the cotangents of the arguments. `like` are any values of the arguments, which
+// provide the lengths.
 //
-// throws (when called): kInvalidArgument that names the call that is not linear.
+// throws: (when called) kInvalidArgument, naming the call that is not linear.
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto transpose(const F& f, const X&... like) {
