@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differential operators on functions of numbers that go forward: tangents of results along those
+// Forward-mode differential operators on functions of numbers: tangents of results along tangents
 // of the arguments. Part of scalar_operators.h.
 #pragma once
 
@@ -18,8 +18,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// f(x...) and its tangent along by..., in one run in forward mode; tuples of arguments and of their
-// tangents.
+// f(x...) and its tangent along by..., in one run in forward mode, for a tuple of arguments and a
+// tuple of their tangents.
 template <class F, class... X, class... U>
 constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std::tuple<U...>& by) {
   using T = CommonScalar<std::remove_cvref_t<X>..., std::remove_cvref_t<U>...>;
@@ -37,7 +37,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
         const auto& from = raised<T>(at);
         auto whole = zero_tangent(from);  // a tangent may lack entries
         named("jvp", [&] { etude::move(whole, raised<T>(along)); });
-        zip_leaves(from, std::as_const(whole), collect_beside);  // passes over what is frozen
+        zip_leaves(from, std::as_const(whole), collect_beside);  // skips frozen leaves
       };
       (add(std::get<I>(x), std::get<I>(by)), ...);
       MakeDuals<To> duals{directions};
@@ -47,7 +47,7 @@ constexpr auto forward_tangent(const F& f, const std::tuple<X...>& x, const std:
     (std::index_sequence_for<X...>());
   }
 }
-// fn(the first half of a..., the other half), as tuples of references.
+// fn(first half of a..., second half), as tuples of references.
 template <class Fn, class... A>
 constexpr auto with_halves(const Fn& fn, const A&... a) {
   const auto all = std::tie(a...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All derivatives of a function of numbers at once, of first and of second order, and second
-// derivatives along a direction. Part of scalar_operators.h.
+// Jacobians, Hessians, and second derivatives along a direction, of functions of numbers. Part of
+// scalar_operators.h.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Rows of a matrix of derivatives: R with a Row in place of each number. Where R holds structs, a
-// list of rows, one for each number in the order of the leaves.
+// Rows of a matrix of derivatives: R with a Row in place of each number. If R holds structs, a list
+// of rows, one for each number in the order of the leaves.
 template <class R, class Row>
 struct RowsOf {
   using type = std::conditional_t<Scalar<R>, Row, std::vector<Row>>;
@@ -40,7 +40,7 @@ requires(!Scalar<R> && has_rows<R>()) struct RowsOf<R, Row> {
   using type = replace_scalar_t<R, void, Row>;
 };
 
-// next() for each number of r, as rows.
+// Calls next() for each number of r and returns the results as rows.
 template <class Row, class R, class Next>
 constexpr auto rows_of(const R& r, Next& next) {
   using Out = typename RowsOf<R, Row>::type;
@@ -63,7 +63,7 @@ constexpr std::size_t count_numbers(const X&... x) {
   return count;
 }
 
-// The derivatives of a result of f by as many arguments as a forward run takes along.
+// The derivatives of the result of f, with one forward run for each batch of arguments.
 template <class F, class... X>
 constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   using T = CommonScalar<X...>;
@@ -80,7 +80,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
     };
     const std::size_t count = count_numbers(x...);
     const auto result = run(0);
-    std::vector<std::vector<T>> slopes;  // of each number of the result
+    std::vector<std::vector<T>> slopes;  // by number of the result
     std::size_t first = 0, row = 0;
     const auto take = [&](const To& number) {
       if (first == 0) slopes.emplace_back(count, T(0));
@@ -101,7 +101,7 @@ constexpr auto jacobian_by_runs(const F& f, const X&... x) {
   }
 }
 
-// y as the argument X it stands for: kept out, if that was.
+// y in the form of the argument X: excluded if X was.
 template <class X, class Y>
 constexpr decltype(auto) kept_as(const Y& y) {
   if constexpr (IsNoDerivative<X>::value) {
@@ -123,8 +123,8 @@ constexpr SlopeOf<F, std::remove_cvref_t<X>...> slope_of(const F& f, const std::
   return {f};
 }
 
-// What keeps f from having a gradient, of which derivatives are taken, as far as that is known
-// without compiling its body for numbers that it is not called with; it is with To.
+// The reason why the gradient of f cannot be differentiated, or kNone. Compiles the body of f only
+// for To, the numbers of the second-order run.
 template <class To, class F, class... X>
 constexpr Fault second_order_fault() {
   if constexpr (kReaches<FirstNumber<F, X...>, F, X...>) {
@@ -136,7 +136,7 @@ constexpr Fault second_order_fault() {
   }
 }
 
-// The same of arguments that may stand in a tuple.
+// The same for arguments that may be in a tuple.
 template <class F, class By, class X>
 constexpr Fault second_order_fault_of(std::type_identity<X>) {
   return second_order_fault<HvpNumber<F, X, By>, F, X>();
@@ -148,10 +148,10 @@ constexpr Fault second_order_fault_of(std::type_identity<std::tuple<X...>>) {
 
 }  // namespace internal
 
-// The derivatives of the result of f, one number after the other: the result with a gradient in
-// place of each of its numbers, so that [i][j] is that of number i by x[j] where both are vectors.
-// A gradient is what gradient() gives: of several arguments a tuple. Where the result holds
-// structs, a std::vector of gradients, in the order of the numbers.
+// The Jacobian of f: its result with a gradient in place of each number, so that [i][j] is the
+// derivative of number i by x[j] if both are vectors. For several arguments a gradient is a tuple,
+// as gradient() returns it. If the result holds structs, a std::vector of gradients in the order of
+// the numbers.
 //
 // cost: one run of f and a pass back for each number of the result.
 template <class F, class... X>
@@ -183,7 +183,7 @@ constexpr auto forward_jacobian(const F& f, const X&... x) {
   return internal::jacobian_by_runs(f, internal::raised<internal::CommonScalar<X...>>(x)...);
 }
 
-// The second derivatives of f at x...: the jacobian of its gradient.
+// The second derivatives of f at x...: the Jacobian of its gradient.
 //
 // cost: a gradient with four tangents for each four numbers of the arguments.
 template <class F, class... X>
@@ -199,8 +199,8 @@ constexpr auto hessian(const F& f, const X&... x) {
   }
 }
 
-// The second derivative of f at x times v: forward mode over the gradient. A tuple stands for
-// several arguments; or they stand one by one, before their directions.
+// The Hessian of f at x times v, in forward mode over the gradient. Several arguments are passed as
+// a tuple, or separately before their directions.
 template <class F, class X>
 requires internal::ScalarArguments<X>
 constexpr auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite = CallSite::here()) {

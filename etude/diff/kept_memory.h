@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a thread keeps from one derivative to its next: taken from the thread where it is
-// made, given back where it ends. Used by tapes, cotangents and loops of scan.
+// Memory that a thread reuses from one derivative to the next: taken from the thread at
+// construction, returned at destruction. Used by tapes, cotangents and loops of scan.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The one Kept of this thread; null while the thread ends and has destroyed it, when destructors of
-// its other objects may still ask.
+// The only Kept of this thread. Null after the thread's exit has destroyed it, when destructors of
+// its other objects may still call this.
 template <class Kept>
 Kept* kept_by_thread() {
   thread_local constinit bool ended = false;
@@ -26,8 +26,8 @@ Kept* kept_by_thread() {
   return &holder.kept;
 }
 
-// A vector whose memory the thread keeps for its next vector of the same type and use. It begins
-// with the elements that the one before it was left with.
+// A vector whose memory the thread keeps for its next vector of the same type and use. It starts
+// with the elements that its predecessor left.
 template <class E, class Use = void>
 class KeptVector {
  public:
@@ -54,7 +54,7 @@ class KeptVector {
   std::vector<E> elements_;
 };
 
-// An array in such memory; its elements are what was left there.
+// An array in such memory. Its elements are initially those of its predecessor.
 template <class E, class Use = void>
 class KeptArray {
  public:

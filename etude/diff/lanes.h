@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers side by side in one vector of the machine. Used by scan_sum.h for steps that do not wait
-// for each other; not a type of users.
+// Several numbers in one SIMD vector. Used by scan_sum.h for independent steps; not a type for
+// users.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A constant, so that files compiled for several machines make one program; compilers take several
-// vectors of a machine for one where its own are shorter.
+// A constant, so that files compiled for different machines form one program. On a machine with
+// shorter vectors compilers use several.
 inline constexpr std::size_t kLaneBytes = 32;
 
-// Arithmetic is that of the machine's vectors; functions are called for each lane, so that they
-// give what they give elsewhere. All functions are inlined: how a vector is passed to one that is
-// not depends on the machine.
+// Arithmetic uses the machine's vectors. Functions are called for each lane, so that results are
+// the same as elsewhere. All functions are inlined: the calling convention for vectors depends on
+// the machine.
 template <class T, std::size_t n>
 class Lanes {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
  public:
-  // Not initialised.
+  // Uninitialised.
   Lanes() = default;
   [[gnu::always_inline]] explicit Lanes(T all) : at_(all - Vector{}) {}  // + would turn -0 into 0
   [[gnu::always_inline]] static Lanes load(const T* from) {
@@ -58,7 +58,7 @@ class Lanes {
   [[gnu::always_inline]] friend Lanes operator-(const Lanes& a) { return Lanes(Raw{-a.at_}); }
   [[gnu::always_inline]] Lanes& operator+=(const Lanes& b) { return *this = *this + b; }
 
-  // Row r of the square becomes its column r; n is 2 or 4.
+  // Transposes the square in place; n is 2 or 4.
   [[gnu::always_inline]] static void transpose(Lanes (&square)[n]) {
     static_assert(n == 2 || n == 4);
     const Vector a = square[0].at_, b = square[1].at_;
@@ -77,7 +77,7 @@ class Lanes {
       square[3].at_ = __builtin_shufflevector(odd_ab, odd_cd, 2, 3, 6, 7);
     }
   }
-  // In each lane `yes` unless the condition is 0 there, else `no`.
+  // Selects per lane: `yes` where the condition is not 0, else `no`.
   [[gnu::always_inline]] friend Lanes choose(const Lanes& condition, const Lanes& yes,
                                              const Lanes& no) {
     return Lanes(Raw{condition.at_ != Vector{} ? yes.at_ : no.at_});
@@ -86,7 +86,7 @@ class Lanes {
   [[gnu::always_inline]] friend Lanes strong_product(const Lanes& a, const Lanes& b) {
     return Lanes(Raw{((a.at_ != Vector{}) & (b.at_ != Vector{})) ? (a * b).at_ : Vector{}});
   }
-  // Whether there may be a NaN: if the sum of all lanes is.
+  // Whether a lane may be NaN: the sum of all lanes is NaN.
   [[gnu::always_inline]] friend bool may_be_nan(const Lanes& x) {
     constexpr std::make_index_sequence<n> all;
     Lanes sums = x;
@@ -108,7 +108,7 @@ class Lanes {
   }
 #define ETUDE_ROUNDING(fn, f) ETUDE_LANEWISE(f)
 #include "etude/base/scalar_functions.inc"
-  // What slopes are written in besides.
+  // Further functions used in slopes.
   ETUDE_LANEWISE(digamma)
   ETUDE_LANEWISE(sign_of)
 #undef ETUDE_LANEWISE
@@ -119,8 +119,8 @@ class Lanes {
     Vector at;
   };
   [[gnu::always_inline]] explicit Lanes(const Raw& raw) : at_(raw.at) {}
-  // x and itself with lanes l and l ^ distance exchanged, added. No lambda, whose call might not be
-  // inlined and would then return a vector as this file's machine does.
+  // The sum of x and x with lanes l and l ^ distance exchanged. No lambda: its call might not be
+  // inlined, and would then return a vector by this file's calling convention.
   template <std::size_t distance, std::size_t... I>
   [[gnu::always_inline]] static Lanes folded(const Lanes& x, std::index_sequence<I...>) {
     return Lanes(Raw{x.at_ + Vector{x.at_[I ^ distance]...}});
@@ -133,7 +133,7 @@ inline constexpr bool kIsLanes = false;
 template <class T, std::size_t n>
 inline constexpr bool kIsLanes<Lanes<T, n>> = true;
 
-// As many numbers of T as are taken at once: one where the machine has no vectors of them.
+// The vector type for T, and its number of lanes: a single T if the machine has no vectors of T.
 template <class T>
 struct LanesOf {
   using type = T;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of layers that training moves without a derivative, such as running statistics. A layer is
-// called as const, so it announces new state (runtime/announce.h). The operator that runs the model
-// takes it and hands it back in the tangent of the model; move() and optimisers apply it.
+// State of layers that changes during training without a derivative, such as running statistics. A
+// layer is called as const, so it announces new state (runtime/announce.h). The operator that runs
+// the model collects the new state and returns it in the model's tangent; move() and optimisers
+// apply it.
 //
 //   struct Counted {
 //     LayerState<Tensor> calls = Tensor(0.0F);
@@ -11,7 +12,7 @@
 //     }
 //   };
 //
-// Walks pass it over like NoDerivative, unless they ask for what is marked, as checkpoints do.
+// Walks skip it like NoDerivative, except walks over marked values, such as those of checkpoints.
 #pragma once
 
 #include <memory>
@@ -27,13 +28,15 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What state of tensors has to keep: runtime/announce.h says it.
+// Requirements on state that holds tensors: see runtime/announce.h.
 template <class T>
 struct StateCheck {
   // throws: kInvalidArgument unless `now` has the types of `was`.
   static void require_fit(const T&, const T&) {}
-  // The value without derivatives. throws: kInvalidArgument if it belongs to an example of a vmap
-  // inside the operator that takes it, around which there are `vmaps`.
+  // The value without derivatives. `vmaps`: the number of vmaps outside the operator that collects
+  // the state.
+  // throws: kInvalidArgument if the value belongs to an example of a vmap nested inside that
+  // operator.
   static T announced(T now, int /*vmaps*/) { return now; }
 };
 
@@ -43,8 +46,8 @@ struct StateAccess;
 
 }  // namespace internal
 
-// What stands for a LayerState<T> in a tangent: what it becomes, if anything was announced. In a
-// sum the later one counts; a factor leaves it as it is. Walks see it as they see the LayerState.
+// The tangent of a LayerState<T>: the announced new state, if any. In a sum the later state wins; a
+// factor has no effect. Walks treat it like the LayerState.
 template <class T>
 struct NewState : NoDerivative<std::optional<T>> {
   void take(const NewState& later) {
@@ -59,7 +62,7 @@ struct LayerState : NoDerivative<T> {
   LayerState(T given)  // NOLINT(google-explicit-constructor): reads as a T
       : NoDerivative<T>{std::move(given)} {}
 
-  // What move() does. throws: kInvalidArgument for new state of other types.
+  // Applies new state; called by move(). throws: kInvalidArgument for new state of other types.
   void take(const NewState<T>& now) {
     if (!now.value) return;
     internal::StateCheck<T>::require_fit(this->value, *now.value);
@@ -68,7 +71,7 @@ struct LayerState : NoDerivative<T> {
 
  private:
   friend struct internal::StateAccess;
-  std::shared_ptr<internal::StateBox<T>> box_;  // null but in copies that operators make
+  std::shared_ptr<internal::StateBox<T>> box_;  // null except in copies that operators make
 };
 
 namespace internal {
@@ -105,7 +108,7 @@ struct StateAccess {
   }
 };
 
-// Walks over leaves pass state over; a functor that has state() is given it.
+// Walks over leaves skip state, except for a functor with a member state().
 template <class X, class T>
 struct StateTraits : MoveByWalks<X, StateTraits<X, T>> {
   using Tangent = NewState<T>;
@@ -132,13 +135,13 @@ struct AnyState {
   template <class T>
   static constexpr bool is = kIsState<T>;
 };
-// Whether a T can hold a LayerState or its tangent that may move.
+// Whether a T can hold a LayerState, or its tangent, that may move.
 template <class T>
 constexpr bool holds_state() {
   return finds_kind<AnyState, Marked::kSkip, T>();
 }
 
-// Lets an optimiser take over the state in a tangent; other leaves stay.
+// Applies the state in a tangent, for an optimiser; other leaves are unchanged.
 struct TakeState {
   template <class X, class U>
   void state(X& x, const U& by) const {

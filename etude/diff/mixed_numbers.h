@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic between numbers of two derivatives that do not nest: an inner function captures a
-// number of an outer derivative, and its own argument was made of a plain number. Comparisons look
-// at values; every other operation is refused in one sentence. Also what stands for the result of a
-// refused call. Used by std_functions.h and refusals.h.
+// Arithmetic between numbers of two unrelated derivatives: an inner function captures a number of
+// an outer derivative, and its own argument was made from a plain number. Comparisons use values;
+// every other operation is refused with one message. Also the result type of a refused call. Used
+// by std_functions.h and refusals.h.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What stands for something that was refused: whatever is done with it, no more is said.
+// The result of a refused call: any further use of it compiles without another message.
 struct RefusedNumber;
 template <class... X>
 concept HoldsRefused = (std::is_base_of_v<RefusedNumber, X> || ...);
@@ -31,7 +31,7 @@ struct RefusedNumber {
   constexpr RefusedNumber operator[](const I&) const {
     return {};
   }
-  // What programs read of a loss and of gradients, which are tensors as often as numbers.
+  // The members that programs use on losses and gradients, which may be tensors or numbers.
   template <class T, class... X>
   constexpr T item(const X&...) const {
     return T();
@@ -80,13 +80,13 @@ struct RefusedNumber {
 #undef ETUDE_OPERATOR
   friend constexpr RefusedNumber operator-(const RefusedNumber& x) { return x; }
 };
-// What an operator gives that was refused.
+// The result of a refused operator.
 struct Refused : RefusedNumber {
-  constexpr Refused() {}  // no aggregate, whose fields would be looked for
+  constexpr Refused() {}  // not an aggregate, so that its fields are not searched
   RefusedNumber first, second;
 };
-// The same, and the compiler says what the class refuses, once for each class. A variable, since of
-// a function that it compiles last clang does not name the user's line.
+// The same with a compiler message by the class Refusal, once for each class. A variable, since
+// clang does not print the user's line for a function that it instantiates last.
 template <class Refusal>
 inline constexpr Refused kRefused = (static_cast<void>(sizeof(Refusal)), Refused());
 
@@ -94,12 +94,12 @@ template <class T>
 inline constexpr bool kCarriesDerivatives = IsActive<T>::value;
 template <class T, std::size_t n, class Tag>
 inline constexpr bool kCarriesDerivatives<Dual<T, n, Tag>> = true;
-// Whether an A and a B do, and neither is a constant to the other.
+// Whether A and B carry derivatives, and neither is a constant for the other.
 template <class A, class B>
 concept Unrelated =
     kCarriesDerivatives<A> && kCarriesDerivatives<B> && !PlainFor<A, B> && !PlainFor<B, A>;
 
-// Refuses them.
+// The refusal of their mixture.
 template <class A, class B>
 struct NumbersOfTwoDerivatives {
   static constexpr bool are_nested = !Unrelated<A, B>;
@@ -107,7 +107,7 @@ struct NumbersOfTwoDerivatives {
                 "etude: a number of an outer derivative is used in an inner one whose own argument "
                 "is plain; make the inner argument from the outer one: decltype(x)(1.0) for 1.0");
 };
-// In an order that is the same for a * b and b * a, so that it is said once.
+// The same type for a * b and b * a, so that the message appears once.
 template <class A, class B>
 using RefusedMixture =
     std::conditional_t<(type_name<B>() < type_name<A>()), NumbersOfTwoDerivatives<B, A>,
@@ -115,8 +115,8 @@ using RefusedMixture =
 
 }  // namespace internal
 
-// The result types are written out, so that compilers instantiate the bodies last and print no more
-// than the user's call with them. No macros: compilers would print their definitions, too.
+// The result types are written out, so that compilers instantiate the bodies last and print only
+// the user's call with them. No macros: compilers would print their definitions too.
 template <class A, class B>
 requires internal::Unrelated<A, B>
 constexpr internal::RefusedNumber operator+(const A&, const B&) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all differential operators do with their arguments: keep some out of the derivative, and
-// give the tangents of the others. Used by scalar_operators.h and by those on tensors.
+// Argument handling that all differential operators share: excludes some arguments from the
+// derivative and returns the tangents of the others. Used by scalar_operators.h and the operators
+// on tensors.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +17,14 @@
 
 namespace ETUDE_API etude {
 
-// Keeps an argument out of the derivative; the function gets the plain value.
+// Excludes an argument from the derivative; the function gets the plain value.
 template <class T>
 constexpr NoDerivative<T> no_derivative(T value) {
   return {std::move(value)};
 }
 
-// A number beside something else that a function computes on the way: a gradient is taken of the
-// number, and value_with_gradient hands the rest on, without derivatives:
+// A number together with an auxiliary value of the same computation. The gradient is that of the
+// number. value_with_gradient also returns the auxiliary value, without derivatives:
 //
 //   const auto loss = [&](const auto& p) {
 //     auto errors = errors_at(p);
@@ -61,7 +62,7 @@ struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
 
-// fn(), whose errors name the operator.
+// Runs fn(); its errors name the operator.
 template <class Fn>
 constexpr void named(const char* op, Fn&& fn) {
   try {
@@ -72,8 +73,8 @@ constexpr void named(const char* op, Fn&& fn) {
   }
 }
 
-// f(members of the tuple...). As std::apply, but inlined at once: compilers optimise the body of f
-// anew for each function on the way to where it is inlined.
+// f(members of the tuple...). Like std::apply, but with forced inlining: compilers would optimise
+// the body of f anew in each function that inlines it.
 template <class F, class... A, std::size_t... I>
 ETUDE_INLINED constexpr decltype(auto) call_with(const F& f, std::tuple<A...>& all,
                                                  std::index_sequence<I...>) {
@@ -98,7 +99,8 @@ constexpr auto spread(const X& x, Fn&& fn) {
   }
 }
 
-// The tangents of the differentiable ones of X...: one alone, or a tuple.
+// The tangents of the differentiable arguments among X...: a bare tangent for one, a tuple for
+// several.
 template <class... X, class Tangents>
 constexpr auto pick_tangents(Tangents&& all) {
   auto kept = [&]<std::size_t... I>(std::index_sequence<I...>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of virtual functions: a rule is written for the function of one class, so it may not stand
+// Rules of virtual functions: a rule belongs to the function of one class, so it must not be used
 // for an override. Used by derivative.h.
 #pragma once
 
@@ -16,8 +16,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether f, a pointer to a member function, names a virtual one. The ABI of C++ on Linux says so
-// by a bit: of the function's place in the table of x86, of the object's offset on Arm.
+// Whether f, a pointer to a member function, points to a virtual function. The C++ ABI on Linux
+// marks it with a bit: of the vtable offset on x86, of the object's offset on Arm.
 template <class F>
 bool is_virtual(F f) {
   std::uintptr_t words[2];
@@ -43,8 +43,8 @@ struct OwnerOf<R (C::*)(A...) const noexcept> {
   using type = C;
 };
 
-// throws: kInvalidArgument where F is a virtual function and the object is of a class derived from
-//         its own: the value would be that of an override, and the derivative that of F.
+// throws: kInvalidArgument if F is a virtual function and the object is of a class derived from F's
+// class: the value would be that of an override, and the derivative that of F.
 template <auto F, class Object, class... X>
 void require_no_override(const Object& object, const X&...) {
   using Owner = typename OwnerOf<decltype(F)>::type;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of the Differentiable protocol: tangent types, the zero tangent, moving along one, and
-// walks over the leaves of values. For numbers and whatever specialises DifferentiableTraits;
-// containers.h and aggregates.h add to it. Include differentiable.h instead.
+// The core of the Differentiable protocol: tangent types, the zero tangent, moving along a tangent,
+// and walks over the leaves of values. For numbers and all types that specialise
+// DifferentiableTraits; containers.h and aggregates.h add more. Include differentiable.h instead.
 #pragma once
 
 #include <complex>
@@ -17,12 +17,12 @@
 
 namespace ETUDE_API etude {
 
-// The tangent of what cannot move: integers, bools, enumerations, texts, NoDerivative.
+// The tangent of values that cannot move: integers, bools, enumerations, texts, NoDerivative.
 struct NoTangent {
   friend constexpr bool operator==(NoTangent, NoTangent) = default;
 };
 
-// Specialise for a type with a tangent of its own:
+// Specialise for a type with a custom tangent:
 //
 //   template <> struct etude::DifferentiableTraits<Rotation> {
 //     using Tangent = double;
@@ -32,7 +32,7 @@ struct NoTangent {
 template <class T>
 struct DifferentiableTraits {};
 
-// The tangent type of T; NoTangent where nothing can move.
+// The tangent type of T; NoTangent if no part of T can move.
 template <class T>
 using tangent_t = typename DifferentiableTraits<std::remove_cvref_t<T>>::Tangent;
 
@@ -43,12 +43,12 @@ concept HasTangent = requires {
   typename tangent_t<T>;
 };
 
-// A concept, so that nothing is asked further of a class.
+// A concept, so that class types are not examined further.
 template <class T>
 concept DiscreteScalar = !std::is_class_v<T> &&
                          (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>);
 
-// Specialise as true for a type that stands in the way of no derivative, such as a shape.
+// Specialise as true for a type without a derivative that may appear in arguments, such as a shape.
 template <class T>
 inline constexpr bool kIsDiscreteValue = DiscreteScalar<T>;
 template <>
@@ -62,7 +62,7 @@ inline constexpr bool kIsDiscreteValue<std::vector<bool, A>> = true;
 template <class R, class... A>
 inline constexpr bool kIsDiscreteValue<R (*)(A...)> = true;
 
-// Whether a T has room in a tangent though no derivative (layer_state.h).
+// Whether a T has a place in a tangent although it has no derivative (layer_state.h).
 template <class T>
 inline constexpr bool kIsState = false;
 
@@ -76,7 +76,8 @@ constexpr bool is_one_of(TypeList<Open...>) {
 template <class T, class... Open>
 TypeList<T, Open...> list_with(TypeList<Open...>);
 
-// The types around a part; none for a number, so that one is asked about once for all structs.
+// The enclosing types of a part. Empty for a number, so that it is instantiated once for all
+// structs.
 template <bool is_number>
 struct AroundPart {
   template <class Around>
@@ -95,7 +96,7 @@ constexpr bool are_discrete(TypeList<Part...>) {
           ...);
 }
 
-// Whether no part of a T can move. `Around` are the types around T, for types that hold themselves.
+// Whether no part of T can move. `Around` are the enclosing types of T, for recursive types.
 template <class T, class Around>
 constexpr bool is_discrete() {
   if constexpr (std::is_same_v<T, NoTangent>) {
@@ -122,19 +123,20 @@ concept Discrete = is_discrete<T>();
 
 }  // namespace internal
 
-// T has a tangent that can move it. A yes or no; the operators say what is wrong with a type.
+// T has a tangent that can move it. The concept is only true or false; operators explain what is
+// wrong with a type.
 template <class T>
 concept Differentiable = internal::HasTangent<T> && !std::is_same_v<tangent_t<T>, NoTangent>;
 
-// The tangent that moves nothing, with all shapes of x.
+// The tangent that moves nothing, with the same shapes as x.
 template <internal::HasTangent T>
 constexpr tangent_t<T> zero_tangent(const T& x) {
   return DifferentiableTraits<T>::zero(x);
 }
 
-// Goes from x along `by`, in place and without allocating.
+// Moves x along `by`, in place and without allocating.
 //
-// throws: kInvalidArgument where lengths or shapes differ.
+// throws: kInvalidArgument if lengths or shapes differ.
 template <internal::HasTangent T>
 constexpr void move(T& x, const tangent_t<T>& by) {
   DifferentiableTraits<T>::move(x, by);
@@ -192,13 +194,13 @@ struct DifferentiableTraits<T> {
 
 namespace internal {
 
-// A type made of parts: its traits walk it. Leaves are all others that have a tangent.
+// A type made of parts, which its traits walk. All other types with a tangent are leaves.
 template <class T>
 concept Composite = requires {
   typename DifferentiableTraits<std::remove_cv_t<T>>::Composite;
 };
 
-// Calls fn(leaf) for each leaf of x in order. Discrete parts are passed over.
+// Calls fn(leaf) for each leaf of x in order. Skips discrete parts.
 template <class T, class Fn>
 constexpr void each_leaf(T& x, Fn& fn) {
   using Plain = std::remove_cv_t<T>;
@@ -210,7 +212,7 @@ constexpr void each_leaf(T& x, Fn& fn) {
   }
 }
 
-// A tangent of x whose leaves are fn(leaf of x). A functor may have enter() and leave(), which are
+// A tangent of x with the leaves fn(leaf of x). If a functor has enter() and leave(), they are
 // called around the fields of a struct.
 template <class T, class Fn>
 constexpr tangent_t<T> build_tangent(const T& x, Fn& fn) {
@@ -224,7 +226,7 @@ constexpr tangent_t<T> build_tangent(const T& x, Fn& fn) {
 }
 
 // Calls fn(leaf of x, leaf of t) for each leaf in order; t is a tangent of x.
-// throws: kInvalidArgument where lengths, keys or alternatives differ.
+// throws: kInvalidArgument if lengths, keys or alternatives differ.
 template <class T, class U, class Fn>
 constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   using Plain = std::remove_cv_t<T>;
@@ -237,7 +239,7 @@ constexpr void zip_leaves(T& x, U& t, Fn& fn) {
   }
 }
 
-// What zero and move do with a leaf. Named, since walks are made anew for each type of lambda.
+// The leaf functions of zero and move. Named types, since walks are instantiated for each lambda.
 struct ZeroOfLeaf {
   template <class Leaf>
   constexpr tangent_t<Leaf> operator()(const Leaf& leaf) const {
@@ -255,7 +257,7 @@ struct MoveOfLeaf {
   }
 };
 
-// zero and move of a composite, by its walks.
+// zero and move of a composite, implemented with its walks.
 template <class T, class Walks>
 struct MoveByWalks {
   using Composite = void;
@@ -270,7 +272,7 @@ struct MoveByWalks {
   }
 };
 
-// What a DifferentiableTraits that somebody wrote has of all that it must have.
+// The members of a user-written DifferentiableTraits that exist, of those required.
 template <class T>
 struct TraitsOf {
   using U = tangent_t<T>;
@@ -306,11 +308,11 @@ struct TraitsLackSomething {
   static_assert(Traits::has_move, "etude: DifferentiableTraits<T> needs move(x, tangent)");
 };
 
-// Leaves that differential operators of another folder serve, such as tensors. Specialise as true.
+// Leaves with differential operators in another folder, such as tensors. Specialise as true.
 template <class T>
 inline constexpr bool kIsOtherLeaf = false;
 
-// Values that do not show what they hold. Specialise as true.
+// Type-erased values. Specialise as true.
 template <class T>
 inline constexpr bool kIsErased = false;
 template <class T>
@@ -323,7 +325,7 @@ struct LeafIsErased {
 };
 
 struct OtherLeaf {
-  static constexpr bool explains = false;  // the operators do
+  static constexpr bool explains = false;  // the operators explain
   template <class T>
   static constexpr bool is = kIsOtherLeaf<T>;
 };
@@ -333,7 +335,7 @@ constexpr bool holds_other_leaf() {
   return finds_kind<OtherLeaf, Marked::kSkip, T>();
 }
 
-// The same also where it is kept out of the derivative, as in no_derivative(x).
+// The same, including leaves excluded from the derivative, as in no_derivative(x).
 template <class T>
 constexpr bool mentions_other_leaf() {
   if constexpr (requires(T x) {
@@ -351,7 +353,7 @@ constexpr bool mentions_other_leaf() {
                                                " does not fit a value of length " +
                                                std::to_string(value) + ". Make both equally long");
 }
-// A key for a message; empty where it has no text.
+// A key as text for a message; empty if it has none.
 template <class Key>
 std::string key_text(const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string_view>) {

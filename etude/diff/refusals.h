@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The differential operators on arguments that no derivative is taken of: each says which argument,
-// or which of its fields, has no tangent, or that none can move. Without them compilers would list
+// Differential operators on arguments without derivatives. Each names the argument, or its field,
+// that has no tangent, or says that none can move. Without these overloads compilers would list
 // every operator of that name. Included by scalar_operators.h; tensors are refused in runtime/.
 #pragma once
 
@@ -20,12 +20,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Arguments that no derivative can be taken by, nor by other leaves than numbers.
+// Arguments without a derivative, and without leaves other than numbers.
 template <class... X>
 concept RefusedArguments = sizeof...(X) > 0 && !kHaveTangents<X...> &&
                            !(mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// Those of them that stand before their tangents, as in jvp(f, x, y, dx, dy).
+// The number of arguments before their tangents, as in jvp(f, x, y, dx, dy).
 template <class... A>
 constexpr std::size_t count_before_tangents() {
   return sizeof...(A) < 2 ? sizeof...(A) : sizeof...(A) / 2;
@@ -55,7 +55,7 @@ struct DerivativeOfMany {
                 "structure of numbers, or by several, jvp along a direction, jacobian for several "
                 "results");
 };
-// What stands behind the arguments is not what the operator takes.
+// The refusal of values after the arguments that the operator does not accept.
 template <class... Given>
 struct TangentsDoNotFit {
   static constexpr bool are_tangents = sizeof...(Given) == 0 && sizeof...(Given) != 0;
@@ -78,14 +78,14 @@ struct CotangentDoesNotFit {
                 "etude: a pullback takes a cotangent of the result of the function: a value of "
                 "its type etude::tangent_t, as etude::zero_tangent(result) has");
 };
-// Whether a U is a tangent of an X, be it with numbers of an outer derivative where those of X are
-// plain.
+// Whether a U is a tangent of an X, also if U has numbers of an outer derivative and X has plain
+// numbers.
 template <class U, class X>
 inline constexpr bool kIsTangentOf =
     std::is_convertible_v<U, tangent_t<X>> ||
     std::is_same_v<replace_scalar_t<U, void, double>, replace_scalar_t<tangent_t<X>, void, double>>;
-// Whether the first half of All are arguments and the other half a tangent of each, in a form that
-// jvp(f, x, by) does not take.
+// Whether the first half of All are arguments and the second half their tangents, in a form that
+// jvp(f, x, by) does not accept.
 template <class All, std::size_t... I>
 constexpr bool are_halves(std::index_sequence<I...>) {
   if constexpr (ScalarArguments<std::tuple_element_t<I, All>...>) {
@@ -107,7 +107,7 @@ constexpr bool are_with_tangents() {
         std::make_index_sequence<sizeof...(A) / 2>());
   }
 }
-// Arguments of which the first is of numbers, behind which no tangents stand.
+// Arguments that begin with numbers and are not followed by tangents.
 template <class X, class... More>
 concept WithoutTangents =
     ScalarArguments<X> && !(mentions_other_leaf<std::remove_cvref_t<More>>() || ...) &&
@@ -117,8 +117,8 @@ concept WithoutTangents =
 
 }  // namespace internal
 
-// The type of the results is written, so that the bodies are compiled last: then compilers have
-// nothing more to say than who called, and may say it of several calls of one operator.
+// The result type is written out, so that the bodies are compiled last: compilers then print only
+// the caller, and can report several calls of one operator.
 template <class F, class... X>
 requires internal::RefusedArguments<X...>
 auto gradient(const F&, const X&...) -> internal::Refused {
@@ -165,7 +165,7 @@ auto hessian(const F&, const X&...) -> internal::Refused {
   return internal::kRefused<internal::RefusalOf<X...>>;
 }
 
-// Operators on arguments that their directions follow.
+// Operators on arguments followed by their directions.
 template <class F, class... A>
 requires internal::RefusedWithTangents<A...>
 auto jvp(const F&, const A&...) -> internal::Refused {
@@ -177,7 +177,7 @@ auto hvp(const F&, const A&...) -> internal::Refused {
   return internal::kRefused<internal::RefusalBeforeTangents<A...>>;
 }
 
-// Operators on one argument, which directions or cotangents follow.
+// Operators on one argument, followed by directions or cotangents.
 template <class F, class X, class... More>
 requires internal::RefusedArguments<X>
 auto derivative(const F&, const X&, const More&...) -> internal::Refused {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types and values with their scalars exchanged: std::vector<double> as std::vector<Real>, a
-// template on its scalar, Spline<double>, as Spline<Real>. How scalar_operators.h calls generic
-// code.
+// Types and values with another scalar type: std::vector<double> as std::vector<Real>; a class
+// template such as Spline<double> as Spline<Real>. scalar_operators.h calls generic code with them.
 #pragma once
 
 #include <array>
@@ -33,13 +32,13 @@ struct IsDual : std::false_type {};
 template <class T, std::size_t n, class Tag>
 struct IsDual<Dual<T, n, Tag>> : std::true_type {};
 
-// Numbers that a derivative can be taken by: plain ones, and those of an outer derivative.
+// Numbers that a derivative can be computed by: plain numbers, and numbers of an outer derivative.
 template <class T>
 inline constexpr bool kIsScalar = std::floating_point<T> || IsActive<T>::value || IsDual<T>::value;
 template <class T>
 concept Scalar = kIsScalar<T>;
 
-// X with every From in it as To; with every scalar, where From is void.
+// X with every From in it replaced by To. If From is void, every scalar is replaced.
 template <class X, class From, class To>
 struct ReplaceScalar;
 template <class X, class From, class To>
@@ -68,8 +67,8 @@ struct ReplaceScalar {
       std::conditional_t<Scalar<X>, std::type_identity<X>, ReplaceParts<X, From, To>>>::type;
 };
 
-// The type that numbers of A and of B both convert to: the wider one, or the number of the inner
-// derivative, to which the other is a constant. void stands for no number.
+// The common type of numbers of A and B: the wider type, or the number of the inner derivative, for
+// which the other is a constant. void means no number.
 template <class A, class B>
 constexpr auto common_scalar() {
   if constexpr (std::is_void_v<A>) {
@@ -85,8 +84,8 @@ constexpr auto common_scalar() {
   }
 }
 
-// That of all scalars in X; void if there is none. `Open` are the structs around X, for structs
-// that hold themselves.
+// The common type of all scalars in X; void if there is none. `Open` are the structs around X, for
+// recursive structs.
 template <class X, class... Open>
 struct ScalarIn;
 template <class Parts, class... Open>
@@ -141,8 +140,8 @@ template <class X>
 concept List = requires(X x, typename X::value_type v) {
   x.push_back(v);
 };
-// Types with a tangent of their own, such as rotations. f is called with a value that was moved by
-// a tangent of zeros, and the derivative is taken by those zeros.
+// Types with a custom tangent, such as rotations. f is called with the value moved by a zero
+// tangent, and the derivative is computed by the numbers of that tangent.
 template <class X>
 concept Manifold =
     !Scalar<X> && HasTangent<X> && !Composite<X> && !std::is_same_v<tangent_t<X>, NoTangent>;
@@ -162,7 +161,7 @@ constexpr bool holds_manifold() {
     return hold_manifold(typename Parts<X>::Types());
   }
 }
-// Counts the numbers that a tangent has.
+// Counts the numbers in a tangent.
 struct CountNumbers {
   std::size_t& count;
   template <class S>
@@ -171,7 +170,7 @@ struct CountNumbers {
       ++count;
       return x;
     } else if constexpr (std::is_same_v<tangent_t<S>, S>) {
-      return zero_tangent(x);  // a tangent that holds no numbers, such as a tensor
+      return zero_tangent(x);  // a tangent without numbers, such as a tensor
     } else {
       static_cast<void>(sizeof(LeafIsErased<S>));
       return build_tangent(zero_tangent(x), *this);
@@ -187,7 +186,7 @@ struct IsVariant : std::false_type {};
 template <class... T>
 struct IsVariant<std::variant<T...>> : std::true_type {};
 
-// How many numbers an X holds if its type says so; else kUnknownCount.
+// The number of numbers in an X if its type determines it; else kUnknownCount.
 inline constexpr std::size_t kUnknownCount = 1 << 20;
 template <class X>
 constexpr std::size_t scalar_count();
@@ -222,7 +221,7 @@ constexpr std::size_t scalar_count() {
   }
 }
 
-// Whether an X, whose type says how many numbers it holds, holds nothing else.
+// Whether an X, whose type determines its number of numbers, holds nothing else.
 template <class X>
 constexpr bool holds_only_numbers();
 template <class... X>
@@ -266,7 +265,7 @@ constexpr Out map_variant(const X& x, Fn& fn, std::index_sequence<I...>) {
   return std::move(*out);
 }
 
-// x with its numbers converted, then moved by the numbers of a zero tangent.
+// x with converted numbers, then moved by the numbers of a zero tangent.
 template <class Out, class X, class Fn>
 constexpr Out map_manifold(const X& x, Fn& fn) {
   auto convert = [](const auto& v) { return decltype(fn(v))(v); };
@@ -276,8 +275,8 @@ constexpr Out map_manifold(const X& x, Fn& fn) {
   return out;
 }
 
-// Whether a struct is put together from its fields: one whose fields are listed may have a
-// constructor that takes something else, and none is made from an array.
+// Whether a struct is constructed from its fields. A struct with listed fields may have another
+// constructor, and no struct is constructed from an array.
 template <class X>
 constexpr bool is_made_of_fields() {
   return []<class... F>(std::tuple<F&...>*) {
@@ -335,8 +334,8 @@ constexpr Out map_tuple(const X& x, Fn& fn, std::index_sequence<I...>) {
   return Out{map_scalars<std::tuple_element_t<I, Out>>(std::get<I>(x), fn)...};
 }
 
-// x as an Out, each scalar as fn(scalar), in the order of its tangent's leaves. What NoDerivative
-// holds is converted.
+// x as an Out, with each scalar replaced by fn(scalar), in the order of its tangent's leaves.
+// Numbers inside NoDerivative are converted.
 template <class Out, class X, class Fn>
 constexpr Out map_scalars(const X& x, Fn& fn) {
   if constexpr (Scalar<X>) {

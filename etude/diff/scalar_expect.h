@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of derivatives of numbers share.
+// Helpers shared by the tests of derivatives of numbers.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace etude {
 
-// Whether what runs is instrumented, and so a hundred times slower: loops over many calls are
-// shorter there. Each of their calls is looked at all the same.
+// Whether the program is instrumented, and so about a hundred times slower: loops over many calls
+// are shorter then. Each call is still checked.
 inline constexpr bool kIsInstrumented =
     internal::kHasAddressSanitizer || internal::kHasThreadSanitizer;
 
 using Vector = std::vector<double>;
 using Reals = std::vector<Real>;
 
-// The product of a vector's numbers; five of them go in reverse mode.
+// The product of a vector's numbers; five numbers use reverse mode.
 inline constexpr auto product = [](const auto& x) {
   auto y = x[0];
   for (std::size_t i = 1; i < x.size(); ++i) y *= x[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that base/scalar_functions.inc is written in, for plain numbers. Those of active
-// scalars and dual numbers are found beside their types.
+// The functions used by base/scalar_functions.inc, for plain numbers. The overloads for active
+// scalars and dual numbers are next to those types.
 #pragma once
 
 #include <bit>
@@ -16,8 +16,8 @@
 
 namespace ETUDE_API etude {
 
-// x without its dependence: a constant to all derivatives that are being taken. Active scalars and
-// dual numbers have their own.
+// x without its dependence: a constant for all derivatives that are being computed. Active scalars
+// and dual numbers have their own overloads.
 template <std::floating_point T>
 constexpr T stop_gradient(T x) {
   return x;
@@ -34,8 +34,8 @@ using std::abs, std::fabs, std::exp, std::exp2, std::expm1, std::log, std::log2,
 
 using slopes::where, slopes::share_of, slopes::angle_slope, slopes::with_logarithm;
 
-// x * y as the chain rule multiplies: 0 where one of them is 0, be the other infinite or NaN. So a
-// call with a cotangent or a slope of 0 adds nothing to a derivative, in all modes alike
+// x * y by the chain rule: 0 if one factor is 0, even if the other is infinite or NaN. So a call
+// with a cotangent or slope of 0 adds nothing to a derivative, in all modes
 // (docs/differentiable.md, "Singular points").
 template <std::floating_point T>
 constexpr T strong_product(const T& x, const T& y) {
@@ -44,7 +44,7 @@ constexpr T strong_product(const T& x, const T& y) {
     return product;
   return x == 0 || y == 0 ? T(0) : product;
 }
-// Whether no product with x needs that care: it is finite and not 0.
+// Whether products with x need no such care: x is finite and not 0.
 template <std::floating_point T>
 constexpr bool is_plain_factor(const T& x) {
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
@@ -56,7 +56,7 @@ constexpr bool is_plain_factor(const T& x) {
   }
 }
 
-// Whether x is 0 and, were it an active scalar or dual number, does not vary either.
+// Whether x is 0 and, for an active scalar or dual number, does not vary either.
 template <std::floating_point T>
 constexpr bool is_exact_zero(const T& x) {
   return x == 0;
@@ -70,8 +70,8 @@ constexpr bool is_exact_one(const T& x) {
 
 namespace internal {
 
-// Whether an N stands for a constant T beside a number with a derivative: numbers do, a T, and
-// those of the derivatives around, which T is made of.
+// Whether an N is a constant for a number with derivative and value type T: plain numbers, a T, and
+// numbers of the outer derivatives that T consists of.
 template <class N, class T>
 constexpr bool is_plain_for() {
   if constexpr (std::is_arithmetic_v<N> || std::is_same_v<N, T>) {
@@ -89,20 +89,20 @@ concept PlainFor = is_plain_for<N, T>();
 
 namespace internal::scalar_math {
 
-// -1, 0 or 1; the slope of |x|. NaN of NaN.
+// -1, 0 or 1: the slope of |x|. NaN for NaN.
 template <class T>
 T sign_of(const T& x) {
   const T none = where(x == T(0), T(0), T(std::numeric_limits<double>::quiet_NaN()));
   return where(x > T(0), T(1), where(x < T(0), T(-1), none));
 }
 
-// The root of 1 + x * x, whose square may overflow.
+// The root of 1 + x * x without overflow of the square.
 template <class T>
 T root_of_one_and(const T& x) {
   return hypot(x, T(1));
 }
 
-// The derivative of lgamma. At 0 infinite, against its sign; NaN below at whole numbers.
+// The derivative of lgamma. At 0 infinite, with the opposite sign of x; NaN at negative integers.
 // Source: Abramowitz and Stegun, 6.3.5, 6.3.7 and 6.3.18.
 template <class T>
 T digamma(T x) {

@@ -5,17 +5,18 @@
 //   derivative([](auto x) { return sin(x); }, 0.0);                    // 1
 //
 // The function is generic (auto parameters, a template, structs templated on their scalar) or takes
-// Real, and is called once with active scalars (reverse mode) or dual numbers (forward mode; a
-// gradient that meets with_derivative, or a tensor made of its numbers, begins again in reverse);
-// whatever it does with them counts: branches, loops, recursion, early returns, mutation,
-// exceptions, standard algorithms. It calls functions of <cmath> with std:: or without.
+// Real. It is called once with active scalars (reverse mode) or dual numbers (forward mode). A
+// gradient in forward mode that meets with_derivative, or a tensor made from its numbers, starts
+// again in reverse mode. All C++ control flow is supported: branches, loops, recursion, early
+// returns, mutation, exceptions, standard algorithms. Functions of <cmath> may be called with or
+// without std::.
 //
-// Arguments that cannot move and those wrapped in no_derivative are left out; one differentiable
-// argument gives its tangent, several give a tuple. Operators nest: the derivative of a derivative
-// is taken by using one inside of a function. An inner function that captures numbers of outer
-// derivatives gets its own argument from the innermost of these, not from a plain number.
+// Arguments without a tangent, and arguments wrapped in no_derivative, are excluded. One
+// differentiable argument yields its bare tangent, several yield a tuple. Operators nest: for a
+// derivative of a derivative use one inside a function. If an inner function captures numbers of
+// outer derivatives, its own argument is a number of the innermost of these, not a plain number.
 //
-// threads: thread-safe; a derivative is recorded on the thread that takes it.
+// threads: thread-safe; a derivative is recorded on the thread that computes it.
 // cost: reverse mode runs the function once and records 32 bytes for each call on doubles; the
 // reverse pass reads these once. A thread keeps the memory for its next derivative.
 #pragma once
@@ -36,12 +37,12 @@
 
 namespace ETUDE_API etude {
 
-// The value of f(x...), one number, and its gradient, with one run of f. By up to four numbers the
-// gradient is taken in forward mode; by more, and of functions on Real, in reverse mode. In reverse
-// mode it warns once for each function if the result does not depend on an argument
-// (set_diagnostics). What f returns by with_aux beside its number is handed on.
+// The value of f(x...), one number, and its gradient, with one run of f. For up to four numbers the
+// gradient uses forward mode. For more, and for functions on Real, it uses reverse mode. Reverse
+// mode warns once for each function if the result does not depend on an argument (set_diagnostics).
+// An auxiliary value from with_aux is returned too.
 //
-// throws: what f throws; no tape stays active then.
+// throws: exceptions of f; no tape stays active then.
 template <class F, class... X>
 requires(internal::ScalarArguments<X...> && !internal::gives_plain<F, X...>()) ETUDE_INLINED
     constexpr auto value_with_gradient(const F& f, const X&... x) {
@@ -86,16 +87,16 @@ requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[d
 
 namespace internal {
 
-// What operators do on arguments with other leaves than numbers: runtime/ has it for tensors.
+// Operators on arguments with leaves other than numbers: implemented in runtime/ for tensors.
 template <class... X>
 struct OtherGradients;
 
 }  // namespace internal
 
-// The function that gives the gradient of f.
+// A function that returns the gradient of f.
 template <class F>
 auto gradient(const F& f, CallSite where = CallSite::here()) {
-  // A function is held by its address: references to functions do not match const F& on clang.
+  // A function is held by pointer: references to functions do not match const F& on clang.
   return [f = std::decay_t<const F&>(f), where]<class... X>(const X&... at) {
     if constexpr (internal::ScalarArguments<X...>) {
       return etude::gradient(f, at...);
@@ -114,11 +115,11 @@ requires(internal::ScalarArguments<X> && !internal::Scalar<X>) X stop_gradient(c
   return internal::map_scalars<X>(x, stop);
 }
 
-// Gives the tangents of the arguments for a cotangent of the result. Holds all it needs, so it may
-// outlive the arguments; a run of tensors keeps the values that derivatives read until it dies
-// (explain_copy() says which).
+// Maps a cotangent of the result to the cotangents of the arguments. Self-contained, so it may
+// outlive the arguments. A run of tensors keeps the values that derivatives read until it dies
+// (explain_copy() lists them).
 //
-// threads: thread-safe; calls at the same time are.
+// threads: thread-safe; concurrent calls are allowed.
 template <class Run>
 class PullbackOf {
  public:
@@ -159,7 +160,7 @@ auto pulled_scalars(const F& f, const X&... x) {
       auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
       auto made = call_with(f, lifted);
       auto check = [&](const auto& leaf) { static_cast<void>(leaf.slot_on(tape)); };
-      each_leaf(made, check);  // while the derivatives around it are known
+      each_leaf(made, check);  // before outer derivatives become unknown
       return made;
     }();
     auto value = plain_result<To, typename Types::From>(result);
@@ -185,12 +186,12 @@ auto value_with_pullback(const F& f, const X&... x) {
 template <class F, class... X>
 requires internal::ScalarArguments<X...>
 auto pullback(const F& f, const X&... x) {
-  // As value_with_pullback does, without a template more in what compilers say of the body of f.
+  // Like value_with_pullback, with one template less in compiler messages about the body of f.
   return internal::pulled_scalars(f, internal::raised<internal::CommonScalar<X...>>(x)...).second;
 }
 
-// The value of f, and the tangents of its arguments for a cotangent of the value; a tuple stands
-// for several arguments.
+// The value of f, and the cotangents of its arguments for a cotangent of the value. A tuple passes
+// several arguments.
 template <class F, class X, class Cotangent>
 requires internal::ScalarArguments<X>
 auto vjp(const F& f, const X& primals, const Cotangent& cotangent, CallSite = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of reverse mode on numbers, for scalar_operators.h: a function is called with active
-// numbers, which record on a tape.
+// Runs of reverse mode on numbers, for scalar_operators.h: calls a function with active numbers,
+// which record on a tape.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The number type of the tape, and what f is called with.
+// The number type of the tape, and the argument type for f.
 template <class F, class... X>
 struct ReverseTypes {
   using From = CommonScalar<X...>;
   static constexpr bool is_generic = kTakes<Active<From>, F, X...>;
-  // A function on Real with arguments that are Real already.
+  // A function on Real whose arguments are Real already.
   static constexpr bool is_real = !is_generic && IsActive<From>::value;
   static constexpr bool is_usable = is_generic || is_real;
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
 
-// Whether what f returns, which can be recorded, has a tangent.
+// Whether the result of f, which can be recorded, has a tangent.
 template <class Types, class F, class... X>
 constexpr bool has_pullback() {
   using To = typename Types::To;
@@ -53,7 +53,7 @@ struct ResultDoesNotMove {
   static_assert(moves,
                 "etude: the result type is not Differentiable: integers and texts do not move");
 };
-// What refuses the result, if it has none.
+// The refusal of a result without a tangent.
 template <class Types, class F, class... X>
 constexpr auto refusal_of_result() {
   using To = typename Types::To;
@@ -74,7 +74,7 @@ constexpr auto refusal_of_result() {
 template <class Types, class F, class... X>
 using RefusalOfResult = typename decltype(refusal_of_result<Types, F, X...>())::type;
 
-// Makes a tape the current one of its thread while it lives.
+// Makes a tape the current tape of its thread while alive.
 template <class T>
 class RecordingScope {
  public:
@@ -87,7 +87,7 @@ class RecordingScope {
   ScalarTape<T>& tape_;
 };
 
-// Cotangents by slot, in memory that a thread keeps.
+// Cotangents by slot, in memory that the thread reuses.
 template <class T>
 class Cotangents {
  public:
@@ -106,8 +106,8 @@ class Cotangents {
               "differentiated once. Make the inner function generic (auto parameters)");
 }
 
-// x as a T; for functions on Real x may be the Real of one.
-// throws: kInvalidArgument if it depends on an argument of an outer derivative.
+// x as a T. For functions on Real, x may be a Real of a T.
+// throws: kInvalidArgument if x depends on an argument of an outer derivative.
 template <class T, class S>
 T number_as(const S& x) {
   if constexpr (std::is_convertible_v<const S&, T>) {
@@ -118,16 +118,16 @@ T number_as(const S& x) {
   }
 }
 
-// The inputs of a tape that is being recorded, in the order of the leaves of the arguments: slots
-// 1, 2, ...
+// The inputs of a tape that is recording, in the order of the leaves of the arguments: slots 1, 2,
+// ...
 template <class To, class T>
 struct MakeInputs {
   ScalarTape<T>& tape;
-  std::uint32_t next;  // 0: the tape's next one
+  std::uint32_t next;  // 0: the tape's next slot
 
   template <class... X>
   explicit MakeInputs(ScalarTape<T>& on, const X&... x) : tape(on), next(0) {
-    if constexpr ((holds_manifold<X>() || ...)) {  // lifting these computes, which takes slots
+    if constexpr ((holds_manifold<X>() || ...)) {  // lifting a manifold computes, which uses slots
       std::size_t count = 0;
       CountNumbers numbers{count};
       (static_cast<void>(build_tangent(x, numbers)), ...);
@@ -157,7 +157,7 @@ struct MakeInputs {
                                                ". Make it with zero_tangent(value)");
 }
 
-// What a pullback keeps: the tape and where its results and arguments are.
+// The state of a pullback: the tape, and the slots of its results and arguments.
 template <class T, class R, class... X>
 struct PulledScalars {
   using Result = R;
@@ -185,8 +185,8 @@ struct PulledScalars {
   std::tuple<X...> arguments;        // for the shapes of their tangents
 };
 
-// Says that the result does not depend on an argument, once for each function. `last` is the call
-// that ended the dependence of a number, if it is known.
+// Warns, once for each function, that the result does not depend on an argument. `last` is the call
+// that ended the dependence of a number, if known.
 [[gnu::cold, gnu::noinline]] inline void tell_independent(std::string_view function,
                                                           std::size_t argument,
                                                           std::string_view type,
@@ -200,8 +200,7 @@ struct PulledScalars {
     return text.append(". Pass it as no_derivative(x) if that is meant");
   });
 }
-// Tells of each argument that the result does not depend on. `first` is the slot of the first
-// input.
+// Reports each argument that the result does not depend on. `first` is the slot of the first input.
 template <class F, class T, class X>
 void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
                       const std::vector<T>& cotangents, std::uint32_t& first, std::size_t& argument,
@@ -221,8 +220,8 @@ void check_dependence(const ScalarTape<T>& tape, std::uint32_t result,
   ++argument;
 }
 
-// Not inlined: a call costs little beside the tape, and compilers would optimise each inlined copy
-// anew with its caller.
+// Not inlined: a call is cheap compared with the tape, and compilers would optimise each inlined
+// copy anew.
 template <class F, class... X>
 [[gnu::noinline]] auto reverse_gradient(const F& f, const X&... x) {
   using Types = ReverseTypes<F, X...>;
@@ -234,7 +233,7 @@ template <class F, class... X>
     MakeInputs<To, T> inputs(tape, x...);
     auto lifted = lift_arguments<typename Types::From, To>(inputs, x...);
     auto made = call_with(f, lifted);
-    static_cast<void>(number_of(made).slot_on(tape));  // while those around it are known
+    static_cast<void>(number_of(made).slot_on(tape));  // before outer tapes become unknown
     return made;
   }();
   const std::uint32_t slot = number_of(result).slot_on(tape);
@@ -248,7 +247,7 @@ template <class F, class... X>
                    tangents_of(cotangents.values(), 1, x...)};
 }
 
-// What keeps f from having a gradient at these arguments.
+// The reason why f has no gradient at these arguments.
 template <class F, class... X>
 constexpr Fault gradient_fault() {
   if constexpr (goes_forward<F, X...>()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How scalar_operators.h calls functions with other numbers than those of the arguments, and the
-// runs of forward mode. Those of reverse mode are in scalar_reverse.h.
+// Calls of functions with other numbers than those of the arguments, for scalar_operators.h, and
+// the runs of forward mode. Reverse mode is in scalar_reverse.h.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Whether the numbers of an argument are plain while those of another one, From, belong to an outer
-// derivative. Such an argument is converted first, so that its tangent is one of From.
+// Whether an argument has plain numbers while another argument has numbers From of an outer
+// derivative. Such an argument is converted first, so that its tangent has numbers From.
 template <class From, class X>
 inline constexpr bool kIsRaised = !std::floating_point<From> && HasScalar<X> &&
                                   !std::is_same_v<replace_scalar_t<X, void, From>, X>;
@@ -53,20 +53,19 @@ struct TakeTangents {
   }
 };
 
-// The tangents of x... from those of their numbers, which begin at `first`.
+// The tangents of x... from the values of their numbers, starting at `first`.
 template <class Values, class... X>
 constexpr auto tangents_of(const Values& values, std::size_t first, const X&... x) {
   TakeTangents<Values> take{values, first};
   return pick_tangents<X...>(std::tuple<tangent_t<X>...>{build_tangent(x, take)...});
 }
 
-// Up to so many numbers are differentiated in one forward run: less work than a tape, and no
-// memory.
+// The maximum number of arguments of one forward run: less work than a tape, and no memory.
 inline constexpr std::size_t kForwardCount = 4;
 
 template <class... X>
 inline constexpr std::size_t kCount = scalar_count<std::tuple<std::remove_cvref_t<X>...>>();
-// Tag of the dual numbers of a gradient, for which the user did not ask for forward mode.
+// The tag of dual numbers in a gradient, where the user did not request forward mode.
 template <class F, class... X>
 struct GradientTag {};
 template <class F, class... X>
@@ -76,9 +75,9 @@ inline constexpr bool kIsGradientDual = false;
 template <class T, std::size_t n, class F, class... X>
 inline constexpr bool kIsGradientDual<Dual<T, n, GradientTag<F, X...>>> = true;
 
-// Thrown by a call that has no forward mode, when it gets such numbers; the gradient then begins
-// again on a tape. The exception carries the function that does that, so that programs without such
-// a call do not contain it.
+// Thrown by a call without forward mode on such numbers. The gradient then starts again on a tape.
+// The exception carries the function for that, so that programs without such a call do not contain
+// it.
 template <class S>
 struct NeedsTape {
   // f, a tuple of references to the arguments, and the optional result.
@@ -106,7 +105,7 @@ template <class S>
   throw NeedsTape<S>{&RunOnTape<S>::run};
 }
 
-// What f is called with first.
+// The first number type that f is called with.
 template <class F, class... X>
 struct FirstTry {
   static constexpr bool is_forward = kCount<X...> <= kForwardCount;
@@ -118,29 +117,30 @@ constexpr bool goes_forward() {
   using First = FirstTry<F, X...>;
   return First::is_forward && takes_numbers<typename First::To, F, X...>();
 }
-// Whether that was tried, and the compiler refused the body of f: no other numbers are tried then.
+// Whether the first call was compiled and the compiler refused the body of f: no other number type
+// is tried then.
 template <class F, class... X>
 constexpr bool fails_forward() {
   using First = FirstTry<F, X...>;
   return First::is_forward && kReaches<typename First::To, F, X...> && !goes_forward<F, X...>();
 }
 
-// Number k of the arguments, with a derivative of 1 along direction k.
+// Number k of the arguments, with the derivative 1 along direction k.
 template <class To>
 struct MakeUnits {
   std::size_t next = 0;
   constexpr To operator()(const typename To::Value& x) { return To::unit(x, next++); }
 };
-// The same for number `first` + k; the others have no derivative. A type of its own, since the
-// question which number it is costs straight-line code a third.
+// The same for number `first` + k; the others have no derivative. A separate type, since the index
+// check would slow down straight-line code by a third.
 template <class To>
 struct MakeSomeUnits {
   std::size_t first = 0, next = 0;
   constexpr To operator()(const typename To::Value& x) { return To::unit(x, next++ - first); }
 };
 
-// What becomes make() where it is converted, without a copy: copying an array hides from the
-// compiler which of its numbers are 0.
+// Converts to the result of make() without a copy: copying an array hides from the compiler which
+// of its numbers are 0.
 template <class Make>
 struct MadeInPlace {
   Make make;
@@ -149,7 +149,7 @@ struct MadeInPlace {
 template <class Make>
 MadeInPlace(Make) -> MadeInPlace<Make>;
 
-// x... with each number as fn(number); those kept out are converted.
+// x... with each number replaced by fn(number). Excluded arguments are converted.
 template <class From, class To, class Fn, class... X>
 constexpr auto lift_arguments(Fn& fn, const X&... x) {
   const auto lift = [&](const auto& a) {
@@ -171,7 +171,7 @@ constexpr auto lift_arguments(Fn& fn, const X&... x) {
   }
 }
 
-// A result with plain numbers in place of those of the derivative.
+// A result with plain numbers in place of numbers of the derivative.
 template <class To, class From, class R>
 constexpr auto plain_result(const R& result) {
   auto value = [](const To& v) -> From {
@@ -183,7 +183,7 @@ constexpr auto plain_result(const R& result) {
   };
   return map_scalars<replace_scalar_t<R, To, From>>(result, value);
 }
-// The number that a gradient is taken of: the result, or its part beside an auxiliary one.
+// The number whose gradient is computed: the result, or its part next to an auxiliary value.
 template <class Result>
 constexpr const auto& number_of(const Result& result) {
   if constexpr (IsWithAux<Result>::value) {
@@ -193,7 +193,7 @@ constexpr const auto& number_of(const Result& result) {
   }
 }
 
-// What stands for a gradient that was refused, so that nothing else is said of it.
+// The result of a refused gradient; its use causes no further message.
 template <class... X>
 constexpr auto refused_gradient(const X&... x) {
   return std::pair{CommonScalar<X...>(),
@@ -223,7 +223,7 @@ ETUDE_INLINED constexpr auto forward_gradient(const F& f, const X&... x) {
 
 template <class From, class R>
 inline constexpr bool kIsPlainResult = std::floating_point<R> || std::is_same_v<R, From>;
-// Whether f gives a number that is none of the derivative, such as a literal.
+// Whether f returns a number without derivative, such as a literal.
 template <class F, class... X>
 constexpr bool gives_plain() {
   using From = CommonScalar<X...>;
@@ -237,8 +237,8 @@ constexpr bool gives_plain() {
   }
   return false;
 }
-// Its value and zeros. It is called with the numbers of a derivative, so that a body is compiled
-// with them whose result is declared as a double.
+// The value of such an f and zeros. Calls f with numbers of the derivative, so that a body with a
+// declared result of double is compiled with them.
 template <class F, class... X>
 constexpr auto plain_gradient(const F& f, const X&... x) {
   using From = CommonScalar<X...>;
@@ -251,7 +251,7 @@ constexpr auto plain_gradient(const F& f, const X&... x) {
                    pick_tangents<X...>(std::tuple<tangent_t<X>...>{zero_tangent(x)...})};
 }
 
-// Numbers with the derivatives that a tangent gives them, in order.
+// Numbers with derivatives from a tangent, in order.
 template <class To>
 struct MakeDuals {
   const std::vector<typename To::Value>& directions;
@@ -267,8 +267,8 @@ constexpr auto split_dual(const R& result) {
                    map_scalars<replace_scalar_t<R, Dual, T>>(result, derivative)};
 }
 
-// Whether f takes numbers, also where it does so in reverse mode only, or cannot be differentiated.
-// A function of something that a number converts to is left to other operators.
+// Whether f takes numbers, including functions that support only reverse mode or cannot be
+// differentiated. A function of a type that a number converts to is left to other operators.
 template <class F, class X>
 inline constexpr bool kTakesNumbers = kTakes<Dual<X, 1, F>, F, X> ||
                                       takes<F, Active<X>>() != Takes::kNo
@@ -281,7 +281,7 @@ struct GoesNotForward {
                 "etude: forward mode needs a generic function (auto parameters, or a struct "
                 "templated on its scalar)");
 };
-// What refuses an f that does not go forward.
+// The refusal of an f without forward mode.
 template <class To, class F, class... X>
 constexpr auto refusal_of_forward() {
   if constexpr (kReaches<To, F, X...> || !kReaches<Active<CommonScalar<X...>>, F, X...>) {

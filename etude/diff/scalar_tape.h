@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tape of active scalars (active.h): per recorded call the partial derivatives of the result by
-// its operands. Used by active.h and scalar_reverse.h. What it is made of: memory in kept_memory.h,
-// threads in tape_threads.h, recording in tape_recorder.h, the sweep in tape_sweep.h.
+// The tape of active scalars (active.h): for each recorded call the partial derivatives of the
+// result by its operands. Used by active.h and scalar_reverse.h. Its parts: memory in
+// kept_memory.h, threads in tape_threads.h, recording in tape_recorder.h, the sweep in
+// tape_sweep.h.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +22,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A record on a tape whose reverse pass is a function of its own. `cotangents` are those of all
-// slots.
-// threads: reverse() const may run on several at once.
+// A record on a tape with its own reverse function. `cotangents` are indexed by slot.
+// threads: reverse() const may run on several threads at once.
 template <class T>
 class ScalarNote {
  public:
@@ -37,8 +37,8 @@ class ScalarNote {
 template <class T>
 class ScalarTape;
 
-// The records of tensors beside a tape of numbers, where numbers become tensors and tensors become
-// numbers. It runs the reverse pass over both tapes. runtime/ has it.
+// The tape of tensors next to a tape of numbers, for functions that convert numbers to tensors or
+// back. It runs the reverse pass over both tapes. Implemented in runtime/.
 template <class T>
 class ScalarCompanion {
  public:
@@ -46,16 +46,16 @@ class ScalarCompanion {
   ScalarCompanion(const ScalarCompanion&) = delete;
   ScalarCompanion& operator=(const ScalarCompanion&) = delete;
   virtual ~ScalarCompanion() = default;
-  // Called when the function that is differentiated has returned.
+  // Called after the differentiated function has returned.
   virtual void stop() noexcept = 0;
-  // What ScalarTape::reverse() does; `tape` is that beside which it stands.
+  // The reverse pass for ScalarTape::reverse(); `tape` is the tape of numbers.
   virtual void reverse(const ScalarTape<T>& tape, std::vector<T>& cotangents) const = 0;
 };
 
-// The calls of a derivative in order. A slot is a number's place among the cotangents; slots.h says
-// who may write to one.
+// The calls of a derivative in order. A slot is a number's index among the cotangents; slots.h
+// defines who may write to a slot.
 //
-// threads: recorded by one thread; reverse() const may run on several at once.
+// threads: recorded by one thread; reverse() const may run on several threads at once.
 template <class T>
 class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
   using Recorder = TapeRecorder<T>;
@@ -65,7 +65,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
  public:
   using Threads::current;
 
-  // Makes this tape the innermost one, and takes it out again wherever it is.
+  // Makes this tape the innermost tape. stop() removes it from any position.
   void start() {
     outer_ = std::exchange(current(), this);
     Threads::tell_current(key_);
@@ -89,22 +89,22 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
   ScalarTape& operator=(ScalarTape&&) = delete;
   ~ScalarTape() = default;
 
-  // The key of the numbers of this tape: its number above kSlotBits.
+  // The key of the numbers of this tape: the tape's number, above kSlotBits.
   std::uint64_t key() const { return key_; }
-  // What is recorded beside it; null: numbers alone.
+  // The tape of tensors; null: numbers alone.
   ScalarCompanion<T>* companion() const { return companion_.get(); }
   void set_companion(std::unique_ptr<ScalarCompanion<T>> companion) {
     companion_ = std::move(companion);
   }
-  // Whether the tape of that key is around this one.
+  // Whether the tape with this key is outside this tape.
   bool is_around(std::uint64_t key) const {
     const ScalarTape* tape = outer_;
     while (tape != nullptr && tape->key_ != key) tape = tape->outer_;
     return tape != nullptr;
   }
-  // A number of a tape that has ended is plain; one of an outer tape, or of the one that another
-  // thread records on, would be lost. `tape` is that of this thread; null: none.
-  // throws: kInvalidArgument, kFailedPrecondition if the tape of that key has not ended.
+  // Refuses numbers whose dependence would be lost: of an outer tape, or of a tape that another
+  // thread records. A number of an ended tape is plain. `tape` is the tape of this thread, or null.
+  // throws: kInvalidArgument, kFailedPrecondition if the tape with this key has not ended.
   [[gnu::noinline, gnu::cold]] static void require_ended(const ScalarTape* tape,
                                                          std::uint64_t key) {
     if (tape != nullptr && tape->is_around(key)) {
@@ -113,7 +113,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
                   "argument is plain. Make the inner argument from the outer one: "
                   "decltype(x)(1.0) for 1.0");
     }
-    thread_local constinit std::uint64_t ended = 0;  // one that is known to have
+    thread_local constinit std::uint64_t ended = 0;  // a key that is known to have ended
     if (ended != key && Threads::is_recorded_somewhere(key)) {
       throw Error(ErrorCode::kFailedPrecondition,
                   "gradient: a number of a derivative that one thread takes is used on another, "
@@ -123,10 +123,10 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     ended = key;
     if (tape != nullptr) tell_escaped();
   }
-  // Whether what is in slot `from` depends on one of slots [begin, end), which are inputs.
+  // Whether slot `from` depends on a slot in [begin, end), which are inputs.
   bool depends(std::uint32_t from, std::uint32_t begin, std::uint32_t end) const {
     if (from == 0) return false;
-    // Functions of their own, and tensors, are not looked into.
+    // Notes and tensors are not searched.
     if (!notes_.empty() || companion_ != nullptr) return true;
     std::vector<bool> reached(this->size());
     reached[from] = true;
@@ -138,30 +138,31 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
     }
     return false;
   }
-  // What ended the dependence of a number last, such as a cast to an integer; null: nothing did.
+  // The last call that ended the dependence of a number, such as a cast to an integer; null if
+  // none.
   const char* last_end() const { return last_end_; }
   void note_end(const char* by) { last_end_ = by; }
 
-  // A place between two calls, and between the notes before it and those behind.
+  // A position between two calls and between two notes.
   struct Position : Place {
     std::size_t notes = 0;
   };
   Position begin() const { return {this->first_place(), 0}; }
   Position end() const { return {this->last_place(), notes_.size()}; }
-  // Where it ends now; what is before is not changed any more.
+  // The current end. Calls before it do not change any more.
   Position mark() {
     this->close();
     return end();
   }
 
-  // Records `note`. The reverse pass runs it after all calls that are recorded later, and before
-  // those that are recorded already.
+  // Records `note`. The reverse pass runs it after all calls recorded later, and before all calls
+  // recorded earlier.
   void append_note(std::unique_ptr<const ScalarNote<T>> note) {
     const Position here = mark();
     notes_.push_back({here, std::move(note)});
   }
 
-  // Turns the cotangents of results, by slot, into those of the inputs.
+  // Computes the cotangents of the inputs from those of the results, by slot.
   void reverse(std::vector<T>& cotangents) const {
     if (companion_ != nullptr) {
       companion_->reverse(*this, cotangents);
@@ -169,7 +170,7 @@ class ScalarTape : public TapeThreads<T>, public TapeRecorder<T> {
       reverse(end(), begin(), cotangents);
     }
   }
-  // The same for what is between two positions.
+  // The same for the records between two positions.
   void reverse(Position from, const Position& to, std::vector<T>& cotangents) const {
     if (to.at == nullptr) return;
     for (std::size_t n = from.notes; n-- > to.notes;) {

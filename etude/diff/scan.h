@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops whose derivative is compiled: scan. The body is run once on symbols while the program is
-// compiled; its derivative is straight code then, and a loop keeps nothing but its states.
+// scan: loops whose derivative is compiled. The body runs once on symbols at compile time. Its
+// derivative is straight-line code, and a loop keeps only its states.
 //
 //   // Newton's law of cooling, by steps.
 //   double cooled(double start, double rate) {
@@ -39,7 +39,7 @@ namespace internal {
                                                " steps. Give one for each step");
 }
 
-// A recorded loop: its states, and the numbers that all steps read.
+// A recorded loop: its states, and its loop-invariant numbers.
 template <class T, class Program, class Sequences>
 class ScanCall final : public ScalarNote<T> {
  public:
@@ -85,7 +85,7 @@ class ScanCall final : public ScalarNote<T> {
   Sequences sequences_;
 };
 
-// Sequences by value: the plain numbers of each step in a row, and the slots of those that vary.
+// Sequences by value: the plain numbers of all steps in rows, and the slots of the varying numbers.
 template <class T, class... X>
 class ScanSequences {
  public:
@@ -116,7 +116,7 @@ class ScanSequences {
   }
 
  private:
-  // The numbers of one step, and the slots of those that may vary.
+  // The numbers of one step, and the slots of the numbers that may vary.
   [[gnu::always_inline]] static void read(std::size_t step, const ScalarTape<T>& tape, Row& row,
                                           Slots* slots, const X&... x) {
     std::size_t column = 0;
@@ -128,7 +128,8 @@ class ScanSequences {
     };
     (one(x), ...);
   }
-  // What arrives at the numbers of one step goes to those that may vary; slot 0 takes the rest.
+  // Adds the cotangents of one step to the slots of the numbers that may vary; slot 0 takes the
+  // rest.
   [[gnu::always_inline]] static void pass(const Slots& slots, const Row& ct, T* to) {
     std::size_t column = 0;
     [[maybe_unused]] const auto one = [&]<class Y>(std::type_identity<Y>) {
@@ -169,7 +170,7 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   const Sequences& rows = call->sequences();
   auto* states = call->states.data();
   states[0] = row_of<T>(state);
-  if constexpr (Program::kTerms.is_sum) {  // steps do not read the state
+  if constexpr (Program::kTerms.is_sum) {  // the steps do not read the state
     T sums[kScanSums] = {states[0][0]};
     for (std::size_t i = 0; i < steps; ++i) {
       const typename Program::template Sweep<T> sweep({sums[i % kScanSums]}, call->fixed,
@@ -189,7 +190,7 @@ auto recorded_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, c
   return out;
 }
 
-// Whether a loop adds up one number, of whatever type.
+// Whether a loop sums up one number, of any type.
 template <class X, class First = typename ScalarIn<X>::type>
 struct PlainNumbers : std::type_identity<replace_scalar_t<X, First, double>> {};
 template <class X>
@@ -204,7 +205,7 @@ constexpr bool adds_up() {
   }
 }
 
-// The same on plain numbers, if it adds up and all are of one type.
+// The same on plain numbers, if the loop is a sum and all numbers have one type.
 template <class T, class Body, class State, class Params, class... X>
 constexpr bool adds_plain_numbers() {
   const auto is_plain = []<class Y>(std::type_identity<Y>) {
@@ -220,8 +221,8 @@ constexpr bool adds_plain_numbers() {
   return false;
 }
 
-// Whether the argument in the place of the parameters is the body, since there are no parameters: a
-// callable that is empty, or has no tangent, as one that captures.
+// Whether the argument in the position of the parameters is the body, since there are no
+// parameters: a callable that is empty, or that has no tangent because it captures.
 template <class P>
 inline constexpr bool kIsScanBody = std::is_class_v<P> && !TupleLike<P> && !Reflectable<P> &&
                                     (std::is_empty_v<P> || !HasTangent<P>);
@@ -273,8 +274,8 @@ auto run_scan(std::size_t steps, const State& state, const Params& params, const
   return by_steps();
 }
 
-// The symbols that a body is run on, in place of a Y; and no type, once the body is compiled for
-// them (first_calls.h).
+// The symbols for a Y that the body runs on. Ill-formed once the body has been compiled for them
+// (first_calls.h).
 template <class Y>
 using symbols_t = replace_scalar_t<Y, typename ScalarIn<Y>::type, scalar::Symbol>;
 template <class Body, class... Y>
@@ -298,22 +299,22 @@ requires(internal::kIsScanBody<Body>&&
                                                                      const State& state,
                                                                      const Body&, const X&... x);
 
-// state = body(state, params, x[i]...) for i = 0 .. steps-1; gives the last one. State, parameters
-// and elements are numbers, arrays, pairs, tuples and structs templated on their scalar; x are
-// sequences with operator[] and size(), of constants or of numbers that a derivative is taken by.
+// Runs state = body(state, params, x[i]...) for i = 0 .. steps-1 and returns the last state. State,
+// parameters and elements are numbers, arrays, pairs, tuples and structs templated on their scalar.
+// x are sequences with operator[] and size(), of constants or of differentiable numbers.
 //
-// The body captures nothing and is generic. To have its derivative compiled it is run on symbols:
-// it takes no decision by values but with where(condition, a, b), and its loops have constant
-// bounds.
-// Functions that the body calls must be constexpr, since it is run while the program is compiled.
+// The body is generic and captures nothing. Its derivative is compiled by running the body on
+// symbols: it must select by where(condition, a, b) instead of branching on values, and its loops
+// must have constant bounds. Functions that the body calls must be constexpr, since it runs at
+// compile time.
 //
 // throws: kInvalidArgument if a sequence does not have `steps` elements.
 // cost: a derivative keeps the states and the elements of sequences. Its reverse pass runs the body
-// and the derivative of the body once for each step. What depends on parameters alone is computed
-// once.
-// A loop that adds up one number, as a sum over data does, keeps nothing of its steps and takes
-// several at once. It adds to eight sums by turns, in all modes alike, so that last digits differ
-// from those of a loop; windows (windows.h) are what it reads fastest.
+// and the derivative of the body once for each step. Values that depend on parameters only are
+// computed once. A loop that sums up one number, such as a sum over data, keeps nothing of its
+// steps and computes several at once. It adds to eight partial sums in turn, in all modes, so the
+// last digits differ from those of a plain loop. Windows (windows.h) are the fastest sequences for
+// it.
 template <class State, class Params, class Body, class... X>
 requires(!internal::kIsScanBody<Params>) auto scan(std::size_t steps, const State& state,
                                                    const Params& params, const Body& body,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the body of a scan is made of: calls (base/expression.h), their values and their slopes, on
-// numbers and on lanes. Used by scan_program.h.
+// The operations in the body of a scan: calls (base/expression.h), their values and their slopes,
+// on numbers and on lanes. Used by scan_program.h.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace internal {
 
 using ScanFn = scalar::Fn;
 
-// How many operands a derivative passes to: none of a condition, nor of what does not vary.
+// The number of operands that a derivative passes to. Conditions and constants get none.
 constexpr int slopes_of(ScanFn fn) {
   switch (fn) {
 #define ETUDE_UNARY(fn, f, dx)
@@ -33,7 +33,7 @@ constexpr int slopes_of(ScanFn fn) {
       return scalar::info(fn).is_truth ? 0 : scalar::info(fn).arity;
   }
 }
-// These operands: the first, and the second if there are two.
+// Operand i that a derivative passes to.
 constexpr std::uint16_t operand_of(const scalar::Node& node, int i) {
   return node.args[static_cast<std::size_t>(node.fn == ScanFn::kWhere ? i + 1 : i)];
 }
@@ -44,7 +44,7 @@ inline constexpr bool kLaneByLane =
     kIsLanes<T>&& scalar::info(fn).arity == 2 && fn != ScanFn::kAdd&& fn != ScanFn::kSubtract&& fn
                                                      != ScanFn::kMultiply&& fn != ScanFn::kDivide;
 
-// The value of a call on numbers, or on lanes where they go together.
+// The value of a call on numbers, or on lanes computed together.
 template <ScanFn fn, class T>
 [[gnu::always_inline]] inline T value_of_call(const T& a, const T& b) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
@@ -66,7 +66,7 @@ template <ScanFn fn, class T>
 #define ETUDE_ROUNDING(name, f) ETUDE_UNARY(name, f, 0)
 #include "etude/base/scalar_functions.inc"
 }
-// Its derivative by operand `which`, for the value y.
+// The derivative by operand `which`, for the value y.
 template <ScanFn fn, int which, class T>
 [[gnu::always_inline]] inline T slope_of_call(const T& a, const T& b, const T& y) {
   using namespace scalar_math;  // NOLINT(google-build-using-namespace)
@@ -81,7 +81,7 @@ template <ScanFn fn, int which, class T>
 #include "etude/base/scalar_functions.inc"
 }
 
-// Both for numbers and lanes.
+// The value and the slope for numbers and all kinds of lanes.
 template <ScanFn fn, class T>
 [[gnu::always_inline]] inline T scan_value(const T& a, const T& b) {
   if constexpr (kLaneByLane<fn, T>) {

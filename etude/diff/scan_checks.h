@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scan needs of its body and of the types of its arguments, and the words where that is not
-// met. For scan.h only.
+// The requirements of scan on its body and its argument types, and the messages for violations. For
+// scan.h only.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What a loop needs of its types, in the order in which it is asked.
+// The requirements, in the order in which they are checked.
 template <class Body, class State, class Params, class... X>
 struct ScanNeeds {
   static constexpr bool captures_nothing =
@@ -26,7 +26,7 @@ struct ScanNeeds {
                                             (holds_only_numbers<X>() && ...);
   static constexpr bool are_met = captures_nothing && has_tangent && has_size && has_numbers_alone;
 };
-// Says which of them is not met.
+// Reports the violated requirement.
 template <class Body, class State, class Params, class... X>
 struct ScanRefused : ScanNeeds<Body, State, Params, X...> {
   using Needs = ScanNeeds<Body, State, Params, X...>;

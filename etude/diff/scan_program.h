@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a scan as an expression (base/expression.h) that is known while the user's program is
-// compiled, and straight code for its values and its derivative. Used by scan.h.
+// The body of a scan as an expression (base/expression.h) known at compile time, and straight-line
+// code for its values and its derivative. Used by scan.h.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace ETUDE_API etude {
 
-// a where the condition holds, else b; both are computed. A choice of numbers that the body of a
-// scan may make; among tensors the op of this name chooses.
+// a if the condition holds, else b; both are computed. The selection of numbers that the body of a
+// scan may use. For tensors, the op of this name.
 template <class A, class B>
 requires(internal::kIsScalar<A> ||
          internal::kIsScalar<B>) constexpr auto where(bool condition, const A& a, const B& b) {
@@ -29,18 +29,18 @@ namespace internal {
 template <>
 inline constexpr bool kIsScalar<scalar::Symbol> = true;
 
-// As many operations as the body of a scan may have.
+// The maximum number of operations in the body of a scan.
 inline constexpr std::size_t kMostScanNodes = 512;
 
-// What may vary besides the state: the parameters, and each of the sequences.
+// Whether the parameters, and each of the sequences, may vary. The state always may.
 template <bool params, bool... x>
 struct ScanVaries {
   static constexpr bool kParams = params;
   static constexpr std::array<bool, sizeof...(x)> kX = {x...};
 };
 
-// The body as it was called with symbols: a node for each input and then for each call, and the
-// nodes of its results.
+// The body, recorded on symbols: a node for each input and then for each call, and the result
+// nodes.
 template <class Body, class State, class Params, class... X>
 struct ScanNoted {
   static constexpr std::size_t kState = scalar_count<State>(), kParams = scalar_count<Params>(),
@@ -51,11 +51,11 @@ struct ScanNoted {
     std::array<scalar::Node, kMostScanNodes> nodes{};
     std::size_t count = 0;
     std::array<std::uint16_t, kState> results{};
-    // Whether a node is computed from parameters and constants alone: the same in all steps.
+    // Whether a node depends on parameters and constants only, and so is loop-invariant.
     std::array<bool, kMostScanNodes> is_fixed{};
   };
-  // An Out of new symbols, made of its parts: no Y is constructed, whose initialisers are the
-  // user's.
+  // An Out of new symbols, constructed from its parts: no Y is constructed, since its member
+  // initialisers are user code.
   template <class Out>
   static constexpr Out new_symbols(scalar::Builder& builder) {
     const auto parts = [&]<class... Part>(std::type_identity<std::tuple<Part...>>) {
@@ -107,7 +107,7 @@ struct ScanNoted {
     }
     return noted;
   }
-  // How many operands of a call are in a set of nodes.
+  // The number of operands of a call that are in a set of nodes.
   static constexpr int number_in(const scalar::Node& node,
                                  const std::array<bool, kMostScanNodes>& set) {
     int found = 0;
@@ -118,8 +118,7 @@ struct ScanNoted {
   }
   static constexpr Noted noted = note();
   static constexpr std::size_t kCount = noted.count;
-  // Where the state is one number, to which each step adds what does not depend on it: the nodes
-  // that are added, in order.
+  // For a loop whose state is one number and whose steps only add to it: the added nodes, in order.
   struct Terms {
     bool is_sum = false;
     std::size_t count = 0;
@@ -148,8 +147,8 @@ struct ScanNoted {
   static constexpr Terms kTerms = terms();
 };
 
-// The program of a step: its values, and its reverse pass. At compile time it is known which nodes
-// a cotangent arrives at.
+// The program of a step: its values, and its reverse pass. The nodes that receive a cotangent are
+// known at compile time.
 template <class Body, class Varies, class State, class Params, class... X>
 struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Base = ScanNoted<Body, State, Params, X...>;
@@ -159,11 +158,11 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   static constexpr scalar::Node kNode = noted.nodes[i];
 
   struct Arrivals {
-    // Whether a node depends on what may vary: a derivative goes nowhere else.
+    // Whether a node depends on varying inputs. Other nodes get no derivative.
     std::array<bool, kMostScanNodes> varies{};
-    // `arrives`: whether a cotangent arrives at a node at all; `in_step`: whether it does in a
-    // step, not only in reverse_fixed. `first_a`, `first_b`: whether the cotangent that this node
-    // passes to its first or second operand is the first one there.
+    // `arrives`: whether a node receives a cotangent. `in_step`: whether it does in a step, not
+    // only in reverse_fixed. `first_a`, `first_b`: whether this node's contribution to its first or
+    // second operand is the first there.
     std::array<bool, kMostScanNodes> arrives{}, in_step{}, first_a{}, first_b{};
   };
   static constexpr Arrivals note_arrivals() {
@@ -199,8 +198,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   }
   static constexpr Arrivals arrivals = note_arrivals();
   static constexpr bool is_fixed(std::size_t node) { return noted.is_fixed[node]; }
-  // Whether a step passes the cotangent of a node on to no operand: that of an input, or of a node
-  // that is the same in all steps.
+  // Whether a step does not propagate the cotangent of a node: an input, or a loop-invariant node.
   static constexpr bool ends_at(std::size_t node) {
     return arrivals.in_step[node] && (node < kInputs || is_fixed(node));
   }
@@ -212,7 +210,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
   using Nodes = std::array<T, kCount>;
   static constexpr auto kCalls = std::make_index_sequence<kCount - kInputs>();
 
-  // The values of the nodes that are the same in all steps; those of others are not set.
+  // The values of the loop-invariant nodes; others are not set.
   template <class T>
   static Nodes<T> fixed_values(const std::array<T, kParams>& params) {
     Nodes<T> values{};
@@ -221,7 +219,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     (kCalls);
     return values;
   }
-  // Turns the cotangents of these nodes, summed over all steps, into those of the parameters.
+  // Computes the cotangents of the parameters from the cotangents of the loop-invariant nodes,
+  // summed over all steps.
   template <class T>
   static void reverse_fixed(const Nodes<T>& values, Nodes<T>& totals) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -251,22 +250,22 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       }
       (std::make_index_sequence<kState>());
     }
-    // Number k of what the step of a loop that adds up adds.
+    // Term k that this step of a summing loop adds.
     template <std::size_t k>
     [[gnu::always_inline]] const T& term() const {
       return values_[kTerms.nodes[k]];
     }
-    // The reverse pass. `ct` holds the cotangents of the results, then those of the state before
-    // the step. The cotangents of nodes that are the same in all steps are added to `totals`.
+    // The reverse pass. `ct` holds the cotangents of the results, and on return those of the state
+    // before the step. The cotangents of loop-invariant nodes are added to `totals`.
     //
-    // Its products are plain ones. A plain product of 0 and an infinity is NaN, which reaches one
-    // of the results: then the reverse pass runs again, with strong products.
+    // Its products are plain. A plain product of 0 and an infinity is NaN, which reaches a result:
+    // then the reverse pass runs again with strong products.
     [[gnu::always_inline]] void reverse(std::array<T, kState>& ct, Nodes<T>& totals,
                                         std::array<T, kX>& of_x) const {
       T at[kCount];
       go_back_over<false>(values_, at, ct);
       if (may_be_nan(sum_of_arrived(at))) [[unlikely]] {
-        Copies copies;  // so that only they are in memory
+        Copies copies;  // so that only the copies are in memory
         each_node([&]<std::size_t i>() { copies.values[i] = values_[i]; });
         copies.ct = ct;
         go_back_with_care(copies);
@@ -315,7 +314,7 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
     template <std::size_t i>
     [[gnu::always_inline]] void take(const Nodes<T>& fixed) {
       if constexpr (kNode<i>.fn == ScanFn::kConstant) {
-        values_[i] = T(kNode<i>.constant);  // for the compiler to see
+        values_[i] = T(kNode<i>.constant);  // visible to the compiler
       } else if constexpr (noted.is_fixed[i]) {
         values_[i] = fixed[i];
       }
@@ -355,7 +354,8 @@ struct ScanProgram : ScanNoted<Body, State, Params, X...> {
       }
     }
   }
-  // A cotangent arrives at node i, if it may vary, for the first time in this step or not.
+  // Adds a cotangent to node i, if it may vary. `first`: this is the first contribution in this
+  // step.
   template <std::size_t i, bool first, class At, class T>
   [[gnu::always_inline]] static void arrive(At& at, const T& ct) {
     if constexpr (!arrivals.varies[i]) {

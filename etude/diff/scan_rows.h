@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scan reads and gives as rows of numbers, and their slots on a tape. Used by scan.h and
-// scan_sum.h.
+// The inputs and results of a scan as rows of numbers, and their slots on a tape. Used by scan.h
+// and scan_sum.h.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The numbers of a structure in a row, and their slots; 0 for those that do not vary.
+// The numbers of a structure in a row, and their slots; 0 for constants.
 template <class T, class X>
 constexpr void fill_row(const X& x, T* row) {
   auto each = [&row](const auto& v) {
@@ -53,7 +53,7 @@ auto slots_of(const ScalarTape<T>& tape, const X& x) {
   fill_slots(tape, x, slots.data());
   return slots;
 }
-// Elements of a sequence: whether they may vary, and how many numbers they have.
+// Elements of a sequence: whether they may vary, and their number of numbers.
 template <class X>
 using element_t = std::remove_cvref_t<decltype(std::declval<const X&>()[0])>;
 template <class X>
@@ -63,7 +63,7 @@ inline constexpr bool kMayVary = kHoldsActive<element_t<X>>;
 template <class X>
 inline constexpr std::size_t kWidth = scalar_count<element_t<X>>();
 
-// The numbers of a result as new ones of the tape; `slots` are theirs.
+// The numbers of a result as new numbers of the tape, with `slots`.
 template <class Plain, class T, std::size_t n>
 auto results_of(ScalarTape<T>& tape, const Plain& like, const std::array<T, n>& values,
                 std::array<std::uint32_t, n>& slots) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops of scan that add up, as a sum over data does: steps do not wait for each other, so that
-// several are computed side by side, each forward and at once in reverse, and nothing is kept of
-// them. Step i adds to sum i % 8; the eight sums are added at the end. Used by scan.h.
+// Summing loops of scan, such as a sum over data. The steps are independent: several are computed
+// side by side, each forward and immediately in reverse, and nothing is kept. Step i adds to
+// partial sum i % 8; the eight sums are added at the end. Used by scan.h.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What a reader is made of; `tape` is null where nothing varies.
+// The source of a reader; `tape` is null if nothing varies.
 template <class T, class X>
 struct SumSource {
   const ScalarTape<T>* tape;
@@ -36,8 +36,8 @@ struct SumSource {
   const X& x;
 };
 
-// Reads elements of a sequence, a block of steps at a time: rows[c][j] is number c of the j-th.
-// Then passes on what arrives at them, from rows alike.
+// Reads the elements of a sequence in blocks of steps: rows[c][j] is number c of the j-th step.
+// Then adds the cotangents, given in the same layout, to their slots.
 template <class T, class X, std::size_t kBlock>
 class SumReader {
  public:
@@ -82,8 +82,8 @@ template <class T, class X>
 concept ReadsWindows = std::is_same_v<typename X::Number, Active<T>> ||
     (std::is_same_v<typename X::Number, T>&& requires(const X& x) { std::data(x.numbers()); });
 
-// Windows are read where the numbers lie, or from plain copies of those that vary. What arrives is
-// summed beside these, in several sums by turns, since neighbouring steps often meet in the same
+// Windows are read directly from the numbers, or from plain copies of varying numbers. Their
+// cotangents are accumulated in several sums in turn, since neighbouring steps often use the same
 // numbers.
 template <class T, std::size_t n, class Numbers, class Begins, std::size_t kBlock>
 requires ReadsWindows<T, Windows<n, Numbers, Begins>>
@@ -134,8 +134,8 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
     }
     for (; j < count; ++j) {
       const T* from = numbers_ + begins_[j];
-      // One load after the other: the machine's gathers, which compilers prefer, take several times
-      // as long. A fence keeps steps from being taken together.
+      // Single loads: the machine's gathers, which compilers prefer, take several times as long. A
+      // fence prevents vectorisation across steps.
       std::atomic_signal_fence(std::memory_order_seq_cst);
       for (std::size_t c = 0; c < n; ++c) rows[c][j] = from[c];
     }
@@ -178,17 +178,17 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   using Number = typename Windows<n, Numbers, Begins>::Number;
   using WholeNumber = std::remove_cvref_t<decltype(std::declval<const Begins&>()[0])>;
   using Begin = std::conditional_t<sizeof(WholeNumber) <= 4, std::uint32_t, std::uint64_t>;
-  // A window may begin before this place, and no negative one does.
+  // The windows must begin before this index, and at a non-negative index.
   std::size_t limit() const {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<WholeNumber>::max());
     return std::is_signed_v<WholeNumber> ? std::min(x_.limit(), most) : x_.limit();
   }
 
   static constexpr bool kVary = std::is_same_v<Number, Active<T>>;
-  // Whether a window is a vector of the machine: as many of these are turned at once.
+  // Whether a window is one SIMD vector: as many windows as it has lanes are transposed at once.
   static constexpr bool kIsOneVector = kIsLanes<typename LanesOf<T>::type> && (n == 2 || n == 4) &&
                                        (n * sizeof(T) == 16 || n * sizeof(T) == kLaneBytes);
-  // More than one where it costs less than the steps.
+  // More than one sum if that is cheaper than the steps.
   static constexpr std::size_t kMostSums = 4;
   static std::size_t sums_of(std::size_t steps, std::size_t size) {
     if (!kVary) return 0;
@@ -202,9 +202,9 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   Begin begins_[kBlock];
 };
 
-// A loop that adds up adds the terms of step i to sum i % kScanSums, and these in this order at the
-// end: in all modes, whatever the machine, so that all give the same, and no step waits for the one
-// before it.
+// The number of partial sums. A summing loop adds the terms of step i to sum i % kScanSums, and
+// adds the sums in this order at the end. All modes and machines do the same and return the same
+// result, and no step waits for its predecessor.
 inline constexpr std::size_t kScanSums = 8;
 template <class S>
 constexpr S sum_of(const S* s) {
@@ -221,17 +221,17 @@ class SumBlock {
   using Lane = typename LanesOf<T>::type;
   using Nodes = typename Program::template Nodes<Lane>;
 
-  // What steps read; then, what arrives there.
+  // The inputs of the steps; after the reverse pass, their cotangents.
   T (*rows())[kSize] { return rows_; }
 
   explicit SumBlock(T start) { sums_[0] = start; }
 
-  // Computes `count` steps, and adds what they add.
+  // Computes `count` steps and adds their terms.
   void run(std::size_t count, const Nodes& fixed) {
     each_lanes(count, [&](std::size_t j) { return sweep_at(j, fixed); });
   }
-  // The same, and the reverse pass from the cotangent 1 of what each step adds. Cotangents of the
-  // parameters are added to `totals`; those of the last steps, if they do not fill all lanes, to
+  // The same, with the reverse pass from the cotangent 1 of each term. Cotangents of the parameters
+  // are added to `totals`. If the last steps do not fill all lanes, their cotangents are added to
   // `last`.
   void run(std::size_t count, const Nodes& fixed, Nodes& totals, Nodes& last) {
     each_lanes(count, [&](std::size_t j) {
@@ -254,7 +254,7 @@ class SumBlock {
     for (std::size_t i = 0; i < values.size(); ++i) out[i] = Lane(values[i]);
     return out;
   }
-  // What arrived at parameters in all steps.
+  // The cotangents of the parameters over all steps.
   static auto sum_lanes(const Nodes& totals, const Nodes& last, std::size_t steps) {
     typename Program::template Nodes<T> sums{};
     for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -325,7 +325,7 @@ class SumBlock {
   alignas(64) T rows_[kX > 0 ? kX : 1][kSize];
 };
 
-// f(reader, the rows of what it reads) for each.
+// Calls f(reader, its rows) for each reader.
 template <class T, std::size_t kSize, class... X>
 using SumReaders = std::tuple<SumReader<T, X, kSize>...>;
 template <class... X, class T, std::size_t kSize, class F>
@@ -341,7 +341,7 @@ template <class... X, class T, std::size_t kSize, class F>
   std::apply(each, readers);
 }
 
-// A number of the tape whose derivative by slot s is by_slot[s].
+// A number of the tape with the derivative by_slot[s] by slot s.
 template <class Plain, class T>
 auto combined(ScalarTape<T>& tape, const Plain& like, const T& value,
               const std::vector<T>& by_slot) {
@@ -379,7 +379,7 @@ auto summed_scan(ScalarTape<T>& tape, std::size_t steps, const State& state, con
     const std::size_t count = std::min(Block::kSize, steps - step);
     each_reader<X...>(readers, block.rows(),
                       [&](auto& reader, auto rows) { reader.read(step, count, rows); });
-    if (tape.size() > by_slot.size()) {  // elements that are computed when they are read
+    if (tape.size() > by_slot.size()) {  // elements computed on read
       by_slot.resize(2 * tape.size());
     }
     block.run(count, lanes, totals, last);

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places of numbers on a tape: who holds a slot, who may write to it, and what a reader may assume.
-// What active.h keeps of a number beside its value. The calls themselves: scalar_tape.h.
+// The slots of numbers on a tape: who owns a slot, who may write to it, and what a reader may
+// assume. active.h stores a slot with the value of each number. For the calls see scalar_tape.h.
 //
 // A tape is a list of calls in order. Each writes to a slot, `slot = p a + q b` or `slot += p a + q
-// b`, and reads slots as they are just before. In the reverse pass a slot holds, at each
-// point, the cotangent of the number that it stood for there. At every point of a program:
+// b`, and reads slots in their state just before the call. In the reverse pass a slot holds, at
+// each point, the cotangent of the number that the slot represented there. Invariants:
 //
-//   1. A number owns its slot or shares it. The slot that a number owns is no other number's. A
-//      slot that is shared is never written again.
-//   2. The result of a call owns its slot. A move passes ownership on, and what was moved from may
-//      not be used. A copy ends it: both share the slot from then on, which is why a copy writes to
-//      the place that it is made of. Inputs share theirs with the tape.
-//   3. A call writes to a new slot, or to one that it is given: that of an operand that expires, or
-//      of the target of a compound assignment, if that owned it. The slot of an operand that stays
-//      is lent: it is read, not written, and no number can be made of it.
-//   4. So a reader may assume that the slot of a number stands for the value of that number.
+//   1. A number owns its slot or shares it. An owned slot belongs to one number only. A shared slot
+//      is never written again.
+//   2. The result of a call owns its slot. A move passes ownership on, and the moved-from number
+//   must
+//      not be used. A copy ends ownership: both numbers share the slot from then on. So a copy
+//      writes to the HeldSlot of its source. Inputs share their slots with the tape.
+//   3. A call writes to a new slot, or to a slot given to it: by an expiring operand, or by the
+//   target
+//      of a compound assignment, if that owned it. The slot of any other operand is lent: it is
+//      read, not written, and no number may be made from it.
+//   4. So a reader may assume that the slot of a number represents the value of that number.
 //
-// HeldSlot, which a number has, copies and moves as in (2). A call gets SlotOperands: those that
-// were given say so, those that are lent cannot, and no number can be made of one. Where
-// ETUDE_ASSERTIONS is defined, each read checks (4): a tape counts the writes of each slot, and who
-// holds a slot remembers the count with which it got it.
+// A number has a HeldSlot, which copies and moves as in (2). A call gets SlotOperands. A given slot
+// is marked as owned, a lent slot cannot be, and no number can be made from a SlotOperand. With
+// ETUDE_ASSERTIONS each read checks (4): a tape counts the writes of each slot, and a holder of a
+// slot remembers the count at which it got the slot.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +41,7 @@ inline constexpr bool kChecksSlots = true;
 inline constexpr bool kChecksSlots = false;
 #endif
 
-// How often a slot was written; nothing, where slots are not checked.
+// The number of writes to a slot; empty if slots are not checked.
 template <bool is_kept>
 struct WriteCount {
   std::uint32_t writes = 0;
@@ -52,14 +54,14 @@ struct WriteCount<false> {
 };
 using SlotWrites = WriteCount<kChecksSlots>;
 
-// The key of a tape above kSlotBits, a slot below, and a bit between them.
+// The key of a tape in the bits from kSlotBits, the slot in the low bits, and kOwnsSlot between.
 inline constexpr int kSlotBits = 33;
 inline constexpr std::uint64_t kOwnsSlot = std::uint64_t{1} << 32;
-// No tape has these keys.
+// Keys that no tape has.
 inline constexpr std::uint64_t kNoKey = ~std::uint64_t{1} << kSlotBits;
 inline constexpr std::uint64_t kMovedFrom = ~std::uint64_t{0} << kSlotBits;
 
-// The slot of an operand, for a call that reads it, and may write to it where `owns()`.
+// The slot of an operand, for a call that reads it, and may write to it if owns().
 class SlotOperand {
  public:
   SlotOperand(std::uint64_t bits, SlotWrites writes) : bits_(bits), writes_(writes) {}
@@ -73,16 +75,16 @@ class SlotOperand {
   [[no_unique_address]] SlotWrites writes_;
 };
 
-// What a number holds of a tape; by default nothing, of none.
+// The slot of a number on a tape; by default none.
 //
-// threads: a copy of what owns its slot writes to it.
+// threads: copying the owner of a slot writes to the owner.
 class HeldSlot {
  public:
   HeldSlot() = default;
   static HeldSlot shared(std::uint64_t key, std::uint32_t slot, SlotWrites writes) {
     return {key | slot, writes};
   }
-  // That of a result. `bits`: a key, kOwnsSlot and a slot, new or given by an operand.
+  // The slot of a result. `bits`: a key, kOwnsSlot and a slot, new or given by an operand.
   ETUDE_INLINED static HeldSlot of_result(std::uint64_t bits, SlotWrites writes) {
     return {bits, writes};
   }
@@ -99,14 +101,14 @@ class HeldSlot {
   }
   ~HeldSlot() = default;
 
-  // For a call while the number stays.
+  // For a call after which the number continues to exist.
   ETUDE_INLINED SlotOperand lent() const { return {bits_ & ~kOwnsSlot, writes_}; }
-  // For a call with which the number expires.
+  // For a call that consumes the number.
   ETUDE_INLINED SlotOperand given() {
     return {owns() ? std::exchange(bits_, kMovedFrom) : bits_, writes_};
   }
-  // For a compound assignment to the number: it holds its slot until the result replaces it, so
-  // that a call which throws changes nothing.
+  // For a compound assignment to the number. The number holds its slot until the result replaces
+  // it, so that a throwing call changes nothing.
   ETUDE_INLINED SlotOperand replaced() const { return {bits_, writes_}; }
 
   bool owns() const { return (bits_ & kOwnsSlot) != 0; }

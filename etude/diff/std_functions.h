@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of <cmath>, and std::min and std::max, on numbers of a derivative, as programs call
-// them that were written for double: std::sin(x), std::max(x, 0.0). Included by scalar_operators.h
-// and scan.h, before the functions that are differentiated.
+// The functions of <cmath>, std::min and std::max on numbers of a derivative, so that code written
+// for double works unchanged: std::sin(x), std::max(x, 0.0). Included by scalar_operators.h and
+// scan.h, before the differentiated functions.
 //
-// The standard asks programs to leave the namespace std alone. These overloads take types of this
-// library and nothing else, so that no call changes its meaning; libraries of derivatives have them
-// because std::sin is what reasonable code says. Without std:: the functions of the types are
-// found.
+// The C++ standard forbids additions to namespace std. These overloads accept types of this library
+// only, so that no existing call changes its meaning. Libraries of derivatives have them because
+// reasonable code calls std::sin. Calls without std:: find the functions of the types themselves.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +22,11 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Numbers of a derivative, and symbols, which bodies of scan are run on.
+// Numbers of a derivative, and the symbols that bodies of scan run on.
 template <class T>
 concept NumberWithRules =
     !std::is_arithmetic_v<T> && (kIsScalar<T> || std::is_same_v<T, scalar::Symbol>);
-// Operands of which one is such a number, and the others are it, plain, or of a derivative around.
+// Operands with at least one such number N; the others are N, plain, or of an outer derivative.
 template <class N, class... T>
 concept MixedNumbers = NumberWithRules<N> &&(PlainFor<T, N>&&...);
 template <class A, class B>
@@ -81,7 +80,7 @@ ETUDE_QUESTION(isfinite)
 ETUDE_QUESTION(signbit)
 #undef ETUDE_QUESTION
 
-// Of a number and a plain one: std::max asks for two of one type.
+// For a number and a plain number: std::max requires equal types.
 #define ETUDE_CHOICE(f, is_first)                                                                  \
   template <class A, class B>                                                                      \
   requires(!std::is_same_v<A, B> &&                                                                \
@@ -113,7 +112,7 @@ template <etude::internal::NumberWithRules T>
 string to_string(const T& x) {
   return to_string(etude::value_of(x));
 }
-// Three numbers of which some may be plain.
+// For three numbers, some of which may be plain.
 template <class A, class B, class C>
 requires etude::internal::MixedNumbers<etude::internal::MixedNumber3<A, B, C>, A, B, C>
 constexpr auto fma(const A& a, const B& b, const C& c) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tangents as vectors: sums, multiples and access by field, for every tangent type. The operators
-// are for tangents of structs and of containers; numbers and tensors have their own. Those of
-// containers are found by `using namespace etude`. Used by differentiable.h.
+// are for tangents of structs and of containers; numbers and tensors have their own. The operators
+// for containers need `using namespace etude`. Used by differentiable.h.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace internal {
 // Tangents of structs.
 template <class T>
 concept StructTangent = IsTangent<T>::value ||(StructOfTangents<T>&& kIsOwnTangent<T>);
-// Tangents made of parts, which have no operators of their own: of structs and of containers. The
-// traits of other types are not asked for: overload resolution looks at this for any two operands,
-// also of types whose traits are not specialised yet.
+// Tangents made of parts, without operators of their own: of structs and of containers. Does not
+// examine the traits of other types: overload resolution checks this for any two operands,
+// including types whose traits are not specialised yet.
 template <class T>
 concept LooksLikeContainer = requires {
   typename T::value_type;
@@ -40,7 +40,7 @@ concept CompositeTangent = StructTangent<T> || ContainerTangent<T>;
 #pragma clang diagnostic ignored "-Wundefined-var-template"
 #endif
 
-// The number of the field that `field` points to.
+// The index of the field that `field` points to.
 template <auto field>
 struct FieldIndex;
 template <class T, class V, V T::*field>
@@ -101,7 +101,7 @@ struct LeafNumber<NoTangent> {
 template <class T>
 using leaf_number_t = typename LeafNumber<T>::type;
 
-// What a tangent is multiplied with: a double, or a number of the derivative that its leaves belong
+// The type of factors of a tangent: a double, or a number of the derivative that its leaves belong
 // to.
 template <class T>
 struct FactorOf {
@@ -116,8 +116,9 @@ struct FactorOf<T> {
 };
 template <class T>
 using factor_t = typename FactorOf<T>::type;
-// The same for the operators below, and no type for what is no tangent: a compiler looks at them
-// for any two operands, and clang 14 forms their parameters before it asks for their constraints.
+// The same for the operators below; has no type for other types than tangents. A compiler checks
+// these operators for any two operands, and clang 14 forms their parameters before it checks
+// constraints.
 template <class T>
 struct TangentFactor {};
 template <CompositeTangent T>
@@ -127,7 +128,7 @@ using tangent_factor_t = typename TangentFactor<T>::type;
 
 }  // namespace internal
 
-// The slot of a field, found at compile time, whatever the tangent type is: get<&Dense::bias>(g).
+// The slot of a field, found at compile time, for any tangent type: get<&Dense::bias>(g).
 template <auto field, internal::StructTangent G>
 constexpr auto& get(G& grads) {
   if constexpr (internal::IsTangent<G>::value) {
@@ -146,14 +147,14 @@ constexpr const auto& get(const G& grads) {
 
 // into += from, in place.
 //
-// throws: kInvalidArgument where lengths or shapes differ.
+// throws: kInvalidArgument if lengths or shapes differ.
 template <class T>
 constexpr void accumulate(T& into, const T& from) {
   etude::move(into, from);
 }
 
-// t times a number, leaf by leaf; in place where t was moved in. The number may be one of an outer
-// derivative, where t is.
+// t times a number, leaf by leaf; in place if t was moved in. The number may belong to an outer
+// derivative if t does.
 template <class T>
 [[nodiscard]] constexpr T scaled(T t, internal::factor_t<T> by) {
   auto each = [&by](auto& leaf) {
@@ -163,7 +164,7 @@ template <class T>
   return t;
 }
 
-// The tangent of fn(leaf) for each leaf of t, in place where t was moved in.
+// The tangent with fn(leaf) for each leaf of t, in place if t was moved in.
 template <internal::Composite T, class Fn>
 [[nodiscard]] constexpr T map_leaves(T t, const Fn& fn) {
   auto each = [&fn](auto& leaf) {
@@ -173,8 +174,8 @@ template <internal::Composite T, class Fn>
   return t;
 }
 
-// x as a point of its own tangent space: its leaves without what is excluded. For weight decay,
-// norms and saving.
+// x as a point of its own tangent space: its leaves without excluded parts. For weight decay, norms
+// and saving.
 template <Differentiable T>
 [[nodiscard]] constexpr tangent_t<T> vector_view(const T& x) {
   auto each = [](const auto& leaf) -> tangent_t<decltype(leaf)> { return leaf; };
@@ -183,7 +184,7 @@ template <Differentiable T>
 
 // The sum of products of the leaves of t and u, which are numbers.
 //
-// throws: kInvalidArgument where lengths differ.
+// throws: kInvalidArgument if lengths differ.
 template <class T>
 requires(!internal::holds_other_leaf<T>())
     [[nodiscard]] constexpr auto dot(const T& t, const T& u) {
@@ -194,7 +195,7 @@ requires(!internal::holds_other_leaf<T>())
 }
 namespace internal {
 
-// The largest size of leaves, by their plain values.
+// The largest absolute value of the leaves, by their plain values.
 struct LargestLeaf {
   template <class S>
   void operator()(const S& leaf) {
@@ -207,7 +208,7 @@ struct LargestLeaf {
   double largest = 0;
 };
 
-// The sum of the squares of the leaves over that of the scale.
+// The sum of the squares of the leaves, divided by the square of the scale.
 template <class T>
 auto scaled_squares(const T& t, double scale) {
   leaf_number_t<T> sum(0);
@@ -221,15 +222,15 @@ auto scaled_squares(const T& t, double scale) {
 
 }  // namespace internal
 
-// The square root of the sum of the squares of all leaves, over one tangent or several. No square
-// of float overflows or vanishes on the way, nor of double.
+// The square root of the sum of the squares of all leaves, over one or several tangents. Squares do
+// not overflow or underflow, for float or double.
 template <class... T>
 requires(sizeof...(T) > 0 && !(internal::holds_other_leaf<T>() || ...))
     [[nodiscard]] auto global_norm(const T&... t) {
   using std::sqrt;
   internal::LargestLeaf size;
   (internal::each_leaf(t, size), ...);
-  // Where all squares stay in the range of float, no scale is needed.
+  // If all squares stay in the range of float, no scale is needed.
   constexpr double kSafe = 0x1p40;
   const bool is_safe = size.largest < kSafe && size.largest > 1 / kSafe;
   if (is_safe || !(size.largest > 0) || std::isinf(size.largest)) return sqrt((dot(t, t) + ...));
@@ -282,7 +283,7 @@ template <internal::CompositeTangent T>
 constexpr T& operator*=(T& t, internal::tangent_factor_t<T> by) {
   return t = scaled(std::move(t), by);
 }
-// A number is added to each leaf.
+// Adds a number to each leaf.
 template <internal::CompositeTangent T>
 [[nodiscard]] constexpr T operator+(T t, internal::tangent_factor_t<T> by) {
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf + by; });
@@ -292,7 +293,7 @@ template <internal::CompositeTangent T>
   return map_leaves(std::move(t), [&by](auto leaf) { return leaf - by; });
 }
 
-// Several values at once, along what a gradient by several arguments gives:
+// Moves several values at once, along a gradient by several arguments:
 //
 //   move(std::tie(x, y), -0.1 * gradient(f, x, y));
 template <class... X>
@@ -300,8 +301,8 @@ constexpr void move(std::tuple<X&...> x, const std::tuple<tangent_t<X>...>& by) 
   DifferentiableTraits<std::tuple<X&...>>::move(x, by);
 }
 
-// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). Apart, since a layer is
-// given its activation by name, which must mean one function.
+// The functions of <cmath> on tangents, leaf by leaf: leafwise::sqrt(t). In their own namespace,
+// since a layer gets its activation by name, which must denote one function.
 namespace leafwise {
 #define ETUDE_UNARY(fn, f, dx)                      \
   template <internal::Composite T>                  \

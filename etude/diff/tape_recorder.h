@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls are recorded: chunks of calls, slots, and how a call that follows changes the last one.
-// Base of the tape (scalar_tape.h), whose reverse pass is in tape_sweep.h.
+// Records calls: chunks of calls, slots, and changes of the last call by its successor. Base of the
+// tape (scalar_tape.h), whose reverse pass is in tape_sweep.h.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A recorded call: the slot that it sets, or adds to, and the partial derivatives of that by one or
-// two operands. Slot 0 stands for what does not move.
+// A recorded call: the slot that it sets, or adds to, and the partial derivatives by one or two
+// operands. Slot 0 represents constants.
 template <class T>
 struct ScalarCall {
   static constexpr std::uint32_t kAdds = 0x80000000u;  // beside the target: added to it
@@ -30,10 +30,10 @@ struct ScalarCall {
   std::uint32_t target, operands[2];
 };
 
-// Calls in order, and slots. A call takes over the slot of an operand that gives it up, so that
-// there are about as many slots as live numbers, and a sum changes the last call instead of adding
-// one: s += x * y is one. Storage is chunks that a thread keeps for its next tape, so that a long
-// tape is never copied and repeated gradients take no new memory.
+// Calls in order, and slots. A call reuses the slot of an operand that gives it up, so the number
+// of slots is about the number of live numbers. A sum changes the last call instead of adding
+// another: s += x * y is one call. Storage is chunks that a thread keeps for its next tape, so a
+// long tape is never copied and repeated gradients allocate nothing.
 template <class T>
 class TapeRecorder {
  public:
@@ -58,16 +58,16 @@ class TapeRecorder {
     list->chunks = std::move(chunks_);
   }
 
-  // Slots so far, with slot 0 and those that are free again.
+  // The number of slots so far, including slot 0 and free slots.
   std::size_t size() const { return size_ > most_ ? size_ : most_; }
-  // Calls so far.
+  // The number of calls so far.
   std::size_t calls() const {
     if (chunks_.empty()) return 0;
     return (chunks_.size() - 1) * (kChunk - 1) +
            static_cast<std::size_t>(next_ - begin_of(chunks_.size() - 1));
   }
 
-  // How often a slot was written, where that is counted.
+  // The number of writes to a slot, if they are counted.
   SlotWrites writes(std::uint32_t slot) const {
     if constexpr (kChecksSlots) {
       return SlotWrites{slot < writes_.elements().size() ? writes_.elements()[slot] : 0};
@@ -75,7 +75,7 @@ class TapeRecorder {
       return SlotWrites{};
     }
   }
-  // Where that is counted: throws kInternal if a slot was written since a number got it.
+  // If writes are counted: throws kInternal if the slot was written after the number got it.
   template <class SomePlace>
   void check_read(const SomePlace& place) const {
     if constexpr (kChecksSlots) {
@@ -85,23 +85,23 @@ class TapeRecorder {
 
   // A slot that no call has written yet. throws: kResourceExhausted for more than 2^31 slots.
   std::uint32_t new_input() { return new_inputs(1); }
-  // The first of `count` such slots in a row.
+  // The first of `count` such consecutive slots.
   std::uint32_t new_inputs(std::size_t count) {
     if (most_ > size_) size_ = most_;
     if (count >= kMostSlots - size_) [[unlikely]]
       throw_full();
     return std::exchange(size_, size_ + static_cast<std::uint32_t>(count));
   }
-  // A slot for a call that follows, which throws; one that is free again may have been written.
+  // A slot for the next call, which throws if the tape is full. A free slot may have been written.
   std::uint32_t new_slot() { return size_++; }
 
-  // target = ... of one or two operands, which may be the target itself.
+  // Records target = ... with one or two operands, which may be the target itself.
   void set(std::uint32_t target, const T& p, std::uint32_t s) { put(target, p, s, T(0), 0); }
   void set(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
     put(target, p0, s0, p1, s1);
   }
-  // target += p times s. A call of two terms reads both as they were, so none of them may be the
-  // target, which the first term changes.
+  // Records target += p times s. A call of two terms reads both operands before writing, so neither
+  // may be the target, which the first term changes.
   void add(std::uint32_t target, const T& p, std::uint32_t s) {
     if (next_[-1].target == (target | kAdds) && next_[-1].operands[1] == 0 && s != target) {
       fill_last(p, s);
@@ -112,18 +112,18 @@ class TapeRecorder {
   void add(std::uint32_t target, const T& p0, std::uint32_t s0, const T& p1, std::uint32_t s1) {
     put(target | kAdds, p0, s0, p1, s1);
   }
-  // Whether the last call set s; from one operand alone.
+  // Whether the last call set s; and whether it had only one operand.
   bool just_set(std::uint32_t s) const { return next_[-1].target == s; }
   bool just_set_from_one(std::uint32_t s) const {
     return next_[-1].target == s && next_[-1].operands[1] == 0;
   }
-  // Gives the last call, of one operand, another one.
+  // Adds a second operand to the last call.
   void fill_last(const T& p, std::uint32_t s) {
     next_[-1].partials[1] = p;
     next_[-1].operands[1] = s;
     note_write(next_[-1].target);
   }
-  // Multiplies what the last call set.
+  // Multiplies the value that the last call set.
   void scale_last(const T& by) {
     using scalar_math::strong_product;
     Call& last = next_[-1];
@@ -136,7 +136,7 @@ class TapeRecorder {
     next_[-1].partials[1] = -next_[-1].partials[1];
     note_write(next_[-1].target);
   }
-  // What the last call set is added to another slot instead, and its own one is free.
+  // Adds the value of the last call to another slot instead. Its own slot becomes free.
   void add_last_to(std::uint32_t target) {
     Call& last = next_[-1];
     if (last.target + 1 == size_) {
@@ -157,16 +157,17 @@ class TapeRecorder {
   using Call = ScalarCall<T>;
   static constexpr std::uint32_t kAdds = Call::kAdds;
 
-  // A place between two calls.
+  // A position between two calls.
   struct Place {
     std::size_t chunk = 0;
     const Call* at = nullptr;
   };
   Place first_place() const { return chunks_.empty() ? Place() : Place{0, begin_of(0)}; }
   Place last_place() const { return chunks_.empty() ? Place() : Place{chunks_.size() - 1, next_}; }
-  // Calls that follow do not change those that are there.
+  // Prevents later calls from changing existing calls.
   void close() { put(0, T(0), 0, T(0), 0); }
-  // fn(begin, end) for each run of calls that lie in a row between two places, the last run first.
+  // Calls fn(begin, end) for each contiguous run of calls between two positions, the last run
+  // first.
   template <class Fn>
   void each_run_back(const Place& from, const Place& to, const Fn& fn) const {
     std::size_t chunk = from.chunk;
@@ -182,9 +183,9 @@ class TapeRecorder {
   static constexpr std::size_t kChunk = 2048;      // calls: 64 KiB with double
   static constexpr std::size_t kMostSpare = 4096;  // chunks: 256 MiB with double
   static constexpr std::uint32_t kMostSlots = kAdds - kChunk;
-  using Chunk = std::unique_ptr<Call[]>;  // the first one is no call: nothing just set a slot there
+  using Chunk = std::unique_ptr<Call[]>;  // the first call is a sentinel: it set no slot
 
-  // Chunks that a thread keeps, and an empty list for those of its next tape.
+  // The chunks that a thread keeps. Their list is reused by its next tape.
   static std::vector<Chunk>* spare() { return kept_by_thread<std::vector<Chunk>>(); }
   struct ChunkList {
     std::vector<Chunk> chunks;
@@ -239,8 +240,8 @@ class TapeRecorder {
   struct NoCounts {};
   [[no_unique_address]] std::conditional_t<kChecksSlots, KeptVector<std::uint32_t, SlotWrites>,
                                            NoCounts>
-      writes_;                    // of each slot; of any number before
-  inline static Call nothing_{};  // stands for the chunk before the first
+      writes_;                    // by slot, of any number before
+  inline static Call nothing_{};  // sentinel before the first chunk
   Call* next_ = &nothing_ + 1;
   Call* end_ = &nothing_ + 1;
   std::uint32_t size_ = 1, most_ = 0;

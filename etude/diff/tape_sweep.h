@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse pass over recorded calls, last call first: it turns cotangents of results into those
-// of operands. Used by the tape (scalar_tape.h).
+// The reverse pass over recorded calls, last call first: computes the cotangents of operands from
+// those of results. Used by the tape (scalar_tape.h).
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// The reverse pass over the calls of [begin, at), the last one first. A call whose result has the
-// cotangent 0 is skipped. A partial of 0 passes on 0, even of a cotangent that is infinite.
+// The reverse pass over the calls of [begin, at), the last call first. A call whose result has the
+// cotangent 0 is skipped. A partial of 0 propagates 0, even for an infinite cotangent.
 template <class T>
 void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangents) {
   constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;
@@ -40,12 +40,12 @@ void sweep_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, T* cotangen
       cotangents[at->operands[1]] += strong_product(at->partials[1], arrived);
     }
   }
-  // g++ 12 at -O2 takes this function for one without effects where T is a class, and drops the
-  // call; a fence is an effect.
+  // If T is a class, g++ 12 at -O2 considers this function free of effects and drops the call. A
+  // fence is an effect.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-// Adds the slots that those in `reached` were computed from by the calls of [begin, at).
+// Adds the slots that the slots in `reached` were computed from by the calls of [begin, at).
 template <class T>
 void reach_back(const ScalarCall<T>* begin, const ScalarCall<T>* at, std::vector<bool>& reached) {
   constexpr std::uint32_t kAdds = ScalarCall<T>::kAdds;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tape each thread records on, and which of all tapes of the process are being recorded. Base
-// of the tape (scalar_tape.h).
+// The current tape of each thread, and the set of all tapes that are being recorded. Base of the
+// tape (scalar_tape.h).
 #pragma once
 
 #include <atomic>
@@ -18,23 +18,24 @@ namespace internal {
 template <class T>
 class ScalarTape;
 
-// threads: thread-safe; current() and current_key() are those of the calling thread.
+// threads: thread-safe; current() and current_key() belong to the calling thread.
 template <class T>
 class TapeThreads {
  public:
-  // The innermost tape that this thread records on; null: none.
+  // The innermost tape that this thread records on; null if none.
   static ScalarTape<T>*& current() {
     thread_local constinit ScalarTape<T>* tape = nullptr;
     return tape;
   }
-  // Its key; kNoKey: there is none. Looked at by each call, where the tape itself need not be.
+  // The key of that tape; kNoKey if none. Read by each call, which often does not need the tape
+  // itself.
   static std::uint64_t& current_key() {
     thread_local constinit std::uint64_t key = kNoKey;
     return key;
   }
 
  protected:
-  // Of all tapes of the process, in turn; 0 is none.
+  // Process-wide, increasing; 0 is no key.
   static std::uint64_t next_key() {
     static constinit std::atomic<std::uint64_t> last = 0;
     std::uint64_t key = 0;
@@ -44,7 +45,7 @@ class TapeThreads {
     return key;
   }
 
-  // The key of the innermost tape of a thread, for other threads to see.
+  // The key of a thread's innermost tape, visible to other threads.
   class ThreadKey {
    public:
     ThreadKey() {
@@ -74,7 +75,7 @@ class TapeThreads {
    private:
     ThreadKey* next_ = nullptr;
   };
-  // Not inlined: g++ 12 would inline less of the calling function then, which ran a third slower.
+  // Not inlined: g++ 12 would inline less of the calling function, which ran a third slower.
   [[gnu::noinline]] static void tell_current(std::uint64_t key) noexcept {
     current_key() = key;
     if (ThreadKey* mine = kept_by_thread<ThreadKey>()) {

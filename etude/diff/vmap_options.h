@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of vmap (function_values.h), as its caller writes them and as contexts read them.
+// The options of vmap (function_values.h), for callers and for contexts.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 namespace ETUDE_API etude {
 
 struct VmapOptions {
-  // Random draws of f: "error" refuses them, "same" gives every example the same draws, and
-  // "different" gives each example draws of its own. A draw with an explicit key follows the key.
+  // Random draws of f: "error" refuses them, "same" uses the same draws for every example, and
+  // "different" uses independent draws for each example. A draw with an explicit key follows the
+  // key.
   std::string randomness = "error";
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that are made of others, for scan: elements computed where they are read, and runs of
-// neighbouring numbers. Used with scan.h; nothing here is recorded.
+// Derived sequences for scan: elements computed on read, and windows of neighbouring numbers. Used
+// with scan.h; nothing here is recorded.
 //
 //   // The mean error of a piecewise linear curve through the numbers p, at points x with data y.
 //   const auto place = [&](std::size_t i) { return static_cast<int>(x[i]); };
@@ -46,7 +46,7 @@ class ComputedSequence {
                                  : ". Let it begin at 0 to " + std::to_string(size - length)));
 }
 
-// `Begins` is a reference, or a type that is kept by value.
+// `Begins` is a reference, or a type that is stored by value.
 template <std::size_t n, class Numbers, class Begins>
 class Windows {
  public:
@@ -59,7 +59,7 @@ class Windows {
   std::size_t size() const { return std::size(begins_); }
   const Numbers& numbers() const { return numbers_; }
   const auto& begins() const { return begins_; }
-  // A window may begin before this place; 0 where none fits.
+  // The end of the range of valid window begins; 0 if no window fits.
   std::size_t limit() const {
     const std::size_t size = std::size(numbers_);
     return size < n ? 0 : size - n + 1;
@@ -69,7 +69,7 @@ class Windows {
       throw_window(i, std::to_string(begins_[i]), n, std::size(numbers_));
     }
   }
-  // throws: kOutOfRange for a window that is not within the numbers.
+  // throws: kOutOfRange if the window is not within the numbers.
   std::array<Number, n> operator[](std::size_t i) const {
     check(i);
     const std::size_t begin = place(i);
@@ -91,17 +91,17 @@ class Windows {
 
 }  // namespace internal
 
-// A sequence of `size` elements, the i-th of which is element(i), computed whenever it is read.
+// A sequence of `size` elements. Element i is element(i), computed on every read.
 template <class Element>
 auto sequence(std::size_t size, const Element& element) {
   return internal::ComputedSequence<Element>(size, element);
 }
 
-// A sequence whose i-th element is the std::array of the n numbers that begin at begins[i].
-// `numbers` (an array or vector, of constants or of numbers that a derivative is taken by) must
-// outlive it, and so must `begins` unless it is a temporary. A scan that adds up reads and
-// differentiates such elements without looking at each of their numbers.
-// throws: kOutOfRange where a window is read that is not within the numbers.
+// A sequence whose element i is the std::array of the n numbers that begin at begins[i]. `numbers`
+// (an array or vector, of constants or of differentiable numbers) must outlive it, and so must
+// `begins` unless it is a temporary. A summing scan reads and differentiates whole windows without
+// examining each number.
+// throws: kOutOfRange on reading a window that is not within the numbers.
 template <std::size_t n, class Numbers, class Begins>
 auto windows(Numbers&& numbers, Begins&& begins) {
   static_assert(std::is_lvalue_reference_v<Numbers>,
