@@ -185,7 +185,7 @@ class SumReader<T, Windows<n, Numbers, Begins>, kBlock> {
   }
 
   static constexpr bool kVary = std::is_same_v<Number, Active<T>>;
-  // Whether a window is one SIMD vector: as many windows as it has lanes are transposed at once.
+  // Whether a window fills a SIMD vector: as many windows as it has lanes are transposed at once.
   static constexpr bool kIsOneVector = kIsLanes<typename LanesOf<T>::type> && (n == 2 || n == 4) &&
                                        (n * sizeof(T) == 16 || n * sizeof(T) == kLaneBytes);
   // More than one sum if that is cheaper than the steps.
