@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// announce(): how a layer, called as const, says what its state becomes (diff/layer_state.h), and
-// how operators collect it.
+// announce(): a layer whose operator() is const states the next value of its state
+// (diff/layer_state.h); operators collect it.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// How many vmaps are around a context of this thread.
+// The number of vmaps around a context of this thread.
 int count_vmaps(const Context& inner) noexcept;
-// The value without derivatives.
-// throws: kInvalidArgument if it is one of an example of a vmap inside the operator that takes it,
-//         which is in `vmaps` of them.
+// The value without derivatives. `vmaps`: the number of vmaps around the operator that collects the
+// state.
+// throws: kInvalidArgument if x belongs to an example of a vmap inside that operator.
 Tensor announced_value(const Tensor& x, int vmaps);
-// Warns once per layer and line, unless calls run on types alone.
+// Warns once per layer and line, unless calls run on abstract tensors.
 void tell_untaken(std::string_view layer, std::string_view path, CallSite where);
-// throws: kInvalidArgument unless types are equal.
+// throws: kInvalidArgument unless both types are equal.
 void require_state_fits(const Tensor& was, const Tensor& now);
 
 template <class T>
@@ -57,18 +57,18 @@ NewState<T> taken_from(const StateBox<T>& box) {
   return value != nullptr ? NewState<T>{*value} : NewState<T>{};
 }
 
-// What was announced while a GradientTape recorded, by the layers themselves: no operator copied
-// them, so they are known by their address.
+// The state updates that layers themselves announced while a GradientTape recorded. No operator
+// copied these layers, so the key of an update is the address of its layer.
 class TapedStates {
  public:
-  // Of a tape that began to record at `since`, with `vmaps` around it.
+  // Of a tape that began to record at `since`, with `vmaps` vmaps around it.
   TapedStates(int vmaps, std::uint64_t since);
   ~TapedStates();
   template <class T>
   std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
     std::shared_ptr<StateBoxBase>& base = place(&x);
     auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
-    if (box == nullptr) {  // a new one, or at the address of something that is gone
+    if (box == nullptr) {  // a new layer, or one at the address of a destroyed layer
       base = box = std::make_shared<StateBox<T>>(nullptr, vmaps_, since_);
       box->is_taken = false;
     }
@@ -83,23 +83,23 @@ class TapedStates {
     box->is_taken = true;
     return taken_from(*box);
   }
-  // Tells of those that nobody asked for.
+  // Warns of updates that no gradient() asked for.
   void tell_untaken() const;
   std::uint64_t since() const noexcept { return since_; }
 
  private:
   std::shared_ptr<StateBoxBase>& place(const void* layer);
-  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: it has none
+  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: none
 
   int vmaps_;
   std::uint64_t since_;
   struct Boxes;
   InPlace<Boxes, 64> boxes_;
 };
-// Those of the innermost tape that records on this thread; null: none.
+// The updates of the innermost tape that records on this thread; null: no tape records.
 TapedStates* taped_states();
 
-// Calls fn for the tensors of a state.
+// Calls fn for each tensor of a state.
 template <class T, class Fn>
 void each_state_tensor(T& value, Fn&& fn) {
   if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
@@ -107,11 +107,11 @@ void each_state_tensor(T& value, Fn&& fn) {
   }
 }
 
-// Opens boxes in the states of a fresh copy of arguments, for its lifetime.
+// Opens boxes in the states of a fresh copy of the arguments, for its lifetime.
 class AwaitedStates {
  public:
   AwaitedStates() = default;
-  // An operator that does not hand back what comes says so: is_taken.
+  // `is_taken`: whether the operator returns the collected updates.
   template <class X>
   explicit AwaitedStates(X& fresh, bool is_taken = true) : is_taken_(is_taken) {
     open(fresh);
@@ -129,15 +129,15 @@ class AwaitedStates {
       each_leaf(fresh, *this);
     }
   }
-  // After a run that ended well: operators around this one get what came, too.
+  // After a run without an error: passes the updates on to the operators around this one.
   void close() {
     for (const auto& box : boxes_) {
       box->hand_on();
       box->close();
     }
   }
-  // What came to box `at`, counted in the order of a walk that leaves out frozen parts, and a step
-  // forward.
+  // The update in box `at`, and advances `at`. Boxes are counted in flattening order, without
+  // frozen parts.
   template <class T>
   NewState<T> next(std::size_t& at) const {
     while (boxes_[at]->is_frozen) ++at;
@@ -154,7 +154,7 @@ class AwaitedStates {
     boxes_.push_back(box);
     StateAccess::set_box(x, std::move(box));
   }
-  // What a frozen part announces is dropped.
+  // Updates of a frozen part are dropped.
   template <class X>
   void frozen(X& x) {
     const bool was = std::exchange(is_frozen_, true);
@@ -174,8 +174,8 @@ class AwaitedStates {
 
 namespace internal {
 
-// For operators that do not hand back new state: tells of each that came to a copy of `model`, with
-// its path in it, unless an operator around takes it.
+// For operators that do not return state updates: warns of each update that reached a copy of
+// `model`, with its path, unless an enclosing operator takes it.
 template <class Model>
 class TellUntaken {
  public:
@@ -202,11 +202,12 @@ class TellUntaken {
 
 }  // namespace internal
 
-// Says that `state` becomes next(what it is), for the training step that runs the model. `layer`
-// names the kind of layer in messages. Where nobody takes it, a warning says so once.
+// Sets the next value of `state` to next(current value), for the training step that runs the model.
+// `layer` names the kind of layer in messages. If no operator takes the update, a warning is
+// printed once.
 //
-// throws: kInvalidArgument in a vmap that is inside the operator, where each example would have a
-//         state of its own; what next() throws.
+// throws: kInvalidArgument in a vmap inside the operator, where each example would have a state of
+//         its own; what next() throws.
 template <class T, class Fn>
 requires std::is_invocable_r_v<T, const Fn&, const T&>
 void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a staged function sees of its arguments: the tensors, which become inputs of a graph, and
-// the rest, which is fixed in the graph and decides which graph serves a call. One walk collects
-// both.
+// The arguments of a staged function, flattened: tensors become inputs of a graph; everything else
+// is fixed in the graph and decides which graph serves a call. One flattening collects both.
 #pragma once
 
 #include <algorithm>
@@ -31,66 +30,68 @@ namespace ETUDE_API etude {
 
 namespace internal {
 
-// A host value that is compared by its own ==: borrowed while a call looks for its graph, owned by
+// A host value that is compared by its own ==. Borrowed while a call looks for its graph; owned by
 // the graph that was made for it.
 struct HostValue {
   using Equal = bool (*)(const void*, const void*);
   using Copy = std::shared_ptr<const void> (*)(const void*);
   using Gone = bool (*)(const void*);
-  const void* value = nullptr;  // given by a call, or what `copy` made of it
-  Equal equal = nullptr;        // of a given and a kept one; another function for each type
+  const void* value = nullptr;  // from a call, or the result of `copy`
+  Equal equal = nullptr;        // of a given and a kept value; one function per type
   Copy copy = nullptr;
-  // Of a kept one: whether no call can give its equal any more. Null: one always can.
+  // Whether no later call can pass an equal value, asked of a kept value. Null: a call always can.
   Gone is_gone = nullptr;
 };
 
-// A sparse tensor of a call, which its indices and its values stand for.
+// A sparse tensor of a call, represented by its indices and its values.
 struct RowsArgument {
   Tensor* whole;
-  std::size_t first;  // of its two tensors among those of the call
+  std::size_t first;  // index of the first of its two tensors in the call
   IndexedSlices rows;
 };
 
-// What one call gave. Tensors are borrowed.
+// The flattened arguments of one call. Tensors are borrowed.
 struct Arguments {
-  // In order. Those of in-out arguments are written, and those of the copies that a trace uses.
+  // In flattening order. Tensors of in-out arguments are written, and so are those of the copies
+  // that a trace uses.
   InlineVector<Tensor*, 6> tensors;
   InlineVector<uint64_t, 8> words;  // numbers, lengths, texts
   InlineVector<HostValue, 2> objects;
-  InlineVector<Variable*, 2> variables;  // which of them are one object is among the words
-  // Whether a sparse tensor is given as its indices and its values; else it stands for a dense one.
+  InlineVector<Variable*, 2> variables;  // the words say which are the same object
+  // Whether a sparse tensor is split into its indices and values; else it counts as a dense tensor.
   bool splits_rows = false;
-  std::shared_ptr<std::deque<RowsArgument>> rows;  // null: there are none
+  std::shared_ptr<std::deque<RowsArgument>> rows;  // null: none
 
   IndexedSlices& add_rows(Tensor& x);
-  // Puts what its two tensors are now into each sparse tensor; only into those with a true byte by
-  // tensor of the call, unless there are no bytes.
+  // Puts the current values of its two tensors into each sparse tensor. `which`: one byte per
+  // tensor of the call, true to include it; empty includes all.
   void join_rows(const std::vector<uint8_t>& which = {}) const;
-  // Whether tensors i and k are one object, or belong to one sparse tensor that was given twice.
+  // Whether tensors i and k are the same object, or belong to one sparse tensor that was passed
+  // twice.
   bool are_same(std::size_t i, std::size_t k) const;
 };
 
-// The names of what a walk meets, for messages: "model/layers/0/weight". Made while a graph is.
+// The names of the leaves, for messages: "model/layers/0/weight". Made only while a graph is made.
 struct ArgumentNames {
   std::vector<std::string> tensors, words, objects;
-  std::vector<std::string> values;  // what the words say: "true", "'relu'", "3 items"
+  std::vector<std::string> values;  // text of the words: "true", "'relu'", "3 items"
 };
 std::string value_text(bool value);
 std::string value_text(int64_t value);
 std::string value_text(double value);
 
-// A class whose ETUDE_FIELDS leave members out says by which of these its calls differ:
+// A class whose ETUDE_FIELDS omits members states here the values by which its calls differ:
 //   auto host_values() const { return std::tie(stride_, activation_); }
 // or, the same, ETUDE_HOST_VALUES(stride_, activation_);
 template <class T>
 concept HasHostValues = FieldAccess::has_host_values<T>();
-// A host value that a number stands for: two that have the same act the same.
+// A host value with a number as its key: values of equal keys behave the same.
 template <class T>
 concept HasHostKey = requires(const T& x) {
   { x.host_key() } -> std::convertible_to<uint64_t>;
 };
 
-// Whether the fields that a class lists are all it has: their sizes and alignments fill it.
+// Whether the listed fields are all members of the class: their sizes and alignments fill it.
 template <class T>
 constexpr bool fields_fill() {
   return []<class... F>(std::tuple<F&...>*) {
@@ -105,7 +106,7 @@ constexpr bool fields_fill() {
 template <class T>
 concept FunctionPointer = std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>;
 
-// Walks arguments. `Names` is NoNames on calls that only look for their graph.
+// Flattens arguments. `Names` is NoNames for calls that only look for their graph.
 struct NoNames {
   struct Scope {};
   template <class Component>
@@ -138,7 +139,7 @@ class PathNames {
     return {*this, length};
   }
   [[nodiscard]] Scope enter(std::size_t i) { return enter(std::to_string(i)); }
-  // What the next words are of.
+  // Notes the text of the host value that the next words encode.
   template <class T>
   void value(const T& x) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -177,7 +178,7 @@ class ArgumentWalk {
   }
 
  private:
-  // Whether X is const makes no difference to a walk: it is one function for both.
+  // A flattening is the same for const X and X: one function serves both.
   template <class X>
   void walk(X& given) {
     using T = std::remove_const_t<X>;
@@ -203,7 +204,7 @@ class ArgumentWalk {
     to_.tensors.push_back(&x);
     names_.tensor();
   }
-  // Where they stand, and what they are rows of, is fixed.
+  // The positions and the dense shape of sparse rows are fixed in the graph.
   void rows(Tensor& x) {
     IndexedSlices& slices = to_.add_rows(x);
     number(to_.tensors.size());
@@ -221,7 +222,7 @@ class ArgumentWalk {
     to_.words.push_back(bits);
     names_.word();
   }
-  // Numbers count by their bits.
+  // Numbers are compared by their bits.
   template <class T>
   void number(const T& x) {
     static_assert(sizeof(T) <= 16);
@@ -268,7 +269,8 @@ class ArgumentWalk {
     names_.object();
   }
 
-  // By identity, held weakly: no graph keeps it alive, and a new object at its address is another.
+  // Compared by identity and held weakly: no graph keeps the object alive, and a new object at its
+  // address is another one.
   template <class X, class T>
   void parts(X& x, std::shared_ptr<T>*) {
     to_.objects.push_back({&x,
@@ -284,7 +286,7 @@ class ArgumentWalk {
                            },
                            [](const void* kept) {
                              const auto& object = *static_cast<const std::weak_ptr<T>*>(kept);
-                             const std::weak_ptr<T> none;  // what a null pointer is kept as
+                             const std::weak_ptr<T> none;  // stored for a null pointer
                              return object.expired() &&
                                     (object.owner_before(none) || none.owner_before(object));
                            }});
@@ -366,7 +368,7 @@ class ArgumentWalk {
   void parts(T& x, void*) {
     whole(x);
   }
-  // Not inline: what the library instantiates, a program need not.
+  // Not inline, so that a program need not instantiate the functions that the library instantiates.
   template <class T>
   void whole(T& x);
   template <class X, std::size_t... I>
@@ -399,7 +401,8 @@ void ArgumentWalk<Names>::whole(T& x) {
   } else if constexpr (std::equality_comparable<T> && std::copy_constructible<T>) {
     object(x);
   } else {
-    constexpr bool has_key = std::is_empty_v<T> || !std::is_same_v<Names, NoNames>;  // said once
+    // reported once
+    constexpr bool has_key = std::is_empty_v<T> || !std::is_same_v<Names, NoNames>;
     static_assert(has_key,
                   "etude: function(): an argument is a tensor, a number, a text, an enum, a "
                   "container or a plain struct of these, or has ==. This type is none: pass what "
@@ -407,8 +410,8 @@ void ArgumentWalk<Names>::whole(T& x) {
   }
 }
 
-// The walks of a struct of the library, compiled in it: declared with `extern` behind the struct,
-// and made in a source.
+// Flattening of a struct of the library, compiled into the library: declared `extern` after the
+// struct and instantiated in a source file.
 #define ETUDE_INTERNAL_WALKS(linkage, T)                  \
   linkage template void ArgumentWalk<NoNames>::whole(T&); \
   linkage template void ArgumentWalk<PathNames>::whole(T&)

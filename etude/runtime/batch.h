@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vmap on tensors: a function of one example runs once, on all examples of a batch at the same
-// time. Inside, values have the shapes of an example; outside, one more axis in front.
+// time. Inside, values have the shapes of an example; outside, they have one more axis in front.
 #pragma once
 
 #include <cstdint>
@@ -23,28 +23,30 @@ namespace ETUDE_API etude {
 
 struct BatchCall;
 
-// Runs calls on examples as calls on the batch, by the rules of op records. On the stack for its
-// lifetime. confined to the thread that made it. Nests, and stands above or below tapes and forward
-// mode: gradients for each example, or of a batch.
+// Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
+// for its lifetime. confined to the thread that made it. It nests, and stands above or below tapes
+// and forward mode: for gradients of each example, or of a batch.
 class BatchContext final : public Context, private internal::KeySource {
  public:
   using Randomness = internal::Randomness;
-  // `size` is the number of examples, at least 1. Keys that are drawn inside follow `randomness`.
+  // `size` is the number of examples, at least 1. `randomness` decides about keys that are drawn
+  // inside.
   explicit BatchContext(int64_t size, Randomness randomness = Randomness::kSame);
-  // The same batch once more, also after it ended: what was made inside runs again on its examples.
+  // The same batch again, also after it ended: to run a record from inside a second time on its
+  // examples.
   using Batches = internal::FollowedValues::Map;
   BatchContext(int64_t size, Randomness randomness, Batches batches);
   ~BatchContext() override;
 
-  // An example that stands for each x[i], i < size. It has no elements of its own.
+  // An example that stands for each x[i], i < size: an abstract tensor, without elements.
   Tensor example_of(const Tensor& x);
   // Whether it is an example of this batch.
   bool is_example(const Tensor& x) const { return find(x) != nullptr; }
   int64_t size() const noexcept { return size_; }
   Randomness randomness() const noexcept { return randomness_; }
-  // Of the examples that are alive.
+  // The batches of the examples that are alive.
   const Batches& batches() const noexcept { return batches_.all(); }
-  // [size, ...]: what a value inside stands for; copies of one that is the same for all examples.
+  // The value of all examples, [size, ...]; a value that is the same for all examples is repeated.
   Tensor batch_of(const Tensor& x) const;
 
   // throws: as the op for one example; kInvalidArgument if results of examples have different
@@ -53,7 +55,7 @@ class BatchContext final : public Context, private internal::KeySource {
 
  private:
   Tensor next_key() override;
-  // The batch that x stands for; null if it is the same for all examples.
+  // The batch of an example; null if x is the same for all examples.
   const Tensor* find(const Tensor& x) const;
   Values run(const BatchCall& call, std::span<const Type* const> types) const;
   Values one_by_one(const BatchCall& call) const;
@@ -66,7 +68,7 @@ class BatchContext final : public Context, private internal::KeySource {
 
 namespace internal {
 
-// The number of examples in tensor leaves.
+// Counts the examples in tensor leaves.
 struct CountExamples {
   CallSite where;
   int64_t size = -1;
@@ -81,7 +83,7 @@ struct CountExamples {
     each_state_tensor(x.value, *this);
   }
 };
-// Tensor leaves to examples, and back.
+// Converts tensor leaves to examples and back.
 struct ToExamples {
   BatchContext& context;
   void operator()(Tensor& x) const { x = context.example_of(x); }

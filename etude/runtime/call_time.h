@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// call_time_value(thunk): a value that host code gives at each call of a staged function, as an
-// input of its graph that nobody passes.
+// call_time_value(thunk): a value that host code computes at each call of a staged function, as a
+// graph input that is not an argument.
 //
 //   double rate = 0.1;
 //   const auto step = function([&](const Tensor& w, const Tensor& slope) {
@@ -27,32 +27,33 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A thunk and the line that gave it. The thunk of one line is taken for the same in all traces.
+// A thunk and its line. The thunk of one line is taken for the same in all traces.
 struct CallTimeValue {
   std::function<Tensor()> thunk;
   std::type_index callable;
   CallSite where;
 
-  // What the thunk gives now. throws: what it throws; kFailedPrecondition for no value of its own.
+  // The current result of the thunk. throws: what it throws; kFailedPrecondition if it returns an
+  // absent tensor or a value of a trace.
   Tensor value() const;
 };
 
-// Its value now; in a trace of a function, what stands for it.
+// The current value; in a trace of a function, its stand-in.
 Tensor take_call_time_value(const std::shared_ptr<const CallTimeValue>& source);
 
 }  // namespace internal
 
-// What `thunk()` gives, a tensor or what is one, at the call: while a function is traced, an input
-// of its graph, for which the thunk is run at each call. A function within others, a branch or a
-// body of a loop gets it from the outermost call; all steps of a loop see one value then. Eagerly
-// it is the thunk's value.
+// Returns `thunk()` at the call: a tensor, or a value that converts to one. While a function is
+// traced, it is an input of the graph, and each call runs the thunk for it. A nested function, a
+// branch or a loop body takes the value from the outermost call; all steps of a loop then see one
+// value. Eagerly it is the value of the thunk.
 //
 // The thunk runs outside of all traces and tapes, so no derivative passes through it. It runs once
-// more for each trace, and lives as long as the graph: what it refers to must as well.
+// more for each trace. It lives as long as the graph, and so must the objects that it refers to.
 //
-// throws: what the thunk throws, before anything of the call has run; kInvalidArgument if a later
-//   value has another dtype or shape than while the function was traced; kFailedPrecondition if the
-//   thunk gives an absent tensor or a value of a trace.
+// throws: what the thunk throws, before any other part of the call has run; kInvalidArgument if a
+//   later value has another dtype or shape than while the function was traced; kFailedPrecondition
+//   if the thunk returns an absent tensor or a value of a trace.
 // threads: the thunk runs on the thread of each call.
 template <class F>
 requires std::is_invocable_r_v<Tensor, const F&> Tensor

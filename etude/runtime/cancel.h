@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ending a computation from another thread: a call that would take too long, or that nobody waits
-// for any more.
+// Cancellation of a computation from another thread, such as a call that takes too long or whose
+// result is no longer needed.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace ETUDE_API etude {
 
-// Says that somebody wants an end. Copies are the same object. thread-safe.
+// A request to stop. Copies share one state. thread-safe.
 class Cancellation {
  public:
   Cancellation();
-  // For ever: take a new object for the next computation.
+  // Permanent: use a new object for the next computation.
   void cancel() const noexcept { is_cancelled_->store(true, std::memory_order_relaxed); }
   bool is_cancelled() const noexcept { return is_cancelled_->load(std::memory_order_relaxed); }
 
@@ -22,11 +22,10 @@ class Cancellation {
   std::shared_ptr<std::atomic<bool>> is_cancelled_;
 };
 
-// While it lives, calls of ops on this thread, eager ones and those of functions, branches and
-// loops, look at the Cancellation before they begin. The first that finds it cancelled throws
-// kCancelled, with its op and the user's line. As with any error, a call of a function that ends so
-// has assigned no Variable and changed no argument. Scopes nest: each one ends what is inside of
-// it.
+// While it lives, each call of an op on this thread checks the Cancellation before it begins: eager
+// calls, and those of functions, branches and loops. The first call after cancel() throws
+// kCancelled, with its op and the user's line. As after any error, a cancelled call of a function
+// has assigned no Variable and changed no argument. Scopes nest: each covers the calls inside it.
 //
 //   Cancellation enough;
 //   std::jthread timer([&] { std::this_thread::sleep_for(1s); enough.cancel(); });
@@ -47,7 +46,7 @@ class CancelScope {
   const CancelScope* outer_;
 };
 
-// Whether a CancelScope around this call was cancelled: for loops of the host.
+// Whether a CancelScope around this call was cancelled. For host loops.
 bool is_cancelled() noexcept;
 
 }  // namespace etude

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that hold the values of what their functions captured, so that a file has all of it: for
+// Graphs that contain the values of their captures as constants, so that one file is complete: for
 // `etude graph run` and `etude compile`.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace ETUDE_API etude {
 
-// The graph with `captures` as constants in the place of its inputs of that role.
+// The graph with `captures` as constants in place of its capture inputs.
 //
 //   const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
 //   predict(example);

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// cond, switch_case, while_loop, fold, scan: control flow that hangs on the elements of tensors.
+// cond, switch_case, while_loop, fold, scan: control flow that depends on elements of tensors.
 //
 //   Tensor y = cond(sum(x) > 0.0F, [&] { return x; }, [&] { return -x; });
-//   Tensor total = fold([](const Tensor& s, const Tensor& x) { return s * 10 + x; }, Tensor(0),
-//   xs); auto [last, all] = scan([&](const Tensor& h, const Tensor& x) {
+//   const auto digits = [](const Tensor& s, const Tensor& x) { return s * 10 + x; };
+//   Tensor total = fold(digits, Tensor(0), xs);
+//   auto [last, all] = scan([&](const Tensor& h, const Tensor& x) {
 //     const Tensor next = tanh(matmul(h, w) + x);
 //     return std::pair(next, next);
 //   }, h0, inputs);
 //
-// Eagerly they are the host's `if` and loops. While a function is traced, each branch and body is
-// traced once, into a graph of its own, and the call is one node; the results have the same bits.
-// They are differentiated, batched and nested like any other call, in both forms.
+// Eagerly they are the `if` and the loops of the host. While a function is traced, each branch and
+// body is traced once, into a graph of its own, and the call is one node; the results have the same
+// bits. In both forms they are differentiated, batched and nested like any other call.
 //
-// Branches and bodies are callables on structures of tensors; what they capture, they may read.
-// Host values in these structures stay as they are. Variables may be read and assigned in branches
-// and bodies, where they happen as often as these run. Each call takes one key of the thread's
-// sequence of random keys, and draws inside follow from it.
-//
-// throws, all of them: what branches and bodies throw; kInvalidArgument for structures that change,
+// Branches and bodies are callables on pytrees. They may read the values that they capture. Host
+// values in the pytrees stay fixed. Variables may be read and assigned in branches and bodies, once
+// per run of these. Each call takes one key of the thread's sequence of random keys; draws inside
+// are derived from it.
 // naming the field; kFailedPrecondition for a Variable that is made in a traced branch or body.
 #pragma once
 
@@ -48,17 +47,17 @@
 namespace ETUDE_API etude {
 
 struct LoopOptions {
-  // The loop ends after so many steps, whatever the condition says; none: no limit.
+  // The maximum number of steps, whatever the condition returns; none: no limit.
   std::optional<std::int64_t> max_iterations = {};
-  // Tensors of the state that may have other sizes after a step, by path, with kAny for a size that
-  // may differ: {{"state/rows", {kAny, 3}}}. Eagerly; a graph knows all sizes before it runs.
+  // Tensors of the state, by path, whose sizes may change in a step, with kAny for such a size:
+  // {{"state/rows", {kAny, 3}}}. Eager only: a graph has fixed sizes before it runs.
   std::map<std::string, Shape> shapes = {};
 };
 
 namespace internal {
 
-// What a structure consists of, but for the elements of its tensors: what must not change from step
-// to step, or from branch to branch.
+// The structure of a pytree and its types and host values, without the elements of its tensors: all
+// that must stay equal from step to step, or from branch to branch.
 class StructureShape {
  public:
   // `op` and `what` are for messages: "while_loop", "state".
@@ -69,8 +68,10 @@ class StructureShape {
     ArgumentWalk<NoNames>(arguments, {}).argument("", s);
     key_ = TraceKey(arguments);
   }
-  // Tensors of `s`, which is as before the first step, that may change as `shapes` says.
-  // throws: kInvalidArgument for a name that is no tensor of s, and a shape that does not fit it.
+  // Marks the tensors of `s`, the state before the first step, whose sizes may change as `shapes`
+  // states.
+  // throws: kInvalidArgument for a path without a tensor in s, and for a shape that does not fit
+  // it.
   template <class S>
   void open_sizes(const S& s, const std::map<std::string, Shape>& shapes) {
     if (shapes.empty()) return;
@@ -79,7 +80,7 @@ class StructureShape {
     ArgumentWalk<PathNames>(arguments, PathNames(names)).argument(what_, s);
     set_open(names.tensors, shapes);
   }
-  // throws: kInvalidArgument, naming the first part that is another. `then` and `now` say where the
+  // throws: kInvalidArgument, naming the first part that differs. `then` and `now` say where the
   // two come from: "before the first step", "after a step".
   template <class S>
   void require_same(const S& s, std::string_view then, std::string_view now) const {
@@ -98,16 +99,16 @@ class StructureShape {
   [[noreturn]] void throw_change(const Arguments& found, const ArgumentNames& names,
                                  std::string_view then, std::string_view now) const;
   void set_open(const std::vector<std::string>& names, const std::map<std::string, Shape>& shapes);
-  // Whether only sizes differ that may.
+  // Whether the only differences are sizes that may change.
   bool fits_open(const Arguments& found) const;
 
   std::string_view op_, what_;
   CallSite where_;
   TraceKey key_;
-  std::map<std::size_t, Shape> open_;  // by tensor: the sizes that it keeps
+  std::map<std::size_t, Shape> open_;  // by tensor: its shape, kAny for sizes that may change
 };
 
-// Those that are there.
+// The tensors that are not absent.
 std::vector<Tensor> present_tensors(const Arguments& arguments);
 std::vector<std::string> present_names(const Arguments& arguments, const ArgumentNames& names);
 template <class S>
@@ -116,7 +117,7 @@ std::vector<Tensor> tensors_of(const S& s) {
   ArgumentWalk<NoNames>(arguments, {}).argument("", s);
   return present_tensors(arguments);
 }
-// Puts tensors where those of `s` are.
+// Replaces the tensors of `s`, in order.
 template <class S>
 void put_tensors(S& s, std::span<const Tensor> from) {
   Arguments arguments;
@@ -134,16 +135,16 @@ std::vector<std::string> tensor_names(std::string_view what, const S& s) {
   return present_names(arguments, names);
 }
 
-// While alive, draws follow from one key of the sequence, the number of the step and the number of
-// the draw in it, so that they are the same in any form of a loop. Draws are refused where that key
-// is. confined to its thread.
+// While alive, a random draw derives its key from one key of the sequence, the number of the step
+// and the number of the draw in it, so that draws are the same in every form of a loop. If the
+// sequence refuses draws, so does this. confined to its thread.
 class StepKeys final : public KeySource {
  public:
   StepKeys() : base_(next_key_or_none()), scope_(this) {}
-  // What follows belongs to this step of a loop, its condition or its body.
+  // Begins a step: the condition or the body of a loop.
   void start(int64_t step, bool is_condition);
   Tensor next_key() override;
-  // Absent where draws are refused.
+  // Absent if draws are refused.
   const Tensor& base() const { return base_; }
 
  private:
@@ -154,23 +155,23 @@ class StepKeys final : public KeySource {
   KeyScope scope_;
 };
 
-// Whether a function is being traced, so that control flow becomes part of its graph.
+// Whether a function is being traced, so that control flow becomes a node of its graph.
 bool is_tracing() noexcept;
-// What a condition says; none if that is not known before the program runs.
+// The value of a condition; none if it is not known before the graph runs.
 // throws: kInvalidArgument for anything but a single bool.
 std::optional<bool> truth_of(std::string_view op, const Tensor& condition, CallSite where);
-// The same for the number of a branch. throws: kOutOfRange.
+// The same for the index of a branch. throws: kOutOfRange.
 std::optional<std::size_t> index_of(const Tensor& index, std::size_t branches, CallSite where);
-// The number of rows that tensors have. throws: kInvalidArgument, naming one.
+// The number of rows of the tensors. throws: kInvalidArgument, naming a tensor that differs.
 int64_t count_rows(std::string_view op, std::span<const Tensor> xs,
                    std::span<const std::string> names, CallSite where);
 // throws: kInvalidArgument for a limit below 0.
 void check_options(std::string_view op, const LoopOptions& options, CallSite where);
 
-// A branch or a body: called with tensors that stand for its arguments, gives those of its result.
+// A branch or a body: takes stand-ins for its arguments, returns its results.
 using TensorBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor>)>;
 
-// Branches, traced one by one, and then the call. Implemented in control_flow.cc, like the loops.
+// Traces branches one by one, then makes the call. Implemented in control_flow.cc, like the loops.
 class StagedSwitch {
  public:
   StagedSwitch(std::string_view op, const Tensor& key, CallSite where);
@@ -185,32 +186,32 @@ class StagedSwitch {
   std::unique_ptr<State> state_;
 };
 
-// A loop as it begins.
+// A loop before its first step.
 struct StagedLoop {
   std::string_view op;
   std::vector<Tensor> carried;
-  std::vector<std::string> names;  // of these
+  std::vector<std::string> names;  // of the carried tensors
   Tensor key;
   int64_t first_step = 0;
   CallSite where;
 };
 std::vector<Tensor> run_while(StagedLoop loop, const LoopOptions& options, TensorBody condition,
                               TensorBody body);
-// Gives the carried values, and the further results of all steps.
+// Returns the carried values, then the stacked outputs of all steps.
 std::vector<Tensor> run_scan(StagedLoop loop, std::span<const Tensor> rows, int64_t length,
                              TensorBody body);
 
 // Those of a, then those of b.
 std::vector<Tensor> joined(std::span<const Tensor> a, std::span<const Tensor> b);
-// Whether contexts follow values, so that it matters which of them are one.
+// Whether some context tracks values by id, so that it matters which of them are the same.
 bool follows_values() noexcept;
-// What can have a derivative, as values of its own. Cotangents that reach the state before a step,
-// a row that a step gives, or a result of a branch are then summed up before they reach what it was
-// made of, as they are in a graph.
+// Gives each differentiable value an id of its own. The cotangents of the state before a step, of
+// an output row or of a branch result are then summed before they reach the value that it was made
+// of, as in a graph.
 class OwnValues {
  public:
   explicit OwnValues(CallSite where) : where_(where) {}
-  // A tensor that is in its place since the last call stays what it is.
+  // A tensor that has not changed since the last call keeps its id.
   template <class S>
   void settle(S& s) {
     if (!follows_values()) return;
@@ -218,12 +219,12 @@ class OwnValues {
     own(xs);
     put_tensors(s, xs);
   }
-  // The same of tensors, whether or not contexts follow values: for a graph.
+  // The same for tensors, whether or not contexts track values: for a graph.
   void own(std::vector<Tensor>& xs);
 
  private:
   CallSite where_;
-  std::vector<uint64_t> ids_;  // of the tensors as the last call left them
+  std::vector<uint64_t> ids_;  // of the tensors after the last call
 };
 
 template <class T>
@@ -231,7 +232,7 @@ inline constexpr bool kIsTuple = false;
 template <class... T>
 inline constexpr bool kIsTuple<std::tuple<T...>> = true;
 
-// f(state, x...); a std::tuple is given as its elements to a function that takes these.
+// f(state, x...); a std::tuple is unpacked for a function that takes its elements.
 template <class F, class S, class... X>
 decltype(auto) call_on(F& f, S& state, const X&... x) {
   if constexpr (kIsTuple<std::remove_const_t<S>> && !std::is_invocable_v<F&, S&, const X&...>) {
@@ -241,7 +242,7 @@ decltype(auto) call_on(F& f, S& state, const X&... x) {
     return call_owned(f, state, x...);
   }
 }
-// One step of a body that returns the next state, or changes the one it is given.
+// One step of a body that returns the next state, or changes its argument in place.
 template <class F, class S, class... X>
 void advance(F& body, S& state, const X&... x) {
   if constexpr (std::is_void_v<decltype(call_on(body, state, x...))>) {
@@ -259,7 +260,7 @@ constexpr void check_state() {
                 "etude: the state of a loop is values; Variables are captured");
 }
 
-// Row i of each tensor, where the tensors are those of `xs`.
+// Row i of each tensor of the pytree `xs`.
 template <class X>
 class Rows {
  public:
@@ -270,10 +271,11 @@ class Rows {
   int64_t count() const { return count_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   X& row() { return row_; }
-  // Cuts the tensors, for at(). After the state is made a value of its own: cotangents of the rows
-  // are then the first to reach a tensor that is both, as in a graph.
+  // Cuts the tensors into rows, for at(). Call it after the state has ids of its own: the
+  // cotangents of the rows are then the first to reach a tensor that is both state and rows, as in
+  // a graph.
   void split();
-  // Once for each row.
+  // To be called once per row.
   const X& at(int64_t i);
 
  private:
@@ -282,11 +284,11 @@ class Rows {
   std::vector<Values> parts_;
   int64_t count_;
 };
-// The rows of each tensor; and row i of all, which is there once.
+// The rows of each tensor, and row i of all; each is made once.
 std::vector<Values> split_rows(std::span<const Tensor> xs);
 std::vector<Tensor> take_row(std::vector<Values>& rows, int64_t i);
 
-// Rows that steps give, tensor by tensor, stacked at the end.
+// Output rows of the steps, by tensor, stacked at the end.
 class StackedRows {
  public:
   StackedRows();
@@ -320,7 +322,7 @@ struct BranchesGive<R, std::tuple<F...>> {
       (std::is_same_v<R, std::decay_t<std::invoke_result_t<F, const X&...>>> && ...);
 };
 
-// Traces all branches. `names` are for messages and for the names of graphs.
+// Traces all branches. `names` serve messages and name the graphs.
 template <class R, class... F, class... X>
 R stage_branches(std::string_view op, const Tensor& index, const StepKeys& keys, CallSite where,
                  const std::array<std::string, sizeof...(F)>& names, std::tuple<F...>& branches,
@@ -357,7 +359,7 @@ R run_branch(std::size_t i, CallSite where, Branches& branches, const X&... oper
   return std::move(*out);
 }
 
-// A branch that gives nothing gives an empty structure inside.
+// The result of a branch that returns void.
 struct Nothing {};
 template <class F>
 struct GivesNothing {
@@ -388,12 +390,12 @@ auto branch_of(F& f) {
 
 }  // namespace internal
 
-// then(operands...) if the predicate is true, else otherwise(operands...). The predicate is a
-// single bool. Both give values of one C++ type, or nothing; in a trace they also give tensors of
-// the same types.
+// Returns then(operands...) if the predicate is true, else otherwise(operands...). The predicate is
+// a single bool. Both branches return the same C++ type, or void; in a trace also tensors of the
+// same types.
 //
-// Derivatives are those of the branch that ran. In a vmap, where each example chooses for itself,
-// each runs its branch alone.
+// Derivatives are those of the branch that ran. In a vmap with a predicate per example, each
+// example runs its branch alone.
 template <class Then, class Else, class... X>
 auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... operands) {
   const Tensor choice = internal::materialize(predicate);
@@ -410,8 +412,9 @@ auto cond(const Arg& predicate, Then&& then, Else&& otherwise, const X&... opera
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
 }
 
-// Branch number `index` of a tuple of branches, which stand to each other as those of cond().
-// throws: kOutOfRange for an index that is no branch.
+// Returns the result of branch number `index` of a tuple of branches; all return the same C++ type,
+// as in cond().
+// throws: kOutOfRange for an index without a branch.
 template <class... Branch, class... X>
 auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... operands) {
   static_assert(sizeof...(Branch) > 0, "etude: switch_case: there is no branch to choose");
@@ -433,14 +436,14 @@ auto switch_case(const Arg& index, std::tuple<Branch...> given, const X&... oper
   if constexpr (!std::is_same_v<R, internal::Nothing>) return out;
 }
 
-// The state after body(state) has been applied as long as condition(state), a single bool, is true.
-// body is (S) -> S or (S&); a std::tuple state is given as its elements to functions that take
-// these. Types of tensors stay the same from step to step, but for the sizes that
-// LoopOptions::shapes lets vary.
+// Applies body(state) while condition(state), a single bool, is true; returns the last state. body
+// is (S) -> S or (S&); a std::tuple state is unpacked for functions that take its elements. Types
+// of tensors stay the same from step to step, except for the sizes that LoopOptions::shapes allows
+// to change.
 //
-// Derivatives run the loop once more, forwards, and then backwards: memory grows with the steps
-// while a derivative is taken, and not otherwise. In a vmap, where examples need different numbers
-// of steps, they run one by one.
+// A derivative runs the loop forwards once more and then backwards: memory grows with the steps
+// only while a derivative is taken. In a vmap whose examples need different numbers of steps, they
+// run one by one.
 template <class S, class Condition, class Body>
 S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& options = {},
              CallSite where = CallSite::here()) {
@@ -497,9 +500,10 @@ S while_loop(Condition&& condition, Body&& body, S init, const LoopOptions& opti
   return state;
 }
 
-// The last state, and the rows that all steps gave, stacked along a new axis 0: body(state, x) for
-// each row x along axis 0 of xs, in order, is a std::pair of the next state and of a row. `xs` is a
-// tensor or a structure of tensors with equally many rows; x is a row of each.
+// Calls body(state, x) for each row x along axis 0 of xs, in order; it returns a std::pair of the
+// next state and an output row. Returns the last state and all output rows, stacked along a new
+// axis 0. `xs` is a tensor, or a pytree of tensors with equal numbers of rows; x is then a row of
+// each.
 template <class S, class X, class Body>
 requires(
     !std::is_arithmetic_v<std::decay_t<Body>>)  // scan(steps, ...) on numbers is in diff/scan.h
@@ -553,7 +557,7 @@ requires(
   return std::pair<S, Row>(std::move(state), std::move(*of_all));
 }
 
-// The last state of scan(), where steps give nothing else: body is (S, x) -> S or (S&, x).
+// Returns the last state of a scan() without output rows: body is (S, x) -> S or (S&, x).
 template <class S, class X, class Body>
 S fold(Body&& body, S init, const X& xs, CallSite where = CallSite::here()) {
   internal::check_state<S>();

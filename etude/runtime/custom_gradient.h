@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What custom_gradient and recompute_grad (diff/custom_gradient.h) do on tensors, and
-// stop_gradient. Rules of ops are in their records.
+// custom_gradient and recompute_grad (diff/custom_gradient.h) on tensors, and stop_gradient. Rules
+// of ops are in their records.
 #pragma once
 
 #include <functional>
@@ -24,13 +24,13 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Notes the trainable Variables that are read while it lives.
+// Records the trainable Variables that are read while it lives.
 class ReadList final : public VariableReader {
  public:
   ReadList() { start_reading(); }
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
   void stop() { stop_reading(); }
-  // Leaves out the Variables among the arguments.
+  // Removes the Variables among the arguments.
   void remove(const LeafList& arguments);
 
   std::vector<Variable> variables;
@@ -40,14 +40,14 @@ class ReadList final : public VariableReader {
 // throws: kFailedPrecondition that lists them, unless there are none.
 [[noreturn]] void throw_unlisted_variables(const std::vector<Variable>& variables);
 
-// While alive, or until finish(), notes what a rule uses beside its arguments, where a derivative
-// is taken around it. confined to its thread.
+// While alive, or until finish(), records the tensors that a rule uses besides its arguments, if a
+// derivative is taken around it. confined to its thread.
 class RuleCaptures {
  public:
   // `inputs`: the tensors that stand for the arguments.
   RuleCaptures(const LeafList& arguments, std::span<const Tensor> inputs);
-  // The rule at `where` has given `results` and read `known` of Variables: warns of what it has no
-  // derivative by.
+  // The rule at `where` has returned `results` and read the values `known` of Variables. Warns of
+  // the captures that it has no derivative by.
   void finish(std::span<const Tensor> results, std::span<const Tensor> known, CallSite where);
 
  private:
@@ -55,7 +55,7 @@ class RuleCaptures {
   CaptureList captures_;
 };
 
-// Collects what a pullback returned: tensors, tuples and vectors of them.
+// Flattens the result of a pullback: tensors, tuples and vectors of them.
 class FlatGradients {
  public:
   template <class G>
@@ -86,7 +86,7 @@ decltype(auto) with_cotangents(const R& like, std::vector<Tensor> dy, Fn&& fn) {
   }
 }
 
-// The same structure without values: what tells shapes and lengths but holds no memory.
+// The same structure without elements: it keeps shapes and lengths but no memory.
 template <class R>
 R skeleton_of(R value) {
   auto each = [](auto& leaf) {
@@ -147,7 +147,7 @@ auto run_custom(CallSite where, const Rule& rule, const X&... x) {
 }
 
 // The pullback of a derivative_of, which adds tangents of the arguments into references or returns
-// them, as one that returns them.
+// them, as a pullback that returns them.
 template <class Pull, class R, class... X>
 struct ReturningPullback {
   Pull pull;
@@ -163,34 +163,33 @@ struct ReturningPullback {
   operator()(const Y&... dy) const { return (*this)(tangent_t<R>(dy...)); }
 };
 
-// The calls of diff/custom_gradient.h on tensors: a tuple as the value gives pullback(dy...). Where
-// a rule reads trainable Variables, pullback(dy..., std::span<const Variable>) gives std::pair of
-// the tangents and of a std::vector<Tensor> with the gradients of the Variables. Calls in a rule
-// and in its pullback are recorded by outer tapes, so higher derivatives are those of the pullback.
-// Forward mode runs along the transpose of the pullback, which it calls once with zeros. In a vmap
-// the rule runs on all examples, and so does its pullback, whichever of the two is outside.
+// The calls of diff/custom_gradient.h on tensors. A tuple as the value has pullback(dy...). If a
+// rule reads trainable Variables, pullback(dy..., std::span<const Variable>) returns a std::pair of
+// the tangents and a std::vector<Tensor> with the gradients of the Variables. Outer tapes record
+// the calls in a rule and in its pullback, so higher derivatives are those of the pullback. Forward
+// mode runs the transpose of the pullback, which it calls once with zeros. In a vmap the rule and
+// its pullback run on all examples, whichever of vmap and derivative is outside.
 //
-// A rule has no derivative by a tensor that it captures. Where one is taken while the rule runs, a
-// warning says so, once for each line of a rule.
+// A rule has no derivative by a tensor that it captures. If such a derivative is taken while the
+// rule runs, a warning is printed, once per line of a rule.
 //
 // throws: kFailedPrecondition if a rule reads Variables that its pullback does not take;
-//         kInvalidArgument in forward mode for a pullback that is not linear, and where a
-//         derivative goes by it for one that gives a gradient of another shape or dtype than its
-//         input.
+//         kInvalidArgument in forward mode for a pullback that is not linear; kInvalidArgument,
+//         when a derivative uses it, for a gradient of another shape or dtype than its input.
 template <class... X>
 struct OtherLeaves {
   template <class Rule>
   static auto custom(CallSite where, const Rule& rule, const X&... x) {
     return run_custom(where, rule, x...);
   }
-  // f is what runs where no derivative is asked for.
+  // f runs if no derivative is asked for.
   template <class F, class Rule>
   static auto custom(CallSite where, const F& f, const Rule& rule, const X&... x) {
     using R = std::decay_t<decltype(std::invoke(rule, x...).first)>;
     if (ContextStack::is_eager()) return R(call_owned(f, x...));
     return R(run_custom(where, rule, x...));
   }
-  // f with the rule D, a derivative_of.
+  // Runs f with the rule D, a derivative_of.
   template <class D, class F>
   static auto ruled(const F& f, const X&... x) {
     const auto rule = [](const X&... at) {
@@ -225,7 +224,7 @@ auto stop_leaf(const F& x) {
 
 }  // namespace internal
 
-// The same values without derivatives: a Tensor, or a structure of tensors.
+// Returns the same values without derivatives: a Tensor, or a pytree of tensors.
 template <Structure X>
 requires(!internal::ScalarArguments<X>) auto stop_gradient(const X& x) {
   if constexpr (std::is_same_v<X, Variable>) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of tensors that derivatives know by a rule that somebody wrote: what custom_gradient and
-// recompute_grad (custom_gradient.h) do at each context of the stack.
+// A call of tensors whose derivative is a user's rule: how each context of the stack runs
+// custom_gradient and recompute_grad (custom_gradient.h).
 #pragma once
 
 #include <span>
@@ -19,15 +19,15 @@ class BatchContext;
 
 namespace internal {
 
-// While alive, tapes of this thread do not record, but for those that follow a forward mode inside
-// them, which needs it.
+// While alive, the tapes of this thread do not record. A tape that a forward mode above it needs
+// goes on recording.
 class UntapedScope {
  public:
   UntapedScope();
   UntapedScope(const UntapedScope&) = delete;
   UntapedScope& operator=(const UntapedScope&) = delete;
   ~UntapedScope();
-  // Whether one would have recorded.
+  // Whether a tape would have recorded.
   bool has_tapes() const noexcept { return has_tapes_; }
 
  private:
@@ -36,18 +36,19 @@ class UntapedScope {
   bool has_tapes_ = false;
 };
 
-// A call by a rule instead of by its ops, as one context sees it.
+// A call that is differentiated by a rule instead of by its ops, as one context sees it.
 struct RuleCall {
   std::vector<Tensor> inputs, results;
   Pullback pullback;
   std::string_view name;
-  // Whether forward mode goes by the rule as well, not by the ops that gave the results.
+  // Whether forward mode uses the rule as well, instead of the ops that computed the results.
   bool is_for_forward = true;
   CallSite where = {};  // of the rule, for errors
-  // Whether a cotangent that is missing may give other gradients than zeros in its place.
+  // Whether a missing cotangent may lead to other gradients than a cotangent of zeros.
   bool tells_missing = true;
 };
-// Checks what a pullback gave for inputs of these types, null for an absent one.
+// Checks the gradients that a pullback returned for inputs of these types; null for an absent
+// input.
 // throws: kInvalidArgument for another number, and for a gradient of another shape or dtype.
 void require_gradients(std::span<const Tensor> found, std::span<const Type* const> inputs);
 void require_gradients(std::span<const Tensor> found, std::span<const Tensor> inputs);
@@ -55,30 +56,31 @@ void require_gradients(std::span<const Tensor> found, std::span<const Tensor> in
 bool is_followed(const RuleCall& call);
 // Whether a tape or a forward mode is on the stack of this thread.
 bool takes_derivatives() noexcept;
-// Says, once for each line of a rule, that it uses a tensor of which a tape or a forward mode of
-// this thread follows the derivative, and gives none by it. `captured`: what the rule made at
-// `where` uses beside its inputs; `known`: those of them that it has derivatives by, such as what
-// Variables hold.
+// Warns, once per line of a rule, of a captured tensor that a tape or a forward mode of this thread
+// differentiates: the rule has no derivative by it. `captured`: the tensors that the rule made at
+// `where` uses besides its inputs. `known`: those among them that the rule has derivatives by, such
+// as the values of Variables.
 void warn_of_captures(std::span<const Tensor> captured, std::span<const Tensor> known,
                       CallSite where);
-// The results under new identities that derivatives know by the rule alone: tapes record the
-// pullback, forward mode runs along its transpose, and a vmap around which they stand turns it into
-// one of batches.
+// Returns the results under new ids that derivatives know only by the rule. Tapes record the
+// pullback, forward mode runs its transpose, and a vmap around the results batches it.
 //
 // throws: kInvalidArgument in forward mode for a pullback that is not linear in its cotangents.
 std::vector<Tensor> attach_rule(const RuleCall& call);
-// The tangents of results from those of inputs: the pullback is linear in its cotangents, and its
-// transpose carries tangents forward (as in derive.cc). Runs in the innermost context.
+// Returns the tangents of the results for those of the inputs. The pullback is linear in its
+// cotangents, and its transpose carries tangents forward (as in derive.cc). Runs in the innermost
+// context.
 // throws: kInvalidArgument for a pullback that is not linear.
 std::vector<Tensor> push_forward(const RuleCall& call, std::span<const Tensor> tangents);
-// What a pullback of examples of `batch`, which is on the stack, gives for batches of cotangents:
-// batches for inputs that are examples, for others the sum over all examples.
+// Runs a pullback on batches of cotangents, as a pullback of the examples of `batch`, which is on
+// the stack. Returns a batch for an input that is an example, and the sum over all examples for any
+// other input.
 std::vector<Tensor> pull_in(BatchContext& batch, const Pullback& pull,
                             std::span<const Tensor> cotangents,
                             const std::vector<bool>& is_example);
-// xs for a pullback that computes again what was computed of them. Where calls are recorded, in a
-// trace or lazily, these are values that are known after the cotangents, so that nothing is kept
-// instead of being computed again.
+// Returns xs for a pullback that recomputes values from them. While calls are recorded, in a trace
+// or lazily, the returned values depend on the cotangents, so that no pass keeps the first
+// computation for the second.
 std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor> cotangents);
 
 }  // namespace internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// print() and assert_true(): what the world sees of a program. Both run eagerly, and in a function
-// at each call of it, in the order in which the program has them, also inside branches and loops.
+// print() and assert_true(): the effects of a program on the world. Both run eagerly, and in a
+// function at each call of it, in program order, also inside branches and loops.
 #pragma once
 
 #include <concepts>
@@ -18,8 +18,8 @@
 
 namespace ETUDE_API etude {
 
-// Something that print() takes: a text, a number, a Tensor, or what can be read as one. Notes the
-// caller's line. Only a parameter type.
+// An argument of print(): a text, a number, a Tensor, or a value that can be read as a tensor.
+// Notes the caller's line. Only a parameter type.
 class Printed {
  public:
   template <class T>
@@ -66,31 +66,32 @@ class Printed {
   CallSite where_;
 };
 
-// Writes one line (more for matrices): the values, with spaces between them, to standard output or
-// to what set_print_sink() gave. Tensors are written as their elements, long ones with dots.
+// Writes one line (more for matrices) to standard output or to the sink of set_print_sink(): the
+// values, separated by spaces. A tensor is written as its elements, a long one with dots.
 //
 //   print("step", step, "loss", loss);     // step 3 loss 0.25
 //
 // In a function it prints when the function runs; texts and host numbers are those of the trace. In
-// a vmap that a value depends on, each example has a line, in their order. Derivatives print
-// nothing more: what runs the steps of a loop again leaves prints out, except recompute_grad, which
-// runs its function again. thread-safe: lines stay whole.
+// a vmap whose examples an argument depends on, it prints a line per example, in order. Derivatives
+// do not print again: when steps of a loop are run again, prints are left out. Only recompute_grad,
+// which runs its function again, repeats them. thread-safe: lines are not interleaved.
 void print(const Printed& first, const std::convertible_to<Printed> auto&... others);
 
-// Fails unless all elements of `condition`, which is bool of any shape, are true. In a function it
-// fails the call when it runs: prints behind it do not happen, and no Variable has been assigned.
+// Fails unless all elements of `condition`, a bool tensor of any shape, are true. In a function it
+// fails the call when it runs: later prints do not happen, and no Variable has been assigned.
 //
 // throws: kInvalidArgument for another dtype; kFailedPrecondition with `message` and the first
 //         element that is false.
 void assert_true(const Tensor& condition, std::string_view message,
                  CallSite where = CallSite::here());
 
-// Who gets the lines of print(), without their end; an empty one stands for standard output. What
-// it throws fails the call that prints.
+// Receives the lines of print(), without the line end; an empty sink means standard output. An
+// exception of the sink fails the call that prints.
 using PrintSink = std::function<void(std::string_view line)>;
-// Of the process; gives the one before. thread-safe: waits for a line that is being written.
+// Sets the sink of the process; returns the previous one. thread-safe: waits for a line that is
+// being written.
 //
-// throws: kFailedPrecondition inside of a sink, where print() does so too.
+// throws: kFailedPrecondition inside a sink, and so does print().
 PrintSink set_print_sink(PrintSink sink);
 
 namespace internal {

@@ -11,22 +11,27 @@
 //   for (int i = 0; i < 100; ++i) step(line, x, y);   // one trace; the line moves
 //
 // f may do what eager code may: take gradients, draw random numbers, call other functions, loop on
-// the host. Host code runs while f is traced only, so what it decides is fixed in the graph.
+// the host. Host code runs only while f is traced, so its decisions are fixed in the graph.
 //
-// Arguments are structures: tensors become inputs of the graph; numbers, texts, sizes of containers
-// and all else is fixed in it, and a call with others makes another graph. What a parameter of a
-// non-const reference holds comes back changed, as in a plain call; a call may give it more or
-// fewer parts, such as the state of an optimiser, and the next one then makes another graph.
-// Variables that f reaches are read and assigned at each call, in the order in which f does; they
-// need not be arguments. f may make Variables in its first call; where the initial value of one
-// hangs on an argument, that call runs f itself, and the next one is traced. If anything throws,
-// arguments and Variables are as they were. Tensors from outside that f uses are captured: later
-// writes to them are not seen. So are host values that f reaches by reference. Examples of a vmap
-// around the call may be captured, by a graph for that vmap alone. Objects in a std::shared_ptr are
-// held weakly; graphs for those that are gone go when a graph is made or asked for. Sparse
-// gradients stay sparse as arguments, without a signature, and as results.
+// Arguments are pytrees. Tensors become inputs of the graph. Numbers, texts, sizes of containers
+// and all other host values are fixed in the graph, and a call with other values makes another
+// graph. A parameter of type non-const reference is in-out: the call changes it, as a plain call
+// does. A call may add parts to it or remove some, such as the state of an optimiser; the next call
+// then makes another graph.
 //
-// Numbers, nested lists, arrays and spans of numbers count as tensors where f takes a tensor: they
+// Variables that f reaches need not be arguments. Each call reads and assigns them in the order in
+// which f does. f may make Variables in its first call. If the initial value of such a Variable
+// depends on an argument, the first call runs f itself, and the next call is traced. If anything
+// throws, arguments and Variables keep their values.
+//
+// Tensors from outside that f uses are captured: later writes to them are not seen. The same holds
+// for host values that f reaches by reference. Examples of a vmap around the call may be captured;
+// that graph serves this vmap alone. Objects in a std::shared_ptr are held weakly; a graph whose
+// object has been destroyed is dropped when a graph is next made or asked for. Sparse gradients
+// stay sparse as results, and as arguments of a function without a signature.
+//
+// Where f takes a tensor, a call may pass numbers, nested lists, arrays and spans of numbers. They
+// are read at each call, and take the dtype that the signature states.
 // are read at each call, and take the dtype that a signature says.
 #pragma once
 
@@ -60,9 +65,9 @@ class GraphFunction {
 
   const Graph& graph() const noexcept { return *trace_->graph; }
   const std::string& name() const noexcept { return graph().name(); }
-  // The tensors that it captured, in the order of the graph's inputs that stand for them.
+  // The captured tensors, in the order of the graph inputs that stand for them.
   const std::vector<Tensor>& captures() const noexcept { return trace_->captures; }
-  // The graph at all sizes that it serves (graph/family.h); null: it serves its own sizes alone.
+  // The graph for all sizes that it serves (graph/family.h); null if it serves only its own sizes.
   const internal::RefPtr<const Family>& family() const noexcept { return trace_->family; }
   // The text of the graph (graph/print.h), with types and without the elements of long constants.
   std::string to_string() const;
@@ -108,8 +113,8 @@ struct SignatureFor<F> {
   using type = typename SignatureOf<F>::with_object;
 };
 
-// Whether the types of its arguments are known: a generic lambda, and a class with several call
-// operators, do not say.
+// Whether the argument types of F are known. A generic lambda, or a class with several call
+// operators, does not state them.
 template <class F>
 inline constexpr bool kHasSignature = !std::is_class_v<F> || requires {
   &F::operator();
@@ -126,21 +131,23 @@ template <class A>
 inline constexpr bool kIsInOut =
     std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
 
-// throws: kInvalidArgument: an argument that the function changed in a way that a graph cannot.
+// throws: kInvalidArgument: the function changed an argument in a way that a graph cannot repeat.
 [[noreturn]] void throw_host_change(const std::string& name, const std::string& path);
-// Says of the next `count` tensors of a call whether the function may write them.
+// Records for the next `count` tensors of a call whether the function may write them.
 void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out);
 // throws: kInvalidArgument if a tensor that the function may write was given twice.
 void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
                       const ArgumentNames& names);
 // throws: kFailedPrecondition if there is no signature.
 void require_has_signature(const FunctionOptions& options, CallSite where);
-// throws: kInvalidArgument: what differs from what the graph was made for.
+// throws: kInvalidArgument: states how the call differs from the one that the graph was made for.
 [[noreturn]] void throw_unfit(const Trace& trace, const Arguments& call, const ArgumentNames& names,
                               CallSite where);
-// Whether arguments after a call have the parts that they had before: as many, and as many values.
+// Whether arguments still have the structure that they had before the call: as many tensors and as
+// many host values.
 bool has_form(const TraceKey& kept, const Arguments& after);
-// The first word or object in which two walks of arguments of one form differ; empty: none.
+// The first host value or object that differs between two flattenings of arguments of one
+// structure; empty if none does.
 std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names);
 
 }  // namespace internal
@@ -151,8 +158,8 @@ using signature_of_t = typename internal::SignatureFor<F>::type;
 template <class Signature>
 class Function;
 
-// One graph of a Function, which can be called: with tensors of its types, or at other sizes of its
-// family, and with the host values that it was made for. thread-safe.
+// A graph of a Function, callable with tensors of its types, or of other sizes of its family, and
+// with the host values that it was made for. thread-safe.
 template <class Signature>
 class CallableGraph;
 template <class R, class... A>
@@ -161,8 +168,8 @@ class CallableGraph<R(A...)> : public GraphFunction {
   CallableGraph(Function<R(A...)> function, internal::TraceRef trace)
       : GraphFunction(std::move(trace)), function_(std::move(function)) {}
 
-  // What the function gives, by this graph. throws: kInvalidArgument for anything else than it was
-  // made for, naming the argument; as the function.
+  // Returns the result of the function, computed by this graph. throws: kInvalidArgument, naming
+  // the argument, for arguments that the graph was not made for; as the function.
   R operator()(A... args, CallSite where = CallSite::here()) const {
     return function_.run_graph(trace_, where, args...);
   }
@@ -171,7 +178,7 @@ class CallableGraph<R(A...)> : public GraphFunction {
   Function<R(A...)> function_;
 };
 
-// A value: copies share their graphs, which go with the last copy. Callable from any thread.
+// A value. Copies share their graphs; the last copy releases them. Callable from any thread.
 template <class R, class... A>
 class Function<R(A...)> {
   static_assert((!std::is_rvalue_reference_v<A> && ...),
@@ -199,13 +206,14 @@ class Function<R(A...)> {
     }
   }
 
-  // What f gives. Tensors in a result are in the places where f put them. Arguments are those of f;
-  // for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const float>(x)).
+  // Returns the result of f; a result that is a pytree has the structure that f returned. Takes the
+  // arguments of f; for a tensor also host data, such as f({{1, 2}, {3, 4}}) or f(std::span<const
+  // float>(x)).
   //
   // throws: what f throws while it is traced; what the calls in the graph throw, at their lines in
   //   f; kInvalidArgument if f changed host values of an in-out argument; kFailedPrecondition if f
-  //   looks at elements of a tensor, which it has none while it is traced.
-  // cost: some 100 ns beyond what the graph does, and f once for each new kind of arguments.
+  //   reads elements of a tensor: there are none while it is traced.
+  // cost: some 100 ns more than the graph, and f once for each new kind of arguments.
   R operator()(internal::given_t<A>... given, CallSite where = CallSite::here()) const {
     if constexpr ((internal::kIsGivenTensor<internal::given_t<A>> || ...)) {
       if ((internal::is_host_data(given) || ...)) [[unlikely]] {
@@ -216,8 +224,8 @@ class Function<R(A...)> {
   }
 
   using GraphOf = CallableGraph<R(A...)>;
-  // The graph that is made from the signature; host values are those of default arguments.
-  // throws: kFailedPrecondition without a signature, or if host code looks at a size that it leaves
+  // The graph made from the signature; host arguments have their default values.
+  // throws: kFailedPrecondition without a signature, or if host code reads a size that it leaves
   //   open; kInvalidArgument if it has another number of tensors.
   GraphOf trace(CallSite where = CallSite::here()) const
       requires(sizeof...(A) > 0 && (std::is_default_constructible_v<std::decay_t<A>> && ...)) {
@@ -282,7 +290,7 @@ class Function<R(A...)> {
     return run_trace(*trace, call, where, args...);
   }
 
-  // Makes tensors of host data first.
+  // Converts host data to tensors first.
   template <class... Given>
   [[gnu::cold, gnu::noinline]] R run_host_data(CallSite where, Given&... given) const {
     std::array<Tensor, sizeof...(A)> held;
@@ -322,7 +330,7 @@ class Function<R(A...)> {
   template <class... X>
   R run_trace(const internal::Trace& trace, const Arguments& call, CallSite where,
               X&... args) const {
-    // Nothing may fail behind the run, which may have taken the memory of arguments.
+    // Nothing may fail after the run, which may have reused the memory of arguments.
     if constexpr (std::is_void_v<R>) {
       Values out = core_->run(trace, call, where);
       take_back(trace, call, out, 0, args...);
@@ -334,14 +342,14 @@ class Function<R(A...)> {
     }
   }
 
-  // What a walk fills. A signature says the types of dense tensors.
+  // Empty arguments, to be filled by a flattening. A signature states the types of dense tensors.
   Arguments new_arguments() const {
     Arguments out;
     out.splits_rows = !core_->options().signature;
     return out;
   }
 
-  // Parameters of which a signature has a spec, or none.
+  // Whether a signature has a spec for a parameter of type X.
   template <class X>
   static constexpr bool kHasSpec = std::is_same_v<X, Tensor> || std::is_same_v<X, Variable>;
   template <class X>
@@ -426,7 +434,7 @@ class Function<R(A...)> {
       collect(after, internal::NoNames(), std::get<I>(copies)...);
       (add_outputs<A>(out, std::get<I>(copies)), ...);
       if (!internal::has_form(kept, after)) {
-        if (!variables.empty()) {  // copies hold what stands for them
+        if (!variables.empty()) {  // copies hold the stand-ins of the Variables
           internal::throw_host_change(core_->name(), "the structure of arguments with Variables");
         }
         for (Tensor* x : after.tensors) {
@@ -453,7 +461,7 @@ class Function<R(A...)> {
     }
   }
 
-  // Puts the first values into the places of the result; gives how many these are.
+  // Puts the first values into the tensors of the result; returns how many it used.
   static std::size_t fill(auto& result, Values& out) {
     std::size_t next = 0;
     if constexpr (std::is_same_v<R, Tensor>) {
@@ -485,8 +493,8 @@ class Function<R(A...)> {
     }
   }
 
-  // Makes in-out arguments what they are after the call, but for the tensors. All copies are made
-  // before the first argument changes.
+  // Gives in-out arguments the structure and host values that they have after the call; not the
+  // tensors. All copies are made before the first argument changes.
   template <class Tuple, std::size_t... I, class... X>
   static void take_form(Tuple after, std::index_sequence<I...>, X&... args) {
     const auto take = [](auto as_in, auto& arg, auto& value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all staged functions share, whatever their signature: the graphs that were made, and which
-// of them serves a call. function.h puts types around it.
+// The part of staged functions that does not depend on their signature: the graphs that were made,
+// and the choice of the graph for a call. function.h adds the types.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +31,22 @@ class Family;  // graph/family.h
 
 struct FunctionOptions {
   std::string name = {};  // for display; default: the line that made it
-  // Of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x, x_1; a
-  // name in the signature wins. Default: arg0, arg1, ...
+  // Names of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x,
+  // x_1; a name in the signature has priority. Default: arg0, arg1, ...
   std::vector<std::string> arg_names = {};
-  std::optional<Signature> signature = {};  // the types that it takes, fixed in advance
-  // Two graphs that differ in sizes only become one for all sizes, where they agree.
+  std::optional<Signature> signature = {};  // the types of its arguments, fixed in advance
+  // Two graphs that differ only in sizes become one graph for all sizes, where possible.
   bool relax_shapes = true;
   bool run_eagerly = false;    // calls run the host function, as if it were not staged
-  std::size_t max_traces = 0;  // the graph that was used least lately goes; 0: no limit
+  std::size_t max_traces = 0;  // the least recently used graph is dropped; 0: no limit
 };
 
 struct ExplainOptions {
   bool all = false;  // all inputs and all graphs
 };
 
-// While true, calls of all functions run their host function, also where graphs were made before.
-// For looking at values while an error is sought. thread-safe.
+// While true, calls of all functions run their host function, even if graphs exist. For inspecting
+// values while debugging. thread-safe.
 void run_functions_eagerly(bool eagerly) noexcept;
 bool functions_run_eagerly() noexcept;
 
@@ -59,12 +59,12 @@ class Plan;
 struct MadeUpTraces;
 struct NoGraph;
 
-// What decides which graph serves a call, as a graph keeps it.
+// The key that decides which graph serves a call, as a graph keeps it.
 struct TraceKey {
   std::vector<const Type*> types;  // of the tensors; null for an absent one
   std::vector<uint64_t> words;
   std::vector<HostValue> objects;
-  std::vector<std::shared_ptr<const void>> held;  // what `objects` point to
+  std::vector<std::shared_ptr<const void>> held;  // the objects that `objects` point to
   Phase phase = Phase::kInference;
   DType default_dtype = kFloat32;
   Promotion promotion = Promotion::kKinds;
@@ -72,33 +72,34 @@ struct TraceKey {
   TraceKey() = default;
   explicit TraceKey(const Arguments& call);
   bool fits(const Arguments& call) const;
-  // Whether at most sizes differ.
+  // Whether the only differences are sizes.
   bool fits_but_sizes(const Arguments& call) const;
 
  private:
   bool fits_beside_types(const Arguments& call) const;
 };
 
-// What a call of a graph reaches in Variables.
+// A Variable that a call of a graph uses, or a call_time_value.
 struct Reached {
-  std::optional<Variable> variable;  // none: a value of call time
-  Tensor value;                      // of call time
+  std::optional<Variable> variable;  // none: a call_time_value
+  Tensor value;                      // of a call_time_value
 };
 
-// A Variable that a graph reads or assigns: one that the function reaches from outside, or that the
-// call gives; or a value of call time.
+// A Variable that a graph reads or assigns, which the function reaches from outside or the call
+// passes; or a call_time_value.
 struct TraceVariable {
-  std::weak_ptr<void> state;  // of one from outside
-  int32_t argument = -1;  // which Variable of the call; also for one from outside: then it is both
+  std::weak_ptr<void> state;  // of a Variable from outside
+  // Index among the Variables of the call; it may also be one from outside
+  int32_t argument = -1;
   const Type* type = nullptr;
   std::string name;  // for messages
   bool is_read = false;
   bool is_written = false;
-  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a value of call time
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
 };
 
-// What a trace found out beside its graph; all of it but the types in the key holds for the graphs
-// of a family at all sizes.
+// The facts about a trace besides its graph. All of them except the types in the key hold for the
+// graphs of a family at all sizes.
 struct TraceFacts {
   TraceKey key;
   ArgumentNames names;
@@ -106,18 +107,18 @@ struct TraceFacts {
   RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
   bool has_examples = false;             // whether it captures examples of a vmap
   std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
-  std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs behind the others
-  std::size_t outputs = 0;               // that are not values of Variables
-  std::vector<SizeRead> size_reads;      // what host code looked at while it was traced
+  std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs after the results
+  std::size_t outputs = 0;               // without the values of Variables
+  std::vector<SizeRead> size_reads;      // sizes that host code read while it was traced
   std::string cause;                     // why it was made, for explain()
   CallSite where;                        // the call that it was made for
-  std::shared_ptr<const void> result;    // the host function's result: what its tensors stand in
-  std::vector<uint8_t> in_out;           // by tensor of the call: whether it comes back
-  std::shared_ptr<const void> arguments;  // all of them after the call; null: they keep their form
-  bool fixes_sizes = false;  // `arguments` has sparse rows, which know the shape that they are of
+  std::shared_ptr<const void> result;    // the result of the host function, with its structure
+  std::vector<uint8_t> in_out;           // by tensor of the call: whether it is returned
+  std::shared_ptr<const void> arguments;  // all arguments after the call; null: same structure
+  bool fixes_sizes = false;  // `arguments` has sparse rows, which store their dense shape
 };
 
-// A graph, what it was made for, and how it is run.
+// A graph, the call that it was made for, and the data to run it.
 struct Trace : RefCounted, TraceFacts {
   Trace();
   ~Trace() override;
@@ -125,18 +126,18 @@ struct Trace : RefCounted, TraceFacts {
   void set_graph(GraphRef made);
 
   GraphRef graph;
-  Attrs attrs;  // of the op call
+  Attrs attrs;  // of the op `call`
   RefPtr<const Plan> plan;
   std::size_t keys = 0;         // random keys to draw for a call, in this order
-  std::vector<uint8_t> given;   // by input of the graph: whether a result may take it
+  std::vector<uint8_t> given;   // by graph input: whether a result may take its memory
   RefPtr<const Family> family;  // of this graph and others: serves sizes that were not traced
-  std::string not_relaxed;      // why there is none with the traces before, if it was sought
+  std::string not_relaxed;      // why earlier traces form no family with it, if tried
   mutable std::atomic<uint64_t> last_use{0};
 };
 using TraceRef = RefPtr<const Trace>;
 
-// What tracing gives, before it is kept: tensors of results and of in-out arguments, the result
-// itself, and the arguments if the call gives one of them another form.
+// The result of tracing: the tensors of results and of in-out arguments, the result itself, and the
+// arguments if the call changes the structure of one of them.
 struct Traced {
   std::vector<Tensor> outputs;
   std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
@@ -144,12 +145,12 @@ struct Traced {
   std::shared_ptr<const void> arguments;
   bool fixes_sizes = false;
 
-  // Adds the outputs that stand for y, and leaves in y what they are put into. Sparse rows are
-  // three: indices, values, and a tensor of no bytes whose type has the dense shape behind its
-  // axis 0, so that it is known for each graph of a family.
+  // Adds the outputs for y, and leaves in y the place that they are put into. Sparse rows are three
+  // outputs: indices, values, and a tensor of no bytes whose type has the dense shape after its
+  // axis 0, so that each graph of a family knows it.
   void add_result(Tensor& y);
 };
-// Puts outputs from `next` on into what add_result() left.
+// Puts outputs from `next` on into the place that add_result() left.
 void put_rows(Tensor& y, Values& out, std::size_t& next);
 inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   if (TensorAccess::is_sparse(y)) [[unlikely]] {
@@ -159,20 +160,20 @@ inline void put_result(Tensor& y, Values& out, std::size_t& next) {
   }
 }
 
-// A call that runs the host function itself, once, since its trace cannot make a Variable whose
-// initial value hangs on an argument. While it lives, no other thread traces.
+// A call that runs the host function itself, once, because its trace cannot make a Variable whose
+// initial value depends on an argument. While it lives, no other thread traces.
 class FirstRun {
  public:
   FirstRun() = default;
   FirstRun(const FirstRun&) = delete;
   FirstRun& operator=(const FirstRun&) = delete;
-  // Notes that it is done, unless an exception ended it: then the next call may try again.
+  // Marks the first run as done, unless an exception ended it: then the next call may try again.
   ~FirstRun();
 
  private:
   friend class FunctionCore;
   FunctionCore* function_ = nullptr;  // null: it did not begin
-  std::string maker_;                 // the function that the Variable is of
+  std::string maker_;                 // the function that owns the Variable
   int exceptions_ = 0;
   TracingLock lock_;
 };
@@ -193,31 +194,32 @@ class FunctionCore {
   const FunctionOptions& options() const noexcept { return options_; }
   bool runs_eagerly() const noexcept { return options_.run_eagerly || functions_run_eagerly(); }
 
-  // The graph for this call; null: there is none yet.
+  // The graph for this call; null: none yet.
   TraceRef find(const Arguments& call) const;
-  // The graph for this call, made by `run` if there is none: it calls the host function on tensors
-  // without elements, one per tensor of the call, and on what stands for its Variables. One thread
-  // of the process traces at a time. throws: what the host function throws; nothing is kept then.
-  // kFailedPrecondition for a function that is called with the same types while it is traced for
-  // them. Null: the caller runs the host function on the arguments of the call, as `first` says;
-  // `first` is null where that cannot be, since nothing is called.
+  // The graph for this call, made by `run` if there is none. `run` calls the host function on
+  // abstract tensors, one per tensor of the call, and on stand-ins for its Variables. One thread of
+  // the process traces at a time. Returns null if the caller has to run the host function on the
+  // arguments of the call, as `first` says; pass a null `first` where no call can be made.
+  // throws: what the host function throws, and then no graph is kept; kFailedPrecondition for a
+  //   function that is called with the same types while it is traced for them.
   TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                          FirstRun* first, CallSite where);
-  // The graph that is made from the signature, for arguments whose tensors do not matter: they are
-  // set to tensors of its types.
+  // The graph made from the signature. The tensors of the arguments do not matter: they are set to
+  // tensors of its types.
   TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                               CallSite where);
-  // Host data as tensor number `tensor` of a call, of the dtype that the signature says. throws:
-  // kInvalidArgument if that does not hold all numbers, or lists are not rectangular.
+  // Reads host data as tensor number `tensor` of a call, in the dtype that the signature states.
+  // throws: kInvalidArgument if the dtype cannot represent all numbers, or lists are not
+  // rectangular.
   Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
                         CallSite where) const;
-  // This graph, or that of its family for the sizes of the call; null if it does not serve it.
+  // This graph, or that of its family for the sizes of the call; null if neither serves the call.
   TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
-  // Runs it as one call. throws: as the calls in it, with the name of this function.
+  // Runs the graph as one call. throws: as the calls in it, with the name of this function.
   Values run(const Trace& trace, const Arguments& call, CallSite where) const;
 
   std::vector<TraceRef> traces() const;
-  // Those that its graphs reach, in the order of their first use; those that are gone are left out.
+  // The Variables that its graphs reach, in the order of their first use, without destroyed ones.
   std::vector<Variable> variables() const;
   std::string explain(const ExplainOptions& options) const;
   std::string argument_name(std::size_t i) const;
@@ -228,9 +230,9 @@ class FunctionCore {
                     CallSite where) const;
   RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                      CallSite where);
-  // What `trace` gives, as the work of this function. If it could not make a Variable, `first`
-  // begins and it is null, or the error goes on to the function around. throws:
-  // kFailedPrecondition if a first run was before, or there is no call.
+  // Runs `trace` on behalf of this function. If the trace could not make a Variable, `first` begins
+  // and the result is null; inside another trace, the error passes on to the function around.
+  // throws: kFailedPrecondition if there was a first run before, or if `first` is null.
   TraceRef or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
                         const std::function<TraceRef()>& trace);
   void begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock);
@@ -240,8 +242,7 @@ class FunctionCore {
   // find_or_trace() without a signature, where no family serves the call.
   TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                       Refusal& refusal, CallSite where);
-  // find_or_trace() with a signature; what it makes first is kept as a trace, the rest as
-  // instances.
+  // find_or_trace() with a signature. Keeps the first graph as a trace, the others as instances.
   TraceRef find_signed(const Arguments& call, const ArgumentNames& names, const HostRun& run,
                        CallSite where);
   TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
@@ -250,11 +251,11 @@ class FunctionCore {
   // and make().
   MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
                              const ArgumentNames& names, const HostRun& run, CallSite where);
-  // One with a family, found at made-up sizes, that differs from the call and from the only trace
-  // before it in sizes alone (relax.h); null: there is none, or no need of it. Not kept.
+  // A trace with a family, found at made-up sizes, that differs only in sizes from the call and
+  // from the only earlier trace (relax.h). Null: none exists or none is needed. Not kept.
   RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
                                     const HostRun& run, CallSite where);
-  // From a family, if one serves this call; else `refusal` says why not, where there is one.
+  // The graph of a family, if one serves this call; else `refusal` says why not, if there is one.
   TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
 
   FunctionOptions options_;

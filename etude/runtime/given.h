@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parameters of a staged function take. One of type Tensor also takes host data: numbers,
-// nested lists, arrays and spans of numbers, which count as tensors. They are read at each call,
-// and take the dtype that the signature says. A tensor is passed as it is.
+// The parameters of a staged function. A parameter of type Tensor also takes host data: numbers,
+// nested lists, arrays and spans of numbers. They are read at each call, and take the dtype that
+// the signature states. A tensor is passed as it is.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ namespace internal {
 
 template <class T>
 concept HostNumber = std::is_arithmetic_v<T> && LiteralNumber<T>;
-// Of lists: those that a dtype is for.
+// The element types that a list may have: those with a dtype.
 template <class T>
 concept HostElement =
     std::is_arithmetic_v<T> && !std::same_as<T, char> && !std::same_as<T, long double> &&
@@ -40,12 +40,12 @@ requires requires(const T& x) {
 }
 inline constexpr bool kIsHostList<T> = kIsHostList<HostItem<T>> || HostElement<HostItem<T>>;
 
-// What a read of host data is for.
+// The destination of host data.
 struct HostTarget {
-  std::string what;              // "argument 'x' of function 'f': ", in front of messages
-  const DType* dtype = nullptr;  // null: that of the data
+  std::string what;              // prefix of messages: "argument 'x' of function 'f': "
+  const DType* dtype = nullptr;  // null: the dtype of the data
 };
-// Host data that is not read yet. It is borrowed.
+// Host data that has not been read yet. Borrowed.
 struct HostSource {
   using Read = Tensor (*)(const HostSource& source, const HostTarget& target);
   Read read = nullptr;  // null: it is none, and the rest is not set
@@ -53,13 +53,13 @@ struct HostSource {
   std::size_t size;
 };
 
-// Makes a tensor of nested lists of numbers of one type.
+// Builds a tensor from nested lists of numbers of one type.
 class HostRows {
  public:
   HostRows(const HostTarget& target, DType from) : target_(target), from_(from) {}
   void list(int level, std::size_t size);
   void numbers(const void* values, std::size_t count);
-  // rank: of lists without items as well.
+  // rank: also counts levels of empty lists.
   Tensor finish(int rank);
 
  private:
@@ -70,11 +70,11 @@ class HostRows {
 };
 
 // throws: kInvalidArgument for lists that are not rectangular, and for numbers that the dtype of
-// the target does not hold.
+// the target cannot represent.
 Tensor read_literals(const HostSource& source, const HostTarget& target);
 Tensor read_literal(const Literal& number, const HostTarget& target);
 
-// Puts a list and those within into `to`; gives its rank.
+// Appends a list and its nested lists to `to`; returns its rank.
 template <class T>
 int read_rows(const T* list, int level, HostRows* to) {
   if (list != nullptr) to->list(level, std::size(*list));
@@ -108,7 +108,7 @@ Tensor read_host(const HostSource& source, const HostTarget& target) {
   }
 }
 
-// A Variable and whatever else converts to a tensor.
+// Reads a Variable, or any other value that converts to a tensor.
 template <class T>
 Tensor read_converted(const HostSource& source, const HostTarget&) {
   return *static_cast<const T*>(source.data);
@@ -116,8 +116,8 @@ Tensor read_converted(const HostSource& source, const HostTarget&) {
 
 struct NoTensor {};
 
-// Lives for one call. Data that is not a tensor is read where the call begins. kByValue: of a
-// parameter that is a tensor of its own.
+// An argument for a tensor parameter; lives for one call. Host data is read at the start of the
+// call. kByValue: the parameter is a Tensor by value.
 template <bool kByValue>
 class GivenTensor {
  public:
@@ -145,7 +145,7 @@ class GivenTensor {
 
   const Tensor& tensor() const noexcept { return *tensor_; }
   const HostSource& source() const noexcept { return source_; }
-  // It must outlive this object.
+  // `x` must outlive this object.
   void set(const Tensor& x) noexcept { tensor_ = &x; }
 
  private:
@@ -175,7 +175,7 @@ inline constexpr bool kIsGivenTensor = false;
 template <bool kByValue>
 inline constexpr bool kIsGivenTensor<GivenTensor<kByValue>> = true;
 
-// What f takes of it.
+// The argument that f receives.
 template <class X>
 auto& argument_of(X& given) {
   if constexpr (kIsGivenTensor<std::remove_const_t<X>>) {

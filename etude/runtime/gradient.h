@@ -5,9 +5,9 @@
 //   auto [loss, grads] = value_with_gradient([&](const Model& m) { return loss(m(x), y); }, model);
 //   move(model, -0.1 * grads);
 //
-// Arguments that cannot move (integers, texts) and those wrapped in no_derivative are left out; one
-// differentiable argument gives its tangent, several give a tuple. Unlike GradientTape, parts that
-// the result does not depend on get zeros of their shape.
+// Arguments without a tangent (integers, texts) and those wrapped in no_derivative are left out.
+// One differentiable argument returns its tangent, several return a tuple. Unlike GradientTape,
+// parts that the result does not depend on get zeros of their shape.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ struct GradientTapeAccess {
                                    std::vector<Tensor> seeds = {}) {
     return tape.sweep(targets, sources, {.output_gradients = std::move(seeds)}, where);
   }
-  // Absent cotangents are none, not ones.
+  // An absent cotangent counts as no cotangent, not as ones.
   static std::vector<Tensor> sweep_arrived(GradientTape& tape, const LeafList& targets,
                                            std::span<const Tensor> cotangents,
                                            const LeafList& sources) {
@@ -49,8 +49,8 @@ struct GradientTapeAccess {
   static Tape& tape(GradientTape& tape);
 };
 
-// Gives tensor leaves an identity of their own, so that a captured copy is not taken for the
-// argument, and watches all leaves.
+// Gives tensor leaves fresh ids, so that a captured copy is not mistaken for the argument, and
+// watches all leaves.
 class FreshLeaves {
  public:
   explicit FreshLeaves(GradientTape& tape) : tape_(tape) {}
@@ -65,15 +65,15 @@ class FreshLeaves {
   GradientTape& tape_;
 };
 
-// Keeps types and identities of tensors, and lets their elements go, but for those of manifolds:
-// their move() reads them.
+// Keeps types and ids of tensors and releases their elements, except for manifolds: their move()
+// reads the elements.
 struct LetGo {
   void operator()(Tensor& leaf) const;
   template <class T>
   void operator()(T&) const {}
 };
 
-// Whether a derivative of calls on tensors can be taken by these arguments.
+// Whether calls on tensors can be differentiated by these arguments.
 template <class X>
 inline constexpr bool kIsRecorded =
     !Differentiable<X> || HasLeaf<X, Tensor>::value || HasLeaf<X, Variable>::value;
@@ -92,7 +92,7 @@ struct HostNumbers {
       are_recorded,
       "etude: calls on host numbers are not recorded; pass Tensor(x), or no_derivative(x)");
 };
-// What refuses them if not.
+// The static error for arguments by which they cannot be.
 template <class... X>
 constexpr auto refusal_of_unrecorded() {
   if constexpr (kHaveTangents<X...>) {
@@ -109,8 +109,8 @@ using RefusalOfUnrecorded = typename decltype(refusal_of_unrecorded<X...>())::ty
                            CallSite where);
 // throws: kInvalidArgument unless `value` is one floating or complex number.
 void require_scalar_result(const Tensor& value, CallSite where);
-// Says once per call site that the result does not depend on an argument, and where the chain from
-// one of its leaves ended.
+// Warns once per call site that the result does not depend on an argument, and names where the
+// chain from one of its leaves ended.
 void warn_independent(CallSite where, std::size_t argument, std::string_view type,
                       const GradientTape& tape, const Tensor& value, const LeafList& leaves);
 
@@ -132,8 +132,8 @@ std::tuple<tangent_t<X>...> build_all(const std::tuple<X...>& fresh, LeafGradien
 
 }  // namespace internal
 
-// A function of X... whose result is one number, borrowed for the time of a call, and the line of
-// that call. A parameter type: lambdas and functions convert to it.
+// A function of X... whose result is one number, borrowed for the duration of a call, and the line
+// of that call. A parameter type: lambdas and functions convert to it.
 template <class... X>
 class ScalarFunction {
  public:
@@ -148,7 +148,7 @@ class ScalarFunction {
                   "etude: gradient needs a function with one scalar Tensor as its result; use "
                   "pullback for other results");
     if constexpr (!gives_tensor) {
-      call_ = nullptr;  // said already
+      call_ = nullptr;  // already reported
     } else if constexpr (std::is_function_v<F>) {
       code_ = reinterpret_cast<void (*)()>(&f);
       call_ = [](const ScalarFunction& self, const X&... x) -> Tensor {
@@ -176,7 +176,7 @@ class ScalarFunction {
   CallSite where_;
 };
 
-// The value of f(x...), which must be a scalar, and its gradient, with one run of f.
+// Returns the value of f(x...), which must be a scalar, and its gradient, in one run of f.
 //
 // throws: kInvalidArgument if the result is not a scalar; what f throws.
 template <class... X>

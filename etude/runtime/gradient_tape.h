@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientTape: notes the calls that depend on watched values while it lives, and runs their rules
-// backwards. For programs that choose sources and targets after the fact; gradient.h has operators
-// on functions. Made of Tape and TapeContext, which tape.h has.
+// GradientTape: records the calls that depend on watched values while it lives, and runs their
+// rules backwards. For programs that choose sources and targets afterwards; gradient.h has
+// operators on functions. Made of Tape and TapeContext (tape.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace ETUDE_API etude {
 
-// What a gradient is where the target does not depend on the source: absent, or zeros.
+// The gradient for a source that the target does not depend on: absent, or zeros.
 enum class Unconnected { kNone, kZero };
 
 struct GradientOptions {
@@ -34,17 +34,17 @@ struct JacobianOptions {
   bool vectorize = true;  // false: one sweep per element of the target; true: for many at once
 };
 
-// Something made of tensors, Variables and host values: what watch and gradient take.
+// A pytree of tensors, Variables and host values: the argument of watch and gradient.
 template <class X>
 concept Structure = internal::HasTangent<X>;
-// The gradient of a structure: a Tensor for a Tensor or Variable, the same container of those, and
-// tangent_t<X> for a struct.
+// The gradient of a pytree: a Tensor for a Tensor or Variable, the same container for a container,
+// and tangent_t<X> for a struct.
 template <class X>
 using gradient_t = tangent_t<X>;
 
 namespace internal {
 
-// The tensors and Variables of a structure, borrowed, in order.
+// The tensors and Variables of a pytree, borrowed, in order.
 struct LeafRef {
   const Tensor* tensor = nullptr;
   const Variable* variable = nullptr;
@@ -58,7 +58,7 @@ class LeafList {
   void operator()(const Tensor& x);
   void operator()(const Variable& x);
   template <class T>
-  void operator()(const T& x) {  // a host value: nothing records it
+  void operator()(const T& x) {  // a host value: not recorded
     static_cast<void>(sizeof(LeafIsErased<T>));
     if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
   }
@@ -69,20 +69,21 @@ class LeafList {
   std::vector<LeafRef> items_;
 };
 
-// The cotangent of the tangent of x, for cotangents of its tensors; those that are absent are none.
+// The cotangent of the tangent of x, for cotangents of its tensors; an absent cotangent counts as
+// none.
 template <TensorManifold T>
 tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents);
 
-// Puts gradients in the place of leaves, in the order of LeafList; inside structs absent ones
-// become zeros.
+// Replaces leaves by gradients, in the order of LeafList; inside structs absent gradients become
+// zeros.
 class LeafGradients {
  public:
   explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
       : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
-  // Beside gradients, what was announced while a tape recorded.
+  // With gradients, the state updates that were announced while a tape recorded.
   LeafGradients(std::vector<Tensor> found, const TapedStates* states)
       : found_(std::move(found)), depth_(0), states_(states) {}
-  // Whether a gradient arrived since the last question.
+  // Whether a gradient arrived since the last call.
   bool take_arrived() { return std::exchange(arrived_, false); }
   Tensor operator()(const Tensor& x) { return take(x); }
   Tensor operator()(const Variable& x) { return take(x); }
@@ -100,7 +101,7 @@ class LeafGradients {
     }
     return zero_tangent(x);
   }
-  // What was announced for this layer; new state of an inner derivative stays what it is.
+  // The update announced for this layer; an update of an inner derivative stays as it is.
   template <class T>
   NewState<T> state(const LayerState<T>& x) {
     const auto& box = StateAccess::box(x);
@@ -111,7 +112,7 @@ class LeafGradients {
   NewState<T> state(const NewState<T>& x) {
     return x;
   }
-  // What a frozen part announced is meant to be dropped.
+  // Updates of a frozen part are dropped on purpose.
   template <class X>
   void frozen(const X& x) {
     const DropStates drop{states_};
@@ -147,8 +148,8 @@ struct GradientTapeAccess;
 
 }  // namespace internal
 
-// Records from its construction until stop(), the first gradient() of a tape that is not
-// persistent, or its end. Neither copied nor moved. confined to the thread that made it.
+// Records from its construction until stop(), until the first gradient() of a tape that is not
+// persistent, or until its end. Neither copied nor moved. confined to the thread that made it.
 class GradientTape final : private internal::VariableReader {
  public:
   // Recording resumes when a Pause ends.
@@ -179,13 +180,14 @@ class GradientTape final : private internal::VariableReader {
     for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf, where);
   }
 
-  // The gradient of the sum of all targets, in the structure of the sources. It is absent where the
-  // targets do not depend on a source, unless asked for as zeros; in a struct it is zeros. Layers
-  // among the sources that announced new state while it recorded have it there.
+  // Returns the gradient of the sum of all targets, in the structure of the sources. For a source
+  // that the targets do not depend on it is absent, or zeros on request; inside a struct it is
+  // zeros. It contains the state updates that layers among the sources announced while the tape
+  // recorded.
   //
   // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
-  //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming it, for an
-  //   op without a derivative on the way.
+  //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming the op, if
+  //   an op on the path has no derivative.
   template <Structure T, Structure X>
   gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
                          CallSite where = CallSite::here()) {
@@ -197,7 +199,7 @@ class GradientTape final : private internal::VariableReader {
         states_.get());
     return internal::build_tangent(sources, found);
   }
-  // Derivatives of each element of the target: [target shape..., source shape...].
+  // Returns the derivatives of each element of the target: [target shape..., source shape...].
   //
   // throws: as gradient; kFailedPrecondition without vectorize on a tape that is not persistent.
   template <Structure X>
@@ -210,21 +212,21 @@ class GradientTape final : private internal::VariableReader {
         sweep_elements(target, internal::LeafList(sources), options, where));
     return internal::build_tangent(sources, found);
   }
-  // The same for rows that do not depend on each other: target [b, t...] and source [b, s...] give
-  // [b, t..., s...].
+  // The same for rows that are independent of each other: target [b, t...] and source [b, s...]
+  // give [b, t..., s...].
   //
   // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
   // equal.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options = {},
                         CallSite where = CallSite::here());
 
-  // Ends recording; nothing happens if it has ended.
+  // Ends recording. No effect if it has ended.
   void stop();
   // Continues the same record. throws: kFailedPrecondition if it is recording.
   void start(CallSite where = CallSite::here());
   // Drops all records and watches.
   void reset();
-  // Stops recording until the end of what is returned.
+  // Stops recording until the returned object is destroyed.
   [[nodiscard]] Pause pause() { return Pause(*this); }
 
   // The Variables that were read while recording, in order of first use.
@@ -236,12 +238,12 @@ class GradientTape final : private internal::VariableReader {
   bool persistent() const;
   bool recording() const;
   bool should_record(std::span<const Tensor> inputs) const;
-  // Notes a call made elsewhere by its pullback, if should_record(inputs).
+  // Records a call made elsewhere, with its pullback, if should_record(inputs).
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name = {}, CallSite where = CallSite::here());
-  // Drops what belongs to this value only.
+  // Drops the records that serve this value only.
   void forget(const Tensor& x);
-  // How many records it holds. For tests.
+  // The number of records. For tests.
   std::size_t size() const;
 
  private:
@@ -249,7 +251,7 @@ class GradientTape final : private internal::VariableReader {
   struct Watched {
     Variable variable;
     std::vector<uint64_t> snapshots;  // ids of the values that were read
-    bool is_asked_for = false;        // by watch(), not by a read alone
+    bool is_asked_for = false;        // by watch(), not only by a read
   };
 
   void variable_read(const Variable& variable, const Tensor& snapshot) override;
@@ -276,7 +278,7 @@ class GradientTape final : private internal::VariableReader {
   struct Recorder;  // the tape and its context
   internal::InPlace<Recorder, 304> recorder_;
   std::vector<Watched> variables_;
-  std::uint64_t since_ = 0;                        // when it began to record
+  std::uint64_t since_ = 0;                        // the start of recording
   std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
 };
 

@@ -17,8 +17,8 @@ namespace internal {
 
 class TraceContext;
 
-// While alive, this thread is as if no trace, tape or other context were around it. Scopes of the
-// ambient state stay. confined to the thread that made it.
+// While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
+// state remain. confined to the thread that made it.
 class OutsideScope {
  public:
   OutsideScope();
@@ -36,7 +36,7 @@ class OutsideScope {
 
 }  // namespace internal
 
-// What f() gives, run outside of all traces and tapes: its calls run at once and are in no graph.
+// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph.
 //
 //   Variable steps = init_scope([] { return Variable(0); });
 //

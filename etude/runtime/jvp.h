@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward mode: a context that carries tangents beside values. Nested contexts have tangents of
-// their own, so perturbations are never confused.
+// Forward mode: a context that carries tangents with values. Nested contexts have separate
+// tangents, so perturbations are never confused.
 #pragma once
 
 #include "etude/core/context.h"

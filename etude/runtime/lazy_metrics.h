@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lazy execution did: counters of the whole process between two moments, what was looked at
-// and where, which ops were not compiled, and why programs were compiled. Used by tests, benchmarks
-// and people; runtime/lazy.h is what is measured.
+// Statistics of lazy execution: counters of the whole process between two moments, observations and
+// their lines, ops that were not compiled, and reasons of compiles. Used by tests, benchmarks and
+// people. Lazy execution itself: runtime/lazy.h.
 #pragma once
 
 #include <cstddef>
@@ -16,40 +16,40 @@ namespace ETUDE_API etude {
 
 struct LazyCounts {
   int64_t recorded = 0;            // calls
-  int64_t dropped = 0;             // recorded calls that nobody needed: they never ran
-  int64_t followed = 0;            // recorded calls that were the expected ones: nothing looked up
+  int64_t dropped = 0;             // recorded calls that never ran: no result was needed
+  int64_t followed = 0;            // recorded calls that matched the expected one: no look-up
   int64_t executes = 0;            // runs of segments
   int64_t nodes = 0;               // calls in them
-  int64_t compiles = 0;            // programs made
-  int64_t hits = 0;                // segments whose program was there
-  int64_t family_hits = 0;         // those of sizes that were new: a plan was made, no pass ran
-  int64_t misses = 0;              // and those whose program was not
-  int64_t collisions = 0;          // programs of another structure met under one hash
+  int64_t compiles = 0;            // programs compiled
+  int64_t hits = 0;                // segments whose program was cached
+  int64_t family_hits = 0;         // hits with new sizes: a plan was made, no pass ran
+  int64_t misses = 0;              // segments without a cached program
+  int64_t collisions = 0;          // programs of different structure with equal hashes
   int64_t promotions = 0;          // constants that turned out to change
-  int64_t donations = 0;           // results over the memory of inputs
-  int64_t observations = 0;        // looks at pending values
-  int64_t observed_elsewhere = 0;  // those by another thread than the one that recorded
+  int64_t donations = 0;           // results in the memory of inputs
+  int64_t observations = 0;        // observations of pending values
+  int64_t observed_elsewhere = 0;  // by another thread than the recording one
   int64_t eager_calls = 0;         // calls that are not compiled: LazyMetrics::eager_ops()
-  int64_t fallbacks = 0;           // segments that ran call by call after their program had failed
-  int64_t unready = 0;             // and while their program was made: nothing waits for it
-  int64_t over_limit = 0;          // and since their line had compiled too often
-  int64_t observation_cuts = 0;    // segments by what cut them
+  int64_t fallbacks = 0;           // segments run call by call since their program failed
+  int64_t unready = 0;             // segments run call by call while their program compiled
+  int64_t over_limit = 0;          // segments run call by call since their line compiled too often
+  int64_t observation_cuts = 0;    // segments by the cause of their cut
   int64_t barrier_cuts = 0;
   int64_t automatic_cuts = 0;
   int64_t scope_cuts = 0;
 };
 
-// Seconds of several runs.
+// Durations of several runs, in seconds.
 struct LazyTimes {
   int64_t count = 0;
   double median = 0, p90 = 0, max = 0, total = 0;  // of the last 4096
 };
 
-// A program that is kept.
+// A cached program.
 struct LazyProgram {
   std::size_t number = 0;  // 1, 2, 3, ... in the order in which they were made
   std::size_t nodes = 0;
-  std::size_t planned = 0;  // calls that it consists of, those of a loop counted once
+  std::size_t planned = 0;  // its calls, those of a loop counted once
   int64_t uses = 0;
   double compile_seconds = 0;
   int64_t bytes = 0;   // of its memory for intermediate values
@@ -57,8 +57,8 @@ struct LazyProgram {
   std::string reason;  // why it was made: "node 41 'reshape' has shape=[80,784], was ..."
 };
 
-// What happened since it was made, or since reset(). Counts all threads; calls that another thread
-// has recorded count from its next cut on. thread-safe to read.
+// The counts since it was made, or since reset(), over all threads. Calls recorded by another
+// thread count from its next cut on. thread-safe to read.
 class LazyMetrics {
  public:
   LazyMetrics() { reset(); }
@@ -67,7 +67,7 @@ class LazyMetrics {
   LazyCounts counts() const;
   // Calls of each op that ran at once instead of being compiled.
   std::map<std::string, int64_t> eager_ops() const;
-  // Looks at pending values, by line.
+  // Observations of pending values, by line.
   std::map<std::string, int64_t> observed() const;
   // Nodes of each segment that ran, of the last 4096.
   std::vector<int64_t> segments() const;
@@ -75,10 +75,10 @@ class LazyMetrics {
   LazyTimes execute_times() const;
   // A line for each compile: "compile 7 at train.cc:52: like program 3 but ...".
   std::vector<std::string> compiles() const;
-  // All of this as a table.
+  // All statistics as a table.
   std::string to_string() const;
 
-  // The programs that are kept now.
+  // The cached programs.
   static std::vector<LazyProgram> programs();
   // The first difference between two of them, by number. throws: kNotFound.
   static std::string explain(std::size_t a, std::size_t b);

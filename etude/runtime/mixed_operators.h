@@ -7,8 +7,8 @@
 //   grads[&Layer<double>::gain]
 //
 // The function is generic over its numbers, as in diff/scalar_operators.h, or takes structs of
-// Real. Numbers go into tensor functions as they are, and come back by x.item<Real>(). Part of
-// gradient.h.
+// Real. Tensor functions take such numbers directly; x.item<Real>() reads a number from a tensor.
+// Part of gradient.h.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ template <class... X>
 concept MixedArguments = (HasScalar<X> || ...) &&
                          (mentions_other_leaf<std::remove_cvref_t<X>>() || ...);
 
-// How a function of tensors and numbers is called.
+// The argument types with which a function of tensors and numbers can be called.
 template <class F, class... X>
 struct MixedTypes {
   using From = CommonScalar<X...>;
@@ -43,7 +43,7 @@ struct MixedTypes {
   using To = std::conditional_t<is_real, From, Active<From>>;
   using Number = typename To::Value;
 };
-// What refuses one that is called in no way.
+// The static error for a function that cannot be called with any of them.
 template <class F, class... X>
 struct MixedHasNoDerivative {
   static constexpr bool is_first = MixedTypes<F, X...>::is_first;
@@ -58,7 +58,7 @@ struct MixedHasNoDerivative {
       "their numbers, or use etude::Real");
 };
 
-// The tangents of arguments from those of their tensors and of their numbers.
+// Combines the tangents of arguments from those of their tensors and of their numbers.
 template <class T>
 struct TakeMixed {
   LeafGradients& tensors;
@@ -88,7 +88,7 @@ struct TakeMixed {
   void leave() { tensors.leave(); }
 };
 
-// A run of a function with both tapes.
+// A run of a function with both tapes recording.
 template <class F, class... X>
 struct MixedRun {
   using Types = MixedTypes<F, X...>;
@@ -112,7 +112,7 @@ struct MixedRun {
     result.emplace(apply_owned(f, *lifted));
     states.close();
     const auto check = [&](const auto& leaf) { static_cast<void>(slot_of(leaf)); };
-    each_leaf(std::as_const(*result), check);  // while the derivatives around it are known
+    each_leaf(std::as_const(*result), check);  // while the enclosing derivatives are known
     tape.stop();
     if (is_persistent) GradientTapeAccess::freeze(tape);
   }
@@ -128,7 +128,7 @@ struct MixedRun {
     }
     (std::index_sequence_for<X...>());
   }
-  // The place of a number of the result among the cotangents; 0 for other leaves.
+  // The slot of a number of the result among the cotangents; 0 for other leaves.
   template <class S>
   std::uint32_t slot_of(const S& leaf) const {
     if constexpr (std::is_same_v<S, To>) {
@@ -164,7 +164,7 @@ struct MixedRun {
   }
 
   GradientTape tape;
-  ScalarTape<T> numbers;  // ends before the tape of tensors
+  ScalarTape<T> numbers;  // destroyed before the tape of tensors
   Crossings<T>* lane = nullptr;
   std::optional<Lifted> lifted;
   AwaitedStates states;
@@ -195,10 +195,11 @@ auto mixed_gradient(const F& f, const X&... x) {
 
 }  // namespace internal
 
-// The value of f(x...), one number or a tensor of one, and its gradient, with one run of f.
+// Returns the value of f(x...), one number or a tensor of one element, and its gradient, in one run
+// of f.
 //
 // throws: kInvalidArgument if the result is a tensor of several elements; kUnimplemented where
-// numbers are read from a tensor that an outer derivative follows; what f throws.
+// numbers are read from a tensor that an outer derivative differentiates; what f throws.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_gradient(const F& f, const X&... x) {
@@ -214,7 +215,7 @@ auto gradient(const F& f, const X&... x) { return value_with_gradient(f, x...).s
 
 namespace internal {
 
-// What a pullback of tensors and numbers keeps.
+// The residuals of a pullback of tensors and numbers.
 template <class F, class... X>
 struct PulledMixed {
   using Run = MixedRun<F, X...>;
@@ -224,7 +225,7 @@ struct PulledMixed {
         value(plain_result<typename Run::To, typename Run::From>(*run.result)),
         x(at...) {}
 
-  // throws: kInvalidArgument for a cotangent of another shape than the result's.
+  // throws: kInvalidArgument for a cotangent whose shape is not that of the result.
   auto pull(const tangent_t<Result>& cotangent, CallSite where) {
     using T = typename Run::T;
     Cotangents<T> cotangents(run.numbers.size());
@@ -259,7 +260,7 @@ struct PulledMixed {
 
 }  // namespace internal
 
-// f(x...) of any differentiable type, and its pullback.
+// Returns f(x...), of any differentiable type, and its pullback.
 template <class F, class... X>
 requires internal::MixedArguments<X...>
 auto value_with_pullback(const F& f, const X&... x) {
@@ -281,8 +282,8 @@ auto pullback(const F& f, const X&... x) { return value_with_pullback(f, x...).s
 
 namespace internal {
 
-// Where numbers of forward mode go into tensors and come back: a context of the thread for each
-// derivative, which Tag tells apart.
+// Conversions between numbers of forward mode and tensors: a context of the thread per derivative;
+// Tag tells derivatives apart.
 template <class Tag>
 class ForwardNumbers {
  public:
@@ -329,7 +330,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
     return out;
   }
   static S item(const Tensor& x, CallSite where) {
-    static_cast<void>(x.item<T>(where));  // says what is wrong with x
+    static_cast<void>(x.item<T>(where));  // throws the error of x
     return elements(x, where)[0];
   }
   static std::vector<S> elements(const Tensor& x, CallSite where) {
@@ -346,7 +347,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
   }
 
  private:
-  // Of tensors a tangent along one direction is followed.
+  // Tensors carry a tangent along one direction only.
   static void check() {
     if constexpr (kIsGradientDual<S>) {
       require_tape<S>();
@@ -356,7 +357,7 @@ struct NumberCrossing<Dual<T, n, Tag>> {
   }
 };
 
-// The leaves of a tangent, by kind.
+// The leaves of a tangent, split by kind.
 template <class T>
 struct SplitTangent {
   std::vector<Tensor> tensors;
@@ -370,8 +371,8 @@ struct SplitTangent {
 
 }  // namespace internal
 
-// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
-// several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple stands
+// for several arguments.
 //
 // throws: kInvalidArgument where a tangent does not fit its argument; what f throws.
 template <class F, class X>
@@ -387,7 +388,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
   etude::move(whole, tangents);
   internal::SplitTangent<T> split;
   const auto split_beside = [&](const auto&, const auto& t) { internal::each_leaf(t, split); };
-  internal::zip_leaves(primals, std::as_const(whole), split_beside);  // passes over what is frozen
+  internal::zip_leaves(primals, std::as_const(whole), split_beside);  // skips frozen parts
   internal::ForwardRun run(where);
   const internal::ForwardNumbers<F> scope(run.context());
   internal::MakeDuals<To> duals{split.numbers};
@@ -429,7 +430,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
 
 namespace internal {
 
-// What the curried form of diff/scalar_operators.h does on tensors.
+// The curried operators of diff/scalar_operators.h on tensors.
 template <class... X>
 struct OtherGradients {
   template <class F>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tape of numbers and a tape of tensors meet in one derivative (numbers.h): what each asks of
-// the other. tape.h, which has the tape of tensors, is not needed for it.
+// The interfaces by which a tape of numbers and a tape of tensors work together in one derivative
+// (numbers.h). It does not need tape.h.
 #pragma once
 
 #include <functional>
@@ -18,28 +18,29 @@ class Tape;
 
 namespace internal {
 
-// The numbers that are recorded beside a tape of tensors.
+// The tape of numbers beside a tape of tensors.
 class NumberLane {
  public:
   NumberLane() = default;
   NumberLane(const NumberLane&) = delete;
   NumberLane& operator=(const NumberLane&) = delete;
   virtual ~NumberLane() = default;
-  // Whether this thread records numbers there now; recording ends and begins with that of tensors.
+  // Whether this thread records numbers there now; this recording begins and ends with that of
+  // tensors.
   virtual bool is_recording() const = 0;
   virtual void pause() noexcept = 0;
   virtual void resume() = 0;
-  // Runs `sweep_tensors`, while cotangents pass to numbers and back.
+  // Runs `sweep_tensors`, during which cotangents pass to numbers and back.
   virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
 };
 
-// The tensors that are recorded beside a tape of numbers. Functions of the same name in Tape say
-// more. confined to the thread of the tape.
+// The tape of tensors beside a tape of numbers. See the functions of the same name in Tape.
+// confined to the thread of the tape.
 class TensorLane {
  public:
-  // Those of a tape that others own, and that must live as long.
+  // Refers to the tape of another owner, which must outlive it.
   explicit TensorLane(Tape& tape) noexcept;
-  // Those of a new tape, which records the calls of this thread until stop().
+  // Owns a new tape, which records the calls of this thread until stop().
   TensorLane();
   TensorLane(TensorLane&& other) noexcept;
   TensorLane& operator=(TensorLane&&) = delete;
@@ -52,9 +53,9 @@ class TensorLane {
   NumberLane* numbers() const noexcept;
   void set_numbers(NumberLane* numbers) noexcept;
   void keep_numbers(std::shared_ptr<void> held);
-  // The reverse pass, for what numbers were read from tensors.
+  // The reverse pass, from the numbers that were read from tensors.
   void sweep() const;
-  // Ends recording on a tape that was made here. A tape of others is left as it is.
+  // Ends recording on an owned tape; no effect on the tape of another owner.
   void stop() noexcept;
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and tensors in one derivative. A number that is followed (Real, diff/active.h) becomes a
-// tensor that depends on it, and a tensor gives numbers that depend on it:
+// Numbers and tensors in one derivative. A differentiated number (Real, diff/active.h) becomes a
+// tensor that depends on it, and a tensor returns numbers that depend on it:
 //
 //   gradient([&](auto x) { return (w * x).template item<decltype(x)>() + sin(x); }, 3.0, ...);
 //
-// Each such crossing is a record on the tape of tensors. When the reverse pass of the tensors comes
-// to a crossing, it first runs the reverse pass of the numbers back to the point of the crossing.
-// Included by runtime/gradient.h.
+// Each such crossing is a record on the tape of tensors. When the reverse pass over the tensors
+// reaches a crossing, it first runs the reverse pass over the numbers back to the point of the
+// crossing. Included by runtime/gradient.h.
 #pragma once
 
 #include <concepts>
@@ -30,12 +30,13 @@ class JvpContext;
 
 namespace internal {
 
-// The tape that follows x; null: no derivative does.
-// throws: kUnimplemented if several derivatives follow x, or one in forward mode.
+// The tape that records x; null: no tape does.
+// throws: kUnimplemented if several derivatives differentiate x, or one in forward mode does.
 Tape* tape_that_follows(const Tensor& x, CallSite where);
 // throws: kUnimplemented: numbers of one derivative and tensors of another.
 [[noreturn]] void throw_two_derivatives(CallSite where);
-// throws: kUnimplemented if another derivative than that of `context`, in forward mode, follows x.
+// throws: kUnimplemented if another derivative than that of `context`, in forward mode,
+// differentiates x.
 void require_followed_by(const JvpContext* context, const Tensor& x, CallSite where);
 // throws: kUnimplemented.
 [[noreturn]] void throw_forward_alone(CallSite where);
@@ -46,14 +47,15 @@ Tensor tensor_of(const std::vector<T>& values, const Shape& shape, DType dtype, 
                           dtype, where);
 }
 
-// Where numbers of type T go into tensors and come back, in one derivative. Belongs to the tape of
+// The crossings between numbers of type T and tensors in one derivative. Owned by the tape of
 // numbers.
 template <class T>
 class Crossings final : public ScalarCompanion<T>, public NumberLane {
  public:
-  // For numbers alone until now: their tensors are followed from now on.
+  // For a derivative that recorded only numbers so far: its tensors are recorded from now on.
   static Crossings& beside(ScalarTape<T>& numbers) { return join(numbers, TensorLane()); }
-  // For tensors alone until now: numbers are followed from now on, as long as the tensors are.
+  // For a derivative that recorded only tensors so far: numbers are recorded from now on, as long
+  // as the tensors are.
   static Crossings& beside(Tape& tape) {
     auto numbers = std::make_shared<ScalarTape<T>>();
     Crossings& made = join(*numbers, TensorLane(tape));
@@ -61,23 +63,24 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     made.tensors_.keep_numbers(std::move(numbers));
     return made;
   }
-  // For both from the start. The tape of numbers must end first, and not be moved.
+  // For a derivative that records both from the start. The tape of numbers must end first and must
+  // not be moved.
   static Crossings& join(ScalarTape<T>& numbers, TensorLane tensors) {
     std::unique_ptr<Crossings> made(new Crossings(numbers, std::move(tensors)));
     Crossings& out = *made;
     numbers.set_companion(std::move(made));
     return out;
   }
-  // That of the numbers which are recorded now; made if they are recorded alone until now.
+  // The crossings of the numbers being recorded; made if only numbers were recorded so far.
   static Crossings& current() {
     ScalarTape<T>& numbers = *ScalarTape<T>::current();
-    // Nobody else makes companions.
+    // No other class makes companions.
     auto* found = static_cast<Crossings*>(numbers.companion());
     return found != nullptr ? *found : beside(numbers);
   }
   ~Crossings() override { tensors_.set_numbers(nullptr); }
 
-  // A tensor that depends on the numbers.
+  // Returns a tensor that depends on the numbers.
   Tensor enter(std::span<const Active<T>> numbers, const Shape& shape, DType dtype,
                CallSite where) {
     std::vector<std::uint32_t> slots;
@@ -98,7 +101,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     tensors_.record({&anchor_, 1}, {&out, 1}, std::move(back), "a tensor of numbers", where);
     return out;
   }
-  // The elements of x as numbers that depend on it.
+  // Returns the elements of x as numbers that depend on it.
   std::vector<Active<T>> leave(const Tensor& x, CallSite where) {
     std::vector<Active<T>> out;
     std::vector<std::uint32_t> slots;
@@ -123,7 +126,8 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
     tensors_.sweep();
     all.down_to(numbers.begin());
   }
-  // The same where tensors have tangents, too: `sweep_tensors` runs the reverse pass of their tape.
+  // The same where tensors have cotangents as well: `sweep_tensors` runs the reverse pass of their
+  // tape.
   template <class Fn>
   auto reverse_both(const ScalarTape<T>& numbers, std::vector<T>& cotangents,
                     Fn&& sweep_tensors) const {
@@ -149,8 +153,8 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
   }
 
  private:
-  // A reverse pass over the tape of numbers, in steps. Its tape is the one of its thread while it
-  // lives.
+  // A reverse pass over the tape of numbers, in steps. While alive, its tape is the current one of
+  // its thread.
   class Sweep {
    public:
     Sweep(const Crossings& of, const ScalarTape<T>& numbers, std::vector<T>& cotangents)
@@ -167,7 +171,7 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
       thread_local constinit Sweep* sweep = nullptr;
       return sweep;
     }
-    // The cotangents by slot once all that was recorded after `to` has passed its own on.
+    // The cotangents by slot, after each record later than `to` has passed its cotangents on.
     std::vector<T>& down_to(const typename ScalarTape<T>::Position& to) {
       numbers_.reverse(at_, to, cotangents_);
       at_ = to;
@@ -198,17 +202,17 @@ class Crossings final : public ScalarCompanion<T>, public NumberLane {
 
   ScalarTape<T>* numbers_;  // while recorded; a pullback moves it
   TensorLane tensors_;
-  Tensor anchor_;  // stands for the numbers on the tape of tensors
+  Tensor anchor_;  // stand-in for the numbers on the tape of tensors
 };
 
-// How Tensor (core/tensor.h) meets numbers that are followed.
+// How Tensor (core/tensor.h) converts from and to differentiated numbers.
 template <class T>
 struct NumberCrossing<Active<T>> {
   static constexpr bool kIsNumber = std::floating_point<T>;
   using Value = T;
 
   static double real(const Active<T>& x) { return static_cast<double>(x.value()); }
-  // A tensor for a number that varies; absent for others.
+  // A tensor for a number that is being differentiated; absent for other numbers.
   static Tensor followed(const Active<T>& x, CallSite where) {
     return x.varies() ? Crossings<T>::current().enter({&x, 1}, Shape{}, dtype_of<T>, where)
                       : Tensor();
@@ -223,7 +227,7 @@ struct NumberCrossing<Active<T>> {
     return tensor_of(values, shape, dtype, where);
   }
   static Active<T> item(const Tensor& x, CallSite where) {
-    const T value = x.item<T>(where);  // says what is wrong with x
+    const T value = x.item<T>(where);  // throws the error of x
     Crossings<T>* lane = lane_of(x, where);
     return lane != nullptr ? std::move(lane->leave(x, where)[0]) : Active<T>(value);
   }
@@ -234,7 +238,7 @@ struct NumberCrossing<Active<T>> {
   }
 
  private:
-  // Where the numbers of x are recorded; null if nothing follows x.
+  // The crossings of the tape that records the numbers of x; null if none does.
   static Crossings<T>* lane_of(const Tensor& x, CallSite where) {
     Tape* tape = tape_that_follows(x, where);
     if (tape == nullptr) return nullptr;

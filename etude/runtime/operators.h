@@ -24,8 +24,7 @@ class JvpContext;
 
 namespace internal {
 
-// A run in forward mode, for its lifetime; as a visitor it gives leaves an identity of their own
-// and the tangents t.
+// A forward-mode run, for its lifetime. As a visitor it gives leaves fresh ids and the tangents t.
 class ForwardRun {
  public:
   explicit ForwardRun(CallSite where);
@@ -38,12 +37,12 @@ class ForwardRun {
     static_cast<void>(sizeof(LeafIsErased<T>));
     if constexpr (TensorManifold<T>) push_through_move(leaf, t);
   }
-  // The tangents of tensors, absent where they do not depend on anything that moves.
+  // The tangents of tensors; absent for a tensor that does not depend on any input with a tangent.
   std::vector<Tensor> tangents(const LeafList& leaves) const;
   JvpContext& context();
 
  private:
-  // Gives the tensors of a manifold the tangents that its move() makes of t.
+  // Gives the tensors of a manifold the tangents that its move() maps t to.
   template <class T>
   void push_through_move(T& leaf, const tangent_t<T>& t) {
     tangent_t<T> along = zero_tangent(leaf);
@@ -60,7 +59,8 @@ class ForwardRun {
 };
 Tensor ones_like(const Tensor& x);
 
-// The cotangents of a result as seeds: one per tensor leaf of the value, checked against it.
+// The cotangents of a result as seeds: one per tensor leaf of the value, each checked against its
+// leaf.
 class Seeds {
  public:
   explicit Seeds(CallSite where) : where_(where) {}
@@ -76,14 +76,15 @@ class Seeds {
   std::vector<Tensor> items_;
 };
 
-// Of what LetGo left: the values themselves may live on, so nobody is to hear that they died.
+// For the tensors that LetGo emptied: the values themselves may live on, so no observer is told
+// that they ended.
 struct EndIdentity {
   void operator()(Tensor& leaf) const;
   template <class T>
   void operator()(T&) const {}
 };
 
-// What a pullback of tensors keeps.
+// The residuals of a pullback of tensors.
 template <class R, class... X>
 struct PulledRun {
   using Result = R;
@@ -97,7 +98,7 @@ struct PulledRun {
     each_leaf(*value, end);
   }
 
-  // Keeps types of arguments and result, but not their elements.
+  // Keeps the types of arguments and result, and releases their elements.
   void let_go() {
     LetGo let;
     each_leaf(fresh, let);
@@ -105,7 +106,7 @@ struct PulledRun {
     has_let_go = true;
   }
 
-  // throws: kInvalidArgument for a cotangent of another shape than the result's.
+  // throws: kInvalidArgument for a cotangent whose shape is not that of the result.
   auto pull(const tangent_t<R>& ct, CallSite where) {
     const CallScope scope(where);
     Seeds seeds(where);
@@ -137,7 +138,7 @@ auto pulled_run(const F& f, const X&... x) {
   GradientTapeAccess::freeze(run->tape);
   return run;
 }
-// f(x...) and the pullback.
+// Returns f(x...) and the pullback.
 template <class F, class... X>
 auto pulled(const F& f, const X&... x) {
   if constexpr (!are_recorded<X...>()) {
@@ -149,14 +150,14 @@ auto pulled(const F& f, const X&... x) {
     return std::pair{std::move(value), PullbackOf(std::move(run))};
   }
 }
-// throws: kInvalidArgument that names the first call on the tape that is not linear.
+// throws: kInvalidArgument, naming the first call on the tape that is not linear.
 void require_linear(GradientTape& tape, CallSite where);
-// throws: kInvalidArgument unless all elements are 0: those of a linear function of zeros.
+// throws: kInvalidArgument unless all elements are 0. A linear function maps zeros to zeros.
 void require_zero(const LeafList& leaves, CallSite where);
 
 }  // namespace internal
 
-// f(x...) of any differentiable type, and its pullback.
+// Returns f(x...), of any differentiable type, and its pullback.
 template <class F, class... X>
 auto value_with_pullback(const F& f, const X&... x) {
   if constexpr (internal::kReturnsSlice<const F&, X...>) {
@@ -169,7 +170,8 @@ template <class F, class... X>
 auto pullback(const F& f, const X&... x) {
   return value_with_pullback(f, x...).second;
 }
-// The value at the arguments, and the cotangents of the arguments; a tuple stands for several.
+// Returns the value at the arguments and the cotangents of the arguments. A tuple stands for
+// several arguments.
 template <class F, class X, class Ct>
 auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = CallSite::here()) {
   const CallScope scope(where);
@@ -179,8 +181,8 @@ auto vjp(const F& f, const X& primals, const Ct& cotangent, CallSite where = Cal
   return std::pair{std::move(both.first), std::move(moved)};
 }
 
-// The value of f and its tangent along `tangents`, in one run in forward mode. A tuple stands for
-// several arguments.
+// Returns the value of f and its tangent along `tangents`, in one forward-mode run. A tuple stands
+// for several arguments.
 template <class F, class X>
 auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
          CallSite where = CallSite::here()) {
@@ -202,7 +204,7 @@ auto jvp(const F& f, const X& primals, const tangent_t<X>& tangents,
     return std::pair{std::move(value), std::move(tangent)};
   }
 }
-// The derivative of f along its one argument, in forward mode, beside the value.
+// Returns the value of f and its derivative along its one argument, in forward mode.
 template <class F>
 auto value_with_derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) {
   return jvp(f, x, internal::ones_like(x), where);
@@ -212,12 +214,12 @@ auto derivative(const F& f, const Tensor& x, CallSite where = CallSite::here()) 
   return value_with_derivative(f, x, where).second;
 }
 
-// The transpose of a function of tensors that is linear in all of its arguments: takes a cotangent
-// of the result to the tangents of the arguments. `like` are any values of the arguments; they give
-// shapes.
+// Returns the transpose of a function of tensors that is linear in all of its arguments: it maps a
+// cotangent of the result to the cotangents of the arguments. `like` are any values of the
+// arguments; only their shapes matter.
 //
-// throws (when called): kInvalidArgument that names the call that is not linear in what depends on
-// the arguments, that is whose derivative reads it.
+// throws (when called): kInvalidArgument, naming the call that is not linear in the arguments: its
+//   derivative reads a value that depends on them.
 template <class F, class... X>
 auto transpose(const F& f, const X&... like) {
   if constexpr (sizeof...(X) == 0) {
@@ -253,7 +255,7 @@ auto hvp(const F& f, const X& x, const tangent_t<X>& v, CallSite where = CallSit
 
 namespace internal {
 
-// A function from X to X that an operator is given.
+// A function from X to X, as a parameter of an operator.
 template <class X>
 class MapOf : public std::function<X(const X&)> {
  public:
@@ -269,15 +271,15 @@ Tensor hessian_of(const MapOf<Tensor>& f, const Tensor& x, CallSite where);
 
 }  // namespace internal
 
-// All derivatives of f at x: [shape of f(x)..., shape of x...]. Rows in reverse mode, or columns in
-// forward mode, whichever are fewer. (Templates, so that no function of numbers is tried with a
-// tensor.)
+// Returns all derivatives of f at x: [shape of f(x)..., shape of x...]. Computes rows in reverse
+// mode or columns in forward mode, whichever are fewer. (A template, so that a function of numbers
+// is not tried with a tensor.)
 template <std::same_as<Tensor> X>
 X jacobian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
            CallSite where = CallSite::here()) {
   return internal::jacobian_of(f, x, where);
 }
-// The jacobian of the gradient of a scalar-valued f.
+// Returns the jacobian of the gradient of a scalar-valued f.
 template <std::same_as<Tensor> X>
 X hessian(const std::type_identity_t<internal::MapOf<X>>& f, const X& x,
           CallSite where = CallSite::here()) {

@@ -23,8 +23,8 @@
 
 namespace ETUDE_API etude {
 
-// All calls of one op at one line. Ops that are made of others count these in `seconds`, not in
-// `own_seconds`. Rules of a gradient have the line of the call that they are the derivative of.
+// All calls of one op at one line. For an op made of other ops, `seconds` includes them and
+// `own_seconds` does not. A rule of a gradient has the line of the call that it differentiates.
 struct ProfileEntry {
   std::string_view op;
   CallSite where;
@@ -39,7 +39,7 @@ namespace internal {
 class Recorder;
 }
 
-// What was seen so far. Not safe to read while the thread runs ops.
+// The measurements so far. Not safe to read while the thread runs ops.
 class Profile {
  public:
   // Longest own time first.
@@ -48,7 +48,7 @@ class Profile {
   std::string table(std::size_t rows = 30) const;
   // Chrome's trace event format. The first million calls are kept; the table counts all of them.
   //
-  // throws: kFailedPrecondition if the file cannot be written, which then is as it was.
+  // throws: kFailedPrecondition if the file cannot be written; the old file then stays as it was.
   void write_trace(const std::string& path) const;
 
  private:
@@ -59,9 +59,9 @@ class Profile {
   std::vector<std::shared_ptr<internal::Recorder>> threads_;
 };
 
-// While alive, the ops of this thread are recorded, by the innermost scope alone. Calls then take
-// about 230 ns more. Without a scope nothing is measured and nothing is lost: the check is
-// part of the one that finds contexts. confined to the thread that made it.
+// While alive, records the ops of this thread; of nested scopes only the innermost one records.
+// Calls then take about 230 ns more. Without a scope profiling costs nothing: its check is part of
+// the check for contexts. confined to the thread that made it.
 class ProfileScope {
  public:
   ProfileScope();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What recompute_grad (diff/custom_gradient.h) does on tensors: a function runs, and runs again
-// when a cotangent arrives, as it ran.
+// recompute_grad (diff/custom_gradient.h) on tensors: a function runs, and is replayed when a
+// cotangent arrives.
 #pragma once
 
 #include <optional>
@@ -22,12 +22,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// What a run of a function depended on besides host values: all that a second run is given again.
+// The inputs of a run of a function besides host values, all of which a replay gets again.
 struct RunRecord {
   explicit RunRecord(const LeafList& of) : arguments(tensors_of(of)) {}
   // Arguments, values of Variables and captures, in this order: the inputs of the rule.
   std::vector<Tensor> inputs() const;
-  // The tensors among leaves, dense; a Variable has an absent one.
+  // The tensors among leaves, dense; absent for a Variable.
   static std::vector<Tensor> tensors_of(const LeafList& leaves);
 
   std::vector<Tensor> arguments;
@@ -38,13 +38,13 @@ struct RunRecord {
   Phase phase = ambient().phase;
 };
 
-// While alive, the function runs for the first time: no tape records it. confined to its thread.
+// While alive, the function runs for the first time, recorded by no tape. confined to its thread.
 class RecordedRun {
  public:
   explicit RecordedRun(RunRecord& record);
   RecordedRun(const RecordedRun&) = delete;
   RecordedRun& operator=(const RecordedRun&) = delete;
-  // The function has returned `results`.
+  // To be called when the function has returned `results`.
   void finish(const LeafList& results);
 
  private:
@@ -56,8 +56,8 @@ class RecordedRun {
   CaptureList captures_;
 };
 
-// While alive, the function runs again for the cotangents `dy` of its results, sparse ones made
-// dense as they are in a graph. confined to its thread.
+// While alive, the function runs again for the cotangents `dy` of its results; sparse cotangents
+// are made dense, as in a graph. confined to its thread.
 class RepeatedRun {
  public:
   RepeatedRun(const RunRecord& record, std::span<const Tensor> dy);
@@ -65,7 +65,7 @@ class RepeatedRun {
   RepeatedRun& operator=(const RepeatedRun&) = delete;
   // The values for the leaves of its arguments.
   const std::vector<Tensor>& arguments() const { return record_.arguments; }
-  // Those of RunRecord::inputs().
+  // The gradients of RunRecord::inputs().
   std::vector<Tensor> gradients(const LeafList& results);
 
  private:
@@ -79,10 +79,10 @@ class RepeatedRun {
   GradientTape tape_{{.watch_variables = false}, {}};
 };
 
-// The tensors that stand for arguments or results; a Variable is read.
+// The tensors of arguments or results; a Variable is read.
 std::vector<Tensor> values_of(const LeafList& leaves);
 
-// Puts tensors in the place of leaves, in the order of LeafList.
+// Replaces leaves by tensors, in the order of LeafList.
 struct PutLeaves {
   void operator()(Tensor& leaf) { leaf = std::move(items[next++]); }
   void operator()(Variable&) { ++next; }
@@ -94,7 +94,7 @@ struct PutLeaves {
   std::size_t next = 0;
 };
 
-// Runs f without tapes; the tape keeps the inputs and runs f again when a gradient arrives.
+// Runs f without tapes. The tape keeps the inputs, and runs f again when a cotangent arrives.
 template <class F, class... X>
 auto run_recomputed(const F& f, const X&... x) {
   using R = std::decay_t<decltype(call_owned(f, x...))>;

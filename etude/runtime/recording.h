@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recording context: turns any program into a list of calls that can be replayed on other
-// inputs. It names no op; it is the smallest proof that every call passes through Context::execute,
-// and what tracing is built like. Not for users: no optimisation, no control flow.
+// inputs. It names no op: it is the smallest proof that every call passes through Context::execute,
+// and the model for tracing. Not for users: no optimisation, no control flow.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@
 
 namespace ETUDE_API etude {
 
-// A list of calls on numbered values: inputs first, then constants that the program used, then
-// results. A value; thread-safe to replay.
+// A list of calls on numbered values: inputs, then constants that the program used, then results. A
+// value; thread-safe to replay.
 class Recording {
  public:
-  // Runs the calls on other inputs, in the innermost context, and gives the marked outputs.
+  // Runs the calls on other inputs, in the innermost context, and returns the marked outputs.
   // throws: kInvalidArgument if the number or types of the inputs differ from those recorded.
   std::vector<Tensor> replay(std::span<const Tensor> inputs) const;
   std::size_t size() const { return calls_.size(); }
@@ -41,7 +41,7 @@ class Recording {
   uint32_t values_ = 0;
 };
 
-// On the stack for its lifetime; calls run as usual and are noted. confined to its thread.
+// On the stack for its lifetime. Calls run as usual and are recorded. confined to its thread.
 class RecordingContext final : public Context {
  public:
   // `inputs` are the values that a replay replaces.
@@ -57,7 +57,7 @@ class RecordingContext final : public Context {
 
   Recording recording_;
   std::unordered_map<uint64_t, uint32_t> numbers_;
-  std::vector<Tensor> held_;  // values seen stay alive, so that ids are not ambiguous
+  std::vector<Tensor> held_;  // keeps values alive, so that ids are not ambiguous
 };
 
 }  // namespace etude

@@ -5,10 +5,10 @@
 //   auto norm = function([](const Tensor& x) { return sqrt(sum(x * x)); },
 //                        {.signature = Signature{TensorSpec{{kAny}}}});
 //
-// The function is traced at made-up sizes, so that no call is needed, and the graphs are compared
-// (graph/family.h). Host code that looks at an open size is refused: it would decide by a number
-// that nobody chose. Open sizes that are equal in the first call are one size, and must be equal
-// from then on; other calls have a graph of their own, as have sizes of 0 and 1. Host values stay
+// The function is traced at made-up sizes, so no call is needed, and the graphs are compared
+// (graph/family.h). Host code that reads an open size is refused: it would decide by an arbitrary
+// number. Open sizes that are equal in the first call are one size, and must be equal from then on.
+// A call with other equalities, or with a size of 0 or 1, has a graph of its own. Host values stay
 // part of the key.
 #pragma once
 
@@ -32,9 +32,8 @@ struct VariableSpec {
   DType dtype = kFloat32;
 };
 
-// Specs of the tensors of the arguments, and of their Variables, in the order in which the
-// parameters, their fields and elements have them. A spec of a tensor may have a name, which the
-// input of the graph gets then:
+// Specs of the tensors and Variables of the arguments, in flattening order. A tensor spec may have
+// a name, which becomes the name of the graph input:
 //
 //   Signature{{"image", TensorSpec{{kAny, 784}}}, TensorSpec{{10}}}
 class Signature {
@@ -58,7 +57,7 @@ class Signature {
   const std::vector<Spec>& specs() const noexcept { return specs_; }
   std::vector<TensorSpec> tensors() const;
   std::vector<VariableSpec> variables() const;
-  // Those of the specs of tensors; "" for one without.
+  // The names of the tensor specs; "" for a spec without a name.
   std::vector<std::string> tensor_names() const;
   bool has_open_sizes() const;
   // "(image: float32[?,784], variable float32[10])".
@@ -70,15 +69,15 @@ class Signature {
 
 namespace internal {
 
-// A signature is traced at as many made-up sizes: two to compare, and one to check them by.
+// The number of made-up sizes at which a signature is traced: two to compare, and one to check.
 inline constexpr std::size_t kMadeUpPoints = 3;
-// The types of the tensors at one of these points. Open sizes that are equal in `given`, where an
-// absent tensor is null, are one; without types each is another. throws: kInvalidArgument for more
-// open sizes than families take.
+// The tensor types at one of these points. Open sizes that are equal in `given`, where an absent
+// tensor is null, are one size; if `given` is empty, each is a size of its own. throws:
+// kInvalidArgument for more open sizes than a family supports.
 std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
                                        std::span<const Type* const> given, std::size_t point);
 
-// Tensors without elements for the arguments of a call, at the first of these points.
+// Abstract tensors for the arguments of a call, at the first of these points.
 // throws: kInvalidArgument if the call has another number of tensors.
 std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
                                     const std::string& function);
@@ -86,13 +85,13 @@ std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments&
 // throws: kInvalidArgument, with the given types beside the signature, unless the call fits it.
 void require_signature(const Signature& signature, const Arguments& call,
                        const std::string& function);
-// The names of the graph's inputs for tensors at these paths: that of the spec if it has one, else
-// the path without the positions at its end, so that the tensors of a list `x` are x, x_1, x_2. No
-// two are the same.
+// The names of the graph inputs for tensors at these paths: the name of the spec if it has one,
+// else the path without the positions at its end, so that the tensors of a list `x` are x, x_1,
+// x_2. Names are unique.
 std::vector<std::string> input_names(const std::vector<std::string>& paths,
                                      const Signature* signature);
-// throws: kInvalidArgument if there are more specs than parameters, each of which is one tensor,
-// one Variable or a host value.
+// throws: kInvalidArgument if there are more specs than parameters, where each parameter is one
+// tensor, one Variable or a host value.
 void require_parameters(const Signature& signature, std::size_t parameters,
                         const std::string& function);
 

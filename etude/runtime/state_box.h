@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where layers leave what their state becomes (diff/layer_state.h), and how a function that leaves
-// state there runs again as it ran, which recompute_grad needs.
+// Boxes into which layers put state updates (diff/layer_state.h), and the replay of a function that
+// puts some there, which recompute_grad needs.
 #pragma once
 
 #include <any>
@@ -17,35 +17,35 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// How many vmaps this thread is in.
+// The number of vmaps that this thread is in.
 int count_vmaps() noexcept;
 
-// A point in time, for all threads: boxes and runs know by it which began first.
+// A point in time, shared by all threads: it tells which of two boxes or runs began first.
 std::uint64_t next_moment() noexcept;
 
-// Where the copies of a layer that one run of an operator makes leave new state. While a function
-// runs again, the boxes from before that hold for it what they held in its first run, and what
-// comes to them is gone when it ends.
+// Holds the state update of one layer, for the copies that one run of an operator makes. While a
+// function runs again, boxes from before that run show it what they held in its first run; updates
+// that arrive in them are dropped when it ends.
 class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
  public:
   StateBoxBase(const StateBoxBase&) = delete;
   StateBoxBase& operator=(const StateBoxBase&) = delete;
   virtual ~StateBoxBase() = default;
-  // Passes what came to the operator around this one, whose copy of the model was copied. False if
-  // there is none, or nothing came. throws: as announce().
+  // Passes the update on to the enclosing operator, whose copy of the model was copied. False if
+  // there is no such operator or no update. throws: as announce().
   virtual bool hand_on() = 0;
-  // During the run of the operator; copies that outlive it announce to nobody.
+  // True during the run of the operator. Copies that outlive it announce to no operator.
   bool is_open() const;
   void close() noexcept { is_open_ = false; }
-  // What came last; null or empty: nothing.
+  // The latest update; null or empty: none.
   const std::any* held() const;
   void hold(std::any value);
-  // How many vmaps are around the operator.
+  // The number of vmaps around the operator.
   int vmaps() const;
 
-  bool is_frozen = false;  // what comes is meant to be dropped
-  bool is_taken = true;    // the operator hands it back
-  std::string layer;       // that announced last, if it is not taken
+  bool is_frozen = false;  // updates are dropped on purpose
+  bool is_taken = true;    // the operator returns the update
+  std::string layer;       // that announced last, unless is_taken
   CallSite where;
 
  protected:
@@ -63,13 +63,13 @@ class StateBoxBase : public std::enable_shared_from_this<StateBoxBase> {
 template <class T>
 class StateBox final : public StateBoxBase {
  public:
-  // Of an operator that began at `since`, with `vmaps` around it; `outer`: the box of the model
-  // that it copied; null: none.
+  // Of an operator that began at `since`, with `vmaps` vmaps around it. `outer`: the box of the
+  // model that it copied; null: none.
   StateBox(std::shared_ptr<StateBox> outer, int vmaps, std::uint64_t since)
       : StateBoxBase(vmaps, since), outer_(std::move(outer)) {}
-  // null: nothing came.
+  // null: no update.
   const T* value() const { return std::any_cast<T>(held()); }
-  // The latest that was announced in this run or those around it; null: nothing.
+  // The latest update in this run or those around it; null: none.
   const T* latest() const {
     if (const T* mine = value()) return mine;
     return outer_ != nullptr && outer_->is_open() ? outer_->latest() : nullptr;
@@ -88,13 +88,14 @@ class StateBox final : public StateBoxBase {
   std::shared_ptr<StateBox> outer_;
 };
 
-// An open box from before the run of a function, and what it held when the run came to it first.
+// An open box from before the run of a function, and its content when the run first used it.
 struct StateUse {
   std::shared_ptr<const StateBoxBase> box;
   std::any value;
 };
 
-// Notes what boxes from before hold, as a function runs for the first time. confined to its thread.
+// Records the content of older boxes while a function runs for the first time. confined to its
+// thread.
 class StateHistory {
  public:
   StateHistory() noexcept;
@@ -105,29 +106,29 @@ class StateHistory {
 
  private:
   friend class StateBoxBase;
-  // For those on this thread that began after the box, and after the innermost second run.
+  // For the histories on this thread that began after the box and after the innermost replay.
   static void note(const StateBoxBase& box, const std::any* value);
   std::vector<StateUse> uses_;
   std::uint64_t since_ = next_moment();
   StateHistory* outer_;
 };
 
-// While alive, boxes from before hold what `uses` say, and what they did not have in the first run
-// is dropped without a word. confined to its thread.
+// While alive, older boxes hold what `uses` recorded. Updates that the first run did not make are
+// dropped without a warning. confined to its thread.
 class StateReplay {
  public:
   explicit StateReplay(std::vector<StateUse> uses) noexcept;
   StateReplay(const StateReplay&) = delete;
   StateReplay& operator=(const StateReplay&) = delete;
   ~StateReplay();
-  // Whether a function runs again that began after `moment`: of what was there then, nobody is told
-  // a second time.
+  // Whether a function that began after `moment` is being replayed: warnings about earlier objects
+  // are not repeated.
   static bool is_after(std::uint64_t moment) noexcept;
 
  private:
   friend class StateBoxBase;
   friend class StateHistory;
-  // The innermost one, if the box is from before it; null: the box holds its own value.
+  // The innermost replay, if the box is older than it; null: the box holds its own value.
   static StateReplay* of(const StateBoxBase& box) noexcept;
   StateUse* find(const StateBoxBase& box) noexcept;
   std::vector<StateUse> uses_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How tensors join the Differentiable protocol: the tangent of a tensor is a tensor of its type.
+// Makes tensors Differentiable: the tangent of a tensor is a tensor of its type.
 #pragma once
 
 #include <type_traits>
@@ -14,7 +14,7 @@
 
 namespace ETUDE_API etude {
 
-// The tangent of an integer or bool tensor is absent; an absent tangent moves nothing.
+// An integer or bool tensor has an absent tangent; moving by an absent tangent does nothing.
 template <>
 inline constexpr bool internal::kIsOtherLeaf<Tensor> = true;
 template <>
@@ -33,9 +33,9 @@ inline constexpr bool kIsDiscreteValue<Shape> = true;
 template <class T>
 concept TangentWithTensors = Composite<T> && holds_other_leaf<T>();
 
-// A type that specialises DifferentiableTraits and whose tangent holds tensors, such as a direction
-// of length 1. Derivatives are taken by the tensors among its fields, and go on through its move()
-// to its tangent, as those of manifolds of numbers do.
+// A type that specialises DifferentiableTraits and has a tangent with tensors, such as a direction
+// of length 1. Derivatives are taken by the tensors among its fields, then pulled back through its
+// move() to its tangent, as for manifolds of numbers.
 template <class T>
 concept TensorManifold =
     HasTangent<T> && !Composite<T> && !kIsOtherLeaf<T> && holds_other_leaf<tangent_t<T>>();
@@ -65,7 +65,7 @@ struct ManifoldShowsTensors {
                 "its own tensors: make it a plain struct, or list its fields with ETUDE_FIELDS");
 };
 
-// Calls fn(tensor) for the tensors of a manifold.
+// Calls fn(tensor) for each tensor of a manifold.
 template <class X, class Fn>
 void each_tensor_of(X& x, Fn&& fn) {
   if constexpr (HasLeaf<X, Tensor>::value) {
@@ -86,7 +86,7 @@ class DotOfLeaves {
   Tensor sum;
 };
 
-// Collects leaves, of which absent ones count as zeros.
+// Collects leaves; absent leaves count as zeros.
 class LengthOfLeaves {
  public:
   void operator()(const Tensor& leaf);
@@ -94,7 +94,7 @@ class LengthOfLeaves {
   void operator()(const S& leaf) {
     (*this)(Tensor(leaf));
   }
-  // In the dtype to which those of the leaves promote; of 0 if there were none.
+  // In the dtype that the leaves promote to; 0 without leaves.
   Tensor length() const;
 
  private:
@@ -103,8 +103,8 @@ class LengthOfLeaves {
 
 }  // namespace internal
 
-// The sum of products of the leaves of t and u, structures with tensors: a scalar of the dtype of
-// their leaves, so all that a derivative can do with it.
+// Returns the sum of the products of the leaves of t and u, pytrees with tensors: a scalar of the
+// dtype of their leaves. It is built of calls, so it can be differentiated.
 //
 // throws: kInvalidArgument where shapes, lengths or dtypes differ.
 template <internal::TangentWithTensors T>
@@ -113,8 +113,8 @@ template <internal::TangentWithTensors T>
   internal::zip_leaves(t, u, all);
   return all.sum.has_value() ? all.sum : Tensor(0.0F);
 }
-// The square root of the sum of the squares of all leaves, over one tangent or several. No square
-// overflows or vanishes on the way. Its derivative at 0 is 0.
+// Returns the square root of the sum of the squares of all leaves, over one tangent or several. No
+// square overflows or underflows. The derivative at 0 is 0.
 template <internal::TangentWithTensors... T>
 requires(sizeof...(T) > 0) [[nodiscard]] Tensor global_norm(const T&... t) {
   internal::LengthOfLeaves all;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tape: an append-only list of the calls that depend on watched values, with exactly the values
-// that their reverse rules read; and the context that fills it. GradientTape is made of these two.
+// that their reverse rules read (the residuals); and the context that fills it. GradientTape is
+// made of these two.
 #pragma once
 
 #include <memory>
@@ -34,38 +35,40 @@ class Tape final {
   Tape& operator=(const Tape&) = delete;
   ~Tape();
 
-  // Notes calls that depend on `x` from now on. Idempotent; a no-op for results of recorded calls.
+  // Records calls that depend on `x` from now on. Idempotent; a no-op for results of recorded
+  // calls.
   void watch(const Tensor& x);
   bool is_watched(const Tensor& x) const;
-  // Whether a cotangent of x would reach a watched value: calls that end derivatives, such as
-  // stop_gradient, lie between x and all others. cost: a walk over the calls that made x.
+  // Whether a cotangent of x would reach a watched value: some path from x to one has no call that
+  // ends derivatives, such as stop_gradient. cost: a traversal of the calls that made x.
   bool depends_on_watched(const Tensor& x) const;
-  // Whether a call on these would be recorded: some input is watched and of differentiable dtype.
+  // Whether a call on these would be recorded: some input depends on a watched value and has a
+  // differentiable dtype.
   bool should_record(std::span<const Tensor> inputs) const;
-  // Records a call made elsewhere by its pullback. Does nothing unless should_record(inputs).
+  // Records a call made elsewhere, with its pullback. Does nothing unless should_record(inputs).
   void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
               std::string_view name, CallSite where);
-  // Notes that numbers were read from x; `pullback` gives what arrived at them as a cotangent of x,
-  // whether or not anything arrived at other values.
+  // Records that numbers were read from x. `pullback` returns the cotangents of these numbers as a
+  // cotangent of x; it runs whether or not cotangents arrived at other values.
   void record_reading(const Tensor& x, Pullback pullback, CallSite where);
-  // The numbers recorded beside it; null: none. `keep_numbers` gives it what holds them.
+  // The tape of numbers recorded beside this tape; null: none. `keep_numbers` takes its owner.
   internal::NumberLane* numbers() const noexcept { return numbers_; }
   void set_numbers(internal::NumberLane* numbers) noexcept { numbers_ = numbers; }
   void keep_numbers(std::shared_ptr<void> held) { held_numbers_ = std::move(held); }
-  // Drops what belongs to this value only. Safe for values that are dead or unknown.
+  // Drops the records that serve this value only. Safe for values that are dead or unknown.
   void forget(const Tensor& x);
 
-  // Cotangents of `sources`: absent where nothing arrived. `seeds` is empty (ones) or has one entry
-  // per target, absent meaning ones. Rules run in the innermost context.
+  // Cotangents of `sources`; absent where none arrived. `seeds` is empty (ones) or has one entry
+  // per target, where an absent entry means ones. Rules run in the innermost context.
   // throws: kFailedPrecondition the second time on a tape that is not persistent;
-  //   kUnimplemented when a cotangent must pass an op without a derivative, naming it.
+  //   kUnimplemented, naming the op, when a cotangent must pass an op without a derivative.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> seeds = {});
-  // The same for sources by value id; 0: none.
+  // The same for sources given by value id; 0: none.
   std::vector<Tensor> gradient_by_id(std::span<const Tensor> targets,
                                      std::span<const uint64_t> sources,
                                      std::span<const Tensor> seeds = {});
-  // While alive, the tape may be swept again and again; then it is used up unless persistent.
+  // While alive, the tape may be swept repeatedly. After that it is used up unless persistent.
   class Sweeps {
    public:
     explicit Sweeps(Tape& tape) : tape_(tape), was_persistent_(tape.options_.persistent) {
@@ -78,29 +81,29 @@ class Tape final {
     Tape& tape_;
     bool was_persistent_;
   };
-  // Ends recording for good: the tape keeps what it has and may be swept from any thread.
+  // Ends recording for good: the tape keeps its records and may be swept from any thread.
   void freeze() noexcept;
-  // Forgets all records and watches.
+  // Drops all records and watches.
   void reset();
   // Why the gradient of `target` for `source` is absent, in one sentence.
   std::string explain(const Tensor& target, const Tensor& source) const;
   std::string explain_id(const Tensor& target, DType source_dtype, uint64_t source) const;
 
-  // "multiply at train.cc:12" for the first call whose rule reads what depends on watched values;
-  // empty if there is none.
+  // "multiply at train.cc:12" for the first call whose rule reads a value that depends on watched
+  // values; empty if there is none.
   std::string find_nonlinear() const;
 
-  // Whether it holds calls that were recorded by their pullback.
+  // Whether it holds calls that were recorded with a pullback.
   bool has_pullbacks() const noexcept;
 
   const TapeOptions& options() const { return options_; }
   bool is_used_up() const { return used_up_; }
-  // How many calls it holds.
+  // The number of calls that it holds.
   std::size_t size() const { return records_.size() - dead_records_; }
 
  private:
   friend class TapeContext;
-  // Keeps records where they are while a call or a sweep is under way.
+  // While alive, records stay in place: for the duration of a call or a sweep.
   class Busy {
    public:
     explicit Busy(Tape& tape) : tape_(tape), was_(std::exchange(tape.is_busy_, true)) {}
@@ -128,7 +131,7 @@ class Tape final {
     Pullback run;
     std::string name;
   };
-  // A call. Its entries, operands before results, follow each other in entries_.
+  // A call. Its entries, operands before results, are adjacent in entries_.
   struct Record {
     const Op* op = nullptr;  // null: a pullback
     Attrs attrs = {};
@@ -138,7 +141,7 @@ class Tape final {
     uint32_t outputs = 0;
     bool is_dead = false;
     bool keeps_result = false;
-    uint64_t wanted = 0;  // bit i: operand i; bit 63 stands for all from 63 on
+    uint64_t wanted = 0;  // bit i: operand i; bit 63: operands from 63 on
     internal::RefPtr<const ByPullback> pullback = {};
   };
   struct Observer final : internal::ValueObserver {
@@ -165,28 +168,30 @@ class Tape final {
     return {entries_.data() + r.first + r.inputs, r.outputs};
   }
   bool is_recording() const noexcept { return observer_.has_value() && !used_up_; }
-  // Appends the operands as entries, and marks the known ones as used; whether one is known.
+  // Appends the operands as entries, and marks the known ones as used. Returns whether one is
+  // known.
   bool begin_call(Operands in, uint64_t& wanted);
-  // Takes back what begin_call appended.
+  // Removes the entries that begin_call appended.
   void abandon_call(std::size_t first) noexcept;
   void add_output(const Tensor& y, bool is_saved);
   void finish_call(Record&& record, std::size_t first);
   Values record_call(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                      Context& parent);
-  // The same for an op that is called in another form to keep what its rule reads (OpDef::keep).
+  // The same for an op that is called in another form which returns the residuals of its rule as
+  // well (OpDef::keep).
   Values record_keeping(const Op& op, Operands in, const Attrs& attrs, CallSite where,
                         Context& parent, std::size_t first, uint64_t wanted);
 
-  // Notes the results of calls for Diagnostics::escaped_value.
+  // Records the results of calls for Diagnostics::escaped_value.
   void note_escapes() const;
 
-  // Deaths are worked off one by one, and later while a call or a sweep is under way.
+  // Handles the end of a value; deferred while a call or a sweep is in progress.
   void value_died(uint64_t id) noexcept;
   void settle_deaths() noexcept;
   void drop_record(uint32_t index) noexcept;
   void release_use(uint64_t id) noexcept;
-  // Drops calls whose results only the tape itself still holds: the latest ones at once, others
-  // when the number of records has doubled.
+  // Drops calls whose results only the tape still holds: the latest at once, others when the number
+  // of records has doubled.
   void collect() noexcept;
   bool is_unreachable(const Record& record) const noexcept;
   void erase_known(uint64_t id) noexcept;
@@ -197,7 +202,8 @@ class Tape final {
   void seed(internal::CotangentSums& slots, std::span<const Tensor> targets,
             std::span<const Tensor> seeds) const;
   void sweep(internal::CotangentSums& slots, const std::vector<bool>& is_source);
-  // The rule of a plain element-wise call, with the bits of run_rule(); false if it is none.
+  // The rule of a plain element-wise call, with the bits of run_rule(). False if the call is not
+  // one.
   bool run_simple(const Record& record, Tensor& ct, Values& back) const;
   static void locate(const Record& record, Error& error);
   static std::string_view name_of(const Record& record);
@@ -224,16 +230,16 @@ class Tape final {
   std::size_t dead_records_ = 0;
   std::size_t next_collect_ = 1024;
   std::vector<uint64_t> deaths_;
-  std::vector<Tensor> readings_;  // stand for numbers that were read from values
+  std::vector<Tensor> readings_;  // stand-ins for numbers that were read from values
   internal::NumberLane* numbers_ = nullptr;
   std::shared_ptr<void> held_numbers_;
   bool used_up_ = false;
   bool is_busy_ = false;
-  const bool follows_escapes_;     // of an operator, where Diagnostics::escaped_value is asked for
-  std::vector<uint64_t> targets_;  // of its sweeps: they do not escape
+  const bool follows_escapes_;     // of an operator, if Diagnostics::escaped_value is set
+  std::vector<uint64_t> targets_;  // of its sweeps: they do not count as escaped
   CallSite where_;
   std::optional<Holder> holder_;
-  std::optional<Observer> observer_;  // last: it must go first
+  std::optional<Observer> observer_;  // last, so that it is destroyed first
 };
 
 // Passes every call to its parent and records it: the same op code runs with or without a tape,

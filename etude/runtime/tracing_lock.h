@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread of the process traces at a time: a function may call others while it is traced, and
-// with a lock for each, two that call each other from two threads would wait for ever.
+// Only one thread of the process traces at a time. A function may call others while it is traced;
+// with a lock per function, two functions that call each other from two threads would deadlock.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,12 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// A recursive mutex that knows the function for which it was taken first.
+// A recursive mutex that records for which function it was first taken.
 class TracingMutex {
  public:
   // Waits until no other thread traces.
-  // throws: kFailedPrecondition after trace_patience(): the thread that traces may wait for this
-  //         one.
+  // throws: kFailedPrecondition after trace_patience(): the tracing thread may be waiting for this
+  // thread.
   void lock_for(std::string_view function);
   void unlock();
 
@@ -35,9 +35,9 @@ using TracingLock = std::unique_lock<TracingMutex>;
 // throws: as TracingMutex::lock_for().
 TracingLock lock_tracing(std::string_view function);
 
-// How long a thread waits for one that traces; five minutes at first, since
-// a first call that makes Variables may train. set_trace_patience() gives the
-// time before, and is for tests. thread-safe.
+// The time for which a thread waits for another one that traces; initially five minutes, since a
+// first call that makes Variables may train. set_trace_patience() returns the previous time, and is
+// for tests. thread-safe.
 std::chrono::milliseconds trace_patience() noexcept;
 std::chrono::milliseconds set_trace_patience(std::chrono::milliseconds patience) noexcept;
 

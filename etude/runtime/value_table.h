@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tape knows about values, by value id: an open-addressing table, since every taped call
-// looks here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
+// The values known to a tape, by value id: an open-addressing table, since every taped call looks
+// values up here a few times. Ids come from a counter, so a multiplicative hash spreads them well.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace internal {
 
 struct KnownValue {
   static constexpr uint32_t kNone = ~uint32_t{0};
-  uint64_t id = 0;          // 0: an empty place
+  uint64_t id = 0;          // 0: an empty slot
   uint32_t record = kNone;  // the record whose result it is; kNone: watched
   uint32_t slot = 0;        // its number on this tape, where cotangents are collected
-  uint32_t uses = 0;        // inputs of records that are this value
+  uint32_t uses = 0;        // number of record inputs that are this value
   bool is_alive = true;
 };
 
-// Pointers into the table are good until the next insertion or removal.
+// Pointers into the table are valid until the next insertion or removal.
 class ValueTable {
  public:
   KnownValue* find(uint64_t id) noexcept {
@@ -35,7 +35,7 @@ class ValueTable {
       if (places_[i].id == 0) return nullptr;
     }
   }
-  // The entry of this id, new if it was not there.
+  // The entry of this id, inserted if missing.
   std::pair<KnownValue*, bool> insert(uint64_t id) {
     if ((size_ + 1) * 2 > places_.size()) grow();
     std::size_t i = home(id);
@@ -46,7 +46,7 @@ class ValueTable {
     ++size_;
     return {&places_[i], true};
   }
-  // Later entries of the same run move up, so that no marks are left behind.
+  // Later entries of the same run move up, so that no tombstones are needed.
   void erase(uint64_t id) noexcept {
     KnownValue* found = find(id);
     if (found == nullptr) return;
@@ -59,7 +59,7 @@ class ValueTable {
     places_[hole] = KnownValue{};
     --size_;
   }
-  // Keeps its room unless that is large.
+  // Keeps its capacity unless that is large.
   void clear() noexcept {
     constexpr std::size_t kKept = 1 << 12;
     if (places_.size() > kKept) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variable: a cell that holds a tensor and is reached by reference. For programs that share state;
-// models may as well be plain structs of tensors. Reading gives a snapshot, and tapes watch it.
+// Variable: a cell that holds a tensor and is shared by reference, for programs that share state.
+// Models may also be plain structs of tensors. Reading returns a snapshot, and tapes watch it.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct VariableOptions {
   std::string name = {};                      // for display; need not be unique
   bool trainable = true;                      // tapes watch reads of trainable Variables
   std::optional<DType> dtype = std::nullopt;  // the initial value is cast to it
-  std::optional<Shape> shape = std::nullopt;  // may have kAny: such sizes may change
+  std::optional<Shape> shape = std::nullopt;  // sizes that are kAny may change
 };
 
 namespace internal {
@@ -35,21 +35,21 @@ struct VariableCell;
 struct VariableAccess;
 }  // namespace internal
 
-// A handle; copies name the same cell, which dies with its last handle.
+// A handle. Copies name the same cell, which is destroyed with its last handle.
 //
 // threads: a read, an assignment and each updating assignment are atomic.
 class Variable {
  public:
-  // Takes the value; the storage is the Variable's own. An absent tensor, with dtype and shape in
-  // the options, makes a Variable that must be assigned before it is read.
+  // Takes the value into storage of its own. If `initial` is absent and the options state dtype and
+  // shape, the Variable must be assigned before it is read.
   explicit Variable(Tensor initial, VariableOptions options = {},
                     CallSite where = CallSite::here());
   // From nested literals: Variable w({{1.0, 2.0}, {3.0, 4.0}}).
   explicit Variable(std::initializer_list<Literal> rows, VariableOptions options = {},
                     CallSite where = CallSite::here())
       : Variable(Tensor(rows, where), std::move(options), where) {}
-  // The initial value is computed when it is first needed, once; never if the Variable is assigned
-  // before (restored from a checkpoint).
+  // The initial value is computed once, when it is first needed; never if the Variable is assigned
+  // before that (restored from a checkpoint).
   template <class F>
   requires(std::is_invocable_r_v<Tensor, F&> &&
            !std::is_convertible_v<F, Tensor>) explicit Variable(F initialiser,
@@ -59,36 +59,36 @@ class Variable {
     internal::require_owned<F&>();
   }
 
-  // The value now: later assignments do not change it. Recording tapes watch it if the Variable is
-  // trainable.
+  // The current value: later assignments do not change it. Recording tapes watch it if the Variable
+  // is trainable.
   //
   // throws: kFailedPrecondition before initialisation, and for a handle that was moved from.
   Tensor read(CallSite where = CallSite::here()) const;
   operator Tensor() const { return read(); }  // NOLINT(google-explicit-constructor): acts as one
 
-  // Replaces or updates the value, in place when no snapshot is alive; gives the new value. No
+  // Replaces or updates the value, in place if no snapshot is alive. Returns the new value. No
   // derivative passes through an assignment.
   //
-  // throws: kInvalidArgument for another dtype or a shape that does not fit, naming the Variable.
+  // throws: kInvalidArgument, naming the Variable, for another dtype or a shape that does not fit.
   Tensor assign(const Arg& x) const;
   Tensor assign_add(const Arg& x) const;
   Tensor assign_sub(const Arg& x) const;
-  // A part of the value, by the rules of Tensor::at; it can be assigned to.
+  // A part of the value, indexed by the rules of Tensor::at. It can be assigned to.
   template <class... I>
   VariableSlice at(const IndexItem& first, const I&... more) const;
 
   const std::string& name() const;
   bool trainable() const;
-  bool initialized() const;  // has a value, or an initialiser that will give one
+  bool initialized() const;  // has a value, or an initialiser
   DType dtype() const;
-  Shape shape() const;  // of the value now; the declared one before initialisation
+  Shape shape() const;  // of the current value; the declared shape before initialisation
   Device device() const;
-  // The line that made it; of one that the standard library or Etude made, that of the user's call
-  // that they worked for, if it is known.
+  // The line that made it. If the standard library or Etude made it, the line of the user's call
+  // that they worked for, if known.
   CallSite where() const;
-  // Hashable identity of the cell.
+  // An id of the cell that can be hashed.
   const void* ref() const noexcept { return cell_.get(); }
-  // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws for what it holds.
+  // "Variable(w, [1, 2], shape=[2], dtype=float32)". Never throws because of its contents.
   std::string to_string() const;
 
  private:
@@ -98,20 +98,20 @@ class Variable {
     std::function<Tensor()> run;
   };
   Variable(Initialiser initialiser, VariableOptions options, CallSite where);
-  // The type of the first parameter is no pointer: Variable(0) is of the number.
+  // The first parameter is not a pointer, so that Variable(0) takes the number 0.
   struct Existing {
     std::shared_ptr<internal::VariableCell> cell;
   };
   explicit Variable(Existing existing) noexcept : cell_(std::move(existing.cell)) {}
-  // Whether an assignment of x is a matter of the cell alone: calls end at kernels, and x is not
-  // what some context knows by its type.
+  // Whether an assignment of x concerns the cell alone: calls end at kernels, and no context knows
+  // x by its type.
   static bool is_direct(const Arg& x) noexcept;
   internal::VariableCell& cell() const;
-  // throws: always; before that it tells the function that is being traced.
+  // throws: always. First reports the error to the function that is being traced.
   [[noreturn]] void refuse_initial(const Tensor& initial) const;
   template <class Run>
   Tensor located_assignment(const char* name, CallSite where, const Run& run) const;
-  // Assigns what `next` makes of the value: at once, or as calls that a trace sees.
+  // Assigns the result of `next`: at once, or as calls that a trace records.
   template <class Next>
   Tensor change(const Arg& x, const char* name, const Next& next) const;
 
@@ -140,7 +140,7 @@ class VariableSlice {
   const VariableSlice& operator=(const VariableSlice& other) const {
     return *this = Arg(other.read());
   }
-  // The new value of the whole Variable. Repeated indices of an update count every time.
+  // Returns the new value of the whole Variable. Repeated indices of an update count every time.
   Tensor assign(const Arg& x) const { return update(x, ScatterMode::kSet, "assign"); }
   Tensor assign_add(const Arg& x) const { return update(x, ScatterMode::kAdd, "assign_add"); }
   Tensor assign_sub(const Arg& x) const;
@@ -171,13 +171,13 @@ struct DifferentiableTraits<Variable> {
 
 namespace internal {
 
-// Declared before the class, whose friend it is: g++ would hide from programs what a friend
-// declaration is the first to name. announce.h says what it does.
+// Declared before the class, whose friend it is: g++ hides a name that a friend declaration
+// introduces. See announce.h.
 class TapedStates;
 TapedStates* taped_states();
 
-// Hears of each read and assignment of a Variable on its thread, while it is registered. For tapes,
-// and for what runs a function again.
+// Is told of each read and assignment of a Variable on its thread, while it is registered. For
+// tapes, and for operators that run a function again.
 class VariableReader {
  public:
   VariableReader() = default;
@@ -185,7 +185,7 @@ class VariableReader {
   VariableReader& operator=(const VariableReader&) = delete;
   virtual void variable_read(const Variable& variable, const Tensor& snapshot) = 0;
   virtual void variable_assigned(const Variable& variable, const Tensor& value);
-  // Where it keeps what layers announce whose model no operator copied; null: it does not.
+  // The state that layers announce whose model no operator copied; null: it collects none.
   virtual TapedStates* states() { return nullptr; }
 
  protected:
@@ -203,7 +203,7 @@ class VariableReader {
   bool is_registered_ = false;
 };
 
-// While alive, nobody on this thread hears of reads.
+// While alive, no reader on this thread is told of reads.
 class ReadersPause {
  public:
   ReadersPause() noexcept;
@@ -215,26 +215,26 @@ class ReadersPause {
   VariableReader* saved_;
 };
 
-// The value without telling anybody.
+// The value; readers are not told.
 Tensor peek(const Variable& variable);
 // The Variable as an operand of calls; a resource of the type of its value (core/resource.h).
 Tensor resource_of(const Variable& variable);
-// The cell, by which a Variable is known; it is not kept alive.
+// The cell as the identity of the Variable; it is not kept alive.
 std::weak_ptr<void> weak_state(const Variable& variable);
-// "Variable 'w'": what messages call it.
+// "Variable 'w'": its name in messages.
 std::string title_of(const Variable& variable);
 // "Variable 'w' made at train.cc:12"; the title alone, where no line of the user is known.
 std::string made_text(const Variable& variable);
 Variable variable_of_state(const std::shared_ptr<void>& state);
 // throws: kFailedPrecondition if the Variable is gone.
 Variable variable_of(const Tensor& resource);
-// Another Variable that is like this one: what stands for it while a function is traced.
+// A new Variable like this one, which stands for it while a function is traced.
 Variable stand_in_for(const Variable& variable);
 // Assigns at once, whatever contexts there are.
 Tensor assign_now(const Variable& variable, const Tensor& x);
 
-// While alive, no other thread reads or assigns these Variables: a function that changes several
-// does so at once. They are locked in the order of their addresses.
+// While alive, no other thread reads or assigns these Variables, so that a function changes several
+// at once. They are locked in the order of their addresses.
 class VariableLock {
  public:
   explicit VariableLock(std::vector<Variable> variables);

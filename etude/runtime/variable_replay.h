@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a function that reads and assigns Variables runs again as it ran: what they held is noted in
-// the first run, and given again in the second. For recompute_grad.
+// Replays a function that reads and assigns Variables: the first run records their values, the
+// second run sees the recorded values. For recompute_grad.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ namespace internal {
 
 class TraceContext;
 
-// What a Variable held in a run of a function: values[i] after i assignments; values[0] is absent
-// if nothing was read before the first of them.
+// The values of a Variable in a run of a function: values[i] after i assignments. values[0] is
+// absent if it was not read before the first assignment.
 struct VariableUse {
   Variable variable;
   std::vector<Tensor> values;
 };
 
-// Notes what Variables hold, as they are read and assigned, until take() or its end. Not within the
+// Records the values of Variables at each read and assignment, until take() or its end. Skips
 // graphs that are traced meanwhile: their calls read and assign. confined to its thread.
 class VariableHistory final : public VariableReader {
  public:
@@ -35,21 +35,21 @@ class VariableHistory final : public VariableReader {
  private:
   VariableUse& use_of(const Variable& variable);
   std::vector<VariableUse> uses_;
-  const TraceContext* trace_;  // around it; null: none
+  const TraceContext* trace_;  // the trace around it; null: none
 };
 
-// While alive, reads on this thread give the values of `uses`, which outlive it, and assignments of
-// their Variables change nothing. Of both hear the readers that began after it. Not within the
-// graphs that are traced meanwhile, as for VariableHistory. confined to its thread.
+// While alive, reads on this thread return the values of `uses`, which outlive it, and assignments
+// of their Variables have no effect. Readers that began after it are told of both. Skips graphs
+// that are traced meanwhile, as VariableHistory does. confined to its thread.
 class VariableReplay {
  public:
   explicit VariableReplay(std::span<const VariableUse> uses);
   VariableReplay(const VariableReplay&) = delete;
   VariableReplay& operator=(const VariableReplay&) = delete;
   ~VariableReplay();
-  // What the Variable holds at this point of the run; null: it is not replayed.
+  // The recorded value of the Variable at this point of the run; null: it is not replayed.
   static const Tensor* find(const Variable& variable) noexcept;
-  // The same after the assignment that comes now.
+  // The same after the next assignment.
   // throws: kFailedPrecondition if the first run did not assign it that often.
   static const Tensor* find_assigned(const Variable& variable);
 
@@ -64,7 +64,7 @@ class VariableReplay {
   std::vector<State> states_;
   VariableReplay* outer_;
   const VariableReader* reader_before_;
-  const TraceContext* trace_;  // around it; null: none
+  const TraceContext* trace_;  // the trace around it; null: none
 };
 
 }  // namespace internal
