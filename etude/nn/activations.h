@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Further names of activations in etude::nn. The others are ops of this namespace: nn::relu.
+// Further names of activations in etude::nn. The others are ops of this namespace, such as
+// nn::relu.
 #pragma once
 
 #include "etude/core/arg.h"

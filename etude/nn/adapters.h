@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers around the weight of another: normalised, adapted by few parameters, kept in 8 bits.
+// Layers that wrap the weight of another layer: normalised, adapted by a few parameters, or
+// quantised to 8 bits.
 #pragma once
 
 #include <utility>
@@ -15,7 +16,7 @@
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
-// A Dense has no value to begin with, which clang asks of the general form.
+// Dense has no default value, which clang requires for the general template.
 template <>
 struct NoDerivative<nn::Dense> {
   nn::Dense value;
@@ -25,7 +26,7 @@ struct NoDerivative<nn::Dense> {
 namespace nn {
 namespace detail {
 
-// What a layer multiplies its input with.
+// The tensor that a layer multiplies its input by.
 template <class Layer>
 auto& main_weight(Layer& layer) {
   if constexpr (requires { layer.filter; }) {
@@ -35,7 +36,7 @@ auto& main_weight(Layer& layer) {
   }
 }
 
-// While alive, nobody watches the layers of this thread: those that are made for one call.
+// While alive, no observer sees the layers of this thread. For layers that are made for one call.
 class Unobserved {
  public:
   Unobserved() : was_(std::exchange(layer_observer(), nullptr)) {}
@@ -47,21 +48,22 @@ class Unobserved {
   LayerObserver* was_;
 };
 
-// weight [.., out] with columns of length 1 times `magnitude` [out]; and their lengths.
+// Returns weight [.., out] with columns of length 1 times `magnitude` [out], and the lengths of the
+// columns.
 Tensor with_lengths(const Tensor& weight, const Tensor& magnitude);
 Tensor column_lengths(const Tensor& weight);
-// A step towards the first left singular vector of weight [.., out] seen as a matrix, from `u`
-// [out]; the weight over the singular value that u stands for.
+// One step of the power method from `u` [out] towards the first left singular vector of weight [..,
+// out] seen as a matrix; and the weight divided by the singular value estimated with u.
 Tensor power_step(const Tensor& weight, const Tensor& u);
 Tensor over_spectral_norm(const Tensor& weight, const Tensor& u);
-// A vector of length 1. Draws from the generator of this thread.
+// A random vector of length 1, drawn from the generator of this thread.
 Tensor unit_vector(std::int64_t size);
 
 }  // namespace detail
 
-// A layer whose weight (or filter) has columns of a length that is a parameter of its own: T.
-// Salimans and D. Kingma, "Weight normalization" (2016). `layer` holds their directions; at first
-// the product is the weight that was given.
+// A layer whose weight (or filter) has column lengths that are a separate parameter: T. Salimans
+// and D. Kingma, "Weight normalization" (2016). `layer` holds the directions. Initially the product
+// is the original weight.
 template <class Layer>
 class WeightNorm {
  public:
@@ -82,9 +84,9 @@ class WeightNorm {
 };
 
 // A layer whose weight (or filter), seen as a matrix, is divided by its largest singular value: T.
-// Miyato et al., "Spectral normalization for generative adversarial networks" (2018). The value is
-// followed by one step of the power method in each call of the training phase, which is announced
-// as that of BatchNorm's statistics.
+// Miyato et al., "Spectral normalization for generative adversarial networks" (2018). Each call of
+// the training phase makes one step of the power method and announces it, as BatchNorm announces
+// its statistics.
 template <class Layer>
 class SpectralNorm {
  public:
@@ -113,16 +115,17 @@ class SpectralNorm {
   ETUDE_FIELDS(SpectralNorm, layer, vector);
 };
 
-// A Dense layer that stays as it is, plus a product of two narrow matrices: E. Hu et al., "LoRA:
-// low-rank adaptation of large language models" (2021). base(x) + alpha / rank (x down) up, where
-// up is 0 at first. shapes: down [in, rank], up [rank, out].
+// A frozen Dense layer plus a product of two narrow matrices: E. Hu et al., "LoRA: low-rank
+// adaptation of large language models" (2021). base(x) + alpha / rank (x down) up, where up is
+// initially 0. shapes: down [in, rank], up [rank, out].
 //
 // throws (construction): kInvalidArgument for a rank below 1. throws (call): as Dense.
 class LoRA {
  public:
   LoRA(Dense base_layer, std::int64_t rank, double alpha = 1, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // One Dense layer that does the same, up to rounding, if the activation is the identity.
+  // Returns one Dense layer with the same results, up to rounding, if the activation is the
+  // identity.
   Dense merged() const;
 
   NoDerivative<Dense> base;
@@ -134,8 +137,8 @@ class LoRA {
   double factor_;
 };
 
-// A Dense layer whose weight is kept as int8 with one factor for each output: a quarter of the
-// memory, for inference. It has no parameters that learn.
+// A Dense layer whose weight is stored as int8 with one factor per output: a quarter of the memory,
+// for inference. It has no trainable parameters.
 //
 // throws (construction): kInvalidArgument for a layer with a weight of rank 3. throws (call): as
 // Dense.

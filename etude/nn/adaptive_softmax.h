@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdaptiveSoftmax: the output layer of models with very many classes, of which few are frequent.
-// For up to some thousands: Dense and softmax_cross_entropy.
+// For up to some thousand classes use Dense and softmax_cross_entropy.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ETUDE_API etude {
 namespace nn {
 
 struct AdaptiveSoftmaxOptions {
-  double divisor = 4;  // by which each cluster's projection is narrower than the one before it
+  double divisor = 4;  // each cluster's projection is narrower by this factor
   Initializer weight_init = glorot_uniform;
 
   static constexpr void ranges(const auto& row) {
@@ -24,12 +24,11 @@ struct AdaptiveSoftmaxOptions {
   }
 };
 
-// Log probabilities of classes that are numbered by their frequency, the most frequent first: E.
-// Grave et al., "Efficient softmax approximation for GPUs" (2017). Those below cutoffs[0] are told
-// apart at once; cluster i holds classes [cutoffs[i], cutoffs[i + 1]), the last one up to
-// `classes`, and is one choice beside them, whose classes are told apart behind a projection to
-// features / divisor^(i + 1) numbers. shapes: x [n, features], result [n, classes]; head [features,
-// cutoffs[0] + clusters].
+// Log probabilities of classes that are numbered by frequency, the most frequent first: E. Grave et
+// al., "Efficient softmax approximation for GPUs" (2017). The head has one output for each class
+// below cutoffs[0] and one for each cluster. Cluster i holds classes [cutoffs[i], cutoffs[i + 1]),
+// the last one up to `classes`; it separates them after a projection to features / divisor^(i + 1)
+// numbers. shapes: x [n, features], result [n, classes]; head [features, cutoffs[0] + clusters].
 //
 //   nn::AdaptiveSoftmax words(512, 50000, {2000, 10000});
 //   const Tensor loss = words.loss(hidden, next_words);
@@ -47,10 +46,11 @@ class AdaptiveSoftmax {
                   const AdaptiveSoftmaxOptions& options = {}, CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // The mean of -log of the probabilities of `labels`, integers [n]: as nll_loss of all log
-  // probabilities, but each cluster is computed for the rows whose labels it holds alone. Looks at
-  // the labels, so it is no part of a staged function.
-  // throws: kOutOfRange for labels outside; kInvalidArgument for another number of them, or none.
+  // Returns the mean of -log of the probabilities of `labels`, integers [n]: nll_loss of all log
+  // probabilities, but each cluster is computed only for the rows whose labels it holds. It reads
+  // the labels, so it cannot be part of a staged function.
+  // throws: kOutOfRange for labels out of range; kInvalidArgument for another number of them, or
+  // none.
   Tensor loss(const Tensor& x, const Tensor& labels, CallSite where = CallSite::here()) const;
 
   Tensor head;

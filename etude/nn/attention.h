@@ -20,9 +20,9 @@ namespace nn {
 
 struct AttentionOptions {
   double dropout = 0;   // of the weights, in the training phase
-  bool causal = false;  // a query sees the keys up to its own position
+  bool causal = false;  // a query sees keys up to its own position
   bool bias = true;
-  bool rotary = false;  // queries and keys are turned by their positions
+  bool rotary = false;  // queries and keys are rotated by their positions
   Initializer weight_init = glorot_uniform;
 
   static constexpr void ranges(const auto& row) {
@@ -30,16 +30,16 @@ struct AttentionOptions {
   }
 };
 
-// Keys and values of the positions so far: a value, so a copy is another continuation. shapes:
+// Keys and values of the positions so far. A value: a copy is an independent continuation. shapes:
 // [n, heads, time, dim / heads], absent before the first position.
 struct AttentionCache {
   Tensor keys, values;
   std::int64_t length() const { return keys.has_value() ? keys.shape()[2] : 0; }
 };
 
-// For each head, softmax(q k^T / sqrt(size)) v of its part of the projections, and a projection of
-// all heads. No matrix of weights is stored, with or without dropout: memory is linear in time and
-// keys. shapes: x [n, time, dim] and the same result.
+// For each head, softmax(q k^T / sqrt(size)) v of its part of the projections; then a projection of
+// all heads. The attention weights are never stored, with or without dropout: memory is linear in
+// time and keys. shapes: x [n, time, dim], and the same for the result.
 //
 // throws (construction): kInvalidArgument unless heads divide dim. throws (call): kInvalidArgument
 // for an input of another size.
@@ -48,18 +48,18 @@ class MultiHeadAttention {
   MultiHeadAttention(std::int64_t dim, std::int64_t heads, const AttentionOptions& options = {},
                      CallSite where = CallSite::here());
 
-  // x attends to itself.
+  // Self-attention of x.
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
     return attend(x, x, {}, where);
   }
   // x [n, time, dim] attends to memory [n, keys, dim]. mask: bool, true where a query may see a
-  // key, with a shape that broadcasts to [n, heads, time, keys]; absent: everywhere. A query that
-  // sees none gets zeros from its heads.
+  // key; it broadcasts to [n, heads, time, keys]; absent: everywhere. A query that sees no key gets
+  // zeros from its heads.
   Tensor attend(const Tensor& x, const Tensor& memory, const Tensor& mask = {},
                 CallSite where = CallSite::here()) const;
-  // The next positions of a sequence: x attends to itself and to those before, which `cache` holds,
-  // causally, whatever the options say; `cache` then holds x as well. One call for all positions
-  // and one for each give equal results, up to rounding.
+  // Attends from the next positions x of a sequence to themselves and to the earlier positions in
+  // `cache`, causally whatever the options state; then appends x to `cache`. One call for all
+  // positions and one call per position return equal results, up to rounding.
   Tensor extend(const Tensor& x, AttentionCache& cache, CallSite where = CallSite::here()) const;
 
   Dense query, key, value, output;
@@ -79,9 +79,9 @@ class MultiHeadAttention {
 
 struct TransformerOptions {
   std::int64_t hidden = 0;  // of the feed-forward part; 0: four times dim
-  double dropout = 0;       // of weights, and of what each part adds
-  bool causal = false;      // of the encoder's attention; that of the decoder always is
-  bool norm_first = true;   // each part sees its input normalised; else its sum is normalised
+  double dropout = 0;       // of weights, and of the output of each part
+  bool causal = false;      // for the encoder; the decoder is always causal
+  bool norm_first = true;   // normalises the input of each part; else each sum
   double epsilon = 1e-5;
   Activation activation = {};  // default: gelu
   bool rotary = false;
@@ -93,8 +93,8 @@ struct TransformerOptions {
   }
 };
 
-// Self-attention and two Dense layers, each added to its input. shapes: [n, time, dim], as the
-// result. throws: as MultiHeadAttention.
+// Self-attention and two Dense layers, each added to its input. shapes: x and result [n, time,
+// dim]. throws: as MultiHeadAttention.
 class TransformerEncoderLayer {
  public:
   TransformerEncoderLayer(std::int64_t dim, std::int64_t heads,

@@ -19,9 +19,8 @@ namespace nn {
 
 struct ResidualOptions {
   std::int64_t stride = 1;
-  // What is added to where the shape changes: "projection", a convolution of 1 by 1 with
-  // normalisation, or "padding", x with strides and zeros as further channels, which has no
-  // parameters.
+  // The shortcut where the shape changes: "projection", a convolution of 1 by 1 with normalisation,
+  // or "padding", x with strides and zeros as further channels, which has no parameters.
   std::string shortcut = "projection";
 
   static constexpr void ranges(const auto& row) {
@@ -33,7 +32,7 @@ struct ResidualOptions {
 // residual learning for image recognition" (2015). shapes: [n, h, w, in] to [n, h / stride, w /
 // stride, out].
 //
-// throws (construction): kInvalidArgument for channels below 1, another shortcut, and one by
+// throws (construction): kInvalidArgument for channels below 1, for another shortcut, and for
 // padding to fewer channels. throws (call): as Conv2D.
 class ResidualBlock {
  public:
@@ -56,8 +55,8 @@ class ResidualBlock {
 
 struct MLPOptions {
   Activation activation = {};  // between the layers; default: relu
-  Activation last = {};        // behind the last one
-  double dropout = 0;          // behind each activation between
+  Activation last = {};        // after the last layer
+  double dropout = 0;          // after each activation between layers
 
   static constexpr void ranges(const auto& row) {
     row("dropout", &MLPOptions::dropout, up_to(0, 1));
@@ -80,11 +79,11 @@ class MLP {
 
 struct SqueezeExciteOptions {
   Activation activation = {};  // of the squeezed numbers; default: relu
-  Activation gate = {};        // what makes factors; default: sigmoid
+  Activation gate = {};        // makes the factors; default: sigmoid
 };
 
-// Each channel times a number between 0 and 1 that all channels decide: J. Hu et al.,
-// "Squeeze-and-excitation networks" (2017). shapes: [n, .., channels], as the result.
+// Multiplies each channel by a factor in (0, 1) that is computed from all channels: J. Hu et al.,
+// "Squeeze-and-excitation networks" (2017). shapes: x and result [n, .., channels].
 class SqueezeExcite {
  public:
   SqueezeExcite(std::int64_t channels, std::int64_t squeezed,
@@ -98,7 +97,7 @@ class SqueezeExcite {
 struct InvertedResidualOptions {
   std::int64_t stride = 1;
   std::int64_t expansion = 6;
-  std::int64_t squeezed = 0;  // with a SqueezeExcite to so many channels
+  std::int64_t squeezed = 0;  // channels of a SqueezeExcite; 0: none
 
   static constexpr void ranges(const auto& row) {
     row("stride", &InvertedResidualOptions::stride, at_least(1));
@@ -107,9 +106,9 @@ struct InvertedResidualOptions {
   }
 };
 
-// Wider by a convolution of 1 by 1, a depthwise one of 3 by 3, and narrower by one of 1 by 1, each
-// with normalisation and all but the last with relu6; added to x if the shape is the same: M.
-// Sandler et al., "MobileNetV2" (2018).
+// Expands by a convolution of 1 by 1, then a depthwise convolution of 3 by 3, then a projection of
+// 1 by 1. Each has normalisation, and all but the last relu6. The result is added to x if the
+// shapes are equal: M. Sandler et al., "MobileNetV2" (2018).
 class InvertedResidual {
  public:
   InvertedResidual(std::int64_t in, std::int64_t out, const InvertedResidualOptions& options = {},
@@ -131,10 +130,10 @@ class InvertedResidual {
   bool adds_;
 };
 
-// Squares of patch * patch pixels as vectors: A. Dosovitskiy et al., "An image is worth 16x16
-// words" (2020). shapes: [n, h, w, in] to [n, h / patch * w / patch, dim].
+// Projects squares of patch * patch pixels to vectors: A. Dosovitskiy et al., "An image is worth
+// 16x16 words" (2020). shapes: [n, h, w, in] to [n, h / patch * w / patch, dim].
 //
-// throws (call): kInvalidArgument for an image whose sides are no multiples of the patch.
+// throws (call): kInvalidArgument for an image whose sides are not multiples of the patch.
 class PatchEmbedding {
  public:
   PatchEmbedding(std::int64_t patch, std::int64_t in, std::int64_t dim,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Callbacks for nn::fit: early stopping, the best model, rates that fall on a plateau, a CSV log, a
-// time limit, a profile of some steps; and the search for a rate to begin with. Progress bars:
+// Callbacks for nn::fit: early stopping, the best model, a lower rate on a plateau, a CSV log, a
+// time limit, a profile of some steps; and a search for the initial rate. Progress bars:
 // progress.h. TensorBoard: event_file.h. Checkpoints: io/checkpoints.h.
 //
 //   nn::fit(model, optimizer, data, loss,
@@ -26,20 +26,21 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// What of an epoch is looked at.
+// The number of an epoch that a callback monitors.
 struct Monitored {
-  std::string name = "validation_loss";  // as number_of() knows it
-  // Whether higher is better; absent: unless the name ends with "loss", "error" or "perplexity".
+  std::string name = "validation_loss";  // a name for number_of()
+  // Whether higher is better. Absent: true unless the name ends with "loss", "error" or
+  // "perplexity".
   std::optional<bool> rises = {};
-  double min_delta = 0;  // what is better by no more than this is no improvement
+  double min_delta = 0;  // a gain of at most this is no improvement
 
   static constexpr void ranges(const auto& row) {
     row("min_delta", &Monitored::min_delta, at_least(0));
   }
 };
 
-// throws (all): kInvalidArgument, with the user's line, for a number out of its range; while
-//               training, where an epoch has no number of that name.
+// throws (all): kInvalidArgument, with the user's line, for an option out of its range; during
+//               training, for an epoch without a number of that name.
 
 struct EarlyStoppingOptions {
   Monitored monitor = {};
@@ -49,7 +50,7 @@ struct EarlyStoppingOptions {
     row("patience", &EarlyStoppingOptions::patience, at_least(1));
   }
 };
-// Calls off the run after so many epochs in a row without an improvement.
+// Stops the run after so many epochs in a row without an improvement.
 Callback early_stopping(const EarlyStoppingOptions& options = {},
                         CallSite where = CallSite::here());
 
@@ -57,8 +58,8 @@ struct PlateauOptions {
   Monitored monitor = {.min_delta = 1e-4};
   double factor = 0.1;
   std::int64_t patience = 10;
-  std::int64_t cooldown = 0;  // epochs after a change that count for nothing
-  double min_scale = 0;       // the product of all factors falls no lower
+  std::int64_t cooldown = 0;  // epochs after a change that do not count
+  double min_scale = 0;       // lower limit of the product of all factors
 
   static constexpr void ranges(const auto& row) {
     row("factor", &PlateauOptions::factor, within(0, 1));
@@ -84,14 +85,14 @@ class Monitor {
 };
 
 void check_monitored(std::string_view owner, const Monitored& what, CallSite where);
-// `scale` multiplies the rate, `now` tells the product so far.
+// `scale` multiplies the rate; `now` returns the product so far.
 Callback plateau(const PlateauOptions& options, const std::function<void(double)>& scale,
                  const std::function<double()>& now, CallSite where);
 
 }  // namespace detail
 
-// Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, by
-// optimizer.scale_rate(): resumed runs go on with the lower rate, and graphs stay. The optimiser is
+// Multiplies the rate by `factor` after `patience` epochs in a row without an improvement, with
+// optimizer.scale_rate(): resumed runs keep the lower rate, and graphs stay valid. The optimiser is
 // borrowed.
 template <class Optimizer>
 Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options = {},
@@ -101,8 +102,8 @@ Callback reduce_on_plateau(Optimizer& optimizer, const PlateauOptions& options =
       [&optimizer] { return optimizer.rate_scale(); }, where);
 }
 
-// The model becomes, at the end of the run, what it was after its best epoch; the copy shares what
-// does not change. The model is borrowed. To keep it in a file: io::checkpoints.
+// At the end of the run, sets the model to its value after the best epoch; the copy shares
+// unchanged tensors. The model is borrowed. To save the best model to a file: io::checkpoints.
 template <class Model>
 Callback keep_best(Model& model, const Monitored& what = {}, CallSite where = CallSite::here()) {
   detail::check_monitored("keep_best", what, where);
@@ -121,19 +122,19 @@ Callback keep_best(Model& model, const Monitored& what = {}, CallSite where = Ca
 }
 
 struct CsvLogOptions {
-  bool append = false;  // to a file that is there, whose columns must be the same
+  bool append = false;  // to an existing file, which must have the same columns
 };
-// A row per epoch: "epoch", from 1, and all numbers_of() it. Each row is in the file when the epoch
-// has ended.
+// Writes a row per epoch: "epoch", from 1, and all numbers_of() it. A row is in the file when its
+// epoch has ended.
 // throws: while training kFailedPrecondition, naming the file, if it cannot be written, or if
 //         columns change.
 Callback csv_log(std::string path, const CsvLogOptions& options = {});
 
-// Calls off the run after the first batch that ends so many seconds after its start.
+// Stops the run after the first batch that ends at least `seconds` after the start.
 Callback time_limit(double seconds, CallSite where = CallSite::here());
 
 struct ProfileStepsOptions {
-  std::int64_t first = 10;  // batch of the run, from 0
+  std::int64_t first = 10;  // batch of the run, counted from 0
   std::int64_t steps = 5;
 
   static constexpr void ranges(const auto& row) {
@@ -141,8 +142,8 @@ struct ProfileStepsOptions {
     row("steps", &ProfileStepsOptions::steps, at_least(1));
   }
 };
-// Records some batches (runtime/profile.h), and writes a trace that Perfetto opens.
-// throws: while training what Profile::write_trace throws.
+// Profiles some batches (runtime/profile.h), and writes a trace that Perfetto opens.
+// throws: during training, what Profile::write_trace throws.
 Callback profile_steps(std::string path, const ProfileStepsOptions& options = {},
                        CallSite where = CallSite::here());
 
@@ -150,8 +151,8 @@ struct FindRateOptions {
   double low = 1e-6;
   double high = 10;
   std::int64_t steps = 100;
-  double smoothing = 0.9;  // of the losses: part of the mean so far
-  double divergence = 4;   // ends where the smoothed loss is so many times the lowest
+  double smoothing = 0.9;  // of the losses: weight of the mean so far
+  double divergence = 4;   // ends at a smoothed loss of so many times the lowest
 
   static constexpr void ranges(const auto& row) {
     row("low", &FindRateOptions::low, above(0));
@@ -163,17 +164,17 @@ struct FindRateOptions {
 };
 struct RateSearch {
   std::vector<double> rates, losses;  // losses are smoothed
-  double suggested = 0;  // where they fall fastest by the logarithm of the rate; 0 if nowhere
+  double suggested = 0;  // the rate of the steepest fall of the loss over log(rate); 0: none
 };
 
 namespace detail {
-// The bookkeeping of a search.
+// The state of a rate search.
 class RateSearcher {
  public:
   explicit RateSearcher(const FindRateOptions& options) : options_(options) {}
-  // The rate of the next step, if there is one.
+  // The rate of the next step; none at the end of the search.
   std::optional<double> next() const;
-  // False if the search ends with this loss.
+  // Returns false if the search ends with this loss.
   bool add(double loss);
   RateSearch result() &&;
 
@@ -185,8 +186,8 @@ class RateSearcher {
 void require_rate(double rate, CallSite where);
 }  // namespace detail
 
-// Trains copies of model and optimiser with a rate that rises from low to high, and tells the
-// losses. The data is put back to where it was.
+// Trains copies of model and optimiser with a rate that rises from low to high; returns the losses.
+// The position of the data is restored.
 //
 // throws: kInvalidArgument for options out of their range, and if the rate of the optimiser is 0;
 //         what training throws.

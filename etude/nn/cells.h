@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells of recurrent layers: what makes one step. recurrent.h runs them along a time axis.
+// Cells of recurrent layers: the computation of one step. recurrent.h runs them along a time axis.
 //
-// A cell has `State`, `zero_state(n, dtype)`, `inputs(x)`, which is what a step needs of x and can
-// be computed for all steps at once, `step(inputs, state)`, and `output(state)`. cell(x, state) is
-// step(inputs(x), state).
+// A cell has `State`, `zero_state(n, dtype)`, `inputs(x)`, the part of a step that needs only x and
+// can be computed for all steps at once, `step(inputs, state)`, and `output(state)`. cell(x, state)
+// is step(inputs(x), state).
 #pragma once
 
 #include "etude/base/fields.h"
@@ -34,7 +34,7 @@ class SimpleRNNCell {
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
   State zero_state(std::int64_t n, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
-  // The rows of the weight that are for the state. Many steps take them once.
+  // The rows of the weight that multiply the state. A run of many steps takes them once.
   Tensor state_weight() const;
   State step(const Tensor& inputs, const State& state, const Tensor& state_weight) const;
   State step(const Tensor& inputs, const State& state) const {
@@ -56,9 +56,9 @@ struct LSTMCellOptions {
   Initializer bias_init = zeros;
 };
 
-// S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates: of the
-// blocks i, g, f, o of [x, h] weight + bias in this order, c' = sigmoid(f + forget_bias) c +
-// sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias
+// S. Hochreiter and J. Schmidhuber, "Long short-term memory" (1997), with forget gates. [x, h]
+// weight + bias has the blocks i, g, f, o in this order; c' = sigmoid(f + forget_bias) c +
+// sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c'). shapes: weight [input + hidden, 4 hidden], bias
 // [4 hidden].
 class LSTMCell {
  public:
@@ -84,9 +84,10 @@ class LSTMCell {
 };
 
 // K. Cho et al., "Learning phrase representations using RNN encoder-decoder" (2014), with the reset
-// gate behind the recurrent product: of the blocks z, r, n of x weight + bias and of h recurrent +
-// recurrent_bias, h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of their
-// sums. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3 hidden].
+// gate after the recurrent product. x weight + bias and h recurrent + recurrent_bias have the
+// blocks z, r, n; h' = z h + (1 - z) tanh(x_n + r h_n), where z and r are the sigmoids of the sums
+// of their blocks. shapes: weight [input, 3 hidden], recurrent [hidden, 3 hidden], both biases [3
+// hidden].
 class GRUCell {
  public:
   using State = Tensor;
@@ -102,7 +103,7 @@ class GRUCell {
   ETUDE_FIELDS(GRUCell, weight, recurrent, bias, recurrent_bias);
 };
 
-// An LSTMCell on images, whose products are convolutions with padding "same": X. Shi et al.,
+// An LSTMCell on images, with convolutions of padding "same" as its products: X. Shi et al.,
 // "Convolutional LSTM network" (2015), without peepholes. shapes: x [n, h, w, in], h and c [n, h,
 // w, out], filter [height, width, in, 4 out], recurrent [height, width, out, 4 out], bias [4 out].
 class ConvLSTM2DCell {
@@ -111,7 +112,7 @@ class ConvLSTM2DCell {
   ConvLSTM2DCell(const IntList& window, std::int64_t in, std::int64_t out,
                  const LSTMCellOptions& options = {}, CallSite where = CallSite::here());
   State operator()(const Tensor& x, const State& state, CallSite where = CallSite::here()) const;
-  // For inputs of the shape `x`.
+  // For inputs of shape `x`.
   State zero_state(const Shape& x, DType dtype = kFloat32) const;
   Tensor inputs(const Tensor& x) const;
   State step(const Tensor& inputs, const State& state) const;

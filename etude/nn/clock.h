@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time that goes by, for what epochs and metrics say of speed.
+// Elapsed time, for the speed that epochs and metrics report.
 #pragma once
 
 #include <chrono>
 
 namespace etude::nn::detail {
 
-// Seconds from a moment that is the same for all calls.
+// Seconds since a fixed moment.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutional networks as lists of blocks, each of which runs paths of convolutions side by side
-// and joins them. One type holds the published image models; models.h makes them. Use plain structs
-// of layers for networks of your own.
+// Convolutional networks as lists of blocks. A block runs paths of convolutions in parallel and
+// joins their results. One type covers the published image models; models.h makes them. For
+// networks of your own use plain structs of layers.
 //
-// throws, all of them (construction): kInvalidArgument, as the layers of which they consist. throws
-// (call): kInvalidArgument for an input of another rank or other channels; the path names the
-// layer.
+// throws, all of them (construction): kInvalidArgument, as their layers. throws (call):
+// kInvalidArgument for an input of another rank or other channels; the path names the layer.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +29,12 @@ struct ConvUnitOptions {
   std::string padding = "same";  // or "valid"
   bool bias = false;
   std::string norm = "batch";  // or "group", of 32 groups, or "none"
-  bool norm_first = false;     // normalisation and activation come before the convolution
-  bool standardize = false;    // filters have mean 0 and variance 1 over the inputs of an output
+  bool norm_first = false;     // normalisation and activation precede the convolution
+  bool standardize = false;    // filters have mean 0 and variance 1 per output
   double epsilon = 0.001;      // of the normalisation
   double momentum = 0.99;
   Activation activation = {};
-  std::int64_t squeezed = 0;  // ends with a SqueezeExcite to so many channels
+  std::int64_t squeezed = 0;  // channels of a SqueezeExcite at the end; 0: none
   SqueezeExciteOptions squeeze = {};
 
   static constexpr void ranges(const auto& row) {
@@ -54,10 +53,10 @@ class ConvUnit {
  public:
   ConvUnit(std::int64_t in, std::int64_t out, const ConvUnitOptions& options = {},
            CallSite where = CallSite::here());
-  // No convolution: normalisation and activation alone; the options of convolutions do nothing.
+  // Normalisation and activation without a convolution; options of convolutions are ignored.
   static ConvUnit plain(std::int64_t channels, const ConvUnitOptions& options,
                         CallSite where = CallSite::here());
-  // The largest element, or the mean, of windows.
+  // The maximum or the mean of windows.
   static ConvUnit max_pool(std::int64_t window, std::int64_t stride,
                            CallSite where = CallSite::here());
   static ConvUnit avg_pool(std::int64_t window, std::int64_t stride,
@@ -84,16 +83,16 @@ class ConvUnit {
 };
 
 struct ConvBlockOptions {
-  std::string join = "add";    // or "concat": what becomes of the results of the paths
+  std::string join = "add";    // or "concat": how the results of the paths are joined
   bool keeps_input = false;    // x itself is a further path; added where the shape changes, it is
                                // taken with strides and zeros as further channels
   bool splits = false;         // each path gets its share of the channels of x
-  bool shuffles = false;       // channels of the paths take turns in the result
+  bool shuffles = false;       // interleaves the channels of the paths in the result
   Activation activation = {};  // of the result
 };
 
-// x through `before`, then through each of the paths; the results are joined. An empty path passes
-// x on.
+// Passes x through `before`, then through each path, and joins the results. An empty path is the
+// identity.
 class ConvBlock {
  public:
   using Path = std::vector<ConvUnit>;
@@ -115,21 +114,21 @@ class ConvBlock {
 
 struct ConvNetOptions {
   double dropout = 0;     // before the last layer of the head
-  bool flattens = false;  // what the head sees is all of the image, not its mean
+  bool flattens = false;  // the head sees the whole image, not its mean
 
   static constexpr void ranges(const auto& row) {
     row("dropout", &ConvNetOptions::dropout, up_to(0, 1));
   }
 };
 
-// Blocks one after the other, the mean over the image, and Dense layers. shapes: [n, h, w, in] to
-// [n, classes]. Without a head the mean is the result.
+// Blocks one after another, the mean over the image, and Dense layers. shapes: [n, h, w, in] to [n,
+// classes]. Without a head the mean is the result.
 class ConvNet {
  public:
   ConvNet(std::vector<ConvBlock> blocks, std::vector<Dense> head,
           const ConvNetOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // What the head sees: [n, features]. And what the last block makes: [n, h, w, channels].
+  // The input of the head, [n, features]; and the output of the last block, [n, h, w, channels].
   Tensor features(const Tensor& x, CallSite where = CallSite::here()) const;
   Tensor image(const Tensor& x, CallSite where = CallSite::here()) const;
 

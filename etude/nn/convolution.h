@@ -2,11 +2,12 @@
 // Convolutions over one, two or three axes: of [n, width, channels], [n, height, width, channels]
 // or [n, depth, height, width, channels]. Pooling, padding and up-sampling: pooling.h.
 //
-// Sizes that belong to axes are one number for all of them, or one for each.
+// An option that applies to axes is one number for all of them, or one for each.
 //
 // throws, all of them (construction): kInvalidArgument for sizes below 1, options out of their
-// ranges, and another number of sizes than axes. throws (call): kInvalidArgument for an input of
-// another rank or other channels, and for one that leaves no result.
+// ranges, and a list of sizes whose length is not the number of axes. throws (call):
+// kInvalidArgument for an input of another rank or other channels, and for one too small for a
+// result.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ namespace nn {
 struct ConvOptions {
   IntList strides = 1;
   std::string padding = "valid";  // or "same"
-  IntList explicit_padding = {};  // in place of `padding`: before and after each axis in turn
+  IntList explicit_padding = {};  // replaces `padding`: before and after each axis in turn
   IntList dilations = 1;
   std::int64_t groups = 1;
   Activation activation = {};
@@ -43,7 +44,7 @@ struct ConvOptions {
 
 namespace detail {
 
-// What convolutions keep of their options beside parameters.
+// The options of a convolution that its call needs, without parameters.
 struct ConvSettings {
   IntList strides, explicit_padding, dilations;
   std::string padding;
@@ -68,7 +69,7 @@ class Conv {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(Conv, filter, bias);
   ETUDE_HOST_VALUES(settings_);
 
@@ -85,7 +86,7 @@ extern template class Conv<3>;
 struct TransposedConvOptions {
   IntList strides = 1;
   std::string padding = "valid";  // or "same"
-  IntList output_padding = 0;     // pixels more at the end; below the strides
+  IntList output_padding = 0;     // additional pixels at the end; below the strides
   Activation activation = {};
   bool bias = true;
   Initializer filter_init = glorot_uniform;
@@ -97,8 +98,8 @@ struct TransposedConvOptions {
   }
 };
 
-// activation(conv_transpose(x, filter) + bias), the transpose of the convolution with these
-// options. shapes: filter [window.., out, in], bias [out]; of an axis of size s remain (s - 1) *
+// activation(conv_transpose(x, filter) + bias): the transpose of the convolution with these
+// options. shapes: filter [window.., out, in], bias [out]; an axis of size s becomes (s - 1) *
 // stride + window + output_padding, or s * stride with padding "same".
 template <int axes>
 class TransposedConv {
@@ -108,7 +109,7 @@ class TransposedConv {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(TransposedConv, filter, bias);
   ETUDE_HOST_VALUES(strides_, output_padding_, padding_, activation_);
 
@@ -125,8 +126,8 @@ extern template class TransposedConv<2>;
 extern template class TransposedConv<3>;
 
 // `multiplier` filters for each channel. shapes: filter [height, width, in, multiplier], bias [in *
-// multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions without groups,
-// which are the channels.
+// multiplier]; the results of channel i begin at i * multiplier. Takes ConvOptions; the number of
+// groups is the number of channels.
 class DepthwiseConv2D {
  public:
   DepthwiseConv2D(const IntList& window, std::int64_t in, std::int64_t multiplier = 1,
@@ -134,7 +135,7 @@ class DepthwiseConv2D {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(DepthwiseConv2D, filter, bias);
   ETUDE_HOST_VALUES(settings_);
 
@@ -160,8 +161,8 @@ struct SeparableConvOptions {
   }
 };
 
-// A depthwise convolution, and one that mixes its channels. shapes: depthwise [window.., in,
-// multiplier], pointwise [1.., in * multiplier, out], bias [out].
+// A depthwise convolution, then a convolution that mixes the channels. shapes: depthwise [window..,
+// in, multiplier], pointwise [1.., in * multiplier, out], bias [out].
 template <int axes>
 class SeparableConv {
  public:
@@ -170,7 +171,7 @@ class SeparableConv {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor depthwise, pointwise;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(SeparableConv, depthwise, pointwise, bias);
   ETUDE_HOST_VALUES(settings_);
 
@@ -194,7 +195,7 @@ struct LocalOptions {
   }
 };
 
-// A convolution, without padding, with a filter of its own for each place of the result. shapes:
+// A convolution without padding that has a separate filter for each position of the result. shapes:
 // filter [places, window.. * in, out], bias [places, out]; `image` is the size of the inputs.
 //
 // throws (call): also kInvalidArgument for an input of another size.
@@ -206,12 +207,12 @@ class LocallyConnected {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor filter;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(LocallyConnected, filter, bias);
   ETUDE_HOST_VALUES(image_, window_, strides_, activation_);
 
  private:
-  // Along each axis: of the image, of the window, between windows, of the result.
+  // Sizes along each axis: of the image, of the window, of the strides, of the result.
   std::vector<std::int64_t> image_, window_, strides_, places_;
   Activation activation_;
 };
@@ -222,8 +223,8 @@ extern template class LocallyConnected<2>;
 
 namespace detail {
 
-// As many sizes as there are axes, from one or from that many.
-// throws: kInvalidArgument for another number of them, and for one below `least`.
+// Expands one size to all axes, or takes one size per axis.
+// throws: kInvalidArgument for another number of sizes, and for one below `least`.
 std::vector<std::int64_t> sizes_of(const IntList& list, int axes, const char* what,
                                    std::int64_t least = 1);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of rows: of words, of bags of words, of positions. The gradient of a table that is read by
-// numbers is sparse, the rows that were read (Tensor::slices), until something dense meets it.
+// Tables of rows: of words, of bags of words, of positions. The gradient of a table is sparse: it
+// has only the rows that were read (Tensor::slices), until it is combined with a dense tensor.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ struct EmbeddingOptions {
   Initializer init = random_uniform(-0.05, 0.05);
 };
 
-// Rows of a table by their numbers. shapes: ids [..] of any integer dtype, table [vocabulary,
-// size], result [.., size]. Negative numbers count from the end.
+// Looks up rows of a table. shapes: ids [..] of any integer dtype, table [vocabulary, size], result
+// [.., size]. Negative ids count from the end.
 //
 // throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for
-// ids that are no integers, kOutOfRange for one that is no row.
+// ids that are not integers, kOutOfRange for an id without a row.
 class Embedding {
  public:
   Embedding(std::int64_t vocabulary, std::int64_t size, const EmbeddingOptions& options = {},
@@ -33,7 +33,8 @@ class Embedding {
   ETUDE_FIELDS(Embedding, table);
 };
 
-// The sum, the mean or the largest elements of the rows of each bag. shapes: ids [.., bag], result
+// The sum, the mean or the elementwise maximum of the rows of each bag. shapes: ids [.., bag],
+// result
 // [.., size]. throws: as Embedding; kInvalidArgument for another mode, and for ids without an axis.
 class EmbeddingBag {
  public:
@@ -49,12 +50,12 @@ class EmbeddingBag {
   std::string mode_;
 };
 
-// x [.., time, size] plus the row of each position: learned ones, or, if `learned` is false, the
-// sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section 3.5, which
-// are no parameters.
+// Adds to x [.., time, size] the row of each position. The rows are learned, or, if `learned` is
+// false, the sines and cosines of A. Vaswani et al., "Attention is all you need" (2017), section
+// 3.5, which are not parameters.
 //
 // throws (construction): kInvalidArgument for sizes below 1, and for an odd one without learning.
-// throws (call): kInvalidArgument for a longer input, or one of another size.
+// throws (call): kInvalidArgument for a longer input, or for another size of its last axis.
 class PositionalEmbedding {
  public:
   PositionalEmbedding(std::int64_t length, std::int64_t size, bool learned = true,
@@ -69,7 +70,7 @@ class PositionalEmbedding {
   std::int64_t length_, size_;
 };
 
-// Turns pairs of x [.., time, size] by angles that grow with the position, as the op
+// Rotates pairs of x [.., time, size] by angles that grow with the position, as the op
 // rotary_embedding: for queries and keys of attention. `first` is the position of the first row.
 //
 // throws (construction): kInvalidArgument for an odd size. throws (call): kInvalidArgument for an

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs that TensorBoard shows: scalars, histograms, images and texts, as a file of events or as a
-// callback. The format is that of TensorFlow: records with masked CRC-32C around messages of
-// protocol buffers, which are few enough to be written here by hand.
+// Logs for TensorBoard: scalars, histograms, images and texts, as an event file or as a callback.
+// The format is that of TensorFlow: records with a masked CRC-32C around protocol buffer messages,
+// which are few enough to be encoded by hand.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .callbacks = {nn::tensorboard("runs/7", model)}});
@@ -25,8 +25,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// One file of events in a folder, which is made if it is not there. What was added is in the file
-// after flush() and at the end. threads: thread-compatible.
+// An event file in a folder, which is created if missing. Added entries are in the file after
+// flush() and at the end. threads: thread-compatible.
 class EventFile {
  public:
   // throws: kFailedPrecondition, with the path, if it cannot be made.
@@ -34,10 +34,10 @@ class EventFile {
 
   // throws (all): kFailedPrecondition, with the path, if the file cannot be written.
   void scalar(std::string_view tag, double value, std::int64_t step);
-  // Of all elements; those that are no finite numbers are left out.
+  // Of all finite elements.
   void histogram(std::string_view tag, const Tensor& values, std::int64_t step);
-  // [height, width] or [height, width, channels] of 1 to 4: uint8, or floats of which 0 is black
-  // and 1 is full; what lies outside is cut off. throws: kInvalidArgument for another shape.
+  // [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or floats where 0 is
+  // black and 1 is full; values outside are clamped. throws: kInvalidArgument for another shape.
   void image(std::string_view tag, const Tensor& image, std::int64_t step,
              CallSite where = CallSite::here());
   void text(std::string_view tag, std::string_view text, std::int64_t step);
@@ -57,7 +57,7 @@ class EventFile {
 };
 
 struct TensorboardOptions {
-  std::int64_t every_steps = 10;  // batches between two losses; 0: only those of epochs
+  std::int64_t every_steps = 10;  // batches between two losses; 0: only losses of epochs
   bool histograms = true;         // of the tensors of the model after each epoch
 
   static constexpr void ranges(const auto& row) {
@@ -71,8 +71,8 @@ Callback event_callback(std::string folder, const TensorboardOptions& options,
                         AddHistograms histograms, CallSite where);
 }  // namespace detail
 
-// Logs "batch/loss" (and "batch/gradient_norm"), and by epoch all numbers_of() it as "epoch/loss"
-// and so on. Steps are batches and epochs of this run, from 1.
+// Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and
+// so on. Steps are batches and epochs of this run, from 1.
 // throws: kInvalidArgument for options out of their range; while training, as EventFile.
 Callback tensorboard(std::string folder, const TensorboardOptions& options = {},
                      CallSite where = CallSite::here());

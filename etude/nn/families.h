@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of layers that there are for one, two and three axes. Used by convolution.cc and
-// pooling.cc.
+// Names of layers that exist for one, two and three axes. Used by convolution.cc and pooling.cc.
 #pragma once
 
 namespace etude::nn::detail {
 
-// The name of the member of a family for so many axes.
+// Returns the name for `axes` axes.
 template <int axes>
 constexpr const char* name_of(const char* one, const char* two, const char* three) {
   return axes == 1 ? one : axes == 2 ? two : three;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fit: the training loop with events for callbacks, and evaluate. The loop by hand is as short and
-// gives the same numbers:
+// fit: the training loop with events for callbacks, and evaluate. A hand-written loop is as short
+// and computes the same numbers:
 //
 //   while (data.position().epoch < 10) {
 //     const auto batch = data.next();
@@ -30,17 +30,17 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// Trains `model` until `data` has reached the end of epoch options.epochs - 1, from where it
-// stands.
+// Trains `model` from the current position of `data` to the end of epoch options.epochs - 1.
 //
-// Data is data::Epochs or anything with next(), position(), steps_per_epoch(); a batch has `inputs`
-// and `labels`. loss(predicted, labels) gives a scalar: fit(model, opt, data,
-// nn::softmax_cross_entropy, {.epochs = 10}). After a callback has called off the run, everything
-// is as after the last finished batch: saved then, it can be resumed bit for bit. Warns if
-// gradients wait at the end for an update by optim::accumulate().
+// `data` is data::Epochs or any type with next(), position() and steps_per_epoch(); a batch has
+// `inputs` and `labels`. loss(predicted, labels) returns a scalar:
 //
-// throws: kInvalidArgument for data that comes from a checkpoint of a run of another number of
-// epochs;
+//   fit(model, opt, data, nn::softmax_cross_entropy, {.epochs = 10})
+//
+// When a callback stops the run, all state is that after the last finished batch; a run saved then
+// resumes bit for bit. Warns if gradients wait at the end for an update by optim::accumulate().
+//
+// throws: kInvalidArgument for data from a checkpoint of a run of another number of epochs;
 //         what model, loss, optimiser, data and callbacks throw; errors of layers name their path
 //         in the model.
 template <class Model, class Optimizer, class Data, class Loss>
@@ -69,7 +69,8 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
       }
       run.emit(Event::kTrainingEnd, Cancel::kEpoch);
     }
-    // Before the end is told, so that what is saved then goes on with the next epoch.
+    // Before the callbacks are told of the end, so that a state saved there continues with the next
+    // epoch.
     const bool was_cut_short = data.position().epoch == epoch;
     if (was_cut_short && !run.is_cancelled(Cancel::kFit)) data.seek({epoch + 1, 0});
     run.end_epoch();
@@ -81,8 +82,8 @@ History fit(Model& model, Optimizer& optimizer, Data& data, const Loss& loss,
   return std::move(run.state().history);
 }
 
-// Loss, metrics and, without any, for classes accuracy and confusion of a model on batches, in the
-// inference phase. `batches` is a range whose elements have `inputs` and `labels`:
+// Returns loss and metrics of a model on batches, in the inference phase; without metrics, for
+// classes, accuracy and confusion. `batches` is a range whose elements have `inputs` and `labels`:
 // data::batches(test, 500). In a lazy scope each batch ends with a barrier.
 template <class Model, class Batches, class Loss>
 Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss,
@@ -107,8 +108,8 @@ Evaluation evaluate(const Model& model, const Batches& batches, const Loss& loss
   return out;
 }
 
-// What a model gives for all batches, along axis 0, in the inference phase. An element of `batches`
-// is a tensor, or has `inputs`.
+// Returns the outputs of a model for all batches, concatenated along axis 0, in the inference
+// phase. An element of `batches` is a tensor, or has `inputs`.
 // throws: kInvalidArgument if there are no batches; what the model throws.
 template <class Model, class Batches>
 Tensor predict(const Model& model, const Batches& batches, CallSite where = CallSite::here()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training run is asked for and what it tells: options, events, state, history. Used by
-// callbacks; the run itself is fit.h.
+// The options, events, state and history of a training run. Used by callbacks; the run itself is
+// fit.h.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ enum class Event : uint8_t {
   kValidationEnd,
   kBatchStart,
   kBatchEnd,
-  kUpdateStart,   // gradients are there
-  kInferenceEnd,  // predictions are there
+  kUpdateStart,   // gradients are computed
+  kInferenceEnd,  // predictions are computed
 };
 
-// What a callback may call off: the rest of the batch, of the training or validation part of an
-// epoch, of the epoch, or of everything.
+// The part of a run that a callback may cancel: the rest of the batch, of the training or
+// validation part of an epoch, of the epoch, or of the run.
 enum class Cancel : uint8_t { kNothing, kBatch, kPart, kEpoch, kFit };
 
 // Results of metrics by name.
@@ -46,11 +46,11 @@ struct EpochRecord {
   bool has_validation = false;
   double seconds = 0;
   Numbers metrics = {};             // of FitOptions::metrics, over training batches
-  Numbers validation_metrics = {};  // what the validation gave
+  Numbers validation_metrics = {};  // results of the validation
 };
-// A number of an epoch by the name that logs have for it: "loss", "accuracy", "seconds", a metric,
-// or any of the first two and metrics with "validation_" in front.
-// throws: kInvalidArgument, with the names that there are, for another one.
+// A number of an epoch by its name in logs: "loss", "accuracy", "seconds", a metric, or
+// "validation_" followed by "loss", "accuracy" or a metric.
+// throws: kInvalidArgument, with the known names, for another name.
 double number_of(const EpochRecord& epoch, const std::string& name);
 // All of them, in that order.
 std::vector<std::pair<std::string, double>> numbers_of(const EpochRecord& epoch);
@@ -59,15 +59,15 @@ struct History {
   std::vector<EpochRecord> epochs;
   std::vector<float> batch_losses;
   std::vector<float> gradient_norms;  // by batch, if FitOptions asks for them
-  std::int64_t skipped_batches = 0;   // those whose loss was no finite number
+  std::int64_t skipped_batches = 0;   // those with a loss that is not finite
   bool was_cancelled = false;
-  std::string why = {};  // it was, in words, if fit or a callback of the library did it
+  std::string why = {};  // reason of the stop, set by fit or a callback of the library
 };
 
-// Where a run stands; what callbacks see. They change `cancel` and `history.why` only.
+// The state of a run as callbacks see it. They may change only `cancel` and `history.why`.
 struct FitState {
   std::int64_t epoch = 0, epochs = 0;  // from 0
-  std::int64_t step = 0, steps = 0;    // batches done in this epoch, and those it has
+  std::int64_t step = 0, steps = 0;    // batches done in this epoch, and its batches
   std::int64_t batch_size = 0;
   bool is_validating = false;
   double batch_loss = 0;
@@ -86,39 +86,41 @@ struct Evaluation {
   Numbers metrics = {};
 };
 
-// How the steps of a training run are run. All give the same bits.
+// The execution mode of the steps of a training run. All modes compute the same bits.
 //   kEager   call by call.
 //   kStaged  forward, loss, gradient and update as one staged function (runtime/function.h) with
 //            model and optimiser as in-out arguments. Callbacks see the same events with the same
-//            states. kInferenceEnd and kUpdateStart come when the graph has run, but before model
-//            and optimiser take what it gave, so that a callback which calls the batch off there
-//            leaves both as they were. For that, a run with callbacks holds what is old and what
-//            is new at once; one without them does not.
-//   kLazy    recorded and run together (runtime/lazy.h), each step by itself, with the events of
-//            kEager. Without callbacks a step is one segment; with them the loss is looked at
-//            before the update. A step that fails while it runs, not while it is recorded, takes
-//            with it the parameters that hang on what failed.
+//            states. kInferenceEnd and kUpdateStart come after the graph has run and before model
+//            and optimiser take its results, so that a callback which cancels the batch there
+//            leaves both unchanged. For that, a run with callbacks holds old and new values at
+//            once; a run without callbacks does not.
+//   kLazy    recorded and run together (runtime/lazy.h), step by step, with the events of kEager.
+//            Without callbacks a step is one segment; with callbacks the loss is observed before
+//            the update. If a step fails while it runs, rather than while it is recorded, the
+//            parameters that depend on the failed call are lost.
 enum class Mode : uint8_t { kEager, kStaged, kLazy };
 
-// What a loss that is NaN or infinite does. All but kGoOn look at the loss before the update, as
-// callbacks do.
-//   kGoOn         nothing: the update is done.
-//   kStop         the run ends before the update; History::why tells epoch and step.
-//   kSkip         the update is left out, and the batch counts in no mean.
-//   kRestoreBest  the same, and model and optimiser become those after the epoch with the lowest
-//                 loss (of the validation, if there is one), at first those of the start.
+// The reaction to a loss that is NaN or infinite. All but kGoOn observe the loss before the update,
+// as callbacks do.
+//   kGoOn         none: the update is done.
+//   kStop         the run ends before the update; History::why states epoch and step.
+//   kSkip         the update is skipped, and the batch counts in no mean.
+//   kRestoreBest  kSkip, and model and optimiser are restored to those after the epoch with the
+//                 lowest loss (of the validation, if there is one); before the first epoch has
+//                 ended, to those of the start.
 enum class NonFinite : uint8_t { kGoOn, kStop, kSkip, kRestoreBest };
 
 struct FitOptions {
   std::int64_t epochs = 1;
   Mode mode = Mode::kEager;
-  // Go on from a checkpoint of a run of another number of epochs: schedules that were made for that
-  // number must know of it.
+  // Continues from a checkpoint of a run of another number of epochs. Schedules made for the old
+  // number must be made anew.
   bool prolong = false;
   // Called after each epoch, in the inference phase; see validate().
   std::function<Evaluation()> validation = {};
   std::vector<Callback> callbacks = {};
-  // Of the predictions while training. With any, the accuracy of classes is not computed by itself.
+  // Metrics of the predictions during training. If there are any, the accuracy of classes is not
+  // computed automatically.
   Metrics metrics = {};
   NonFinite on_non_finite = NonFinite::kGoOn;
   bool gradient_norms = false;  // FitState::gradient_norm, History::gradient_norms

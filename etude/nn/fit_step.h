@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training step in each mode, and what of a run knows no model. Used by fit.h and callbacks.h.
+// A training step in each mode, and the parts of a run that do not depend on the model. Used by
+// fit.h and callbacks.h.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,12 @@ namespace ETUDE_API etude {
 namespace nn {
 namespace detail {
 
-// What a step computes before the update; the norm only if asked for.
+// The results of a step before the update; the norm only on request.
 struct Inference {
   Tensor predicted, loss, gradient_norm;
 };
 
-// The parts of fit that know no model: events, history, time.
+// The parts of fit that do not depend on the model: events, history, time.
 class FitRun {
  public:
   FitRun(const FitOptions& options, std::int64_t steps);
@@ -40,19 +41,19 @@ class FitRun {
   FitRun& operator=(const FitRun&) = delete;
   ~FitRun();
   FitState& state() { return state_; }
-  // Tells the callbacks. False if one of them called off `scope` or something larger.
+  // Calls the callbacks. Returns false if one of them cancelled `scope` or a larger part.
   bool emit(Event event, Cancel scope);
   bool is_cancelled(Cancel scope) const { return state_.cancel >= scope; }
   void start_epoch(std::int64_t epoch, std::int64_t step);
   void end_epoch();
-  // False if the training part ends here.
+  // Returns false if the training part ends here.
   bool end_batch();
-  // Notes what a batch gave, and tells that inference has ended and that the update starts. False
-  // if a callback, or a loss that is not finite, calls the update off.
+  // Records the results of a batch, and emits the events of the end of inference and the start of
+  // the update. Returns false if a callback, or a loss that is not finite, cancels the update.
   bool may_update(const Inference& given, const Tensor& labels);
-  // Whether the last batch wants the best model back; once.
+  // Whether the last batch requests the best model; true once per request.
   bool takes_restore() { return std::exchange(wants_restore_, false); }
-  // Whether the epoch that has ended has the lowest loss so far.
+  // Whether the last finished epoch has the lowest loss so far.
   bool is_best() const { return is_best_; }
 
  private:
@@ -65,14 +66,14 @@ class FitRun {
   bool has_best_ = false, is_best_ = false, wants_restore_ = false;
 };
 
-// throws: kInvalidArgument for a checkpoint of a run of other epochs, unless the options prolong
-// it.
+// throws: kInvalidArgument for a checkpoint of a run of another number of epochs, unless the
+// options prolong it.
 void require_same_epochs(const FitOptions& options, std::int64_t epochs,
                          const std::string& checkpoint, CallSite where);
 
 bool has_classes(const Tensor& predicted, const Tensor& labels);
 
-// The length of all tensors as one vector.
+// The norm of all tensors as one vector.
 Tensor length_of(Operands tensors);
 template <class Gradients>
 Tensor gradient_norm(const Gradients& gradients) {
@@ -83,10 +84,10 @@ Tensor gradient_norm(const Gradients& gradients) {
   return length_of(all.view());
 }
 
-// Predictions one after the other. throws: kInvalidArgument if there are none.
+// Concatenates predictions. throws: kInvalidArgument if there are none.
 Tensor joined_rows(const std::vector<Tensor>& parts, CallSite where);
 
-// The factor of the loss that the optimiser asks for; absent: none.
+// The loss scale that the optimiser requests; absent: none.
 template <class Optimizer>
 Tensor loss_scale(const Optimizer& optimizer) {
   if constexpr (requires { optimizer.loss_scale(); }) {
@@ -97,7 +98,7 @@ Tensor loss_scale(const Optimizer& optimizer) {
 }
 Tensor scaled_loss(const Tensor& loss, const Tensor& scale);
 
-// Warns, once for each line, if gradients wait in the optimiser at the end of a run.
+// Warns, once per line, if gradients wait in the optimiser at the end of a run.
 void warn_of_waiting(std::int64_t gradients, CallSite where);
 template <class Optimizer>
 void warn_of_waiting(const Optimizer& optimizer, CallSite where) {
@@ -135,7 +136,7 @@ auto infer(const Model& model, const Tensor& inputs, const Tensor& labels, const
   return std::pair(std::move(out), std::move(gradients));
 }
 
-// The step of a training run in either mode.
+// The step of a training run, in any mode.
 template <class Model, class Optimizer, class Loss>
 class TrainingStep {
  public:
@@ -160,7 +161,7 @@ class TrainingStep {
         where);
   }
 
-  // One batch; false if training ends here.
+  // Runs one batch; returns false if training ends here.
   template <class Batch>
   bool operator()(FitRun& run, Model& model, Optimizer& optimizer, const Batch& batch) const {
     run.state().batch_size = batch.inputs.shape()[0];
@@ -174,7 +175,7 @@ class TrainingStep {
         run_eager(run, model, optimizer, batch);
       }
     }
-    // Of a run within a lazy scope; a step of kLazy has its own.
+    // For a run inside a lazy scope; a step of kLazy has its own barrier.
     lazy_barrier({}, where_);
     return run.end_batch();
   }
@@ -200,7 +201,8 @@ class TrainingStep {
       if (looks_first_) {
         run_eager(run, model, optimizer, batch);
       } else {
-        // Gradients go before the barrier: what nobody holds need not be kept.
+        // Release gradients before the barrier, so that values without another owner need not be
+        // kept.
         auto [given, gradients] = inferred(model, optimizer, batch);
         optimizer.update(model, gradients, where_);
         all = std::move(given);
@@ -236,7 +238,7 @@ class TrainingStep {
       staged_;
 };
 
-// Model and optimiser as after the best epoch, if the policy of a run wants them back.
+// Model and optimiser after the best epoch, if the policy of a run asks for them.
 template <class Model, class Optimizer>
 class BestState {
  public:

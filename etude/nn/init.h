@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Initialisers: what fills the parameters of a new layer. Random ones draw from the generator of
-// this thread, so set_seed or a SeedScope decides the weights of a model.
+// Initialisers of the parameters of new layers. Random ones draw from the generator of this thread,
+// so set_seed or a SeedScope determines the weights of a model.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,21 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// A float32 tensor of the given shape. A filter [.., in, out] has receptive field * in inputs.
+// Returns a float32 tensor of the given shape. A filter [.., in, out] has receptive field * in
+// inputs.
 using Initializer = std::function<Tensor(const Shape& shape)>;
 
 Tensor zeros(const Shape& shape);
 Tensor ones(const Shape& shape);
-// Makers of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
+// Factories of initialisers: Dense(3, 4, {.weight_init = nn::constant(0.5)}).
 Initializer constant(double value);
 Initializer random_uniform(double low = -0.05, double high = 0.05);
 Initializer random_normal(double mean = 0, double stddev = 0.05);
-// Without values beyond two deviations.
+// Without values beyond two standard deviations.
 Initializer truncated_normal(double mean = 0, double stddev = 0.05);
 
-// Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in). throws: kInvalidArgument for
-// a shape of rank 0.
+// Uniform within sqrt(6 / (in + out)), sqrt(6 / in) and sqrt(3 / in), in this order. throws:
+// kInvalidArgument for a shape of rank 0.
 Tensor glorot_uniform(const Shape& shape);
 Tensor he_uniform(const Shape& shape);
 Tensor lecun_uniform(const Shape& shape);
@@ -38,25 +39,26 @@ Tensor lecun_normal(const Shape& shape);
 
 struct VarianceScalingOptions {
   double scale = 1;
-  std::string mode = "fan_in";  // or "fan_out", "fan_avg": what the variance is divided by
+  std::string mode = "fan_in";  // or "fan_out", "fan_avg": divisor of the variance
   std::string distribution = "truncated_normal";  // or "normal", "uniform"
 
   static constexpr void ranges(const auto& row) {
     row("scale", &VarianceScalingOptions::scale, above(0));
   }
 };
-// Mean 0 and variance scale / fan: what all of the above are cases of.
+// Mean 0 and variance scale / fan, the general form of the above.
 //
-// throws: kInvalidArgument for another word or a scale that is not positive.
+// throws: kInvalidArgument for another mode or distribution, or a scale that is not positive.
 Initializer variance_scaling(VarianceScalingOptions options = {},
                              CallSite where = CallSite::here());
 
-// A random orthogonal matrix times gain: of [.., out] seen as a matrix the columns are orthonormal,
-// or the rows if there are fewer of them. throws (call): kInvalidArgument for a rank below 2.
+// A random orthogonal matrix times gain. For a shape [.., out], seen as a matrix, the columns are
+// orthonormal, or the rows if there are fewer rows. throws (call): kInvalidArgument for a rank
+// below 2.
 // cost: O(n m min(n, m)), on the host in float64.
 Initializer orthogonal(double gain = 1);
 // Ones on the diagonal of the last two axes, in the middle of the receptive field: a layer that
-// passes its input on. throws: kInvalidArgument for a rank below 2.
+// returns its input. throws: kInvalidArgument for a rank below 2.
 Tensor identity(const Shape& shape);
 
 }  // namespace nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers have in common. A layer is a value with a const call operator from tensor to tensor;
+// The common parts of layers. A layer is a value with a const call operator from tensor to tensor;
 // its parameters are named tensor fields, and a model is any struct of layers.
 //
 //   struct Net {
@@ -33,8 +33,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// A function of tensors: an op such as nn::relu, one with options such as nn::gelu, which keep
-// their defaults, or any callable. Empty means the identity.
+// A function of tensors: an op such as nn::relu, an op with options such as nn::gelu, with their
+// defaults, or any callable. Empty: the identity.
 class Activation {
  public:
   Activation() = default;
@@ -51,7 +51,7 @@ class Activation {
 
   Tensor operator()(Tensor x) const { return function_ ? function_(x) : x; }
   bool is_empty() const { return !function_; }
-  // Equal for functions that do the same: copies, and uses of one op or captureless lambda.
+  // Equal for equal functions: copies, and uses of one op or captureless lambda.
   std::uint64_t host_key() const { return key_; }
 
  private:
@@ -71,8 +71,8 @@ class Activation {
   std::uint64_t key_ = 0;
 };
 
-// Which object a layer is: its class tells it from its first field, and from an empty layer beside
-// it, which may have the same address. Only compared.
+// The identity of a layer. Its class distinguishes it from its first field, and from an adjacent
+// empty layer, which may have the same address. Only compared.
 struct LayerId {
   const void* address = nullptr;
   std::type_index type = typeid(void);
@@ -86,19 +86,19 @@ struct LayerId {
 };
 
 // An error inside a layer, with its place in the model: "conv2 (Conv2D): the input has shape ...".
-// The path is that of summaries and checkpoints where the model is known (fit, evaluate, infer,
-// summary); where layers are only called one after the other it counts them, "Sequential[2]".
+// If the model is known (fit, evaluate, infer, summary), the path is that of summaries and
+// checkpoints. In a chain of layers it is an index: "Sequential[2]".
 class LayerError : public Error {
  public:
-  // Keeps code, text and, if there is one, the line of `cause`; else takes `where`.
+  // Keeps code and text of `cause`, and its line if it has one; else the line is `where`.
   LayerError(LayerId layer, std::string kind, const Error& cause, CallSite where);
 
-  // Which object failed.
+  // The layer that failed.
   const LayerId& layer() const noexcept { return layer_; }
   const std::string& kind() const noexcept { return kind_; }
   const std::string& path() const noexcept { return path_; }
 
-  // The same error of the element `index` of a container of this kind.
+  // The same error, with the element `index` of a container of this kind added to its place.
   LayerError inside(const char* container, std::size_t index) const;
   // The same error with the path of the layer in its model.
   LayerError with_path(std::string path) const;
@@ -114,25 +114,25 @@ class LayerError : public Error {
 
 namespace detail {
 
-// Watches calls of layers, to find their result shapes; see summary.h.
+// Observes calls of layers, to find their result shapes; see summary.h.
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
   virtual void called(const LayerId& layer, const char* kind, const Shape& result,
                       std::int64_t flops) = 0;
 };
-// Of this thread; null while nobody watches.
+// The observer of this thread; null: none.
 LayerObserver*& layer_observer();
 
-// The tensor of a result that summaries show: itself, or the first field.
+// The tensor of a result that summaries show: the result itself, or its first field.
 inline const Tensor& shown(const Tensor& result) { return result; }
 template <class R>
 const Tensor& shown(const R& result) {
   return shown(std::get<0>(etude::internal::fields(result)));
 }
 
-// Runs the work of a layer that was called at `where`: tells the observer of its result, which took
-// `flops` per element, and gives errors the layer's name. throws: LayerError for every Error.
+// Runs the computation of a layer called at `where`: tells the observer the result and its `flops`
+// per element, and adds the layer's name to errors. throws: LayerError for every Error.
 template <class Layer, class Fn>
 auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_t flops,
                const Fn& fn) {
@@ -151,7 +151,7 @@ auto run_layer(const Layer* layer, const char* kind, CallSite where, std::int64_
   }
 }
 
-// Calls anything that is used as a layer, and passes on where it was called.
+// Calls any callable that is used as a layer, passing on the caller's line.
 template <class Layer>
 Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
   if constexpr (std::is_invocable_v<const Layer&, const Tensor&, CallSite>) {
@@ -166,7 +166,7 @@ Tensor call_layer(const Layer& layer, const Tensor& x, CallSite where) {
 // The same error with `name` in front, located at `where`.
 Error restated(const Error& error, const std::string& name, CallSite where);
 
-// throws: kInvalidArgument saying what is needed and the shape of x, unless x has `rank` axes
+// throws: kInvalidArgument, stating the requirement and the shape of x, unless x has `rank` axes
 //         (rank < 0: at least -rank) and its last one has `features` (any if negative).
 void require_input(const Tensor& x, int rank, std::int64_t features, const Tensor& parameter,
                    const char* parameter_name);

@@ -15,7 +15,7 @@ namespace ETUDE_API etude {
 namespace nn {
 namespace detail {
 
-// [n, time, ..] as [n * time, ..], and y as the steps of such an x.
+// [n, time, ..] as [n * time, ..]; and y split into the steps of such an x.
 Tensor fold_time(const Tensor& x);
 Tensor unfold_time(const Tensor& y, const Tensor& x);
 
@@ -28,8 +28,8 @@ struct DenseOptions {
   Initializer bias_init = zeros;
 };
 
-// activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]; a weight of rank 3
-// gives a product per example.
+// activation(x weight + bias). shapes: x [.., in], weight [in, out], bias [out]. A weight of rank 3
+// multiplies each example by its own matrix.
 //
 // throws (construction): kInvalidArgument for a size below 1. throws (call): kInvalidArgument for
 // an input of another size.
@@ -41,7 +41,7 @@ class Dense {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor weight;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(Dense, weight, bias);
   ETUDE_HOST_VALUES(activation_);
 
@@ -81,9 +81,10 @@ class Reshape {
   std::vector<std::int64_t> shape_;
 };
 
-// Axes behind the first in another order: `axes` numbers them from 1. Permute({2, 1}) swaps two.
+// Permutes the axes after the first: `axes` numbers them from 1. Permute({2, 1}) swaps two.
 //
-// throws (construction): kInvalidArgument unless the axes are 1 .. their number. throws (call):
+// throws (construction): kInvalidArgument unless `axes` is a permutation of 1 to its length. throws
+// (call):
 // kInvalidArgument for an input of another rank.
 class Permute {
  public:
@@ -108,14 +109,14 @@ class RepeatVector {
   std::int64_t times_;
 };
 
-// Steps of x [n, time, features] whose features are all `value` are padding: they become 0.
-// `lengths` says how many steps each example has before the padding at its end, for
+// A step of x [n, time, features] whose features all equal `value` is padding: it becomes 0.
+// `lengths` returns the number of steps of each example before the padding at its end, for
 // Recurrent::run. throws (call): kInvalidArgument unless x has 3 axes.
 class Masking {
  public:
   explicit Masking(double value = 0) : value_(value) {}
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // bool [n, time], true for steps that count; int64 [n].
+  // bool [n, time], true for steps that are not padding; int64 [n].
   Tensor mask(const Tensor& x, CallSite where = CallSite::here()) const;
   Tensor lengths(const Tensor& x, CallSite where = CallSite::here()) const;
   ETUDE_FIELDS(Masking);
@@ -125,8 +126,8 @@ class Masking {
   double value_;
 };
 
-// x where it is positive, else a slope that is learned times x: one for each feature of the last
-// axis, or one for all if features is 1.
+// x where it is positive, else x times a learned factor: one factor per feature of the last axis,
+// or a single one if features is 1.
 //
 // throws (construction): kInvalidArgument for features below 1. throws (call): kInvalidArgument for
 // an input with other features.
@@ -152,7 +153,7 @@ class Bilinear {
   Tensor operator()(const Tensor& x, const Tensor& y, CallSite where = CallSite::here()) const;
 
   Tensor weight;
-  Tensor bias;  // absent if the options say so
+  Tensor bias;  // absent if the options state no bias
   ETUDE_FIELDS(Bilinear, weight, bias);
   ETUDE_HOST_VALUES(activation_);
 
@@ -160,7 +161,7 @@ class Bilinear {
   Activation activation_;
 };
 
-// A layer at each step: x [n, time, ..] as [n * time, ..] through the layer, and back. throws: what
+// Applies a layer at each step: x [n, time, ..] passes the layer as [n * time, ..]. throws: what
 // the layer throws; kInvalidArgument for fewer than 2 axes.
 template <class Layer>
 class TimeDistributed {
@@ -177,8 +178,8 @@ class TimeDistributed {
 };
 
 // In the training phase sets each element to 0 with probability p and divides the others by 1 - p;
-// else the identity. Draws from the generator of this thread; inside a vmap, as in gradients for
-// each example, its option randomness = "different" gives each example a mask of its own.
+// else the identity. Draws from the generator of this thread. Inside a vmap, for example in
+// per-example gradients, its option randomness = "different" gives each example a mask of its own.
 //
 // throws: kFailedPrecondition inside a vmap without that option or "same", in the training phase.
 // throws (construction): kInvalidArgument for p outside [0, 1).

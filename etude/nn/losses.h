@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of predictions against what is expected: terms, weighted on request, then reduced. Softmax
-// cross entropy is an op of this namespace: ops.h. Used by hand and by fit.
+// Losses of predictions and expected values: terms, optionally weighted, then reduced. Softmax
+// cross entropy is an op of this namespace: ops.h. For fit and for hand-written loops.
 //
 //   nn::fit(model, optimizer, data, nn::mean_squared_error);
 //   nn::huber_loss(y, t, {.reduction = "mean", .delta = 0.5});
@@ -21,8 +21,8 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// What becomes of the terms of a loss: "mean", "sum", "none" (they are the result), or any function
-// of tensors.
+// The reduction of the terms of a loss: "mean", "sum", "none" (the terms are the result), or any
+// function of tensors.
 class Reduction {
  public:
   // throws: kInvalidArgument for another word.
@@ -35,7 +35,7 @@ class Reduction {
     etude::internal::require_owned<const F&, const Tensor&>();
   }
 
-  // Terms times weights, reduced; a mean is then divided by the sum of the weights. Weights are
+  // Returns terms times weights, reduced; a mean is divided by the sum of the weights. Weights are
   // absent or broadcast to the terms.
   Tensor operator()(const Tensor& terms, const Tensor& weights) const;
 
@@ -45,19 +45,20 @@ class Reduction {
 };
 
 struct LossOptions {
-  std::optional<Reduction> reduction = {};  // default: as each loss says
+  std::optional<Reduction> reduction = {};  // default: stated by each loss
   Tensor weights = {};
 };
 
-// throws (all): kInvalidArgument with the loss, both shapes and the caller's line for shapes of
-//               which neither broadcasts to the other, as [n, 1] and [n], for weights that do not
-//               broadcast to the terms, and for predictions that are no floating numbers.
-// Derivatives flow to predictions and expectations.
+// throws (all): kInvalidArgument, with the loss, both shapes and the caller's line, for two shapes
+//               of which neither broadcasts to the other, such as [n, 1] and [n], for weights that
+//               do not broadcast to the terms, and for predictions that are not floating.
+// Derivatives pass to predictions and expected values.
 
-// The sum of |p - e|, and of (p - e)^2.
+// The sum of |p - e|; the sum of (p - e)^2.
 Tensor l1_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
 Tensor l2_loss(const Arg& predicted, const Arg& expected, const LossOptions& options = {});
-// The mean of |p - e|, of (p - e)^2, of (log(1 + p) - log(1 + e))^2, of 100 |p - e| / |e|.
+// The means of |p - e|, (p - e)^2, (log(1 + p) - log(1 + e))^2 and 100 |p - e| / |e|, in this
+// order.
 Tensor mean_absolute_error(const Arg& predicted, const Arg& expected,
                            const LossOptions& options = {});
 Tensor mean_squared_error(const Arg& predicted, const Arg& expected,
@@ -105,7 +106,7 @@ Tensor nll_loss(const Arg& log_probabilities, const Arg& labels, const LossOptio
 struct SigmoidCrossEntropyOptions {
   std::optional<Reduction> reduction = {};
   Tensor weights = {};
-  double pos_weight = 1;  // of the terms where 1 is expected
+  double pos_weight = 1;  // weight of the terms with expected value 1
 
   static constexpr void ranges(const auto& row) {
     row("pos_weight", &SigmoidCrossEntropyOptions::pos_weight, at_least(0));
@@ -119,14 +120,15 @@ struct FocalLossOptions {
   std::optional<Reduction> reduction = {};
   Tensor weights = {};
   double gamma = 2;
-  double alpha = 0.25;  // weight of the terms where 1 is expected; the others have 1 - alpha
+  double alpha = 0.25;  // weight of terms with expected value 1; others have 1 - alpha
 
   static constexpr void ranges(const auto& row) {
     row("gamma", &FocalLossOptions::gamma, at_least(0));
     row("alpha", &FocalLossOptions::alpha, within(0, 1));
   }
 };
-// sigmoid_cross_entropy with terms times (1 - q)^gamma, q the probability of what is expected.
+// sigmoid_cross_entropy with terms times (1 - q)^gamma, where q is the probability of the expected
+// value.
 Tensor focal_loss(const Arg& logits, const Arg& expected, const FocalLossOptions& options = {});
 
 }  // namespace nn

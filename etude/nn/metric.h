@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A metric: a value that takes predictions and what was expected batch by batch, and gives numbers
-// at the end. fit and evaluate take any set of them by name; metric_kinds.h has the usual ones.
+// A metric: a value that takes predictions and expected values batch by batch, and returns numbers
+// at the end. fit and evaluate take metrics by name; metric_kinds.h has the usual ones.
 //
 //   const nn::Metrics metrics = {{"top5", nn::metrics::top_k(5)}, {"auc", nn::metrics::roc_auc()}};
 //   nn::evaluate(model, batches, loss, metrics).metrics.at("top5");
@@ -22,17 +22,18 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// What becomes of the parts that batches give: their sum by element, the largest by element, or all
-// of them in order.
+// How the parts of batches are combined: by elementwise sum, by elementwise maximum, or not at all
+// (all are kept, in order).
 enum class Joined : uint8_t { kSum, kMax, kAll };
 
-// A value: a copy goes on by itself. An update computes tensors and reads none, so it can be
-// recorded lazily; only results look at elements. threads: thread-compatible.
+// A value: copies are independent. An update computes tensors and reads none, so it can be recorded
+// lazily; only results read elements. threads: thread-compatible.
 class Metric {
  public:
-  // What a batch gives: tensors of the same number each time, in order.
+  // The parts of a batch: the same number of tensors for every batch, in order.
   using Parts = std::function<std::vector<Tensor>(const Tensor& predicted, const Tensor& expected)>;
-  // The results of all joined parts: as many as a batch gives, or so many per batch. Never none.
+  // Returns the results for the combined parts: as many tensors as a batch has parts, or, with
+  // kAll, that many per batch. Never called without parts.
   using Result = std::function<std::vector<double>(std::span<const Tensor>)>;
 
   // A metric of your own: nn::Metric("bias", nn::Joined::kSum,
@@ -41,15 +42,15 @@ class Metric {
   Metric(std::string name, Joined joined, Parts parts, Result result);
 
   const std::string& name() const { return definition_->name; }
-  // throws: what the metric says of shapes, with its name and the caller's line.
+  // throws: the metric's errors about shapes, with its name and the caller's line.
   void update(const Tensor& predicted, const Tensor& expected, CallSite where = CallSite::here());
-  // The number, or the first of those that there are; NaN before the first update.
-  // throws: what only elements show, such as a label outside.
+  // Returns the number, or the first of several; NaN before the first update.
+  // throws: errors that depend on elements, such as a label out of range.
   double result(CallSite where = CallSite::here()) const;
-  // All of them: those of classes where a metric was asked for them.
+  // Returns all numbers, such as one per class if the metric was made so.
   std::vector<double> results(CallSite where = CallSite::here()) const;
   void reset() { parts_.clear(); }
-  // Goes on as if it had seen what the other saw, after its own.
+  // Adds the updates of `other` after its own.
   // throws: kInvalidArgument for another kind of metric.
   void merge(const Metric& other, CallSite where = CallSite::here());
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What metrics of classes count, as tensors. Used by metrics.cc and class_metrics.cc.
+// The counts of class metrics, as tensors. Used by metrics.cc and class_metrics.cc.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace etude::nn::detail {
 
-// [classes * classes + 1], int64: how often each label (row) was predicted as which class, then how
-// often labels lay outside.
+// [classes * classes + 1], int64: counts of predicted class (column) by label (row), then the
+// number of labels out of range.
 Tensor confusion_counts(const Tensor& predicted, const Tensor& labels);
-// The same read back, without the last. throws: kOutOfRange if there are labels outside.
+// Reads the counts back, without the last. throws: kOutOfRange if there are labels out of range.
 std::vector<std::int64_t> read_confusion(const Tensor& counts);
-// Classes of such counts.
+// The number of classes of such counts.
 std::int64_t classes_of(const Tensor& counts);
-// A number of samples, int64[].
+// A number of samples as a tensor, int64[].
 inline Tensor count_tensor(std::int64_t n) { return Tensor(std::vector<std::int64_t>{n}, Shape{}); }
-// of / all, and 0 of nothing.
+// of / all; 0 if all is 0.
 inline double part(double of, double all) { return all > 0 ? of / all : 0; }
 
 }  // namespace etude::nn::detail

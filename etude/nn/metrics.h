@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that are updated batch by batch, read, merged and reset: a mean, counts of classes, and
-// how fast samples come. Metrics that fit and evaluate take by name: metric.h.
+// samples per second. Metrics that fit and evaluate take by name: metric.h.
 #pragma once
 
 #include <cstdint>
@@ -33,29 +33,31 @@ class Mean {
   double sum_ = 0, weight_ = 0;
 };
 
-// Which class was predicted how often for which label, and what follows from it.
+// A confusion matrix: counts of predicted classes by label, and scores computed from them.
 class Confusion {
  public:
   // shapes: predicted [n, classes], scores of any dtype, or [n], where a score above 0.5 means
   // class 1; labels integers [n], or one-hot [n, classes].
   //
-  // Counts by tensors, and reads none: what follows looks at elements.
+  // Counts with tensor calls. No element is read before the functions below are called.
   //
-  // throws: kInvalidArgument for shapes that do not fit; labels outside are an error, kOutOfRange,
-  //         of all that follows.
+  // throws: kInvalidArgument for shapes that do not fit. Labels out of range are an error,
+  // kOutOfRange,
+  //         of the functions below.
   void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;
   std::int64_t samples() const;
   std::int64_t classes() const { return classes_; }
-  // Samples of class `label` that were taken for class `predicted`.
+  // The number of samples of class `label` that were predicted as class `predicted`.
   std::int64_t count(std::int64_t label, std::int64_t predicted) const;
-  // Of a class: part of what was taken for it that belongs to it, and the other way round.
+  // Of a class: the fraction of its predictions that are right; the fraction of its samples that
+  // are found.
   double precision(std::int64_t label) const;
   double recall(std::int64_t label) const;
   double f1(std::int64_t label) const;
   void reset() { *this = {}; }
-  // throws: kInvalidArgument for other classes.
+  // throws: kInvalidArgument for another number of classes.
   void merge(const Confusion& other);
 
   // A table, one row per label; `names` may be empty.
@@ -70,10 +72,10 @@ class Confusion {
   ClassCounts of_class(std::int64_t label) const;
 
   std::int64_t classes_ = 0;
-  Tensor counts_;  // [label, predicted], flat, then those of labels outside
+  Tensor counts_;  // [label, predicted], flat; last the labels out of range
 };
 
-// Samples per second since it was made or reset.
+// Samples per second since construction or reset().
 class Throughput {
  public:
   Throughput() { reset(); }
@@ -86,7 +88,7 @@ class Throughput {
   double started_ = 0;  // seconds of a steady clock
 };
 
-// The part of rows whose highest score is that of the label. shapes and throws: as
+// The fraction of rows whose highest score is that of the label. shapes and throws: as
 // Confusion::update.
 double accuracy(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published models, with random parameters and the published numbers of them. Convolutional ones
-// are ConvNets (conv_net.h) for images [n, h, w, in]; transformers.h has those for text.
+// Published models with their published sizes and random parameters. Convolutional models are
+// ConvNets (conv_net.h) for images [n, h, w, in]; transformers.h has models of text.
 //
-// throws, all of them: kInvalidArgument for a size that is not published, with those that are.
+// throws, all of them: kInvalidArgument, with the published sizes, for another size.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace models {
 struct ImageOptions {
   std::int64_t classes = 1000;
   std::int64_t in = 3;  // channels of the images
-  double width = 1;     // of all layers but the last, times the published one
+  double width = 1;     // factor for the width of all layers but the last
 
   static constexpr void ranges(const auto& row) {
     row("classes", &ImageOptions::classes, at_least(1));
@@ -88,16 +88,16 @@ class C3D {
   ETUDE_FIELDS(C3D, convs, head, dropout);
 };
 
-// What recommenders see: numbers [n, numbers] and, for each table, the number of a row [n, tables].
+// Inputs of recommenders: numbers [n, numbers] and, for each table, the index of a row [n, tables].
 struct Columns {
   Tensor numbers;
   Tensor rows;
 };
 
-// M. Naumov et al., "Deep learning recommendation model" (2019): products of all pairs of the
-// embedded columns and of what `bottom` makes of the numbers, beside the latter, go through `top`.
-// shapes: result [n, 1], logits. Sizes of `bottom` end with `dim`; those of `top` lack the first,
-// which follows.
+// M. Naumov et al., "Deep learning recommendation model" (2019). `bottom` maps the numbers to a
+// vector. The products of all pairs of this vector and the embedded columns, together with the
+// vector, pass through `top`. shapes: result [n, 1], logits. The sizes of `bottom` end with `dim`;
+// those of `top` omit the first, which is determined.
 class DLRM {
  public:
   DLRM(const IntList& tables, std::int64_t dim, const IntList& bottom_sizes,
@@ -109,9 +109,9 @@ class DLRM {
   ETUDE_FIELDS(DLRM, tables, bottom, top);
 };
 
-// H. Cheng et al., "Wide and deep learning for recommender systems" (2016): a sum over one number
-// for each row of each table, and an MLP of the embedded columns and the numbers. shapes: result
-// [n, 1], logits. `hidden` are the sizes of the MLP between its first and its last.
+// H. Cheng et al., "Wide and deep learning for recommender systems" (2016): the sum of one number
+// per table row, plus an MLP of the embedded columns and the numbers. shapes: result [n, 1],
+// logits. `hidden` are the sizes of the MLP between the first and the last.
 class WideAndDeep {
  public:
   WideAndDeep(const IntList& tables, std::int64_t dim, std::int64_t numbers, const IntList& hidden,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the makers of models share. Used by models_*.cc.
+// The common parts of the model makers. Used by models_*.cc.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace etude::nn::models {
 using Path = ConvBlock::Path;
 using Blocks = std::vector<ConvBlock>;
 
-// A block without branches. In braces, which make units in their order: so a seed gives the same
+// A block without branches. Use braces, which make units in order, so that a seed has the same
 // parameters with each compiler.
 inline ConvBlock chain_of(Path path) { return ConvBlock({std::move(path)}); }
 
-// The nearest multiple of 8 that is not below nine tenths of `channels`: as in "MobileNetV2".
+// The nearest multiple of 8, but at least nine tenths of `channels`: as in "MobileNetV2".
 inline std::int64_t rounded(double channels) {
   const auto near = std::max<std::int64_t>(8, static_cast<std::int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(near) < 0.9 * channels ? near + 8 : near;
@@ -34,7 +34,7 @@ inline std::int64_t scaled(std::int64_t channels, const ImageOptions& options) {
       1, static_cast<std::int64_t>(static_cast<double>(channels) * options.width));
 }
 
-// Checks the options and runs `make`, both in the name of `model`.
+// Checks the options and runs `make`; errors name `model`.
 template <class Make>
 ConvNet make_model(const char* model, const ImageOptions& options, CallSite where,
                    const Make& make) {
@@ -43,7 +43,7 @@ ConvNet make_model(const char* model, const ImageOptions& options, CallSite wher
   return etude::internal::located(model, where, make);
 }
 
-// The value beside `key`. throws: kInvalidArgument with all keys.
+// The value of `key`. throws: kInvalidArgument with all keys.
 template <class Key, class Value>
 Value published(const char* what, const Key& key,
                 std::initializer_list<std::pair<Key, Value>> known) {

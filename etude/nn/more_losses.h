@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of pairs and triples of embeddings, of rankings, distributions, masks and sequences, in
-// the manner of losses.h: terms, weighted on request, then reduced, by their mean unless said.
+// Losses of pairs and triples of embeddings, of rankings, distributions, masks and sequences. As in
+// losses.h: terms, optionally weighted, then reduced, by their mean unless stated otherwise.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// throws (all): as those of losses.h.
+// throws (all): as the functions of losses.h.
 
 struct MarginOptions {
   std::optional<Reduction> reduction = {};
@@ -28,10 +28,10 @@ struct MarginOptions {
     row("margin", &MarginOptions::margin, at_least(0));
   }
 };
-// Of rows (along the last axis): max(0, |a - p| - |a - n| + margin).
+// Per row (along the last axis): max(0, |a - p| - |a - n| + margin).
 Tensor triplet_margin_loss(const Arg& anchor, const Arg& positive, const Tensor& negative,
                            const MarginOptions& options = {});
-// Of rows with d = |x - y|: d^2 / 2 where `same` is 1, max(0, margin - d)^2 / 2 where it is 0
+// Per row, with d = |x - y|: d^2 / 2 where `same` is 1, max(0, margin - d)^2 / 2 where it is 0
 // (Hadsell et al. 2006).
 Tensor contrastive_loss(const Arg& x, const Arg& y, const Tensor& same,
                         const MarginOptions& options = {});
@@ -45,10 +45,10 @@ struct ZeroMarginOptions {
     row("margin", &ZeroMarginOptions::margin, at_least(0));
   }
 };
-// Of rows: 1 - cos(x, y) where `same` is 1, max(0, cos(x, y) - margin) where it is -1.
+// Per row: 1 - cos(x, y) where `same` is 1, max(0, cos(x, y) - margin) where it is -1.
 Tensor cosine_embedding_loss(const Arg& x, const Arg& y, const Tensor& same,
                              const ZeroMarginOptions& options = {});
-// max(0, -order (x - y) + margin): order is 1 where x should be the larger one, else -1.
+// max(0, -order (x - y) + margin): order is 1 where x should be larger than y, else -1.
 Tensor margin_ranking_loss(const Arg& x, const Arg& y, const Tensor& order,
                            const ZeroMarginOptions& options = {});
 // Scores [.., classes], integer labels [..]: the sum over the other classes of max(0, margin -
@@ -63,8 +63,8 @@ struct InfoNceOptions {
     row("temperature", &InfoNceOptions::temperature, above(0));
   }
 };
-// Queries and keys [n, features]: the cross entropy of finding, by the cosine over the temperature,
-// the key of each query among all keys (van den Oord et al. 2018).
+// Queries and keys [n, features]: the cross entropy of identifying the key of each query among all
+// keys, with the cosine over the temperature as logits (van den Oord et al. 2018).
 Tensor info_nce_loss(const Arg& queries, const Arg& keys, const InfoNceOptions& options = {});
 
 struct GaussianNllOptions {
@@ -87,7 +87,7 @@ struct QuantileOptions {
     row("quantile", &QuantileOptions::quantile, within(0, 1));
   }
 };
-// max(q (e - p), (q - 1) (e - p)): least where p is that quantile.
+// max(q (e - p), (q - 1) (e - p)): minimal where p is the q-quantile.
 Tensor quantile_loss(const Arg& predicted, const Arg& expected,
                      const QuantileOptions& options = {});
 
@@ -111,39 +111,39 @@ struct OverlapOptions {
     row("smooth", &OverlapOptions::smooth, at_least(0));
   }
 };
-// Of probabilities and masks [n, ..], by sample: 1 - (2 |p e| + s) / (|p| + |e| + s), and
-// 1 - (|p e| + s) / (|p| + |e| - |p e| + s), with sums for | |.
+// Per sample, for probabilities and masks [n, ..]: 1 - (2 |p e| + s) / (|p| + |e| + s); and 1 - (|p
+// e| + s) / (|p| + |e| - |p e| + s). | | is the sum of elements.
 Tensor dice_loss(const Arg& predicted, const Arg& expected, const OverlapOptions& options = {});
 Tensor iou_loss(const Arg& predicted, const Arg& expected, const OverlapOptions& options = {});
 
-// -e p: scores of a critic for what is real (e = 1) or made (e = -1).
+// -e p: scores of a critic for real (e = 1) or generated (e = -1) samples.
 Tensor wasserstein_loss(const Arg& scores, const Arg& expected, const LossOptions& options = {});
 
-// The features of an image, such as the results of some layers of a trained model.
+// Returns features of an image, such as the results of some layers of a trained model.
 using Features = std::function<std::vector<Tensor>(const Tensor&)>;
-// The sum of the mean squared errors of all features. throws: kInvalidArgument too if there are
-// none.
+// The sum of the mean squared errors of all features. throws: also kInvalidArgument if there are no
+// features.
 Tensor perceptual_loss(const Arg& predicted, const Arg& expected, const Features& features);
 
 struct CtcLossOptions {
   std::optional<Reduction> reduction = {};
   Tensor logit_lengths = {};  // integers [n]; absent: all steps
   Tensor label_lengths = {};  // integers [n]; absent: all labels
-  std::int64_t blank = 0;     // the class of no label
+  std::int64_t blank = 0;     // the class that stands for no label
 
   static constexpr void ranges(const auto& row) {
     row("blank", &CtcLossOptions::blank, at_least(0));
   }
 };
-// Connectionist temporal classification (Graves et al. 2006): -log of the probability that steps
-// spell the labels, each any number of times in a row, blanks between; the mean over sequences.
-// shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or [labels].
-// Infinite, without a gradient, where there are too few steps.
-// throws: kOutOfRange for labels outside.
+// Connectionist temporal classification (Graves et al. 2006): -log of the probability that the
+// steps spell the labels, where a label may repeat and blanks may lie between labels; the mean over
+// sequences. shapes: logits [n, steps, classes] or [steps, classes], integer labels [n, labels] or
+// [labels]. With too few steps the loss is infinite and has no gradient.
+// throws: kOutOfRange for labels out of range.
 // cost:   steps * labels per sequence, a few calls per step.
 Tensor ctc_loss(const Arg& logits, const Arg& labels, const CtcLossOptions& options = {});
 
-// Weights of classes by which each counts the same, n / (classes * samples of it), for
+// Class weights that give all classes equal total weight, n / (classes * samples of the class), for
 // SoftmaxCrossEntropyOptions::class_weights; 0 for classes without samples.
 // throws: kOutOfRange for labels outside of [0, classes).
 Tensor balanced_class_weights(const Tensor& labels, std::int64_t classes,

@@ -18,7 +18,7 @@ namespace nn {
 // One number for both axes, or one for each.
 struct MorphologyOptions {
   IntList strides = 1;
-  IntList rates = 1;              // how far elements of the filter lie from each other
+  IntList rates = 1;              // distances between elements of the filter
   std::string padding = "valid";  // or "same"
 
   static constexpr void ranges(const auto& row) {
@@ -29,7 +29,7 @@ struct MorphologyOptions {
 
 namespace detail {
 
-// What both keep beside the filter.
+// The options of both layers, without the filter.
 struct MorphologySettings {
   MorphologySettings(const char* layer, const Tensor& filter, const MorphologyOptions& given,
                      CallSite where);
@@ -41,12 +41,12 @@ struct MorphologySettings {
 
 }  // namespace detail
 
-// The largest sum of a window and the filter, as image::dilation2d: a filter of zeros is max
-// pooling with these strides. shapes: filter [height, width, channels].
+// The largest sum of a window and the filter, as image::dilation2d: with a filter of zeros it is
+// max pooling with these strides. shapes: filter [height, width, channels].
 //
 // throws (construction): kInvalidArgument for a filter of another rank, options out of their
-// ranges, another number of sizes than two, or another word for the padding. throws (call):
-// kInvalidArgument for an input of another rank or other channels, and for one that leaves no
+// ranges, a list of sizes that has not two elements, or another padding. throws (call):
+// kInvalidArgument for an input of another rank or other channels, and for one too small for a
 // result.
 class Dilation2D {
  public:
@@ -63,8 +63,8 @@ class Dilation2D {
   detail::MorphologySettings settings_;
 };
 
-// The least difference of a window and the mirrored filter, as image::erosion2d. All else is as
-// with Dilation2D.
+// The smallest difference of a window and the mirrored filter, as image::erosion2d. Otherwise as
+// Dilation2D.
 class Erosion2D {
  public:
   explicit Erosion2D(Tensor given, const MorphologyOptions& options = {},

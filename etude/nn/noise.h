@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noise in the training phase; in the inference phase all of these are the identity. Draws are from
-// the generator of this thread, and inside a vmap follow its option `randomness`. Dropout itself:
-// layers.h.
+// Noise in the training phase; the identity in the inference phase. Draws are from the generator of
+// this thread; inside a vmap its option `randomness` applies. Dropout: layers.h.
 #pragma once
 
 #include "etude/base/fields.h"
@@ -11,7 +10,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// x plus normal noise of mean 0. throws (construction): kInvalidArgument for a negative deviation.
+// Adds normal noise of mean 0. throws (construction): kInvalidArgument for a negative deviation.
 class GaussianNoise {
  public:
   explicit GaussianNoise(double stddev, CallSite where = CallSite::here());
@@ -23,7 +22,7 @@ class GaussianNoise {
   double stddev_;
 };
 
-// x times normal noise of mean 1 and variance p / (1 - p), which is that of Dropout(p).
+// Multiplies by normal noise of mean 1 and variance p / (1 - p), the variance of Dropout(p).
 // throws (construction): kInvalidArgument for p outside [0, 1).
 class GaussianDropout {
  public:
@@ -36,9 +35,9 @@ class GaussianDropout {
   double p_;
 };
 
-// Sets elements to the lowest value of selu with probability p, and moves all so that mean 0 and
-// variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017). throws: as
-// GaussianDropout.
+// Sets elements to the lowest value of selu with probability p, then scales and shifts all so that
+// mean 0 and variance 1 are kept: G. Klambauer et al., "Self-normalizing neural networks" (2017).
+// throws: as GaussianDropout.
 class AlphaDropout {
  public:
   explicit AlphaDropout(double p, CallSite where = CallSite::here());
@@ -62,7 +61,8 @@ class SpatialDropout {
   double p_;
 };
 
-// Dropout of whole examples: for what a block adds to its input. throws: as GaussianDropout.
+// Dropout of whole examples, for the branch that a block adds to its input. throws: as
+// GaussianDropout.
 class StochasticDepth {
  public:
   explicit StochasticDepth(double p, CallSite where = CallSite::here());

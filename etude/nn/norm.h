@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation: of features over a batch, whose running statistics training moves and inference
-// uses, and of each example by itself, which is the same in both.
+// Normalisation: of features over a batch, with running statistics that training updates and
+// inference uses; and of each example by itself, the same in both phases.
 #pragma once
 
 #include "etude/base/fields.h"
@@ -13,7 +13,7 @@
 namespace ETUDE_API etude {
 namespace nn {
 
-// Statistics over the batches of a training run: a value beside the model.
+// Statistics over the batches of a training run, stored outside of the parameters.
 struct BatchStatistics {
   Tensor mean;
   Tensor variance;
@@ -30,10 +30,10 @@ struct BatchNormOptions {
   }
 };
 
-// (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference takes the running
-// statistics. In the training phase those of the batch are taken, with the biased variance, and
-// running += (batch - running) * (1 - momentum) is announced: the gradient of the model holds it,
-// and optimizer.update and move() apply it. A layer that is called twice announces twice.
+// (x - mean) / sqrt(variance + epsilon) * scale + offset, per feature. Inference uses the running
+// statistics. The training phase uses those of the batch, with the biased variance, and announces
+// the state update running += (batch - running) * (1 - momentum): the gradient of the model holds
+// it, and optimizer.update and move() apply it. A layer that is called twice announces twice.
 //
 // throws (call): kInvalidArgument for an input whose axis has another size.
 class BatchNorm {
@@ -42,18 +42,18 @@ class BatchNorm {
                      CallSite where = CallSite::here());
 
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // As in the training phase, but moves `statistics` at once and announces nothing: for statistics
-  // that are kept beside the model. No derivative flows through them.
+  // As in the training phase, but updates `statistics` at once and announces nothing: for
+  // statistics that are kept outside of the model. No derivative passes through them.
   Tensor train(const Tensor& x, BatchStatistics& statistics,
                CallSite where = CallSite::here()) const;
 
   Tensor scale, offset;
-  LayerState<BatchStatistics> running;  // mean 0 and variance 1 at first
+  LayerState<BatchStatistics> running;  // initially mean 0 and variance 1
   ETUDE_FIELDS(BatchNorm, scale, offset, running);
   ETUDE_HOST_VALUES(options_);
 
  private:
-  // In the training phase; gives `moved` the mean and variance of the batch.
+  // The training phase; calls `moved` with the mean and variance of the batch.
   template <class Fn>
   Tensor standardized(const Tensor& x, CallSite where, const Fn& moved) const;
   BatchStatistics next(const BatchStatistics& was, const Tensor& mean, const Tensor& var) const;
@@ -63,7 +63,7 @@ class BatchNorm {
 };
 
 struct LayerNormOptions {
-  IntList axes = {};  // default: the last ones, as many as the shape has sizes
+  IntList axes = {};  // default: the last axes, one for each size of the shape
   double epsilon = 0.001;
   bool offset = true;
 
@@ -84,7 +84,7 @@ class LayerNorm {
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
 
   Tensor scale;
-  Tensor offset;  // absent if the options say so
+  Tensor offset;  // absent if the options state no offset
   ETUDE_FIELDS(LayerNorm, scale, offset);
   ETUDE_HOST_VALUES(axes_, epsilon_);
 
@@ -118,8 +118,8 @@ struct GroupNormOptions {
   }
 };
 
-// As LayerNorm, with statistics over all axes but the first, for each of `groups` groups of
-// adjacent features by itself.
+// As LayerNorm, with statistics over all axes but the first, separately for each of `groups` groups
+// of adjacent features.
 //
 // throws (construction): kInvalidArgument for groups that do not divide the features, and for axis
 // 0. throws (call): kInvalidArgument for an input whose axis has another size.
@@ -138,7 +138,7 @@ class GroupNorm {
   GroupNormOptions options_;
 };
 
-// GroupNorm with one group for each feature.
+// GroupNorm with one group per feature.
 class InstanceNorm {
  public:
   explicit InstanceNorm(std::int64_t features, const GroupNormOptions& options = {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a model by path and identity, found by reflection. Used by summaries, and to name
-// the layer in which an error arose. Not for parameters alone: for_each_leaf of base/structure.h.
+// the layer of an error. For parameters alone use for_each_leaf of base/structure.h.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ void count_parameters(const T& x, std::int64_t& parameters, std::int64_t& bytes)
   }
 }
 
-// The structs of a model, each before what it consists of.
+// The structs of a model, each before its members.
 template <class Model>
 std::vector<Part> find_parts(const Model& model) {
   std::vector<Part> parts;
@@ -46,8 +46,8 @@ std::vector<Part> find_parts(const Model& model) {
   return parts;
 }
 
-// The part that is this layer. Of a class that is derived from it, which has its address, the
-// innermost. Null if there is none.
+// The part that is this layer. If a derived class has the same address as its base, the innermost
+// part. Null if there is none.
 const Part* part_of(const std::vector<Part>& parts, const LayerId& layer);
 
 // model(x), called at `where`. throws: errors of layers with their path in `model`.

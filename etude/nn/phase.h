@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How layers that work otherwise in training ask for the phase: Dropout, BatchNorm and their like.
+// The phase, for layers that behave differently in training: Dropout, BatchNorm and others.
 #pragma once
 
 #include <string_view>
@@ -10,11 +10,11 @@
 namespace ETUDE_API etude {
 namespace nn::detail {
 
-// Whether the layer `name` works as in training. In a loop by hand that sets no phase it does not:
-// the first such layer of the process that a tape of this thread records is told of in a warning.
-// Who has set a phase is told nothing, whatever it is.
+// Whether the layer `name` behaves as in training. Without a phase, as in a hand-written loop, it
+// does not. A warning is then printed for the first such layer of the process that a tape of this
+// thread records. With a phase set, whichever it is, there is no warning.
 //
-// threads: safe. cost: one look at ambient() in training; else the contexts of this thread too.
+// threads: safe. cost: one read of ambient() in training; else also of the contexts of this thread.
 bool is_trained(std::string_view name, CallSite where);
 
 }  // namespace nn::detail

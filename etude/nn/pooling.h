@@ -2,11 +2,11 @@
 // Pooling, padding, cropping and up-sampling over one, two or three axes: of [n, width, channels],
 // [n, height, width, channels] or [n, depth, height, width, channels].
 //
-// Sizes that belong to axes are one number for all of them, or one for each.
+// An option that applies to axes is one number for all of them, or one for each.
 //
-// throws, all of them (construction): kInvalidArgument for sizes below their least, and another
-// number of them than axes. throws (call): kInvalidArgument for an input of another rank, and for
-// one that leaves no result.
+// throws, all of them (construction): kInvalidArgument for sizes below their minimum, and a list of
+// sizes whose length is not the number of axes. throws (call): kInvalidArgument for an input of
+// another rank, and for one too small for a result.
 #pragma once
 
 #include <string>
@@ -66,7 +66,7 @@ using AvgPool1D = AvgPool<1>;
 using AvgPool2D = AvgPool<2>;
 using AvgPool3D = AvgPool<3>;
 
-// The largest element, or the mean, over all axes but the first and the last: [n, channels].
+// The maximum, or the mean, over all axes but the first and the last: [n, channels].
 template <int axes>
 class GlobalMaxPool {
  public:
@@ -88,15 +88,15 @@ using GlobalAvgPool2D = GlobalAvgPool<2>;
 using GlobalAvgPool3D = GlobalAvgPool<3>;
 
 struct FractionalMaxPoolOptions {
-  bool pseudo_random = false;  // regions by one number for each axis; else a shuffle of their sizes
+  bool pseudo_random = false;  // regions from one number per axis; else shuffled sizes
   bool overlapping = false;
   std::int64_t seed = 0;  // the same regions for the same seed and size, in every call
 };
-// The largest element of each of size / ratio regions along height and width, as the op
+// The maximum of each of size / ratio regions along height and width, as the op
 // fractional_max_pool2d. `ratio` has one number for each axis: 1 for examples and channels.
 //
-// throws (construction): kInvalidArgument for other ratios of examples and channels than 1, and for
-// one below 1.
+// throws (construction): kInvalidArgument if the ratio of examples or channels is not 1, and for a
+// ratio below 1.
 class FractionalMaxPool2D {
  public:
   explicit FractionalMaxPool2D(std::vector<double> ratio, FractionalMaxPoolOptions options = {},
@@ -110,7 +110,7 @@ class FractionalMaxPool2D {
   FractionalMaxPoolOptions options_;
 };
 
-// Each element `size` times along each axis.
+// Repeats each element `size` times along each axis.
 template <int axes>
 class UpSampling {
  public:
@@ -126,8 +126,8 @@ using UpSampling1D = UpSampling<1>;
 using UpSampling2D = UpSampling<2>;
 using UpSampling3D = UpSampling<3>;
 
-// Zeros before and after each axis: `widths` are one number for all, or before and after each axis
-// in turn.
+// Zeros before and after each axis: `widths` is one number for all, or lists before and after of
+// each axis in turn.
 template <int axes>
 class ZeroPadding {
  public:
@@ -143,7 +143,7 @@ using ZeroPadding1D = ZeroPadding<1>;
 using ZeroPadding2D = ZeroPadding<2>;
 using ZeroPadding3D = ZeroPadding<3>;
 
-// Without so many elements at the beginning and the end of each axis; widths as of ZeroPadding.
+// Removes `widths` elements at the beginning and the end of each axis; widths as in ZeroPadding.
 template <int axes>
 class Cropping {
  public:
@@ -172,7 +172,7 @@ ETUDE_INTERNAL_POOLS(extern, 2);
 ETUDE_INTERNAL_POOLS(extern, 3);
 
 // [n, h, w, channels * block^2] to [n, h * block, w * block, channels]: the numbers of one pixel
-// become a block of them, row by row.
+// become a block of pixels, row by row.
 class PixelShuffle {
  public:
   explicit PixelShuffle(std::int64_t block, CallSite where = CallSite::here());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precision: a layer or a whole model that computes in one dtype and keeps its parameters in
-// another. For models that go through fit as they are: nothing else need know of it.
+// Precision: a layer or a whole model that computes in one dtype and stores its parameters in
+// another. The model passes through fit unchanged, and no other code need know of it.
 //
 //   nn::Precision model(Net(), nn::kMixedBFloat16);
 //   nn::fit(model, optimizer, data, nn::softmax_cross_entropy, {.epochs = 10});
@@ -35,14 +35,13 @@ inline constexpr PrecisionPolicy kMixedFloat16{.compute = kFloat16};
 
 namespace detail {
 
-// x in another floating dtype; integers and what is absent stay.
+// x in another floating dtype; integer and absent tensors are unchanged.
 Tensor in_precision(const Tensor& x, DType dtype);
 void check_policy(const PrecisionPolicy& policy, CallSite where);
-// In which state is kept beside such parameters: at least float32, since it moves by small steps.
+// The dtype of state next to such parameters: at least float32, since it changes by small steps.
 DType state_dtype(DType parameter);
 
-// The tensors of a model that a walk of all of them is to pass by: state, and what parts with a
-// policy of their own hold.
+// The tensors of a model that a cast skips: state, and the tensors of parts with their own policy.
 class KeptTensors {
  public:
   template <class Model>
@@ -74,8 +73,8 @@ class KeptTensors {
   std::vector<const Tensor*> all_;
 };
 
-// The model with all floating tensors in `dtype`, but those of KeptTensors. Derivatives flow
-// through. Copies announce state to where the original does.
+// The model with all floating tensors in `dtype`, except those of KeptTensors. Derivatives pass
+// through. Copies announce state to the operator of the original.
 template <class Model>
 Model model_in(Model model, DType dtype) {
   if constexpr (HasLeaf<Model, Tensor, Marked::kWalk>::value) {
@@ -98,8 +97,8 @@ struct StateIn {
   }
 };
 
-// While alive, who watches the layers of this thread is told of those of a copy under the addresses
-// of the original.
+// While alive, the observer of this thread's layers is told the layers of a copy under the
+// addresses of the original.
 class WatchedCopy {
  public:
   template <class Layer>
@@ -119,10 +118,11 @@ class WatchedCopy {
 
 }  // namespace detail
 
-// A layer or model under a policy. Parameters are cast at each call, and floating inputs too;
-// results get the dtype of the output. The layers inside mix no precisions: an op with operands of
-// several throws. State, such as running statistics, stays in float32, or in float64 beside such
-// parameters. A part that is a Precision itself goes by its own policy.
+// A layer or model under a policy. Each call casts the parameters and floating inputs to the
+// compute dtype, and the results to the output dtype. The layers inside do not mix precisions: an
+// op with operands of several floating dtypes throws. State, such as running statistics, stays in
+// float32, or in float64 next to float64 parameters. A part that is itself a Precision follows its
+// own policy.
 //
 // throws (construction): kInvalidArgument for a dtype that is not floating. throws (call): what the
 // layer throws, with its path; kInvalidArgument for a call that mixes floating dtypes.

@@ -26,10 +26,10 @@ namespace nn {
 template <class State>
 struct RunOptions {
   std::optional<State> initial = {};  // default: zeros
-  // Integers [n]: from its length on an example keeps its state, and its outputs are 0.
+  // Integers [n]. After its length an example keeps its state, and its outputs are 0.
   Tensor lengths = {};
 };
-// The outputs of all steps, [n, time, hidden..], and the state behind the last one.
+// The outputs of all steps, [n, time, hidden..], and the state after the last step.
 template <class State>
 struct SequenceResult {
   Tensor outputs;
@@ -41,14 +41,14 @@ namespace detail {
 // [n, time, ..] as [time, n, ..], and back; [n, ..] as [n, 1, ..].
 Tensor time_first(const Tensor& x);
 Tensor as_one_step(const Tensor& x);
-// x [n, time, ..] with the steps of each example in reverse; those from its length on stay.
+// x [n, time, ..] with the first `lengths` steps of each example reversed; the later steps stay.
 Tensor reversed(const Tensor& x, const Tensor& lengths);
 // [time, n, 1], true where a step is before the length of its example.
 // throws: kInvalidArgument unless lengths are integers [n].
 Tensor steps_within(const Tensor& lengths, std::int64_t n, std::int64_t time);
 // `now` where `mask` is true, else `was`.
 void keep_where(Tensor& now, const Tensor& mask, const Tensor& was);
-// How Bidirectional joins the two. throws: kInvalidArgument for another word.
+// The ways in which Bidirectional joins its outputs. throws: kInvalidArgument for another word.
 void require_merge(const std::string& merge);
 Tensor merged(const Tensor& forward, const Tensor& backward, const std::string& merge);
 
@@ -56,7 +56,7 @@ struct MaskedInputs {
   Tensor inputs, mask;
 };
 
-// cell.step for many steps: what all of them read of the parameters is taken once.
+// cell.step for many steps: values that depend only on parameters are computed once.
 template <class Cell>
 auto steps_of(const Cell& cell) {
   if constexpr (requires { cell.state_weight(); }) {
@@ -74,7 +74,7 @@ auto steps_of(const Cell& cell) {
 }  // namespace detail
 
 struct RecurrentOptions {
-  bool last_output = false;  // the result of a call is the output of the last step alone
+  bool last_output = false;  // a call returns only the output of the last step
 };
 
 template <class Cell>
@@ -85,15 +85,15 @@ class Recurrent {
       : cell(std::move(given)), options_(options) {}
 
   // shapes: x [n, time, input], result [n, time, hidden], or [n, hidden] for the last output.
-  // throws: kInvalidArgument for another shape of x, and for no step where the last one is asked
-  // for.
+  // throws: kInvalidArgument for another shape of x, and for zero steps if the last output is
+  // requested.
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const;
-  // All outputs and the last state. throws: as the call; kInvalidArgument for lengths that are no
-  // integers [n].
+  // Returns all outputs and the last state. throws: as the call; kInvalidArgument for lengths that
+  // are not integers [n].
   SequenceResult<State> run(const Tensor& x, const RunOptions<State>& options = {},
                             CallSite where = CallSite::here()) const;
-  // The same for a list of steps [n, input], as a loop of calls of the cell. An empty list gives an
-  // empty one.
+  // The same for a list of steps [n, input], as a loop of cell calls. An empty list returns an
+  // empty list.
   std::vector<Tensor> operator()(const std::vector<Tensor>& steps,
                                  CallSite where = CallSite::here()) const;
 
@@ -102,7 +102,7 @@ class Recurrent {
   ETUDE_HOST_VALUES(options_);
 
  private:
-  // Zeros for steps like those of x.
+  // Zeros for steps with the shape and dtype of x.
   State first_state(const Tensor& x) const {
     if constexpr (requires { cell.zero_state(Shape(), x.dtype()); }) {
       std::vector<std::int64_t> step = x.shape().to_vector();
@@ -116,9 +116,9 @@ class Recurrent {
   RecurrentOptions options_;
 };
 
-// One cell along the time and a copy of it, with parameters of its own, against it; outputs of a
-// step are joined by `merge`: "concat" along the last axis, "sum", "average", "multiply", or
-// "stack" along a new axis behind the time.
+// Runs one cell forward in time and another, with its own parameters, backward. `merge` joins the
+// outputs of a step: "concat" along the last axis, "sum", "average", "multiply", or "stack" along a
+// new axis after time.
 template <class Cell>
 class Bidirectional {
  public:
@@ -132,7 +132,7 @@ class Bidirectional {
     etude::internal::located("Bidirectional", where, [&] { detail::require_merge(merge_); });
   }
 
-  // shapes: x [n, time, input]. With lengths each example is read backwards from its last step.
+  // shapes: x [n, time, input]. With lengths, each example is read backward from its last step.
   Tensor operator()(const Tensor& x, CallSite where = CallSite::here()) const {
     return run(x, {}, where);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers one after the other: a list known at compile time, or a vector of layers of one type.
+// Chains of layers: a list known at compile time, or a vector of layers of one type.
 #pragma once
 
 #include <tuple>
@@ -15,7 +15,7 @@ namespace nn {
 
 namespace detail {
 
-// Applies layers in order and counts them, for errors: "Sequential[2] (Dense): ...".
+// Applies layers in order and numbers them in errors: "Sequential[2] (Dense): ...".
 class LayerChain {
  public:
   LayerChain(const char* container, Tensor x, CallSite where)
@@ -52,8 +52,8 @@ class LayerChain {
 
 }  // namespace detail
 
-// The result of x through `layers`, from left to right. throws: what they throw; errors of layers
-// say which one: "sequenced[2] (Conv2D): ...".
+// Passes x through `layers`, from left to right. throws: what the layers throw; an error of a layer
+// names its index: "sequenced[2] (Conv2D): ...".
 template <class... Layer>
 Tensor sequenced(const Arg& x, const Layer&... layers) {
   detail::LayerChain chain("sequenced", etude::internal::materialize(x), x.where());
@@ -65,8 +65,8 @@ Tensor sequenced(const Arg& x, const Layer&... layers) {
 //
 //   nn::Sequential model{nn::Dense(13, 64, {.activation = nn::relu}), nn::Dense(64, 1)};
 //
-// In braces, so that the layers draw their weights from left to right: the order of arguments in
-// parentheses is the compiler's, and with it what a seed gives.
+// Use braces: the layers then draw their weights from left to right. In parentheses the compiler
+// chooses the order of evaluation, and the weights of a seed depend on it.
 //
 //   model.get<0>().weight;   // "layers/0/weight"
 template <class... Layer>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is made of: its layers in the order of their calls, with result shapes, numbers of
-// parameters, bytes and floating-point operations. The model is run on a type without data, so
-// nothing is computed.
+// A summary of a model: its layers in call order, with result shapes, numbers of parameters, bytes
+// and floating-point operations. The model runs on an abstract tensor, so nothing is computed.
 #pragma once
 
 #include <memory>
@@ -27,10 +26,10 @@ struct LayerSummary {
 struct Summary {
   std::vector<LayerSummary> layers;
   Shape result;
-  std::int64_t parameters = 0;  // of the whole model, also where no layer holds them
+  std::int64_t parameters = 0;  // of the whole model, including those outside of layers
   std::int64_t bytes = 0;
-  // Of the forward pass for this input: 2 for each product that is added in Dense and convolutions,
-  // 2 per element in normalisations; what else there is counts nothing.
+  // Of the forward pass for this input: 2 per multiply-add in Dense and convolutions, 2 per element
+  // in normalisations; other ops count 0.
   std::int64_t flops = 0;
 
   // A table with one line per layer, then the totals.
@@ -39,7 +38,7 @@ struct Summary {
 
 namespace detail {
 
-// While alive, calls of this thread run on types and calls of layers are noted.
+// While alive, calls of this thread run on abstract tensors, and calls of layers are recorded.
 class SummaryScope {
  public:
   SummaryScope();
@@ -57,11 +56,12 @@ class SummaryScope {
 
 }  // namespace detail
 
-// The layers that model(x) calls for an x of that shape, batch axis included, and dtype:
+// The layers that model(x) calls for an x of this shape, with the batch axis, and dtype:
 // summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
 //
-// throws: what the model throws for such an input; errors of layers name their path, all have the
-//         op and the user's line.
+// throws: what the model throws for such an input. Errors of layers name their path; all errors
+// have
+//         the op and the user's line.
 template <class Model>
 Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {
   return etude::internal::located("", where, [&] {
@@ -75,9 +75,9 @@ Summary summary(const Model& model, const Shape& input_shape, CallSite where = C
   return summary(model, TensorSpec{input_shape}, where);
 }
 
-// The same of the model that make() would give, which is made on types as well: no parameter gets
-// memory, so the size of a model costs nothing to learn. Initialisers that compute on the host,
-// such as orthogonal, cannot run so.
+// The same for the model that make() returns, which is also made of abstract tensors: no parameter
+// takes memory, whatever the size of the model. Initialisers that compute on the host, such as
+// orthogonal, cannot run so.
 //
 //   nn::summary_of([] { return nn::models::vgg(16); }, {1, 224, 224, 3}).parameters;
 template <class Make>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the gradient of a loss of a model as a whole, against a difference along it.
+// Checks the gradient of a loss of a whole model against a finite difference along the gradient.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ Model moved_along(Model model, const std::map<std::string, Tensor>& slopes, doub
   return model;
 }
 
-// Along the gradient, |gradient| = g, the loss changes by g^2 for each unit: from -step / g^2 to
-// step / g^2 by 2 step. States of layers stay as they are.
+// Along the gradient, with g = |gradient|, the loss changes by g^2 per unit: by 2 step from -step /
+// g^2 to step / g^2. States of layers do not change.
 template <class Model, class Loss>
 void expect_gradient(const Model& model, const Loss& loss, double step = 2e-3,
                      double tolerance = 0.1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transformers for text, with random parameters: encoders in the manner of BERT, which see all of a
-// text, and decoders in that of GPT-2, which continue one. Their layers: attention.h.
+// Transformers for text, with random parameters: encoders like BERT, which see the whole text, and
+// decoders like GPT-2, which continue a text. Their layers: attention.h.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace nn {
 
 struct TextEncoderOptions {
   std::int64_t vocabulary = 30522;
-  std::int64_t positions = 512;  // the longest text
+  std::int64_t positions = 512;  // maximum length of a text
   std::int64_t types = 2;        // kinds of tokens, such as question and answer
   std::int64_t dim = 768;
-  std::int64_t embedding = 0;  // numbers of a token before a projection to dim; 0: dim, without one
+  std::int64_t embedding = 0;  // size of token vectors before a projection to dim; 0: no projection
   std::int64_t layers = 12;
   std::int64_t heads = 12;
   std::int64_t hidden = 0;  // of the feed-forward parts; 0: four times dim
-  bool shared = false;      // all layers are one, applied again and again
+  bool shared = false;      // all layers share one set of parameters
   bool pooler = true;
   double dropout = 0.1;
 
@@ -45,7 +45,7 @@ struct TextEncoderOptions {
   }
 };
 
-// Tokens of texts, filled up to one length. shapes: all [n, time].
+// The tokens of texts, padded to one length. shapes: all [n, time].
 struct TokenBatch {
   Tensor ids;         // integers
   Tensor types = {};  // integers; absent: all 0
@@ -55,7 +55,8 @@ struct TokenBatch {
 // J. Devlin et al., "BERT" (2018). shapes: ids [n, time] to [n, time, dim].
 //
 // throws (construction): as TransformerEncoderLayer. throws (call): kInvalidArgument for ids that
-// are no integers [n, time] and longer texts than positions; kOutOfRange for an id outside.
+// are not integers [n, time] and for texts longer than `positions`; kOutOfRange for an id out of
+// range.
 class TextEncoder {
  public:
   explicit TextEncoder(const TextEncoderOptions& options = {}, CallSite where = CallSite::here());
@@ -63,8 +64,8 @@ class TextEncoder {
     return encode({.ids = ids}, where);
   }
   Tensor encode(const TokenBatch& tokens, CallSite where = CallSite::here()) const;
-  // A vector for each text, from its first token: [n, dim]. throws: kInvalidArgument without a
-  // pooler.
+  // Returns a vector for each text, computed from its first token: [n, dim]. throws:
+  // kInvalidArgument without a pooler.
   Tensor pooled(const TokenBatch& tokens, CallSite where = CallSite::here()) const;
 
   Embedding words, places, kinds;
@@ -98,8 +99,8 @@ struct TextDecoderOptions {
   }
 };
 
-// A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Logits of
-// the next token at each position, by products with the table of words. shapes: ids [n, time] to
+// A. Radford et al., "Language models are unsupervised multitask learners" (2019): GPT-2. Returns
+// logits of the next token at each position: products with the word table. shapes: ids [n, time] to
 // [n, time, vocabulary].
 //
 // throws: as TextEncoder.
@@ -107,8 +108,9 @@ class TextDecoder {
  public:
   explicit TextDecoder(const TextDecoderOptions& options = {}, CallSite where = CallSite::here());
   Tensor operator()(const Tensor& ids, CallSite where = CallSite::here()) const;
-  // The next tokens of texts whose earlier ones `caches` holds, one for each layer; empty at first.
-  // One call for all tokens and one for each give equal logits, up to rounding.
+  // Processes the next tokens of texts whose earlier tokens are in `caches`, one per layer;
+  // initially empty. One call for all tokens and one call per token return equal logits, up to
+  // rounding.
   Tensor extend(const Tensor& ids, std::vector<AttentionCache>& caches,
                 CallSite where = CallSite::here()) const;
 
@@ -129,7 +131,7 @@ namespace models {
 // discriminator, which has no pooler; "base", "large" and "xlarge" of ALBERT. And GPT-2: "small",
 // "medium", "large" and "xl".
 //
-// throws: kInvalidArgument for another size, with those that are published.
+// throws: kInvalidArgument, with the published sizes, for another size.
 TextEncoder bert(const std::string& size, CallSite where = CallSite::here());
 TextEncoder roberta(const std::string& size, CallSite where = CallSite::here());
 TextEncoder albert(const std::string& size, CallSite where = CallSite::here());
