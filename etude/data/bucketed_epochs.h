@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BucketedEpochs: Epochs (epochs.h) of samples that differ in size, batched with others of like
-// size, so that little is filled up. For sequences and images in memory; streams: Dataset::buckets.
+// BucketedEpochs: Epochs (epochs.h) of samples of different sizes. Batches hold samples of similar
+// size, so that there is little padding. For sequences and images in memory; streams:
+// Dataset::buckets.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct BucketOptions {
-  // Batches that are sorted together: 1 leaves the order to chance, more fills up less and lets
-  // less chance.
+  // The number of batches that are sorted together: 1 keeps the random order; more means less
+  // padding and less randomness.
   std::int64_t batches_per_sort = 100;
-  double value = 0;  // of what is filled up
+  double value = 0;  // of the padding
 
   static constexpr void ranges(const auto& row) {
     row("batches_per_sort", &BucketOptions::batches_per_sort, at_least(1));
@@ -40,13 +41,13 @@ struct ListStore {
 
 }  // namespace internal
 
-// Padded batches of single samples, structures of tensors without an axis for them. In each epoch
-// the batch with the largest sample comes first, so that a lack of memory shows at once.
+// Padded batches of single samples, which are pytrees of tensors without a sample axis. In each
+// epoch the batch with the largest sample comes first, so that a lack of memory shows at once.
 //
 //   data::BucketedEpochs epochs(sentences, [](const Tensor& s) { return s.shape()[0]; },
 //                               {.batch = 32, .seed = 1});
 //
-// All else is as with Epochs.
+// Otherwise as Epochs.
 template <class S>
 class BucketedEpochs : public internal::EpochSeries<S, internal::ListStore<S>> {
  public:

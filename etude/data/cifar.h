@@ -17,7 +17,7 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct Cifar10Options {
-  // Where data_batch_1.bin to data_batch_5.bin and test_batch.bin lie. Empty:
+  // The folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin. Empty:
   // $ETUDE_DATA/cifar-10-batches-bin, or /usr/share/datasets/cifar-10-batches-bin.
   std::string folder = {};
 };
@@ -31,15 +31,15 @@ struct Cifar10 {
 inline constexpr std::array<std::string_view, 10> kCifar10Classes = {
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 
-// throws: kNotFound when a file is missing, with what to do; kDataLoss as parse_cifar10.
+// throws: kNotFound, with advice, when a file is missing; kDataLoss as parse_cifar10.
 // cost:   about half a second and 740 MB.
 Cifar10 cifar10(const Cifar10Options& options = {}, CallSite where = CallSite::here());
 
-// The images of one file with that `name` and content: records of a label and 32 by 32 bytes of
-// red, of green and of blue.
+// Parses the images of a file with that `name` and content: records of a label and 32 by 32 bytes
+// each of red, green and blue.
 //
-// throws: kDataLoss for a length that is no number of whole records, or none, and for a label
-//         outside [0,10); both with the byte of the file.
+// throws: kDataLoss for a length that is not a positive number of whole records, and for a label
+//         outside [0,10); both with the byte offset in the file.
 Samples parse_cifar10(std::span<const std::uint8_t> file, std::string_view name,
                       CallSite where = CallSite::here());
 

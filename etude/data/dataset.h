@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dataset: a pipeline of elements of any type, described once and walked as often as wanted. The
-// order of the elements is a function of the description, also where functions run in parallel, so
-// a walk is resumed from the number of elements that it gave. Samples that lie in memory as tensors
-// are batched faster by Epochs (epochs.h).
+// Dataset: a pipeline of elements of any type, described once and iterated as often as needed. The
+// order of the elements is a function of the description, even if functions run in parallel, so an
+// iteration is resumed from the number of elements that it returned. Epochs (epochs.h) batch
+// samples in memory faster.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ struct BatchOptions {
 };
 struct PadOptions {
   bool drop_remainder = false;
-  double value = 0;  // of what is added
+  double value = 0;  // of the padding
 };
 
-// A value: copies are O(1) and describe the same. Each walk gives the same elements; what is
-// shuffled or drawn anew in each epoch comes by repeat() or epoch().
+// A value: copies are O(1) and equal. Each iteration returns the same elements; repeat() and
+// epoch() shuffle and draw anew in each epoch.
 //
 //   auto train = data::from_list(paths)
 //                    .shuffle(10000, 1)
@@ -43,17 +43,18 @@ struct PadOptions {
 //                    .prefetch(2);
 //   for (const data::Samples& batch : train.epoch(3)) { ... }
 //
-// Functions are called with an element that is theirs, from any thread.
-// throws (all): kInvalidArgument for numbers below what the method needs.
-// threads: thread-safe; walks are confined to one thread at a time.
+// Functions are called with an element that they own, from any thread.
+// throws (all): kInvalidArgument for numbers below the minimum of the method.
+// threads: thread-safe; iterations are confined to one thread at a time.
 template <class T>
 class Dataset {
  public:
   using Value = T;
   explicit Dataset(internal::StagePtr stage) : stage_(std::move(stage)) {}
 
-  // f(element) for each element. Draws inside f depend on options.seed, the epoch and the place of
-  // the element alone. throws: while walking, what f throws with "map: element 17" in front.
+  // Returns f(element) for each element. Draws inside f depend only on options.seed, the epoch and
+  // the index of the element.
+  // throws: during iteration, what f throws, prefixed by "map: element 17".
   template <class F>
   auto map(F f, MapOptions options = {}, CallSite where = CallSite::here()) const {
     using U = etude::internal::owned_t<std::invoke_result_t<F&, T>>;
@@ -66,7 +67,7 @@ class Dataset {
         },
         options));
   }
-  // The elements for which keep(element) is true.
+  // Keeps the elements for which keep(element) is true.
   template <class F>
   Dataset filter(F keep) const {
     return Dataset(internal::filter_stage(
@@ -74,30 +75,30 @@ class Dataset {
           return static_cast<bool>(keep(std::as_const(internal::value_in<T>(element))));
         }));
   }
-  // In random order, evenly if `buffer` holds all elements: each one comes at random from the next
-  // `buffer`. Each epoch of repeat() has an order of its own.
+  // Shuffles: each element is drawn at random from the next `buffer` elements; the order is uniform
+  // if `buffer` holds all of them. Each epoch of repeat() has an order of its own.
   Dataset shuffle(std::int64_t buffer, std::uint64_t seed = 0,
                   CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::shuffle", "buffer", buffer, 1, where);
     return Dataset(internal::shuffle_stage(stage_, buffer, seed));
   }
-  // `n` structures of tensors stacked along a new first axis. throws: while walking,
-  // kInvalidArgument for elements of differing types.
+  // Stacks `n` pytrees of tensors along a new first axis. throws: during iteration,
+  // kInvalidArgument for elements of different types.
   Dataset batch(std::int64_t n, BatchOptions options = {},
                 CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, joined(), "batch"));
   }
-  // The same, where axes that differ are filled up to the largest of the batch.
+  // The same, but axes of different sizes are padded to the largest of the batch.
   Dataset padded_batch(std::int64_t n, PadOptions options = {},
                        CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::padded_batch", "n", n, 1, where);
     return Dataset(internal::group_stage(stage_, n, options.drop_remainder, padded(options.value),
                                          "padded_batch"));
   }
-  // Padded batches of elements of like size, so that little is filled up. Bucket i has sizes up to
-  // bounds[i] and batches of batches[i]; one more bucket has the larger ones. What is left at the
-  // end comes in smaller batches, the largest elements first.
+  // Padded batches of elements of similar size, with little padding. Bucket i holds sizes up to
+  // bounds[i] and makes batches of batches[i]; one more bucket holds larger sizes. The remainder
+  // comes at the end in smaller batches, the largest elements first.
   template <class F>
   Dataset buckets(F size, std::vector<std::int64_t> bounds, std::vector<std::int64_t> batches,
                   PadOptions options = {}, CallSite where = CallSite::here()) const {
@@ -120,7 +121,7 @@ class Dataset {
           "rows"));
     });
   }
-  // `n` elements each, as a vector.
+  // Groups of `n` elements, as vectors.
   Dataset<std::vector<T>> window(std::int64_t n, BatchOptions options = {},
                                  CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::window", "n", n, 1, where);
@@ -130,12 +131,12 @@ class Dataset {
     return Dataset<std::vector<T>>(
         internal::group_stage(stage_, n, options.drop_remainder, join, "window"));
   }
-  // All elements `times` times, without end by default.
+  // Repeats all elements `times` times; by default without end.
   Dataset repeat(std::int64_t times = internal::kEndless, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::repeat", "times", times, 0, where);
     return Dataset(internal::repeat_stage(stage_, times));
   }
-  // What the epoch of that number of repeat() gives.
+  // Returns epoch `number` of repeat().
   Dataset epoch(std::int64_t number, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::epoch", "number", number, 0, where);
     return Dataset(internal::pass_stage(stage_, number));
@@ -151,25 +152,26 @@ class Dataset {
   Dataset concatenate(const Dataset& more) const {
     return Dataset(internal::concatenate_stage({stage_, more.stage_}));
   }
-  // Every count-th element from `rank` on: the part of one of `count` workers. Put it before what
-  // costs. throws: kInvalidArgument for a rank outside.
+  // Every count-th element, starting at `rank`: the share of one of `count` workers. Put it before
+  // expensive stages. throws: kInvalidArgument for a rank out of range.
   Dataset shard(std::int64_t rank, std::int64_t count, CallSite where = CallSite::here()) const {
     return etude::internal::located("Dataset::shard", where, [&] {
       return Dataset(internal::shard_stage(stage_, rank, count));
     });
   }
-  // Makes up to n elements ahead in a thread. Changes no element and no position.
+  // Prepares up to n elements ahead in a background thread. Changes neither elements nor positions.
   Dataset prefetch(std::int64_t n, CallSite where = CallSite::here()) const {
     internal::check_count("Dataset::prefetch", "n", n, 0, where);
     return Dataset(internal::prefetch_stage(stage_, n));
   }
-  // Keeps in memory what the first whole walk gives; later ones give copies of it, in its order.
+  // Caches the first full pass in memory. Later passes return copies of it, in the same order.
   Dataset cache() const {
     return Dataset(internal::cache_stage(stage_, [](const internal::Element& element) {
       return internal::element_of<T>(T(internal::value_in<T>(element)));
     }));
   }
-  // The elements of the Datasets open(element), one of each in turn, `cycle` of them at a time.
+  // Interleaves the Datasets open(element): one element of each in turn, `cycle` Datasets at a
+  // time.
   template <class F>
   auto interleave(F open, std::int64_t cycle, CallSite where = CallSite::here()) const {
     using Inner = std::remove_cvref_t<std::invoke_result_t<F&, T>>;
@@ -181,12 +183,12 @@ class Dataset {
         },
         cycle));
   }
-  // The elements of the Datasets open(element), one Dataset after the other.
+  // Concatenates the Datasets open(element).
   template <class F>
   auto flat_map(F open) const {
     return interleave(std::move(open), 1);
   }
-  // Each element with its place, from 0.
+  // Each element with its index, from 0.
   Dataset<std::tuple<std::int64_t, T>> enumerate() const;
 
   DatasetIterator<T> iterate() const { return DatasetIterator<T>(*this); }
@@ -207,7 +209,7 @@ class Dataset {
   Iterator begin() const { return Iterator(*this); }
   std::nullptr_t end() const { return nullptr; }
 
-  // The number of elements; nothing if a walk has to tell, or if there is no end.
+  // The number of elements; none if it is unknown before an iteration, or infinite.
   std::optional<std::int64_t> size() const {
     const std::int64_t n = stage_->size();
     if (n < 0 || n == internal::kEndless) return std::nullopt;

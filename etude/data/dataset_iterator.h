@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A walk through a Dataset, and its elements by type. Included by dataset.h.
+// An iteration of a Dataset, with typed elements. Included by dataset.h.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline void check_count(std::string_view method, std::string_view name, std::int
 
 }  // namespace internal
 
-// A walk through a Dataset.
+// An iteration of a Dataset.
 //
 //   auto batches = train.iterate();
 //   while (auto batch = batches.next()) step(model, *batch);
@@ -57,10 +57,10 @@ class DatasetIterator {
  public:
   explicit DatasetIterator(const Dataset<T>& data) : walk_(data.stage()) {}
 
-  // The next element; nothing at the end, and ever after.
+  // Returns the next element; none at the end and from then on.
   //
-  // throws: what the pipeline throws: an error of a function names function and element; from then
-  //         on always that.
+  // throws: what the pipeline throws; an error of a function names function and element. Every
+  //         later call throws the same error.
   std::optional<T> next(CallSite where = CallSite::here()) {
     return etude::internal::located("Dataset", where, [&]() -> std::optional<T> {
       const internal::Element element = walk_.next();
@@ -69,19 +69,19 @@ class DatasetIterator {
     });
   }
 
-  // The number of elements that were given: all that has to be saved to go on here.
+  // The number of elements returned so far: all that must be saved to resume here.
   std::int64_t position() const { return walk_.position(); }
-  // Goes on behind the first `position` elements, as if they had been taken.
+  // Continues after the first `position` elements, as if they had been taken.
   //
   // throws: kOutOfRange for a position beyond the end.
-  // cost:   functions of map do not run again but for what a shuffle holds; filters, buckets,
-  //         generators and maps that skip go through all that was there.
+  // cost:   functions of map do not run again, except for elements in a shuffle buffer. Filters,
+  //         buckets, generators and maps that skip errors process all earlier elements again.
   void seek(std::int64_t position, CallSite where = CallSite::here()) {
     etude::internal::located("DatasetIterator::seek", where, [&] { walk_.seek(position); });
   }
-  // What was left out since the start of the walk, or since a `seek` that went back.
+  // The elements skipped since the start of the iteration, or since a `seek` backwards.
   Skipped skipped() const { return walk_.skipped(); }
-  // The stages in words: what has to be the same when a walk is resumed.
+  // The stages as text; it must be equal when an iteration is resumed.
   std::string pipeline() const { return walk_.stage().text(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a Dataset comes from: tensors, lists, generators, other Datasets; and how `fit` takes one.
+// Sources of Datasets: tensors, lists, generators, other Datasets; and the adapter for `fit`.
 // Included by dataset.h. Sources that read files: etude/io.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace ETUDE_API etude {
 namespace data {
 
-// The samples of a structure of tensors whose first axes agree; elements have no such axis.
+// The samples of a pytree of tensors with equal first axes; elements lack this axis.
 //
 // throws: kInvalidArgument for tensors that disagree in their number of samples.
 template <class S>
@@ -39,9 +39,9 @@ Dataset<T> from_list(std::vector<T> values) {
 // 0, 1, .. n - 1; without end by default.
 Dataset<std::int64_t> count_up(std::int64_t n = internal::kEndless);
 
-// What a generator gives. `open` is called for each walk; it returns a function that gives a
-// std::optional, nothing at the end. A walk is resumed by asking the generator again, so it has to
-// give the same each time.
+// The elements of a generator. `open` is called for each iteration; it returns a function that
+// returns a std::optional, empty at the end. Resuming an iteration runs the generator again, so it
+// must return the same elements each time.
 //
 //   auto squares = data::from_generator([] {
 //     return [i = 0]() mutable -> std::optional<Tensor> { ++i; return Tensor(i * i); };
@@ -60,7 +60,7 @@ auto from_generator(Open open, std::string name = "generator") {
       std::move(name)));
 }
 
-// The first elements of all as a tuple, then the second ones, until one of them ends.
+// Tuples of the first elements of all, then of the second ones, until one of them ends.
 template <class... T>
 Dataset<std::tuple<T...>> zip(const Dataset<T>&... parts) {
   const auto join = [](const std::vector<internal::Element>& elements) {
@@ -78,8 +78,8 @@ Dataset<std::tuple<std::int64_t, T>> Dataset<T>::enumerate() const {
   return zip(count_up(), *this);
 }
 
-// The batches of a Dataset as an endless series of epochs, each in an order of its own: what `fit`
-// and checkpoints take, as they take Epochs.
+// The batches of a Dataset as an endless series of epochs, each in an order of its own. `fit` and
+// checkpoints take it in place of Epochs.
 //
 //   data::DatasetEpochs batches(train.batch(32).prefetch(2));
 //   nn::fit(model, optimizer, batches, loss, {.epochs = 10});
@@ -88,8 +88,8 @@ class DatasetEpochs {
  public:
   using Batch = S;
 
-  // throws: kInvalidArgument for a Dataset without elements or without an end. cost: a walk of the
-  // Dataset, unless its size is known.
+  // throws: kInvalidArgument for a Dataset without elements or without an end. cost: an iteration
+  // of the Dataset, unless its size is known.
   explicit DatasetEpochs(Dataset<S> data, CallSite where = CallSite::here())
       : data_(std::move(data)), walk_(data_) {
     steps_ = etude::internal::located("DatasetEpochs", where,
@@ -98,7 +98,7 @@ class DatasetEpochs {
 
   S next(CallSite where = CallSite::here()) {
     std::optional<S> batch = walk_.next(where);
-    if (!batch.has_value()) {  // shorter than it was when it was counted
+    if (!batch.has_value()) {  // shorter than when it was counted
       seek({position_.epoch + 1, 0}, where);
       batch = walk_.next(where);
       if (!batch.has_value()) internal::throw_empty(data_.stage()->text(), where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epochs: an endless series of batches over samples in memory, shuffled anew in each epoch, made
-// ahead in a background thread. The order is a function of seed and position, so a run can be
+// Epochs: an endless series of batches over samples in memory, shuffled anew in each epoch and
+// prepared in a background thread. The order is a function of seed and position, so a run can be
 // stopped, saved and resumed bit for bit.
 #pragma once
 
@@ -24,9 +24,9 @@ struct EpochsOptions {
   std::int64_t batch = 32;
   std::uint64_t seed = 0;
   bool shuffle = true;
-  bool keep_remainder = false;  // a last, smaller batch where the size does not divide
-  int prefetch = 2;             // batches made ahead; 0: made when asked for, in the same thread
-  std::int64_t rank = 0, ranks = 1;  // of workers with one seed: each has its own batches, as many
+  bool keep_remainder = false;       // a last, smaller batch if the size does not divide
+  int prefetch = 2;                  // batches prepared ahead; 0: in the calling thread
+  std::int64_t rank = 0, ranks = 1;  // workers with one seed get different batches, equally many
 
   static constexpr void ranges(const auto& row) {
     row("batch", &EpochsOptions::batch, at_least(1));
@@ -34,30 +34,30 @@ struct EpochsOptions {
   }
 };
 
-// Where a series of batches stands: `step` batches of epoch `epoch` are done.
+// The position in a series of batches: `step` batches of epoch `epoch` are done.
 struct Position {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// The number of epochs that a run is for: fit notes it, checkpoints keep it, so that another one is
-// noticed when a run goes on.
+// The number of epochs of a run. fit sets it and checkpoints store it, so that a run which
+// continues with another number is detected.
 struct EpochsPlan {
-  std::int64_t epochs = 0;      // 0: nobody said
-  std::string checkpoint = {};  // the file that this is from, until fit has compared it
+  std::int64_t epochs = 0;      // 0: not set
+  std::string checkpoint = {};  // the file that it was read from, until fit has compared it
 };
 
 namespace internal {
 
-// Which samples make up batch `step` of epoch `epoch`.
+// The samples of batch `step` of epoch `epoch`.
 class EpochOrder {
  public:
   EpochOrder() = default;
-  // throws: kInvalidArgument for too few samples for a batch of each rank, or a rank outside.
+  // throws: kInvalidArgument for too few samples for a batch per rank, or a rank out of range.
   EpochOrder(std::int64_t samples, const EpochsOptions& options);
-  // Batches of samples of like size: those of `batches_per_sort` batches are sorted. The batch with
-  // the largest sample comes first, the smaller one last, the others in random order.
+  // Batches of samples of similar size: the samples of `batches_per_sort` batches are sorted. The
+  // batch with the largest sample comes first, the smaller one last, the others in random order.
   EpochOrder(std::vector<std::int64_t> sizes, std::int64_t batches_per_sort,
              const EpochsOptions& options);
 
@@ -71,7 +71,7 @@ class EpochOrder {
 
   std::int64_t samples_ = 0, steps_ = 0;
   EpochsOptions options_;
-  std::vector<std::int64_t> sizes_;  // of the samples; empty: they do not matter
+  std::vector<std::int64_t> sizes_;  // of the samples; empty: ignored
   std::int64_t batches_per_sort_ = 0;
   std::int64_t shuffled_epoch_ = -1;
   std::vector<std::int64_t> order_;
@@ -81,7 +81,7 @@ class EpochOrder {
 
 namespace internal {
 
-// Samples whose tensors have a first axis for them.
+// Samples in tensors whose first axis counts them.
 template <class S>
 struct TensorStore {
   S samples;
@@ -89,7 +89,7 @@ struct TensorStore {
   S take(std::span<const std::int64_t> rows) const { return take_samples(samples, rows); }
 };
 
-// What Epochs and BucketedEpochs do with the samples of a store.
+// The common part of Epochs and BucketedEpochs over the samples of a store.
 template <class S, class Store>
 class EpochSeries {
  public:
@@ -106,14 +106,14 @@ class EpochSeries {
     if (this != &other) *this = EpochSeries(other);
     return *this;
   }
-  // The thread refers to members, so a move ends it; it starts again when asked for a batch.
+  // The thread refers to members, so a move ends it; the next request for a batch restarts it.
   EpochSeries(EpochSeries&& other) noexcept { take_over(other); }
   EpochSeries& operator=(EpochSeries&& other) noexcept {
     if (this != &other) take_over(other);
     return *this;
   }
 
-  // The next batch; the position moves behind it. throws: kResourceExhausted.
+  // Returns the next batch and advances the position. throws: kResourceExhausted.
   S next(CallSite where = CallSite::here()) {
     return etude::internal::located("Epochs::next", where, [&] {
       S batch = options_.prefetch > 0 ? taken() : store_.take(order_.rows(position_));
@@ -128,7 +128,7 @@ class EpochSeries {
   Position position() const { return position_; }
   const EpochsPlan& plan() const { return plan_; }
   void set_plan(EpochsPlan plan) { plan_ = std::move(plan); }
-  // Goes on behind `step` batches of `epoch`, as if they had been taken.
+  // Continues after `step` batches of `epoch`, as if they had been taken.
   // throws: kOutOfRange for a step beyond the epoch.
   void seek(Position position, CallSite where = CallSite::here()) {
     etude::internal::located("Epochs::seek", where,
@@ -179,19 +179,19 @@ class EpochSeries {
   EpochOrder made_;  // belongs to the background thread
   Position position_;
   EpochsPlan plan_;
-  std::unique_ptr<Prefetcher<S>> ahead_;  // last: ends before what it reads
+  std::unique_ptr<Prefetcher<S>> ahead_;  // last: ends before the members that it reads
 };
 
 }  // namespace internal
 
-// A value: a copy goes on from the same position by itself.
+// A value: a copy continues from the same position independently.
 //
 //   data::Epochs epochs(train, {.batch = 128, .seed = 1});
 //   for (int i = 0; i < 10 * epochs.steps_per_epoch(); ++i) {
 //     const data::Samples batch = epochs.next();
 //   }
 //
-// S is a structure of tensors whose first axes agree. Constructing touches no sample.
+// S is a pytree of tensors with equal first axes. Construction reads no sample.
 // threads: thread-compatible.
 template <class S>
 class Epochs : public internal::EpochSeries<S, internal::TensorStore<S>> {
@@ -207,8 +207,8 @@ class Epochs : public internal::EpochSeries<S, internal::TensorStore<S>> {
   }
 };
 
-// Batches of `n` in order, once through: for (const Samples& b : batches(test, 500)). The last one
-// may be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
+// Batches of `n` in order, one pass: for (const Samples& b : batches(test, 500)). The last one may
+// be smaller. `samples` must outlive the range. cost: none per batch; storage is shared.
 template <class S>
 class Batches {
  public:

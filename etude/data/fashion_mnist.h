@@ -14,8 +14,8 @@ namespace ETUDE_API etude {
 namespace data {
 
 struct FashionMnistOptions {
-  // Where the four files lie, compressed or not. Empty: $ETUDE_DATA/fashion-mnist if the variable
-  // is set, else where the Debian package has them.
+  // The folder of the four files, compressed or not. Empty: $ETUDE_DATA/fashion-mnist if the
+  // variable is set, else the folder of the Debian package.
   std::string folder = {};
   bool standardize = false;  // mean 0 and standard deviation 1 over the training images
 };
@@ -29,8 +29,8 @@ struct FashionMnist {
 inline constexpr std::array<std::string_view, 10> kFashionMnistClasses = {
     "T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Boot"};
 
-// throws: kNotFound when a file is missing, with the package to install; kDataLoss when one is
-//         damaged or holds something else.
+// throws: kNotFound, with the package to install, when a file is missing; kDataLoss when a file is
+//         damaged or holds other data.
 // cost:   about half a second and 220 MB.
 FashionMnist fashion_mnist(const FashionMnistOptions& options = {},
                            CallSite where = CallSite::here());

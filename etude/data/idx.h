@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads IDX files, the format of MNIST and Fashion-MNIST: a big-endian header with element type and
-// sizes, then the elements. A file may be compressed with gzip; that is seen from its first bytes.
-// Used by the data sets of this folder. Files are not trusted: every size is checked against the
-// data before memory is taken for it.
+// sizes, then the elements. A file may be compressed with gzip, which its first bytes show. Used by
+// the data sets of this folder. Files are not trusted: every size is checked against the data
+// before memory is allocated for it.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;  // the elements in row-major order, in the host's byte order
 };
 
-// The array in the file at `path`.
+// Reads the array in the file at `path`.
 //
-// throws: kNotFound when there is no file; kInvalidArgument when it is no regular file, cannot be
-//         opened or is no IDX file; kDataLoss when it is torn, altered, has bytes behind its end or
-//         declares more than 4 GiB.
+// throws: kNotFound when there is no file; kInvalidArgument when it is not a regular file, cannot
+//         be opened or is not an IDX file; kDataLoss when it is truncated, altered, has bytes after
+//         its end or declares more than 4 GiB.
 IdxArray read_idx(const std::string& path, CallSite where = CallSite::here());
 
-// The array in `file`, the content of a file with that `name`.
+// Parses the array in `file`, the content of a file with that `name`.
 //
 // throws: as read_idx.
-// cost:   memory within a small factor of what the data really holds.
+// cost:   memory within a small factor of the size of the data.
 IdxArray parse_idx(std::span<const std::uint8_t> file, std::string_view name,
                    CallSite where = CallSite::here());
 

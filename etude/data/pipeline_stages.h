@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources of the stages share: the log of skipped elements, errors that name an element,
-// and a stage made of a function that opens it. For pipeline*.cc.
+// The common part of the sources of stages: the log of skipped elements, errors that name an
+// element, and a stage made of a function that opens it. For pipeline*.cc.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class SkipLog {
   Skipped skipped_;
 };
 
-// Throws the exception that is being handled with the element's index in front, as an Error. One of
+// Throws the current exception as an Error, prefixed by the index of the element. An exception of
 // another type is nested in it.
 [[noreturn]] void rethrow_for_element(std::string_view stage, std::int64_t index);
 
@@ -46,7 +46,7 @@ decltype(auto) for_element(std::string_view stage, std::int64_t index, F&& f) {
   }
 }
 
-// A stage whose cursors are of type C, made from the cursor before, the walk and `rest`.
+// A stage with cursors of type C, made from the previous cursor, the iteration and `rest`.
 class StageFrom : public Stage {
  public:
   StageFrom(std::vector<StagePtr> from, std::int64_t size, std::string text)
@@ -77,14 +77,14 @@ class OpenedStage final : public StageFrom {
   Open open_;
 };
 
-// `open` is called with the stages before and the walk.
+// `open` is called with the previous stages and the iteration.
 template <class Open>
 StagePtr make_stage(std::vector<StagePtr> from, std::int64_t size, std::string text, Open open) {
   return std::make_shared<OpenedStage<Open>>(std::move(from), size, std::move(text),
                                              std::move(open));
 }
 
-// Whether a size is a number of elements.
+// Whether `size` is a finite number of elements.
 constexpr bool is_finite(std::int64_t size) { return size >= 0 && size != kEndless; }
 
 }  // namespace etude::data::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes values ahead of time in one background thread, a bounded number of them. Used by Epochs.
-// The order of the values is the order of the calls, so nothing depends on timing.
+// Computes a bounded number of values ahead of time in one background thread. Used by Epochs.
+// Values come in the order of the calls, so nothing depends on timing.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,21 @@
 namespace ETUDE_API etude {
 namespace data::internal {
 
-// The thread and its queue, for values of any type: programs that use a Prefetcher compile none of
-// it. confined to the thread that made it; `produce` runs in another one, which it must be fit for.
+// The thread and its queue, for values of any type; programs that use a Prefetcher compile none of
+// it. confined to the thread that made it; `produce` runs in the background thread and must be safe
+// there.
 class PrefetchQueue {
  public:
   using Value = std::shared_ptr<void>;
 
-  // Starts at once and calls `produce` until `capacity` values wait.
+  // Starts at once and calls `produce` until `capacity` values are ready.
   PrefetchQueue(std::function<Value()> produce, std::size_t capacity);
   PrefetchQueue(const PrefetchQueue&) = delete;
   PrefetchQueue& operator=(const PrefetchQueue&) = delete;
-  // Waits for a call of `produce` that is under way; what was made and not taken is dropped.
+  // Waits for a running call of `produce`; values that were not taken are dropped.
   ~PrefetchQueue();
 
-  // The next value. throws: what `produce` threw for it; after that nothing more is produced.
+  // The next value. throws: what `produce` threw for it; after that no value is produced.
   Value take();
 
  private:

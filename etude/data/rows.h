@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples as structures of tensors whose first axis counts the samples: their number, batches of
-// chosen ones, and batches made of single ones. Used by Epochs and by hand-written loops.
+// Samples as pytrees of tensors whose first axis counts the samples: their number, batches of
+// selected samples, and batches made of single samples. Used by Epochs and by hand-written loops.
 // Plain copies of rows: no op runs and nothing is recorded.
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace ETUDE_API etude {
 namespace data {
 
-// Inputs with what is expected of them: what the loaders of this folder give. A batch is the same.
+// Inputs with their labels: the result of the loaders of this folder, and the type of a batch.
 struct Samples {
   Tensor inputs;
   Tensor labels;
@@ -23,15 +23,15 @@ struct Samples {
 
 // Rows `rows` of x, in that order.
 //
-// throws: kInvalidArgument for a scalar; kOutOfRange for a row outside; kFailedPrecondition for a
-//         tensor without elements, as in a function that is being traced.
+// throws: kInvalidArgument for a scalar; kOutOfRange for a row out of range; kFailedPrecondition
+//         for a tensor without elements, as in a function that is being traced.
 // cost:   one copy of the rows.
 Tensor take_rows(const Tensor& x, std::span<const std::int64_t> rows,
                  CallSite where = CallSite::here());
 // Rows [begin, end) of x. throws and cost: as above.
 Tensor slice_rows(const Tensor& x, std::int64_t begin, std::int64_t end,
                   CallSite where = CallSite::here());
-// Tensors of one type, one behind the other along a new first axis.
+// Stacks tensors of one type along a new first axis.
 //
 // throws: kInvalidArgument for an empty list or differing types, with the index of the first one;
 //         kFailedPrecondition as above.
@@ -39,8 +39,8 @@ Tensor stack_rows(std::span<const Tensor* const> rows, CallSite where = CallSite
 
 // Row `row` of x without the first axis. throws: as above. cost: none where storage is shared.
 Tensor row_at(const Tensor& x, std::int64_t row, CallSite where = CallSite::here());
-// stack_rows of tensors of one dtype and rank, each filled up behind its elements with `value` to
-// the largest size of each axis.
+// stack_rows of tensors of one dtype and rank, each padded at the end with `value` to the largest
+// size of each axis.
 //
 // throws: kInvalidArgument for an empty list or a differing dtype or rank, with its index.
 Tensor stack_padded(std::span<const Tensor* const> rows, double value,
@@ -52,7 +52,7 @@ namespace internal {
 std::int64_t count_rows(const Tensor& x, std::int64_t expected, const std::string& path);
 }  // namespace internal
 
-// The number of samples in a structure of tensors.
+// The number of samples in a pytree of tensors.
 //
 // throws: kInvalidArgument if two tensors disagree, naming the path of the second.
 template <class S>
@@ -64,7 +64,7 @@ std::int64_t sample_count(const S& samples) {
   return count < 0 ? 0 : count;
 }
 
-// The samples at `rows`, in that order, as a structure of the same kind.
+// The samples at `rows`, in that order, as a pytree of the same kind.
 template <class S>
 S take_samples(const S& samples, std::span<const std::int64_t> rows) {
   return map_leaves<Tensor, Marked::kWalk>(samples,
@@ -85,7 +85,7 @@ S sample_at(const S& samples, std::int64_t i) {
 }
 
 namespace internal {
-// The leaves of samples by their places.
+// The leaves of samples by position.
 class Columns {
  public:
   Columns();
@@ -98,10 +98,10 @@ class Columns {
 
  private:
   std::vector<std::vector<const Tensor*>> rows_;
-  std::size_t next_ = 0;  // the place of the next leaf
+  std::size_t next_ = 0;  // position of the next leaf
 };
 
-// Puts the leaves of samples together, those at one place by stack(rows).
+// Joins samples leaf by leaf: leaves at one position are joined by stack(rows).
 template <class S, class Stack>
 S join_samples(std::span<const S> samples, const Stack& stack) {
   Columns columns;
@@ -117,7 +117,7 @@ S join_samples(std::span<const S> samples, const Stack& stack) {
 }
 }  // namespace internal
 
-// Single samples, structures of tensors of equal types, as one batch: each leaf gets a new first
+// Joins single samples, pytrees of tensors of equal types, to one batch: each leaf gets a new first
 // axis.
 //
 // throws: kInvalidArgument for no samples, or for leaves of differing types.
@@ -127,7 +127,7 @@ S collate(std::span<const S> samples) {
       samples, [](std::span<const Tensor* const> rows) { return stack_rows(rows); });
 }
 
-// The same by stack_padded: leaves may differ in their sizes.
+// The same by stack_padded: leaves may differ in size.
 template <class S>
 S collate_padded(std::span<const S> samples, double value = 0) {
   return internal::join_samples(

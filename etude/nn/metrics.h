@@ -42,8 +42,7 @@ class Confusion {
   // Counts with tensor calls. No element is read before the functions below are called.
   //
   // throws: kInvalidArgument for shapes that do not fit. Labels out of range are an error,
-  // kOutOfRange,
-  //         of the functions below.
+  //         kOutOfRange, of the functions below.
   void update(const Tensor& predicted, const Tensor& labels, CallSite where = CallSite::here());
 
   double accuracy() const;

@@ -60,8 +60,7 @@ class SummaryScope {
 // summary(model, {1, 28, 28, 1}), summary(embedding, {{8, 20}, kInt32}).
 //
 // throws: what the model throws for such an input. Errors of layers name their path; all errors
-// have
-//         the op and the user's line.
+//         have the op and the user's line.
 template <class Model>
 Summary summary(const Model& model, const TensorSpec& input, CallSite where = CallSite::here()) {
   return etude::internal::located("", where, [&] {

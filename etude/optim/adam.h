@@ -10,7 +10,7 @@ namespace optim {
 
 namespace internal {
 
-// The table of Adam and its relatives: O has at least these options.
+// The ranges of Adam and related rules: O has at least these options.
 template <class O>
 constexpr void adam_ranges(const auto& row) {
   row("lr", &O::lr, at_least(0));
@@ -33,7 +33,7 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double decay = 0;         // lr / (1 + decay * updates done)
-  double weight_decay = 0;  // added to the gradient, times the parameter
+  double weight_decay = 0;  // times the parameter, added to the gradient
   bool amsgrad = false;     // divide by the highest variance so far
 
   static constexpr void ranges(const auto& row) {
@@ -50,7 +50,7 @@ class Adam : public internal::OptimizerWith<AdamOptions> {
       : Adam("Adam", std::move(options), false, where) {}
 
   using OptimizerWith::options;
-  // To change numbers between updates; amsgrad stays as it is.
+  // For changes between updates; amsgrad must not change.
   AdamOptions& options() { return options_; }
 
  protected:
@@ -76,7 +76,7 @@ struct AdamWOptions {
   }
 };
 
-// Adam with weight decay beside the gradient.
+// Adam with decoupled weight decay.
 class AdamW : public Adam {
  public:
   explicit AdamW(AdamWOptions options = {}, CallSite where = CallSite::here())

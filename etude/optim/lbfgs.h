@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Minimisation of a function that can be evaluated as often as one likes, over all of its data:
-// limited-memory BFGS with a line search. For small models, fits and physics; not for batches.
+// Minimisation of a function over all of its data, which may be evaluated often: limited-memory
+// BFGS with a line search. For small models, fits and physics; not for batches.
 //
 //   auto result = optim::lbfgs(model, [&](const Model& m) { return mean(square(m(x) - y)); });
 #pragma once
@@ -25,11 +25,11 @@ namespace optim {
 
 struct LBFGSOptions {
   std::int64_t iterations = 100;
-  std::int64_t history = 10;      // pairs of steps and changes of gradients that are kept
-  double gradient_limit = 1e-7;   // ends where no element of the gradient is larger
-  double change_limit = 1e-12;    // ends where the value falls by no more, relative to it
-  double armijo = 1e-4;           // part of the first slope by which a step must fall
-  double curvature = 0.9;         // most that is left of the slope behind a step
+  std::int64_t history = 10;      // number of stored pairs of step and gradient change
+  double gradient_limit = 1e-7;   // converged when no gradient element is larger
+  double change_limit = 1e-12;    // converged when the relative decrease is not larger
+  double armijo = 1e-4;           // required decrease, relative to the initial slope
+  double curvature = 0.9;         // allowed slope after a step, relative to the initial one
   std::int64_t evaluations = 25;  // of one line search
 
   static constexpr void ranges(const auto& row) {
@@ -47,22 +47,23 @@ struct LBFGSResult {
   double value = 0;
   std::int64_t iterations = 0, evaluations = 0;
   bool has_converged = false;  // by one of the limits
-  std::string why;             // it ended
+  std::string why;             // the reason of the end
 };
 
 namespace internal {
-// The value at `x`; writes its gradient.
+// Returns the value at `x`; writes its gradient.
 using Evaluate = std::function<double(std::span<const Tensor> x, std::vector<Tensor>& gradient)>;
 LBFGSResult run_lbfgs(std::vector<Tensor>& x, const Evaluate& evaluate,
                       const LBFGSOptions& options);
 }  // namespace internal
 
-// Changes the tensors of `model` until loss(model), a scalar, is least nearby: directions by two
-// loops over the history, steps that fulfil the strong Wolfe conditions (Nocedal and Wright 2006,
-// algorithms 7.4, 3.5 and 3.6). The model is the best that was seen. Frozen parts (Freezable) stay.
+// Minimises loss(model), a scalar, over the tensors of `model`, to a local minimum. Directions come
+// from the two-loop recursion over the history, steps fulfil the strong Wolfe conditions (Nocedal
+// and Wright 2006, algorithms 7.4, 3.5 and 3.6). The model ends at the best point seen. Frozen
+// parts (Freezable) do not change.
 //
 // throws: kInvalidArgument for options out of their range; what the loss throws: the model is then
-//         as it was.
+//         unchanged.
 template <class Model, class Loss>
 LBFGSResult lbfgs(Model& model, const Loss& loss, const LBFGSOptions& options = {},
                   CallSite where = CallSite::here()) {

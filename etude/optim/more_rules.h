@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Further optimisers whose step is a formula per element: AdaBelief, Yogi, Rprop, FTRL, ASGD and
-// the schedule-free forms of SGD and AdamW. The usual ones: sgd.h, adam.h, rules.h.
+// Further optimisers with an elementwise step: AdaBelief, Yogi, Rprop, FTRL, ASGD and the
+// schedule-free forms of SGD and AdamW. The usual ones: sgd.h, adam.h, rules.h.
 #pragma once
 
 #include "etude/optim/adam.h"
@@ -17,7 +17,7 @@ struct AdaBeliefOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0;  // beside the gradient, as in AdamW
+  double weight_decay = 0;  // decoupled, as in AdamW
 
   static constexpr void ranges(const auto& row) {
     internal::adam_ranges<AdaBeliefOptions>(row);
@@ -41,7 +41,7 @@ struct YogiOptions {
   double beta2 = 0.999;
   double eps = 1e-3;
   double initial_accumulator = 1e-6;
-  double weight_decay = 0;  // added to the gradient, times the parameter
+  double weight_decay = 0;  // times the parameter, added to the gradient
 
   static constexpr void ranges(const auto& row) {
     internal::adam_ranges<YogiOptions>(row);
@@ -62,9 +62,9 @@ class Yogi : public internal::OptimizerWith<YogiOptions> {
 };
 
 struct RpropOptions {
-  double lr = 0.01;     // the first size of steps; rates that are scaled later change nothing
-  double shrink = 0.5;  // of the size where the gradient turns
-  double grow = 1.2;    // where it does not
+  double lr = 0.01;     // initial step size; scaling the rate later has no effect
+  double shrink = 0.5;  // factor of the step size when the gradient changes sign
+  double grow = 1.2;    // factor otherwise
   double min_size = 1e-6;
   double max_size = 50;
 
@@ -76,8 +76,9 @@ struct RpropOptions {
     row("max_size", &RpropOptions::max_size, above(0));
   }
 };
-// Steps by the sign of the gradient alone, each element with a size of its own; where the gradient
-// turns, the size shrinks and the step is left out (Riedmiller and Braun 1993). For full batches.
+// Uses only the sign of the gradient; each element has its own step size. When the gradient changes
+// sign, the step size shrinks and the step is skipped (Riedmiller and Braun 1993). For full
+// batches.
 class Rprop : public internal::OptimizerWith<RpropOptions> {
  public:
   explicit Rprop(RpropOptions options = {}, CallSite where = CallSite::here());
@@ -106,7 +107,7 @@ struct FTRLOptions {
   }
 };
 // Follow the regularised leader, by coordinate (McMahan et al. 2013), with rates that fall with the
-// root of n: n' = n + g^2;  z += g - (sqrt(n') - sqrt(n)) / lr w;
+// square root of n: n' = n + g^2;  z += g - (sqrt(n') - sqrt(n)) / lr w;
 // w = -(z - sign(z) l1) / (sqrt(n') / lr + 2 l2 + beta / lr) where |z| > l1, else 0.
 class FTRL : public internal::OptimizerWith<FTRLOptions> {
  public:
@@ -123,8 +124,8 @@ class FTRL : public internal::OptimizerWith<FTRLOptions> {
 struct ASGDOptions {
   Schedule lr = 1e-2;
   double lambda = 1e-4;  // decay of the weights
-  double alpha = 0.75;   // power by which the rate falls
-  double start = 1e6;    // the update from which on weights are averaged
+  double alpha = 0.75;   // exponent of the fall of the rate
+  double start = 1e6;    // the first update whose weights are averaged
   double weight_decay = 0;
 
   static constexpr void ranges(const auto& row) {
@@ -136,7 +137,7 @@ struct ASGDOptions {
   }
 };
 // Averaged SGD (Polyak and Juditsky 1992): e = lr / (1 + lambda lr (t - 1))^alpha;
-// w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") has the mean of the
+// w = (1 - lambda e) w - e (g + weight_decay w). averaged(model, "average") returns the mean of the
 // weights since `start`.
 class ASGD : public internal::OptimizerWith<ASGDOptions> {
  public:
@@ -161,8 +162,8 @@ struct ScheduleFreeSGDOptions {
   }
 };
 // z -= lr (g + weight_decay w);  x = (1 - 1/t) x + z / t;  w = (1 - beta) z + beta x, where z and x
-// begin as w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"),
-// which is x. No schedule needs to know the number of updates.
+// start at w (Defazio et al. 2024). The model is trained at w; evaluate averaged(model, "average"),
+// which is x. The schedule does not need the number of updates.
 class ScheduleFreeSGD : public internal::OptimizerWith<ScheduleFreeSGDOptions> {
  public:
   explicit ScheduleFreeSGD(ScheduleFreeSGDOptions options = {}, CallSite where = CallSite::here());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers that look at tensors as wholes: LARS and LAMB at their lengths, Muon, Adafactor and
-// Shampoo at matrices. Each step allocates a few tensors of the size of its parameter.
+// Optimisers that use whole tensors: LARS and LAMB their norms, Muon, Adafactor and Shampoo their
+// matrices. Each step allocates a few tensors of the size of its parameter.
 //
-// Lengths and norms are right for elements of all sizes. Sums and means of squared gradients that
-// are state (LAMB, Adafactor, Shampoo, vectors in Muon) overflow as their formulas say: float32
-// gradients of 1e19 and more give zero or NaN steps there. clip_by_global_norm (transforms.h)
-// makes such gradients smaller first.
+// Norms are right for elements of all sizes. Sums and means of squared gradients in the state
+// (LAMB, Adafactor, Shampoo, vectors in Muon) overflow as their formulas do: float32 gradients of
+// 1e19 and more lead to zero or NaN steps. clip_by_global_norm (transforms.h) reduces such
+// gradients first.
 #pragma once
 
 #include "etude/optim/adam.h"
@@ -30,7 +30,7 @@ struct LARSOptions {
     row("trust", &LARSOptions::trust, above(0));
   }
 };
-// By tensor k = trust |w| / (|g| + weight_decay |w|), 1 if a length is 0;
+// Per tensor, k = trust |w| / (|g| + weight_decay |w|), or 1 if a norm is 0;
 // v = momentum v + k (g + weight_decay w);  w -= lr v (You et al. 2017).
 class LARS : public internal::OptimizerWith<LARSOptions> {
  public:
@@ -55,8 +55,8 @@ struct LAMBOptions {
     row("weight_decay", &LAMBOptions::weight_decay, at_least(0));
   }
 };
-// r = mhat / (sqrt(vhat) + eps) + weight_decay w with the means of Adam;  w -= lr |w| / |r| r, the
-// factor 1 if a length is 0 (You et al. 2019).
+// r = mhat / (sqrt(vhat) + eps) + weight_decay w with the means of Adam;  w -= lr |w| / |r| r, with
+// the factor 1 if a norm is 0 (You et al. 2019).
 class LAMB : public internal::OptimizerWith<LAMBOptions> {
  public:
   explicit LAMB(LAMBOptions options = {}, CallSite where = CallSite::here());
@@ -72,9 +72,9 @@ struct MuonOptions {
   Schedule lr = 0.02;
   double momentum = 0.95;
   double weight_decay = 0;     // w -= lr weight_decay w
-  double vector_rate = 0.015;  // part of the rate that tensors which are no matrices have
+  double vector_rate = 0.015;  // relative rate of tensors that are not matrices
   double beta2 = 0.95;         // of their variance
-  double eps = 1e-8;           // beside its root
+  double eps = 1e-8;           // added to its square root
 
   static constexpr void ranges(const auto& row) {
     row("lr", &MuonOptions::lr, at_least(0));
@@ -85,9 +85,9 @@ struct MuonOptions {
     row("eps", &MuonOptions::eps, at_least(0));
   }
 };
-// Momentum whose matrices are made nearly orthogonal by five steps of Newton and Schulz (Jordan et
-// al. 2024): w -= lr sqrt(max(1, columns / rows)) O. A filter counts as the matrix of its last axis
-// by all others. Tensors of fewer axes take the step of AdamW.
+// Momentum whose matrices are made nearly orthogonal by five Newton-Schulz steps (Jordan et al.
+// 2024): w -= lr sqrt(max(1, columns / rows)) O. A filter counts as the matrix of its last axis by
+// all others. Tensors with fewer axes take the step of AdamW.
 class Muon : public internal::OptimizerWith<MuonOptions> {
  public:
   explicit Muon(MuonOptions options = {}, CallSite where = CallSite::here());
@@ -101,11 +101,11 @@ class Muon : public internal::OptimizerWith<MuonOptions> {
 };
 
 struct AdafactorOptions {
-  Schedule lr = 0.01;       // the most that the relative rate is; it falls as 1 / sqrt(t)
-  double fading = 0.8;      // what is new has the weight t^-fading in the means
-  double eps1 = 1e-7;       // least root of a variance
-  double eps2 = 1e-3;       // least root mean square of a parameter that the rate is relative to
-  double threshold = 1;     // most root mean square of a direction
+  Schedule lr = 0.01;       // upper limit of the relative rate, which falls as 1 / sqrt(t)
+  double fading = 0.8;      // a new gradient has weight t^-fading in the means
+  double eps1 = 1e-7;       // minimum of the root of a variance
+  double eps2 = 1e-3;       // minimum of the RMS of a parameter, to which the rate is relative
+  double threshold = 1;     // maximum of the RMS of a direction
   double weight_decay = 0;  // w -= lr weight_decay w
 
   static constexpr void ranges(const auto& row) {
@@ -117,8 +117,8 @@ struct AdafactorOptions {
     row("weight_decay", &AdafactorOptions::weight_decay, at_least(0));
   }
 };
-// Steps scaled by variances, of which matrices keep only the means of rows and of columns: memory
-// for n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two are batches.
+// Steps scaled by variances. For matrices only the means of rows and of columns are stored: memory
+// of n + m numbers, not n m (Shazeer and Stern 2018). Axes before the last two are batches.
 class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
  public:
   explicit Adafactor(AdafactorOptions options = {}, CallSite where = CallSite::here());
@@ -133,7 +133,7 @@ class Adafactor : public internal::OptimizerWith<AdafactorOptions> {
 
 struct ShampooOptions {
   Schedule lr = 0.1;
-  double eps = 1e-4;        // of the unit matrices that the sums begin with
+  double eps = 1e-4;        // times the unit matrix: start of the sums
   double weight_decay = 0;  // w -= lr weight_decay w
 
   static constexpr void ranges(const auto& row) {
@@ -142,9 +142,9 @@ struct ShampooOptions {
     row("weight_decay", &ShampooOptions::weight_decay, at_least(0));
   }
 };
-// L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018), the roots by Newton's
-// iteration on products. A filter counts as the matrix of its last axis by all others. Tensors of
-// fewer axes take the step of AdaGrad: it is the same for a diagonal sum.
+// L += G G';  R += G' G;  w -= lr L^(-1/4) G R^(-1/4) (Gupta et al. 2018). The roots are computed
+// by Newton's iteration on products. A filter counts as the matrix of its last axis by all others.
+// Tensors with fewer axes take the step of AdaGrad, the same method with a diagonal sum.
 // cost: some 250 products of the sizes of L and R per matrix and step; keep matrices small.
 class Shampoo : public internal::OptimizerWith<ShampooOptions> {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all optimisers share: the update of a model by a formula per element, with its state. Used
-// by adam.h, sgd.h and rules.h; users call update() of those.
+// The common part of all optimisers: the update of a model by a rule, with its state. Used by
+// adam.h, sgd.h and rules.h; users call update() of those classes.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ namespace internal {
 
 class Condition;
 
-// Gives the layers of `model` the state that they announced, if `gradients` is a tangent of it.
+// Applies the announced state updates to the layers of `model`, if `gradients` is a tangent of it.
 template <class Model, class Gradients>
 void take_state(Model& model, const Gradients& gradients) {
   if constexpr (etude::internal::holds_state<Model>()) {
@@ -44,82 +44,84 @@ void take_state(Model& model, const Gradients& gradients) {
   }
 }
 
-// What decides the numbers of all updates.
+// The options that determine the rates of all updates.
 struct RateOptions {
   const Schedule& lr;
   double decay;
   std::vector<double> others;  // in the order of kernels/cpu/optimizer_rates.cc
 };
 
-// The step of one parameter. What it is given belongs to the optimiser and the model.
+// The step of one parameter. Its references belong to the optimiser and the model.
 struct Step {
   Tensor& parameter;
   const Tensor& gradient;
   const Tensor& rates;         // float64[10]
   const Attrs& rule;           // of the optimiser: rule_attrs()
-  std::span<Tensor> states;    // of the rule, then those that its class adds
-  bool may_overwrite = false;  // whether parameter and states are given away
+  std::span<Tensor> states;    // of the rule, then of its class
+  bool may_overwrite = false;  // whether parameter and states may be overwritten
 };
-// What names a rule in calls of run_rule.
+// The attributes that name a rule in calls of run_rule.
 Attrs rule_attrs(std::string_view rule);
-// The step of a rule: parameter and states become what it gives.
+// Runs the step of a rule: replaces parameter and states by its results.
 void run_rule(const Attrs& rule, const Step& step);
 
-// A rule of kernels/cpu/optimizer_steps.h with the numbers of each update, with what was added
-// around it. A value: a copy goes on by itself. As an in-out argument of a staged function it goes
-// on at each call: count and state are tensors, and the graph evaluates the schedule. threads:
+// A rule of kernels/cpu/optimizer_steps.h with the rates of each update, and its transforms. A
+// value: copies are independent. As an in-out argument of a staged function it advances at each
+// call: count and state are tensors, and the graph evaluates the schedule. threads:
 // thread-compatible.
 class RuleOptimizer {
  public:
   virtual ~RuleOptimizer();
 
   // Moves every tensor of `model` against its gradient, in place. `gradients` is the tangent of the
-  // model; where it is absent the tensor stays. A frozen part (Freezable) and its state stay as
-  // they are, bit for bit. A part with a tangent of its own (DifferentiableTraits) takes the step
-  // in its tangent, from 0, and then goes along it by its move(): it has no weight decay. Layers
-  // get the state that they announced.
+  // model; a tensor with an absent gradient does not change. A frozen part (Freezable) and its
+  // state do not change, bit for bit. For a part with a tangent of its own (DifferentiableTraits)
+  // the step is taken in its tangent, from 0, and its move() applies the result; it has no weight
+  // decay. Layers receive the state updates that they announced.
   //
-  // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an
-  //         option or a rate of the schedule that is out of its range, for a pattern of a group
-  //         that means no tensor, and for a part with a tangent of its own where the optimiser or a
-  //         transform averages weights.
-  //         Numbers of the host with a derivative are refused at compile time.
-  // cost:   one pass over each parameter; after the first update nothing of their size is
-  //         allocated, unless transforms or the header of the optimiser say so.
+  // throws: kInvalidArgument, with the path, for gradients that do not fit the model, for an option
+  //         or a rate of the schedule out of its range, for a group pattern that matches no tensor,
+  //         and for a part with a tangent of its own if the optimiser or a transform averages
+  //         weights. Host numbers with a derivative are refused at compile time.
+  // cost:   one pass over each parameter. After the first update nothing of the size of a parameter
+  //         is allocated, unless transforms or the header of the optimiser state it.
   template <class Model, class Gradients>
   void update(Model& model, const Gradients& gradients, CallSite where = CallSite::here()) {
-    if constexpr (!etude::internal::HoldsRefused<Gradients>) {  // the compiler has said enough
+    // the compiler has reported the error
+    if constexpr (!etude::internal::HoldsRefused<Gradients>) {
       update_all(pair_up(model, gradients, slots_.needs_paths()), where);
       take_state(model, gradients);
     }
   }
 
-  // Puts transforms behind those that are there: transforms.h. State that they keep begins at the
-  // next update. throws: kInvalidArgument for state that another one keeps.
+  // Appends transforms (transforms.h). Their state starts at the next update. throws:
+  // kInvalidArgument for state that another transform keeps.
   void add(std::vector<Transform> transforms, CallSite where = CallSite::here());
   void add(Transform transform, CallSite where = CallSite::here());
-  // Other options for the tensors that a pattern means (path_matches); the first group that means
-  // one has it:
+  // Sets other options for the tensors that match a pattern (path_matches). Of several groups that
+  // match a tensor, the first applies:
   //   optimizer.group("encoder/*", {.lr = 1e-4, .weight_decay = 0});
-  // throws: kInvalidArgument for numbers out of their range, and for weight_decay where the
+  // throws: kInvalidArgument for numbers out of their range, and for weight_decay if the
   //         optimiser has none.
   void group(std::string pattern, GroupOptions options, CallSite where = CallSite::here());
 
-  // The rate of the next update, of what no group means.
+  // The rate of the next update, for tensors outside of all groups.
   double rate() const;
-  // Multiplies all rates from the next update on; a factor is part of the state. Graphs are not
-  // made anew for another one. throws: kInvalidArgument for a negative factor.
+  // Multiplies all rates from the next update on. The factor is part of the state; graphs are not
+  // retraced for another one. throws: kInvalidArgument for a negative factor.
   void scale_rate(double factor, CallSite where = CallSite::here());
-  // The product of the factors, 1 at first.
+  // The product of the factors, initially 1.
   double rate_scale() const;
-  // What loss_scaling() wants the loss to be multiplied by, float64[]; absent without it.
+  // The factor by which loss_scaling() requires the loss to be multiplied, float64[]; absent
+  // without it.
   Tensor loss_scale() const;
-  // How many gradients wait for an update by accumulate(); 0 without it. throws: as updates().
+  // The number of gradients that wait for an update by accumulate(); 0 without it. throws: as
+  // updates().
   std::int64_t waiting() const;
 
-  // A copy of the model with the averages of its tensors: "ema" and "swa" of transforms, "slow" of
-  // lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without one stay, and
-  // those of frozen parts.
+  // Returns a copy of the model with the averages of its tensors: "ema" and "swa" of transforms,
+  // "slow" of lookahead, "average" of ASGD and the schedule-free optimisers. Tensors without an
+  // average, and those of frozen parts, are unchanged.
   //
   // throws: kInvalidArgument for another name, before the first update, and for another model.
   template <class Model>
@@ -129,16 +131,16 @@ class RuleOptimizer {
     return model;
   }
 
-  // How many there were. throws: kFailedPrecondition while a function is traced that has this
-  // optimiser as an argument: its number is known when the function runs.
+  // The number of updates. throws: kFailedPrecondition while a function is traced that has this
+  // optimiser as an argument: the number is known when the function runs.
   std::int64_t updates() const { return slots_.updates(); }
   State state() const { return slots_.state(); }
   // throws: kInvalidArgument for the state of another kind of optimiser, or of other transforms.
   void restore(State state, CallSite where = CallSite::here());
 
  protected:
-  // `optimizer` is the class, for messages; `rule` names the formula and so the state. `others` are
-  // names of state beside it.
+  // `optimizer` is the class, for messages; `rule` names the formula and thereby the state.
+  // `others` are the names of further state.
   RuleOptimizer(std::string_view optimizer, std::string_view rule,
                 const std::vector<std::string>& others);
   RuleOptimizer(const RuleOptimizer&);
@@ -150,13 +152,14 @@ class RuleOptimizer {
   const Extras& extras() const { return extras_; }
 
  private:
-  // throws: kInvalidArgument for an option out of its range: they may be changed between updates.
+  // throws: kInvalidArgument for an option out of its range, since options may change between
+  // updates.
   virtual void check() const = 0;
   virtual bool has_weight_decay() const = 0;
-  // Whether a step goes on from the parameter, and does not make it anew from state.
+  // Whether a step adds to the parameter; false if it computes the parameter from state.
   virtual bool has_increments() const { return true; }
   virtual RateOptions rate_options() const = 0;
-  // How a state of the rule, or of its class, begins.
+  // The initial value of a state of the rule or of its class.
   virtual StateStart start_of(std::size_t state, const Tensor& value) const;
   virtual void run_step(const Step& step) const { run_rule(step.rule, step); }
 
@@ -166,7 +169,8 @@ class RuleOptimizer {
   double rate_of(const RateOptions& options, std::int64_t t) const;
   void take_averages(const std::vector<Parameter>& parameters, std::string_view name,
                      CallSite where) const;
-  // The rates of the next update by group, at once or as values of the trace; then also the count.
+  // The rates of the next update by group, at once or as values of the trace; then the count as
+  // well.
   std::vector<Tensor> rates(Tensor& done, CallSite where) const;
   Tensor host_rates(const RateOptions& options) const;
   Values traced_rates(const RateOptions& options, CallSite where) const;
@@ -179,19 +183,19 @@ class RuleOptimizer {
   std::string_view optimizer_;  // a literal: "Lion"
   std::string update_;          // "Lion::update"
   std::string rule_;
-  std::size_t own_states_ = 0;  // those before the ones of transforms
+  std::size_t own_states_ = 0;  // those before the states of transforms
   Extras extras_;
 
  protected:
   Slots slots_;
 };
 
-// A RuleOptimizer with options of a type, which are checked against its table of ranges.
+// A RuleOptimizer with typed options, which are checked against their table of ranges.
 template <class Options>
 class OptimizerWith : public RuleOptimizer {
  public:
   const Options& options() const { return options_; }
-  // By what calls of a staged function with other optimisers differ.
+  // The host values by which calls of a staged function with other optimisers differ.
   auto host_values() const { return std::tie(rule(), options_, extras()); }
 
  protected:

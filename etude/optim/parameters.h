@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimiser updates in a model: its tensors, but for frozen parts, and for parts with a
-// tangent of their own that tangent, beside the gradients. Used by optimizer.h and lbfgs.h.
+// The parameters of a model with their gradients: its tensors without frozen parts; for a part with
+// a tangent of its own, the tensors of this tangent. Used by optimizer.h and lbfgs.h.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ namespace internal {
 
 [[noreturn]] void throw_unpaired(std::size_t parameters, std::size_t gradients);
 void add_parameter(std::vector<Parameter>& out, Tensor& value, const std::string& path);
-// Notes which of the parameters are among the tensors of frozen parts.
+// Marks the parameters that are tensors of frozen parts.
 void mark_frozen(std::vector<Parameter>& parameters, std::vector<const Tensor*> frozen);
-// Puts the tensors of a tangent in the place of those of the part that moves along it.
+// Replaces the tensors of a part by those of the tangent that it moves along.
 void put_tangent(Parameters& out, MovedPart part, std::vector<Parameter> tangent);
 
-// Puts tangents in the place of the parts of a model that have one of their own.
+// Replaces the parts of a model that have a tangent of their own by these tangents.
 template <class Model>
 void put_tangents(Parameters& out, Model& model, bool with_paths) {
   for_each_struct(model, [&](const std::string& path, auto& part) {
@@ -70,7 +70,7 @@ Parameters parameters_of(Model& model, bool with_paths) {
   return out;
 }
 
-// The tensors of `model` beside those of its tangent `gradients`, which has no numbers.
+// The tensors of `model` with those of its tangent `gradients`, which has no host numbers.
 template <class Model, class Gradients>
 Parameters pair_up(Model& model, const Gradients& gradients, bool with_paths) {
   static_assert(!etude::internal::HasScalar<Gradients>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimisers whose step is a formula per element with up to three state tensors: RMSProp, AdaGrad,
-// AdaDelta, AdaMax, RAdam, NAdam, Lion. SGD and the Adam family have files of their own.
+// Optimisers with an elementwise step and up to three state tensors: RMSProp, AdaGrad, AdaDelta,
+// AdaMax, RAdam, NAdam, Lion. SGD and the Adam family have files of their own.
 #pragma once
 
 #include "etude/optim/adam.h"
@@ -18,7 +18,7 @@ struct RMSPropOptions {
   double eps = 1e-8;
   double decay = 0;  // lr / (1 + decay * updates done)
   double momentum = 0;
-  bool centered = false;  // divide by the deviation, not by the root mean square
+  bool centered = false;  // divide by the standard deviation, not the root mean square
 
   static constexpr void ranges(const auto& row) {
     row("lr", &RMSPropOptions::lr, at_least(0));
@@ -28,7 +28,7 @@ struct RMSPropOptions {
     row("momentum", &RMSPropOptions::momentum, up_to(0, 1));
   }
 };
-// v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). Centred: v less the square of the
+// v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps). Centred: v minus the square of the
 // running mean of g. With momentum: b = momentum b + that quotient, w -= lr b.
 class RMSProp : public internal::OptimizerWith<RMSPropOptions> {
  public:
@@ -112,14 +112,13 @@ struct RAdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double decay = 0;
-  double weight_decay = 0;  // added to the gradient, times the parameter
+  double weight_decay = 0;  // times the parameter, added to the gradient
 
   static constexpr void ranges(const auto& row) {
     internal::decaying_adam_ranges<RAdamOptions>(row);
   }
 };
-// Adam that begins with plain momentum, until the variance of its scale is bounded (Liu et al.
-// 2020).
+// Adam that starts as momentum alone, until the variance of its scale is bounded (Liu et al. 2020).
 class RAdam : public internal::OptimizerWith<RAdamOptions> {
  public:
   explicit RAdam(RAdamOptions options = {}, CallSite where = CallSite::here());
@@ -137,14 +136,14 @@ struct NAdamOptions {
   double eps = 1e-8;
   double decay = 0;
   double weight_decay = 0;
-  double psi = 0.004;  // how fast the momentum of update t, beta1 (1 - 0.96^(t psi) / 2), rises
+  double psi = 0.004;  // growth rate of the momentum, beta1 (1 - 0.96^(t psi) / 2)
 
   static constexpr void ranges(const auto& row) {
     internal::decaying_adam_ranges<NAdamOptions>(row);
     row("psi", &NAdamOptions::psi, at_least(0));
   }
 };
-// Adam with the look ahead of Nesterov (Dozat 2016).
+// Adam with Nesterov momentum (Dozat 2016).
 class NAdam : public internal::OptimizerWith<NAdamOptions> {
  public:
   explicit NAdam(NAdamOptions options = {}, CallSite where = CallSite::here());
@@ -159,7 +158,7 @@ struct LionOptions {
   Schedule lr = 1e-4;
   double beta1 = 0.9;
   double beta2 = 0.99;
-  double weight_decay = 0;  // beside the gradient
+  double weight_decay = 0;  // decoupled
 
   static constexpr void ranges(const auto& row) {
     row("lr", &LionOptions::lr, at_least(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules: options of optimisers that change from update to update. A number is a schedule too.
+// Schedules: optimiser options that change from update to update. A number is a schedule as well.
 // Used as option values: Adam({.lr = cosine(3e-3, steps)}).
 #pragma once
 
@@ -24,8 +24,8 @@ struct ScheduleTree;
 namespace optim {
 
 // A value for every update, counted from 0. A plain value; thread-safe to read if its function is.
-// The schedules of this page have a form that graphs hold: the step of a staged function evaluates
-// them at each call, with the same bits. A function of the host has none.
+// Graphs can contain the schedules of this header: the step of a staged function evaluates them at
+// each call, with the same bits. They cannot contain a host function.
 class Schedule {
  public:
   template <class T>
@@ -42,12 +42,12 @@ class Schedule {
   double operator()(std::int64_t update) const {
     return tree_ == nullptr ? constant_ : evaluate(update);
   }
-  // The number, if it is one.
+  // The number, if the schedule is a constant.
   std::optional<double> fixed() const {
     return tree_ == nullptr ? std::optional<double>(constant_) : std::nullopt;
   }
   optimizer::ScheduleTree tree() const;
-  // Of the same values; a function of the host is equal to its copies only.
+  // Equal values. A host function equals only its copies.
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.equals(b); }
 
  private:
@@ -60,7 +60,7 @@ class Schedule {
   std::shared_ptr<const optimizer::ScheduleTree> tree_;  // null: the constant
 };
 
-// In what follows `base` is the value to start from and T a number of updates.
+// Below, `base` is the initial value and T a number of updates.
 // throws (all): kInvalidArgument for a T below 1 and for lists that do not fit together.
 
 Schedule constant(double value);
@@ -73,19 +73,19 @@ Schedule step(double base, double factor, std::int64_t every, CallSite where = C
 Schedule exponential(double base, double rate);
 // base / (1 + rate t).
 Schedule inverse_time(double base, double rate);
-// From base to `end` in T updates, along a power of what is left.
+// From base to `end` in T updates, along a power of the remaining fraction.
 Schedule polynomial(double base, double end, double power, std::int64_t T,
                     CallSite where = CallSite::here());
-// Half a wave from base to `end` in T updates, `end` afterwards.
+// Half a cosine wave from base to `end` in T updates, then `end`.
 Schedule cosine(double base, std::int64_t T, double end = 0, CallSite where = CallSite::here());
-// The same again and again; each time `mult` times as long.
+// Repeats cosine(); each period is `mult` times as long as the one before.
 Schedule cosine_restarts(double base, std::int64_t T, double mult = 1, double end = 0,
                          CallSite where = CallSite::here());
-// Rises in equal steps, base at the update T - 1 and afterwards.
+// Rises linearly to base, which it reaches at update T - 1 and keeps.
 Schedule linear_warmup(double base, std::int64_t T, CallSite where = CallSite::here());
 
 struct OneCycleOptions {
-  double rise = 0.3;       // part of T in which the value grows
+  double rise = 0.3;       // fraction of T in which the value rises
   double div = 25;         // starts at max / div
   double final_div = 1e4;  // ends at max / div / final_div
 
@@ -95,18 +95,18 @@ struct OneCycleOptions {
     row("final_div", &OneCycleOptions::final_div, above(0));
   }
 };
-// Up to `max` and down again in T updates, along half waves.
+// Rises to `max` and falls again in T updates, along half cosine waves.
 Schedule one_cycle(double max, std::int64_t T, OneCycleOptions options = {},
                    CallSite where = CallSite::here());
-// Rises like linear_warmup, then falls with the root of the update number.
+// Rises like linear_warmup, then falls with the inverse square root of the update number.
 Schedule inverse_sqrt(double base, std::int64_t warmup, CallSite where = CallSite::here());
 
 // The product of schedules: chain({cosine(0.1, 100), step(1, 0.5, 30)}).
 Schedule chain(std::vector<Schedule> factors);
-// One after the other: schedule i runs, from its own update 0, until bounds[i].
+// Concatenates schedules: schedule i runs, from its own update 0, until bounds[i].
 Schedule join(std::vector<Schedule> parts, std::vector<std::int64_t> bounds,
               CallSite where = CallSite::here());
-// `then` from its update 0 after T updates that rise linearly to its first value.
+// Runs T updates that rise linearly to the first value of `then`; then `then` from its update 0.
 Schedule warmup(std::int64_t T, Schedule then, CallSite where = CallSite::here());
 
 struct Segment {
@@ -114,8 +114,8 @@ struct Segment {
   double start = 0, end = 0;
   std::int64_t updates = 1;
 };
-// One segment after the other, each from its start to its end; then the end of the last.
-// throws: kInvalidArgument for another shape, and for ends that an exponential does not have.
+// Concatenates segments, each from its start to its end; then the end of the last one.
+// throws: kInvalidArgument for another shape, and for ends that an exponential cannot have.
 Schedule segments(const std::vector<Segment>& parts, CallSite where = CallSite::here());
 
 }  // namespace optim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient descent, with momentum on request.
+// Gradient descent, optionally with momentum.
 #pragma once
 
 #include "etude/optim/optimizer.h"
@@ -13,8 +13,8 @@ struct SGDOptions {
   double momentum = 0;
   double decay = 0;  // lr / (1 + decay * updates done)
   bool nesterov = false;
-  double weight_decay = 0;  // added to the gradient, times the parameter
-  double dampening = 0;     // of the gradient in the velocity, but for the first update
+  double weight_decay = 0;  // times the parameter, added to the gradient
+  double dampening = 0;     // of the gradient in the velocity, except in the first update
 
   static constexpr void ranges(const auto& row) {
     row("lr", &SGDOptions::lr, at_least(0));
@@ -25,7 +25,7 @@ struct SGDOptions {
   }
 };
 
-// g += weight_decay w;  v = momentum v + (1 - dampening) g  (v = g at first);
+// g += weight_decay w;  v = momentum v + (1 - dampening) g  (v = g in the first update);
 // w -= lr v, or with nesterov w -= lr (g + momentum v).
 class SGD : public internal::OptimizerWith<SGDOptions> {
  public:
@@ -33,7 +33,7 @@ class SGD : public internal::OptimizerWith<SGDOptions> {
   explicit SGD(SGDOptions options = {}, CallSite where = CallSite::here());
 
   using OptimizerWith::options;
-  // To change numbers between updates; momentum stays on or off, and nesterov as it is.
+  // For changes between updates; nesterov, and whether there is momentum, must not change.
   SGDOptions& options() { return options_; }
 
  private:

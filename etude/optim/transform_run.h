@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How transforms run around the rules of one update. Used by optimizer.cc and transforms.cc only.
+// Runs transforms around the rules of one update. Used by optimizer.cc and transforms.cc only.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace etude::optim::internal {
 
-// A truth that is known now, or that the graph which is traced will know.
+// A condition that is known now, or that the traced graph computes.
 class Condition {
  public:
   explicit Condition(bool known) : known_(known) {}
@@ -22,7 +22,7 @@ class Condition {
   bool is_never() const { return known_ && !*known_; }
   bool is_always() const { return known_ && *known_; }
   Condition operator&&(const Condition& other) const;
-  // a where it holds, else b.
+  // a if it holds, else b.
   Tensor pick(const Tensor& a, const Tensor& b) const;
 
  private:
@@ -33,23 +33,23 @@ class Condition {
 struct TransformRun {
   Slots& slots;
   std::vector<Parameter>& parameters;
-  std::vector<Tensor>& gradients;  // of the parameters; those that are absent stay so
+  std::vector<Tensor>& gradients;  // of the parameters; absent ones stay absent
   Condition due{true};             // whether this call updates the model
 
   bool is_traced() const { return slots.is_traced(); }
   // The state of that name of parameter i.
   Tensor& state(const char* name, std::size_t i) const;
-  // Whether a whole number, int64[], leaves that remainder.
+  // Whether the integer x, int64[], has this remainder modulo `divisor`.
   Condition has_remainder(const Tensor& x, std::int64_t divisor, std::int64_t remainder) const;
 };
 
-// How the state of that name begins: behind the rule's own.
+// The initial value of the state of that name, which comes after the states of the rule.
 StateStart transform_start(const Extras& extras, const std::string& name, const Tensor& value);
-// Gives an optimiser what a transform keeps. throws: kInvalidArgument for what is there already.
+// Adds the state of a transform to an optimiser. throws: kInvalidArgument for state that exists.
 void add_transform(Slots& slots, const Transform& transform);
 // Makes the gradients of frozen parameters absent: those of frozen parts of the model, and those
-// that a transform freezes. throws: kInvalidArgument for a pattern that means
-// no parameter, with those there are.
+// that a transform freezes. throws: kInvalidArgument, with the known paths, for a pattern that
+// matches no parameter.
 void leave_frozen(const Extras& extras, Slots& slots, std::vector<Parameter>& parameters);
 void run_before(const Extras& extras, TransformRun& run);
 void run_after(const Extras& extras, TransformRun& run);

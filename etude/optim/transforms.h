@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may stand before and behind the rule of any optimiser: transforms of gradients, which run in
-// the order in which they were added, and averages of weights. For options by path, see
-// RuleOptimizer::group.
+// Transforms around the rule of any optimiser: transforms of gradients, which run in the order in
+// which they were added, and averages of weights. For options by path see RuleOptimizer::group.
 //
 //   optim::AdamW optimizer({.lr = 3e-4});
 //   optimizer.add({optim::accumulate(4), optim::clip_by_global_norm(1), optim::ema(0.999)});
 //   ...
 //   nn::evaluate(optimizer.averaged(model), test, loss);
 //
-// They keep their state with that of the optimiser: checkpoints save it, copies and staged
-// functions take it along, and steps of all modes give the same bits.
+// Their state is part of the optimiser's state: checkpoints save it, copies and staged functions
+// carry it, and the steps of all modes compute the same bits.
 #pragma once
 
 #include <cstddef>
@@ -47,32 +46,31 @@ class Transform {
 
 // throws (all): kInvalidArgument, with the user's line, for a number out of its range.
 
-// Each element of the gradients in [-limit, limit].
+// Clamps each element of the gradients to [-limit, limit].
 Transform clip_by_value(double limit, CallSite where = CallSite::here());
-// The gradient of each tensor times min(1, norm / |g|): its length is at most `norm`.
+// Multiplies the gradient of each tensor by min(1, norm / |g|): its norm is then at most `norm`.
 Transform clip_by_norm(double norm, CallSite where = CallSite::here());
-// All gradients times one number, so that the length of all of them as one vector is at most
-// `norm`.
+// Multiplies all gradients by one number, so that their norm as one vector is at most `norm`.
 Transform clip_by_global_norm(double norm, CallSite where = CallSite::here());
-// The gradients of matrices and filters less their mean over all axes but the last, that of
-// outputs (Yong et al. 2020).
+// Subtracts from the gradients of matrices and filters their mean over all axes but the last, the
+// output axis (Yong et al. 2020).
 Transform centralize();
-// Adds normal noise with variance eta / (1 + t)^gamma at update t from 0, drawn from the generator
-// of this thread (Neelakantan et al. 2015).
+// Adds normal noise of variance eta / (1 + t)^gamma at update t, counted from 0, drawn from the
+// generator of this thread (Neelakantan et al. 2015).
 Transform add_noise(double eta, double gamma = 0.55, CallSite where = CallSite::here());
 
-// Updates the model at every n-th call only, by the mean of n gradients: batches that are n times
-// as large. updates(), schedules and what stands behind the rule count such updates. In a graph
-// each call computes an update, and takes it if it is due. Gradients since the last update wait in
-// the state "accumulated", over the ends of epochs and in checkpoints; waiting() is their number. A
-// training that ends between two updates leaves them out, and nn::fit warns of that. Take a number
-// of batches that n divides where all shall count.
+// Updates the model only at every n-th call, with the mean of n gradients, like batches that are n
+// times as large. updates(), schedules and averages of weights count such updates. In a graph each
+// call computes an update and applies it if it is due. Gradients since the last update are in the
+// state "accumulated", which survives ends of epochs and checkpoints; waiting() is their number. If
+// training ends between two updates they are unused, and nn::fit warns. To use every batch, take a
+// number of batches that n divides.
 Transform accumulate(std::int64_t n, CallSite where = CallSite::here());
 
 struct LossScalingOptions {
   double initial = 65536;
-  double growth = 2;     // of the scale after `every` updates without overflow
-  double backoff = 0.5;  // of the scale at an overflow
+  double growth = 2;     // factor of the scale after `every` updates without overflow
+  double backoff = 0.5;  // factor of the scale at an overflow
   std::int64_t every = 2000;
 
   static constexpr void ranges(const auto& row) {
@@ -82,29 +80,30 @@ struct LossScalingOptions {
     row("every", &LossScalingOptions::every, at_least(1));
   }
 };
-// Divides gradients by the scale that the loss was multiplied by, RuleOptimizer::loss_scale(); an
-// update whose gradients are not all finite is left out and lowers the scale. nn::fit multiplies
-// the loss. cost: one look at the gradients per update, which ends a segment of lazy calls.
+// Divides gradients by the scale of the loss, RuleOptimizer::loss_scale(). An update with gradients
+// that are not all finite is skipped and lowers the scale. nn::fit multiplies the loss. cost: one
+// read of the gradients per update, which ends a segment of lazy calls.
 Transform loss_scaling(const LossScalingOptions& options = {}, CallSite where = CallSite::here());
 
-// The tensors of these paths stay as they are, whatever the place of this transform: their
-// gradients count nowhere. See path_matches.
+// Freezes the tensors of these paths, wherever this transform stands: their gradients are ignored.
+// See path_matches.
 Transform freeze(std::string pattern);
 
-// Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, from the
-// weights before the first update on.
+// Averages of weights, for RuleOptimizer::averaged. State "ema": decay e + (1 - decay) w, starting
+// with the weights before the first update.
 Transform ema(double decay, CallSite where = CallSite::here());
-// State "swa": the mean of the weights after update `start` and after each `every` further ones.
+// State "swa": the mean of the weights after update `start` and after every `every` further
+// updates.
 Transform swa(std::int64_t start, std::int64_t every = 1, CallSite where = CallSite::here());
-// Every k updates the slow weights go alpha of the way to the weights, which become them (Zhang et
-// al. 2019). State "slow".
+// Every k updates the slow weights move by alpha towards the weights, which are then set to them
+// (Zhang et al. 2019). State "slow".
 Transform lookahead(std::int64_t k = 5, double alpha = 0.5, CallSite where = CallSite::here());
 
-// Whether a pattern means the tensor of that path. `*` stands for any characters, '/' among them;
-// without it a pattern means a tensor, or all of a part: "encoder" is that of "encoder/*".
+// Whether a pattern matches the tensor of that path. `*` matches any characters, including '/'. A
+// pattern without it matches a tensor or a whole part: "encoder" also means "encoder/*".
 bool path_matches(std::string_view pattern, std::string_view path);
 
-// What differs for a group of parameters from the options of their optimiser.
+// The options of a group of parameters that differ from those of their optimiser.
 struct GroupOptions {
   std::optional<Schedule> lr = {};
   std::optional<double> weight_decay = {};
@@ -119,8 +118,8 @@ struct Group {
   GroupOptions options;
   bool operator==(const Group& other) const;
 };
-// What an optimiser has beside its rule. A class with constructors, so that staged functions
-// compare it whole by ==.
+// The parts of an optimiser besides its rule. It has constructors, so that staged functions compare
+// it as a whole by ==.
 class Extras {
  public:
   Extras();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks of the usual optimisers as arguments of staged functions, compiled in the library, so that
-// programs need not. Other optimisers are walked just as well, at the cost of compiling it.
+// Flattening of the usual optimisers as arguments of staged functions, compiled into the library so
+// that programs need not compile it. Other optimisers work as well; the program then compiles their
+// flattening.
 #pragma once
 
 #include "etude/optim/adam.h"
