@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that appears whole or not at all: written under a temporary name in the same folder, then
-// renamed into place. Whoever has mapped the older file keeps reading the older file.
-// Used by the safetensors writer and by checkpoints. Not for appending, and no lock: of two writers
+// renamed into place. A process that has mapped the older file keeps reading the older file. Used
+// by the safetensors writer and by checkpoints. Not for appending, and not a lock: of two writers
 // to one path the later commit wins.
 //
-// For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process ends with
-// exit status 137 in place of the n-th write, fsync or rename of all AtomicFiles, counted from the
-// first one that sees the variable. So a test can kill a writer at every point.
+// For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process exits with
+// status 137 instead of the n-th write, fsync or rename of all AtomicFiles, counted from the first
+// AtomicFile that sees the variable. A test can thus kill a writer at every point.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ namespace etude::internal {
 // thread-compatible.
 class AtomicFile {
  public:
-  // Creates the temporary file beside `path`, whose folder must exist. A file at `path` stays as it
-  // is until `commit`; the new one gets its permissions. A symbolic link is replaced, not followed.
+  // Creates the temporary file in the folder of `path`, which must exist. A file at `path` stays
+  // unchanged until `commit`; the new file gets its permissions. A symbolic link is replaced, not
+  // followed.
   //
   // throws: this and the other functions name the path and the system's reason: kNotFound when the
   //         folder is missing, kFailedPrecondition when access is refused, kResourceExhausted when
@@ -38,8 +39,8 @@ class AtomicFile {
   void write(std::span<const std::uint8_t> bytes);
   void write(std::string_view text);
 
-  // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
-  // the folder). When only the last step fails, the new file is in place but may not survive a
+  // Makes the content durable (fsync), renames it into place, and makes the new name durable (fsync
+  // of the folder). If only the last step fails, the new file is in place but may not survive a
   // power failure.
   //
   // throws: as above.
@@ -60,7 +61,7 @@ class AtomicFile {
   State state_ = State::kOpen;
 };
 
-// Makes durable which files a folder has (fsync). throws: as above.
+// Makes the entries of a folder durable (fsync). throws: as above.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace etude::internal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: everything a training run needs to go on bit for bit, in one file that appears whole
-// or not at all: the model, the optimiser's state, the position in the data and the generator of
-// this thread.
+// Checkpoints: all state from which a training run resumes bit for bit, in one file that appears
+// whole or not at all: the model, the optimiser's state, the position in the data and the generator
+// of this thread.
 #pragma once
 
 #include <string>
@@ -13,20 +13,21 @@ namespace ETUDE_API etude {
 namespace io {
 
 namespace internal {
-// Entries that belong to no model: "position" and "generator". The generator is that of this
+// Adds the entries outside of the model, "position" and "generator". The generator is that of this
 // thread.
 void add_run(NamedTensors& all, std::int64_t epoch, std::int64_t step);
 struct Run {
   std::int64_t epoch, step;
 };
-// Takes them out and restores the generator. throws: kDataLoss if they are missing or unfit.
+// Removes these entries and restores the generator. throws: kDataLoss if they are missing or
+// invalid.
 Run take_run(NamedTensors& all, std::string_view file);
-// What decides the order of samples, and how long the run is; kept as metadata.
+// The order of samples and the length of the run; stored as metadata.
 struct RunSettings {
   std::int64_t seed, batch, samples, shuffle, keep_remainder, ranks, epochs;
 };
 void add_settings(Metadata& metadata, const RunSettings& settings);
-// The number of epochs that was kept, 0 if there is none.
+// Returns the stored number of epochs, 0 if there is none.
 // throws: kInvalidArgument, naming both values, for data with other settings.
 std::int64_t check_settings(const Metadata& metadata, const RunSettings& settings,
                             std::string_view file);
@@ -41,12 +42,12 @@ RunSettings settings_of(const Data& data) {
           options.ranks,
           data.plan().epochs};
 }
-// Moves the entries below "prefix/" out, without the prefix.
+// Removes and returns the entries below "prefix/", without the prefix.
 NamedTensors take_below(NamedTensors& all, const std::string& prefix);
 void add_below(NamedTensors& all, const std::string& prefix, const NamedTensors& part);
 }  // namespace internal
 
-// `metadata` is kept beside the tensors. throws: as save_safetensors.
+// `metadata` is stored with the tensors. throws: as save_safetensors.
 template <class Model, class Optimizer, class Data>
 void save_checkpoint(const std::string& path, const Model& model, const Optimizer& optimizer,
                      const Data& data, Metadata metadata = {}, CallSite where = CallSite::here()) {
@@ -61,11 +62,12 @@ void save_checkpoint(const std::string& path, const Model& model, const Optimize
   save_safetensors(path, all, metadata, where);
 }
 
-// Restores all of it. The model, the optimiser's options and the data must be made as for the run
-// that was saved; fit compares the number of epochs.
+// Restores all state. The model, the optimiser's options and the data must be made as for the saved
+// run; fit compares the number of epochs.
 //
-// throws: kNotFound, kDataLoss with the file's name; kInvalidArgument with paths for another model,
-//         and with both values for data of another seed, batch, order or number of samples.
+// throws: kNotFound, kDataLoss with the file's name; kInvalidArgument, with the paths, for another
+//         model, and, with both values, for data of another seed, batch, order or number of
+//         samples.
 template <class Model, class Optimizer, class Data>
 void load_checkpoint(const std::string& path, Model& model, Optimizer& optimizer, Data& data,
                      CallSite where = CallSite::here()) {

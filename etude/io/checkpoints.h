@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints while training: a callback for nn::fit that saves the run every so often into a
-// folder, keeps the newest files and that of the best epoch, and saves once more at the end, also
-// after the run was called off. To save once by hand: checkpoint.h.
+// Checkpoints during training: a callback for nn::fit that saves the run regularly into a folder,
+// keeps the newest files and that of the best epoch, and saves once more at the end, also after a
+// stop. To save once by hand: checkpoint.h.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// By what the best epoch is known.
+// The number that decides which epoch is the best.
 enum class Best : uint8_t { kNone, kLoss, kValidationLoss, kValidationAccuracy };
 
 struct CheckpointOptions {
   std::int64_t every_steps = 0;   // batches between two files; 0: not by batches
-  std::int64_t every_epochs = 1;  // 0: not by epochs
-  std::int64_t keep = 1;          // newest files that stay; 0: all of them
-  Best best = Best::kNone;        // of equally good epochs the first one
+  std::int64_t every_epochs = 1;  // epochs between two files; 0: not by epochs
+  std::int64_t keep = 1;          // number of newest files to keep; 0: all
+  Best best = Best::kNone;        // of equally good epochs the first is kept
 
   static constexpr void ranges(const auto& row) {
     row("every_steps", &CheckpointOptions::every_steps, at_least(0));
@@ -33,7 +33,7 @@ struct CheckpointOptions {
 };
 
 namespace internal {
-// What of it knows no model.
+// The part that does not depend on the model.
 struct CheckpointRun {
   std::function<void(const std::string&, const Metadata&)> save;
   std::function<std::int64_t()> updates;
@@ -43,22 +43,22 @@ nn::Callback checkpoint_callback(const std::string& folder, const CheckpointOpti
                                  CheckpointRun run);
 }  // namespace internal
 
-// Files are FOLDER/step-00000469.safetensors, counted by updates of the optimiser, and
-// FOLDER/best.safetensors. Each appears whole or not at all, and an older one is removed only when
-// its successor is in place; so there is a good one at any time. The best score of an earlier run
-// in the same folder counts too. FOLDER/run-00000000.json says what the run that began at that
-// update hangs on beside its program: seeds, versions, flags.
+// Files are FOLDER/step-00000469.safetensors, numbered by updates of the optimiser, and
+// FOLDER/best.safetensors. Each appears whole or not at all, and an older one is removed only after
+// its successor is in place, so there is a valid file at any time. The best score of an earlier run
+// in the same folder counts as well. FOLDER/run-00000000.json records the settings of the run that
+// began at that update, besides its program: seeds, versions, flags.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 10, .validation = validate,
 //            .callbacks = {io::checkpoints("runs/7", model, optimizer, data,
 //                                          {.keep = 3, .best = io::Best::kValidationAccuracy})}});
 //
-// Model, optimiser and data are borrowed: those that are passed to fit.
+// Model, optimiser and data are borrowed; pass those that fit gets.
 //
-// throws: kInvalidArgument for negative numbers; while training: as save_checkpoint, and
-//         kFailedPrecondition for a folder of a run that is further on, and where `best` asks for a
-//         validation that fit was not given.
+// throws: kInvalidArgument for negative numbers; during training: as save_checkpoint, and
+//         kFailedPrecondition for a folder of a run that is further on, and if `best` needs a
+//         validation that fit does not have.
 template <class Model, class Optimizer, class Data>
 nn::Callback checkpoints(const std::string& folder, const Model& model, const Optimizer& optimizer,
                          const Data& data, const CheckpointOptions& options = {},
@@ -81,8 +81,8 @@ nn::Callback checkpoints(const std::string& folder, const Model& model, const Op
            }});
 }
 
-// The newest file that `checkpoints` left in a folder, for load_checkpoint. Nothing if there is
-// none or no folder.
+// The newest file of `checkpoints` in a folder, for load_checkpoint; none if there is no file or no
+// folder.
 std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 }  // namespace io

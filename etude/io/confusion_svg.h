@@ -13,13 +13,13 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// Draws a row per label with its samples by predicted class: numbers, and shades by their part of
-// the row. `names` are those of the classes, or none.
+// Draws one row per label, with the number of its samples by predicted class, shaded by fraction of
+// the row. `names` are the names of the classes, or empty.
 //
 //   io::write_confusion_svg("test.svg", result.confusion, data::kFashionMnistClasses);
 //
-// throws: kInvalidArgument for a matrix without samples and another number of names; kOutOfRange if
-//         there were labels outside; what the file system reports.
+// throws: kInvalidArgument for a matrix without samples and for another number of names;
+//         kOutOfRange if there were labels out of range; what the file system reports.
 void write_confusion_svg(const std::string& path, const nn::Confusion& confusion,
                          std::span<const std::string_view> names = {},
                          CallSite where = CallSite::here());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A column of a CSV file while it is read: its kind, which grows with the cells, and its values.
+// A column of a CSV file while it is read: its kind, which widens with the cells, and its values.
 // Used by the reader of CSV files (csv.cc).
 #pragma once
 
@@ -15,11 +15,11 @@
 
 namespace etude::io::csv {
 
-// What holds all cells so far, from the narrowest on; kNone: no value yet. kUnsigned: whole numbers
-// from 0 on, of which some are beyond int64.
+// The narrowest kind that fits all cells so far; kNone: no value yet. kUnsigned: whole numbers >=
+// 0, some of which are beyond int64.
 enum class Kind : std::uint8_t { kNone, kInt, kUnsigned, kFloat, kBool, kText };
 
-// Memory of tensors, of which what was freed is used again: new pages take as long as parsing does.
+// Reuses freed tensor memory: new pages would take as long as parsing.
 template <class T>
 struct BlockAllocator {
   using value_type = T;
@@ -37,24 +37,24 @@ struct BlockAllocator {
 template <class T>
 using Values = std::vector<T, BlockAllocator<T>>;
 
-// Whole numbers and truths are kept as int64, those of kUnsigned by their bits; other numbers as
+// Whole numbers and bools are stored as int64, those of kUnsigned by their bits; other numbers as
 // float64.
 struct Column {
   std::string name;
-  std::optional<DType> dtype;  // as asked for
+  std::optional<DType> dtype;  // as requested
   Kind kind = Kind::kNone;
   bool is_kept = true;
-  bool is_fixed = false;           // the kind was asked for, or is text
-  bool turns_text = false;         // to be read once more
-  std::int64_t low = 0, high = 0;  // of kInt, where it was asked for
+  bool is_fixed = false;           // the kind was requested, or is text
+  bool turns_text = false;         // must be read again
+  std::int64_t low = 0, high = 0;  // of a requested kInt
   Values<std::int64_t> ints;
   Values<double> floats;
   std::vector<std::string> texts;
   std::int64_t missing = 0;
-  std::string inexact;  // the first whole number that float64 does not hold
+  std::string inexact;  // the first whole number that float64 cannot represent
 
   bool is_whole() const { return kind == Kind::kInt || kind == Kind::kUnsigned; }
-  // Whether `value` may be added to `ints` as it is.
+  // Whether `value` may be added to `ints` unchanged.
   bool takes(std::int64_t value) const {
     if (kind == Kind::kUnsigned) return value >= 0;
     return kind == Kind::kInt && (!is_fixed || (value >= low && value <= high));
@@ -62,27 +62,27 @@ struct Column {
   void resize(std::size_t rows);
   // throws: kInvalidArgument for a complex dtype.
   void ask_for(DType wanted);
-  // From whole numbers to others. Values are what their text would have given.
+  // Converts whole numbers to float64. The values are those that their text would have given.
   void widen();
-  // Takes the kind of the first value, which is `number`.
+  // Takes the kind of `number`, the first value.
   void find_kind(std::string_view number);
-  // Lets whole numbers become unsigned or float64 where `number` needs it.
+  // Widens whole numbers to unsigned or float64 if `number` needs it.
   void make_room_for(std::string_view number);
-  // Adds a value to those that are no text; false if the kind does not hold it.
+  // Adds a value to a column that is not text; false if the kind cannot represent it.
   bool add(std::string_view number);
-  // Notes that `number`, which has become `value`, may be a whole number that float64 does not
-  // hold.
+  // Records that `number`, which became `value`, may be a whole number that float64 cannot
+  // represent.
   void note_inexact(std::string_view number, double value);
-  // Says once, for file and column, that whole numbers have become float64 and lost digits.
+  // Warns, once per file and column, that whole numbers became float64 and lost digits.
   void warn_of_lost_digits(std::string_view file) const;
-  // The values as a tensor [rows]. They move out.
+  // Moves the values into a tensor [rows].
   Tensor take_values(std::int64_t rows);
 };
 
-// From here on doubles do not hold every whole number.
+// From here on float64 cannot represent every whole number.
 inline constexpr double kInexact = 9007199254740992.0;
 
-// Without blanks around it and a plus sign.
+// `text` without surrounding blanks and without a plus sign.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace etude::io::csv

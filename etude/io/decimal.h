@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decimal numbers in text, to the nearest float, whatever the locale. Used by the reader of CSV
-// files. What is plain is read 8 digits at a time; the rest by std::from_chars.
+// Decimal numbers in text, rounded to the nearest float, whatever the locale. Used by the reader of
+// CSV files. Plain numbers are read 8 digits at a time, others by std::from_chars.
 #pragma once
 
 #include <algorithm>
@@ -20,23 +20,23 @@ namespace etude::internal {
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 
-// Reads up to 8 digits at `at`, of which the first `count` bytes are. They fit 32 bits.
+// Reads up to 8 digits at `at`; `count` is their number. They fit 32 bits.
 inline std::uint64_t digits_at(const char* at, int& count) {
   std::uint64_t word = 0;
   std::memcpy(&word, at, sizeof(word));
   word ^= 0x3030303030303030;  // digits are 0 to 9 now
   const std::uint64_t others =
-      ((word & 0x7F7F7F7F7F7F7F7F) + 0x7676767676767676) | word;  // the high bit of what is none
-  count = std::countr_zero(others & 0x8080808080808080) / 8;      // 8 where all are
+      ((word & 0x7F7F7F7F7F7F7F7F) + 0x7676767676767676) | word;  // the high bit of non-digits
+  count = std::countr_zero(others & 0x8080808080808080) / 8;      // 8 if all are digits
   if (count == 0) return 0;
-  word <<= 8 * (8 - count);  // zeros in front
+  word <<= 8 * (8 - count);  // zeros at the front
   word = word * 10 + (word >> 8);
   constexpr std::uint64_t kPairs = 0x000000FF000000FF;
   return ((word & kPairs) * 0x000F424000000064 + (word >> 16 & kPairs) * 0x0000271000000001) >> 32 &
          0xFFFFFFFF;
 }
 
-// Adds the digits at `at` to `value`, which may overflow, and gives where they end.
+// Adds the digits at `at` to `value`, which may overflow, and returns their end.
 inline const char* read_digits(const char* at, const char* end, std::uint64_t& value) {
   constexpr std::array<std::uint64_t, 9> kPower = {1,      10,      100,      1000,     10000,
                                                    100000, 1000000, 10000000, 100000000};
@@ -52,14 +52,14 @@ inline const char* read_digits(const char* at, const char* end, std::uint64_t& v
   return at;
 }
 
-// A decimal number that is given exactly by one division, as most are: a whole number up to 2^53
-// over a power of ten up to 10^22. Source: W. Clinger, "How to read floating point numbers
+// A decimal number that one division computes exactly, as for most numbers: a whole number up to
+// 2^53 over a power of ten up to 10^22. Source: W. Clinger, "How to read floating point numbers
 // accurately", 1990.
 struct Decimal {
   std::uint64_t digits = 0;
-  int scale = 0;  // digits behind the point
+  int scale = 0;  // digits after the point
   bool is_negative = false;
-  const char* end = nullptr;  // null where it is none
+  const char* end = nullptr;  // null: not a number
 };
 
 inline Decimal decimal_at(const char* at, const char* end) {
@@ -89,10 +89,10 @@ inline constexpr std::array<T, 23> kPowers = {T(1e0),  T(1e1),  T(1e2),  T(1e3),
                                               T(1e12), T(1e13), T(1e14), T(1e15), T(1e16), T(1e17),
                                               T(1e18), T(1e19), T(1e20), T(1e21), T(1e22)};
 
-// Reads the number at `at` as a T; null where it is none, or needs a closer look.
+// Reads the number at `at` as a T; null if there is none, or if it needs std::from_chars.
 template <class T>
 const char* number_as(const char* at, const char* end, double& value) {
-  constexpr int kMostScale = sizeof(T) == 4 ? 10 : 22;  // powers that T has exactly
+  constexpr int kMostScale = sizeof(T) == 4 ? 10 : 22;  // powers that T represents exactly
   constexpr std::uint64_t kMostWhole = std::uint64_t{1} << std::numeric_limits<T>::digits;
   const Decimal decimal = decimal_at(at, end);
   if (decimal.end != nullptr && decimal.digits <= kMostWhole && decimal.scale <= kMostScale) {
@@ -106,7 +106,7 @@ const char* number_as(const char* at, const char* end, double& value) {
   value = static_cast<double>(number);
   return problem == std::errc() && std::isfinite(number) ? stop : nullptr;
 }
-// Reads the whole number at `at`; null where there is none.
+// Reads the whole number at `at`; null if there is none.
 inline const char* whole_at(const char* at, const char* end, std::int64_t& value) {
   constexpr std::ptrdiff_t kMostDigits = 18;  // fit 63 bits
   const bool is_negative = at != end && *at == '-';
@@ -121,7 +121,7 @@ inline const char* whole_at(const char* at, const char* end, std::int64_t& value
   return stop;
 }
 
-// The number that is all of `text`; nothing if it is none. Beyond the range of a float it is
+// The number that is all of `text`; none if it is not a number. Beyond the range of a float it is
 // infinity or zero.
 template <class T>
 std::optional<T> number_in(std::string_view text) {
@@ -129,7 +129,8 @@ std::optional<T> number_in(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size()) return std::nullopt;
   if constexpr (std::is_floating_point_v<T>) {
-    // Too large or too small for the type; a C function would know which, but reads by the locale.
+    // Too large or too small for the type. A C function would distinguish them, but reads by the
+    // locale.
     if (problem == std::errc::result_out_of_range) {
       const std::string_view digits = text.substr(text.starts_with('-'));
       const bool is_small = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as JSON text, for logs, settings and tests; large ones belong into safetensors.h.
+// Tensors as JSON text, for logs, settings and tests. For large tensors: safetensors.h.
 #pragma once
 
 #include <string>
@@ -11,21 +11,22 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// {"dtype":"float32","shape":[2],"data":[0.1,-0.0]}, elements in row-major order. Numbers have the
-// digits that bring back the same bits; complex ones are pairs; infinities and NaN, which JSON has
-// not, are their bits: "0x7f800000".
+// {"dtype":"float32","shape":[2],"data":[0.1,-0.0]}, elements in row-major order. Numbers have
+// enough digits to restore the same bits. Complex numbers are pairs. Infinities and NaN, which JSON
+// lacks, are written as their bits: "0x7f800000".
 //
 // throws: kInvalidArgument for an absent tensor.
 std::string to_json(const Tensor& x, CallSite where = CallSite::here());
 
-// The tensor that to_json wrote, bit for bit. Text of other origin may give integers for floats.
+// Reads the output of to_json, bit for bit. Text of other origin may have integers in place of
+// floats.
 //
-// throws: kDataLoss, with what is wrong, for anything else: it is not trusted.
+// throws: kDataLoss, with the reason, for any other text: it is not trusted.
 Tensor from_json(std::string_view text, CallSite where = CallSite::here());
 
 // One line for a person: "float32[2,3]: min -1, max 4, mean 1.5, deviation 1.707825, 0 of 6 not
-// finite". Complex elements count by magnitude, truths as 0 and 1; statistics are of the finite
-// ones.
+// finite". Complex elements count by magnitude, bools as 0 and 1. The statistics cover finite
+// elements only.
 //
 // throws: kInvalidArgument for an absent tensor. cost: one pass in float64.
 std::string describe(const Tensor& x, CallSite where = CallSite::here());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's content as memory, read only. Used by readers that look at parts of large files.
+// The content of a file as read-only memory. Used by readers of parts of large files.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Valid as long as this object. A writer that renames a new file into place does not change it.
+  // Valid as long as this object. A new file renamed into place does not change it.
   std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
 
  private:

@@ -15,22 +15,23 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// The array of an npy file, bit for bit: versions 1 to 3, either byte order, rows or columns first.
+// Reads the array of an npy file, bit for bit: versions 1 to 3, either byte order, row-major or
+// column-major.
 //
-// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is torn or no
-//         npy file; kUnimplemented for a dtype that Etude has not.
+// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
+//         not an npy file; kUnimplemented for a dtype that Etude lacks.
 Tensor load_npy(const std::string& path, CallSite where = CallSite::here());
-// The array in `file`, the content of a file with that `name`. throws: as load_npy.
+// Parses the array in `file`, the content of a file with that `name`. throws: as load_npy.
 Tensor parse_npy(std::span<const std::uint8_t> file, std::string_view name,
                  CallSite where = CallSite::here());
 
-// throws: kInvalidArgument for an absent tensor; kUnimplemented for bfloat16, which NumPy has not;
+// throws: kInvalidArgument for an absent tensor; kUnimplemented for bfloat16, which NumPy lacks;
 //         for the file: what AtomicFile throws.
 void save_npy(const std::string& path, const Tensor& x, CallSite where = CallSite::here());
 
-// All arrays of an npz file, by name. throws: as load_npy, with the name of the entry.
+// Reads all arrays of an npz file, by name. throws: as load_npy, with the name of the entry.
 NamedTensors load_npz(const std::string& path, CallSite where = CallSite::here());
-// The arrays in `file`, the content of a file with that `name`. throws: as load_npy.
+// Parses the arrays in `file`, the content of a file with that `name`. throws: as load_npy.
 NamedTensors parse_npz(std::span<const std::uint8_t> file, std::string_view name,
                        CallSite where = CallSite::here());
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of object graphs: any objects, saved and restored by the names of the edges between
-// them, in any order of making and restoring. For a model, an optimiser and data in one file, as
-// fit saves them: checkpoint.h.
+// them. Objects may be created before or after the restore. For a model, an optimiser and data in
+// one file, as fit saves them: checkpoint.h.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +22,28 @@ namespace internal {
 class Restore;
 }
 
-// What became of the values of a checkpoint.
+// The result of restoring the values of a checkpoint.
 struct RestoreReport {
-  std::vector<std::string> restored;   // paths whose values were taken
-  std::vector<std::string> unused;     // in the checkpoint, and no object took them yet
-  std::vector<std::string> unmatched;  // objects that got no value
-  std::vector<std::string> doubled;    // one object when saved, two now
+  std::vector<std::string> restored;   // paths of restored values
+  std::vector<std::string> unused;     // saved, but not taken by an object so far
+  std::vector<std::string> unmatched;  // objects without a value
+  std::vector<std::string> doubled;    // one object when saved, two objects now
   // Counts, then the paths of each kind.
   std::string to_string() const;
 };
 
-// What a call of restore found, and what it finds later. Its checks throw kFailedPrecondition with
-// the report. If it is dropped, and no object waits any more, one warning counts what was not used.
+// The result of a restore, updated when further objects are attached. Its checks throw
+// kFailedPrecondition with the report. When it is destroyed and no object waits any more, one
+// warning counts the unused values.
 class RestoreStatus {
  public:
-  // Everything saved was used, and every live object got its value.
+  // Requires that every saved value was used and every live object got its value.
   const RestoreStatus& assert_consumed(CallSite where = CallSite::here()) const;
-  // Every live object got its value.
+  // Requires that every live object got its value.
   const RestoreStatus& assert_existing_objects_matched(CallSite where = CallSite::here()) const;
-  // Something was restored.
+  // Requires that some value was restored.
   const RestoreStatus& assert_nontrivial_match(CallSite where = CallSite::here()) const;
-  // No warning, whatever is left.
+  // Disables the warning.
   const RestoreStatus& expect_partial() const;
   RestoreReport report() const;
 
@@ -56,22 +57,23 @@ class RestoreStatus {
 };
 
 struct ObjectCheckpointOptions {
-  std::int64_t shard_bytes = std::int64_t{2} << 30;  // a file grows no further; one tensor may
+  // maximum size of a file; one tensor may exceed it
+  std::int64_t shard_bytes = std::int64_t{2} << 30;
 
   static constexpr void ranges(const auto& row) {
     row("shard_bytes", &ObjectCheckpointOptions::shard_bytes, at_least(1));
   }
 };
 
-// Objects by name, which are borrowed: Trackables, Variables, structs of tensors, optimisers, data,
-// numbers, texts, generators, pointers to these.
+// Named objects, which are borrowed: Trackables, Variables, structs of tensors, optimisers, data,
+// numbers, texts, generators, and pointers to these.
 //
 //   io::Checkpoint checkpoint{{"net", net}, {"optimizer", optimizer}, {"data", batches}};
 //   checkpoint.restore(io::latest_checkpoint("run"));  // nothing in the first run
 //   checkpoint.save("run/model");                      // run/model-1, run/model-2, ...
 //
-// A checkpoint is a folder of safetensors files and a manifest with checksums, which is written
-// last: it is there as a whole or not at all.
+// A checkpoint is a folder of safetensors files and a manifest with checksums. The manifest is
+// written last, so the checkpoint appears whole or not at all.
 // threads: thread-compatible.
 class Checkpoint : public Trackable {
  public:
@@ -85,19 +87,19 @@ class Checkpoint : public Trackable {
   // throws: kInvalidArgument for a name that is given twice.
   Checkpoint(std::initializer_list<Entry> entries = {}, CallSite where = CallSite::here());
 
-  // Writes to the folder "PREFIX-n", n counting from 1 and on from what was restored, and notes it
-  // as the latest in the folder of the prefix. Gives its path.
+  // Writes to the folder "PREFIX-n" and records it as the latest in the folder of the prefix. n
+  // counts from 1, or from the number after the restored one. Returns the path of the folder.
   //
-  // throws: kFailedPrecondition for a Variable without a value, for one in a function that is being
-  //         traced, and for a folder that cannot be made; for files: what AtomicFile throws. What
-  //         was there is still there then.
+  // throws: kFailedPrecondition for a Variable without a value, for a Variable in a function that
+  //         is being traced, and for a folder that cannot be made; for files: what AtomicFile
+  //         throws. Existing files are then unchanged.
   std::string save(const std::string& prefix, const ObjectCheckpointOptions& options = {},
                    CallSite where = CallSite::here());
-  // Writes to the folder `path`; counts and notes nothing. throws: as above.
+  // Writes to the folder `path`, without counting or recording. throws: as above.
   void write(const std::string& path, const ObjectCheckpointOptions& options = {},
              CallSite where = CallSite::here());
-  // Restores values of a checkpoint to all objects that edges of the same names lead to, and to
-  // those that come later. An empty path is nothing to restore: only the status tells.
+  // Restores the values of a checkpoint to all objects that are reached by edges of the same names,
+  // including objects attached later. An empty path restores nothing, which the status shows.
   //
   // throws: kNotFound, with the path; kDataLoss, with file and offset, for a damaged one;
   //         kInvalidArgument, with all paths, for values of another type; kFailedPrecondition for a
@@ -111,7 +113,7 @@ class Checkpoint : public Trackable {
   std::int64_t counter_ = 0;
 };
 
-// The path of the latest checkpoint that was saved in a folder; "" if there is none, or no folder.
+// The path of the latest checkpoint saved in a folder; "" if there is none, or no folder.
 std::string latest_checkpoint(const std::string& folder);
 
 struct CheckpointManagerOptions {
@@ -125,13 +127,13 @@ struct CheckpointManagerOptions {
   }
 };
 
-// Saves into a folder and removes the oldest, once the newer ones are in place. `checkpoint` is
-// borrowed.
+// Saves into a folder, and removes the oldest checkpoints after the newer ones are in place.
+// `checkpoint` is borrowed.
 class CheckpointManager {
  public:
   CheckpointManager(Checkpoint& checkpoint, std::string folder,
                     CheckpointManagerOptions options = {}, CallSite where = CallSite::here());
-  // As Checkpoint::save; numbers go on behind those in the folder.
+  // As Checkpoint::save; numbers continue after those in the folder.
   std::string save(CallSite where = CallSite::here());
   // Paths, oldest first.
   std::vector<std::string> checkpoints() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Object graphs as files: nodes, named edges and the values of nodes, in a folder of safetensors
-// shards and a manifest that is written last, each with its CRC-32C. And the match of a saved graph
-// with live objects. Used by trackable.cc and object_checkpoint.cc. Files are not trusted.
+// shards and a manifest that is written last, each with its CRC-32C. And the matching of a saved
+// graph with live objects. Used by trackable.cc and object_checkpoint.cc. Files are not trusted.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ namespace etude::io::internal {
 struct SavedNode {
   std::vector<std::pair<std::string, std::int64_t>> edges;
   std::vector<std::string> attributes;  // of its values
-  std::string path;  // the shortest one from the root: escaped names, '/' between
+  std::string path;                     // the shortest from the root: escaped names, joined by '/'
   const std::int64_t* edge(const std::string& name) const;
 };
 
-// An edge name as it stands in keys: '%', '/' and '.' become %25, %2F and %2E.
+// An edge name in keys: '%', '/' and '.' are escaped as %25, %2F and %2E.
 std::string escaped(std::string_view name);
 // The key of a value: "net/out/weight", "optimizer/.mean/conv1/filter".
 std::string key_of(const std::string& path, const std::string& attribute);
 
-// The graph of the live objects that `root` reaches. Node 0 is the root.
+// The graph of the live objects that are reachable from `root`. Node 0 is the root.
 struct LiveGraph {
   explicit LiveGraph(const TrackeePtr& root);
   std::vector<SavedNode> nodes;
@@ -41,14 +41,15 @@ struct WriteOptions {
   std::int64_t shard_bytes = 0;
   std::int64_t counter = 0;
 };
-// Writes the objects to the folder `path`, which holds nothing that counts before the manifest is
-// in place. An older checkpoint there stays whole until then.
+// Writes the objects to the folder `path`. Its files count only after the manifest is in place; an
+// older checkpoint there stays whole until then.
 //
 // throws: kInvalidArgument for a Variable without a value; for files: what AtomicFile throws.
 void write_graph(const std::string& path, const TrackeePtr& root, const WriteOptions& options);
 // Whether `path` is a folder with a manifest.
 bool is_checkpoint(const std::string& path);
-// Removes the manifest first, so that no half of a checkpoint looks like one. Best effort.
+// Removes the manifest first, so that a partly removed checkpoint is not mistaken for one. Best
+// effort.
 void remove_checkpoint(const std::string& path);
 
 struct Shard {
@@ -57,26 +58,26 @@ struct Shard {
   std::uint32_t crc = 0;
 };
 
-// What a folder holds. The values stay in the files until they are asked for.
+// The content of a folder. Values stay in the files until they are requested.
 class SavedGraph {
  public:
   // Reads the manifest.
   //
   // throws: kNotFound if there is none; kDataLoss, with the file, if it is damaged.
   explicit SavedGraph(std::string path);
-  // The same with `manifest`, the content of that file.
+  // The same from `manifest`, the content of that file.
   SavedGraph(std::string path, std::string_view manifest);
   const std::string& path() const { return path_; }
   const std::vector<SavedNode>& nodes() const { return nodes_; }
   std::int64_t counter() const { return counter_; }
 
-  // Shards while they are read. throws: kDataLoss, with the file, for a damaged one.
+  // The shards while they are read. throws: kDataLoss, with the file, for a damaged one.
   class Files {
    public:
     explicit Files(const SavedGraph& graph);
     ~Files();
     Tensor read(const std::string& key);
-    // Looks at all shards.
+    // Reads and checks all shards.
     void check_all();
 
    private:
@@ -94,22 +95,23 @@ class SavedGraph {
   std::map<std::string, std::size_t> shard_of_;  // by key
 };
 
-// One call of restore: what of the saved graph has found its object. Kept by the status and by
-// every Trackable that may still get an edge.
+// One restore: the parts of the saved graph that have found their objects. Owned by the status and
+// by every Trackable that may still get an edge.
 class Restore {
  public:
   Restore(std::shared_ptr<const SavedGraph> graph, std::weak_ptr<TrackableCore> root);
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
-  ~Restore();  // warns of values that nobody took, unless it was told not to
+  ~Restore();  // warns of unused values, unless told not to
 
-  // Matches `to` with the node, and all that both reach, breadth first, and restores values.
+  // Matches `to` with the node, and all that both reach, breadth first; restores values.
   //
-  // throws: kInvalidArgument for values of another type, naming all of them; nothing is changed.
+  // throws: kInvalidArgument for values of another type, naming all of them; nothing is then
+  // changed.
   static void match(const std::shared_ptr<Restore>& self, const TrackeePtr& to, std::int64_t node,
                     SavedGraph::Files& files);
 
-  // What `from` reaches lets go of its values, which another object will take.
+  // The objects that `from` reaches release their values, which another object will take.
   void release(const TrackeePtr& from);
 
   const SavedGraph& graph() const { return *graph_; }
@@ -117,9 +119,9 @@ class Restore {
   std::weak_ptr<TrackableCore> root() const { return root_; }
   void be_silent() { is_silent_ = true; }
 
-  std::vector<std::string> restored() const;   // paths in the file whose values were taken
-  std::vector<std::string> unused() const;     // whose values were not
-  std::vector<std::string> unmatched() const;  // of live objects that got no value
+  std::vector<std::string> restored() const;   // paths in the file of used values
+  std::vector<std::string> unused() const;     // paths of unused values
+  std::vector<std::string> unmatched() const;  // of live objects without a value
   const std::vector<std::string>& doubled() const { return doubled_; }
 
  private:
@@ -130,7 +132,7 @@ class Restore {
   };
   struct Match {
     std::int64_t node;
-    std::optional<std::weak_ptr<const void>> life;  // another object may lie where one was
+    std::optional<std::weak_ptr<const void>> life;  // another object may reuse the address
     bool holds() const { return !life || !life->expired(); }
   };
   using Matches = std::map<Identity, Match>;
@@ -148,7 +150,7 @@ class Restore {
   bool is_silent_ = false;
 };
 
-// The edges of a Trackable, and the restores that it was matched by.
+// The edges of a Trackable, and the restores that it takes part in.
 class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
  public:
   struct Pending {
@@ -158,7 +160,7 @@ class TrackableCore : public std::enable_shared_from_this<TrackableCore> {
   const std::vector<Edge>& edges() const { return edges_; }
   void attach(const std::string& name, TrackeePtr to, bool replaces);
   void detach(const std::string& name);
-  // An older restore goes whose edges the new one all has.
+  // Drops an older restore all of whose edges the new one has.
   void wait_for(Pending pending);
 
  private:

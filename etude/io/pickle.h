@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Python's pickle machine that PyTorch's files of tensors need: instructions that build
+// The part of Python's pickle machine that PyTorch's tensor files need: instructions that build
 // dicts, lists, tuples, numbers, texts, and tensors over storages. It imports nothing and calls
-// nothing: names are compared with a list, and calls of those few are done here. Pickles are not
+// nothing: it compares names with a list, and implements the few listed calls. Pickles are not
 // trusted; memory stays within a factor of their size.
 #pragma once
 
@@ -38,13 +38,13 @@ struct PickleValue {
   std::vector<const PickleValue*> items;
 };
 
-// What a pickle builds. Values refer to each other, also in circles.
+// The values that a pickle builds. Values may refer to each other in cycles.
 class Pickle {
  public:
-  // Runs `bytes`, which lie at `offset` of the file `name`.
+  // Interprets `bytes`, which are at `offset` in the file `name`.
   //
-  // throws: kDataLoss, with file and offset, for what is torn or senseless; kUnimplemented for
-  //         instructions and names that are not understood.
+  // throws: kDataLoss, with file and offset, for truncated or invalid pickles; kUnimplemented for
+  //         unknown instructions and names.
   Pickle(std::span<const std::uint8_t> bytes, std::uint64_t offset, std::string_view name);
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;

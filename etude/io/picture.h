@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures for a look at samples and training runs: images side by side, and curves as SVG files.
-// Used by examples. Files of pixels are png.h's.
+// Pictures of samples and training runs: images side by side, and curves as SVG files. Used by
+// examples. PNG files: png.h.
 //
 //   io::write_png("digits.png", io::image_grid(images));
 //   io::write_svg("loss.svg", {{"training", history.batch_losses}}, {.x = "step", .y = "loss"});
@@ -18,7 +18,7 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct ImageGridOptions {
-  std::int64_t columns = 0;  // 0: as many as make the grid about square
+  std::int64_t columns = 0;  // 0: as many as make the grid nearly square
   std::int64_t margin = 1;   // pixels between images and around them
   double background = 1;
 
@@ -27,9 +27,9 @@ struct ImageGridOptions {
     row("margin", &ImageGridOptions::margin, at_least(0));
   }
 };
-// Images side by side, row after row: one image.
+// Joins images, row after row, into one image.
 //
-// shapes: [n, height, width] or [n, height, width, channels], n > 0, gives
+// shapes: [n, height, width] or [n, height, width, channels], n > 0, to
 //         [rows (height + margin) + margin, columns (width + margin) + margin, channels].
 // dtypes: floats. throws: kInvalidArgument for other shapes and dtypes.
 Tensor image_grid(const Tensor& images, const ImageGridOptions& options = {},
@@ -42,7 +42,7 @@ struct Curve {
 };
 struct PlotOptions {
   std::string title = {}, x = {}, y = {};
-  bool log_y = false;  // a logarithmic axis; values of 0 and below it are left out
+  bool log_y = false;  // a logarithmic axis; values <= 0 are left out
   int width = 640, height = 400;
 
   static constexpr void ranges(const auto& row) {
@@ -50,11 +50,11 @@ struct PlotOptions {
     row("height", &PlotOptions::height, within(120, 4096));
   }
 };
-// Draws curves into one SVG file, with axes, round ticks and, for more than one curve, a legend.
-// Values that are not finite are gaps. Curves of more than two points a pixel show the lowest and
-// the highest value at each pixel.
+// Draws curves into one SVG file, with axes, round ticks and, for several curves, a legend. Values
+// that are not finite are gaps. A curve of more than two points per pixel shows the lowest and the
+// highest value at each pixel.
 //
-// throws: kInvalidArgument for a curve whose x and y differ in length; what the file system
+// throws: kInvalidArgument for a curve whose x and y have different lengths; what the file system
 // reports.
 void write_svg(const std::string& path, const std::vector<Curve>& curves,
                const PlotOptions& options = {}, CallSite where = CallSite::here());

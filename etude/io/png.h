@@ -17,8 +17,9 @@ namespace ETUDE_API etude {
 namespace io {
 
 struct PngOptions {
-  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as the file has it. Colour
-  // becomes grey by the weights of ITU-R BT.709 on the stored levels; alpha is left out or opaque.
+  // 1 grey, 2 grey and alpha, 3 red, green and blue, 4 with alpha; 0: as in the file. Colour
+  // becomes grey by the weights of ITU-R BT.709 on the stored levels; alpha is dropped, or added as
+  // opaque.
   int channels = 0;
 
   static constexpr void ranges(const auto& row) {
@@ -26,21 +27,23 @@ struct PngOptions {
   }
 };
 
-// The image in the file at `path`: uint8 [height, width, channels]. Palettes are colours, levels of
-// 1, 2, 4 and 16 bits become 8, lines may be interlaced. Gamma and colour profiles are not applied.
+// Reads the image in the file at `path`: uint8 [height, width, channels]. Palettes become colours,
+// levels of 1, 2, 4 and 16 bits become 8 bits, interlaced files are accepted. Gamma and colour
+// profiles are not applied.
 //
 // throws: kNotFound when there is no file; kInvalidArgument for another number of channels;
-//         kDataLoss, with file and offset, when it is no PNG file, torn, altered, declares more
-//         than it can hold or goes on behind its end; kResourceExhausted for more than 2^28 pixels.
-// cost:   one pass; at most four bytes a pixel.
+//         kDataLoss, with file and offset, when it is not a PNG file, is truncated or altered,
+//         declares more than it can hold or continues after its end; kResourceExhausted for more
+//         than 2^28 pixels.
+// cost:   one pass; at most four bytes per pixel.
 Tensor read_png(const std::string& path, const PngOptions& options = {},
                 CallSite where = CallSite::here());
-// The image in `file`, the content of a file with that `name`. throws: as read_png.
+// Decodes the image in `file`, the content of a file with that `name`. throws: as read_png.
 Tensor decode_png(std::span<const std::uint8_t> file, std::string_view name,
                   const PngOptions& options = {}, CallSite where = CallSite::here());
 
-// Writes an image, [height, width] or [height, width, channels] of 1 to 4: uint8, or floats of
-// which 0 is black and 1 is full; what lies outside is cut off, NaN is black. The file appears
+// Writes an image, [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or
+// floats where 0 is black and 1 is full; values outside are clamped, NaN is black. The file appears
 // whole or not at all.
 //
 // throws: kInvalidArgument for another shape or dtype; for the file: what AtomicFile throws.
@@ -50,13 +53,13 @@ struct ImageFile {
   std::string path;
   std::int32_t label = 0;
 };
-// A folder with one folder for each class.
+// A folder with one subfolder for each class.
 struct ImageFolder {
-  std::vector<std::string> classes;  // names of the folders, in order; their places are the labels
+  std::vector<std::string> classes;  // names of the subfolders, in order; the index is the label
   std::vector<ImageFile> files;      // in order of classes and names
 };
 
-// Finds the files that end in ".png" in each folder of `path`; nothing is read of them.
+// Lists the files that end in ".png" in each subfolder of `path`; reads none of them.
 //
 //   const auto all = io::image_folder("flowers");
 //   auto train = data::from_list(all.files).shuffle(10000, 1)
@@ -65,7 +68,8 @@ struct ImageFolder {
 //
 // throws: kNotFound when there is no folder, or no file in it.
 ImageFolder image_folder(const std::string& path, CallSite where = CallSite::here());
-// One of its images as a sample: inputs float32 [height, width, channels] in [0, 1], labels int32.
+// Loads one of its images as a sample: inputs float32 [height, width, channels] in [0, 1], labels
+// int32.
 // throws: as read_png.
 data::Samples load_image(const ImageFile& file, const PngOptions& options = {.channels = 3},
                          CallSite where = CallSite::here());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training run hangs on beside its program: seeds, versions, flags. Written beside
-// checkpoints (checkpoints.h).
+// The settings that a training run depends on besides its program: seeds, versions, flags. Written
+// next to checkpoints (checkpoints.h).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace etude::io::internal {
 
-// One JSON object, with lines of its own for each entry: the versions of Etude and the compiler,
+// Returns one JSON object with a line per entry: the versions of Etude and the compiler,
 // assertions, instruction set, threads, environment variables of Etude, the generator of this
-// thread, the updates that there have been, and `settings`. Two runs of one program with equal
-// records give the same bits.
+// thread, the number of updates so far, and `settings`. Two runs of one program with equal records
+// compute the same bits.
 std::string run_record(std::int64_t updates, const Metadata& settings);
 
 }  // namespace etude::io::internal

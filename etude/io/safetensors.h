@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors by name in a safetensors file, and structures of tensors by path: what `save` and `load`
-// do for models. Files are written whole or not at all, and are not trusted when read.
-// Not for whole training runs: checkpoint.h.
+// Tensors by name in a safetensors file, and pytrees of tensors by path: `save` and `load` of
+// models. Files are written whole or not at all, and are not trusted when read. For whole training
+// runs: checkpoint.h.
 #pragma once
 
 #include <map>
@@ -31,24 +31,24 @@ struct SafetensorsFile {
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8; kFailedPrecondition,
 //         naming it, for a tensor without elements, as in a function that is being traced; for the
 //         file: what AtomicFile throws.
-// cost:   writes straight from the tensors; no copy.
+// cost:   writes directly from the tensors; no copy.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {}, CallSite where = CallSite::here());
 
-// Reads it back, bit for bit.
+// Reads such a file, bit for bit.
 //
-// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is torn or no
-//         safetensors file; kUnimplemented for a dtype that Etude has not.
+// throws: kNotFound when there is no file; kDataLoss, with file and offset, when it is truncated or
+//         not a safetensors file; kUnimplemented for a dtype that Etude lacks.
 SafetensorsFile load_safetensors(const std::string& path, CallSite where = CallSite::here());
 
 struct LoadOptions {
   bool strict = true;                    // missing, superfluous or unfit tensors are an error
-  std::vector<std::string> ignore = {};  // paths that are left alone, with all paths below them
+  std::vector<std::string> ignore = {};  // paths to skip, with all paths below them
   std::map<std::string, std::string> rename = {};  // path in the structure -> name in the file
-  std::string separator = "/";  // in the file, of those that `rename` leaves: "." of PyTorch
+  std::string separator = "/";                     // in file names, unless renamed: "." of PyTorch
 };
 
-// What `load` found. With strict=false the caller decides what it means.
+// The result of `load`. With strict=false the caller has to check it.
 struct LoadReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;  // in the structure, not in the file
@@ -65,13 +65,13 @@ struct Place {
   Tensor* tensor;
 };
 void add_place(std::vector<Place>& places, const std::string& path, Tensor& x);
-// Fills the places. Nothing is changed if it throws.
+// Fills the places. No change if it throws.
 LoadReport fill_places(const std::vector<Place>& places, NamedTensors tensors,
                        const LoadOptions& options, std::string_view source);
 }  // namespace internal
 
-// The tensors of a structure by path, "conv1/filter", with those marked as NoDerivative. Absent
-// ones are left out.
+// Returns the tensors of a pytree by path, "conv1/filter", including those marked NoDerivative.
+// Absent tensors are left out.
 template <class S>
 NamedTensors named_tensors(const S& structure) {
   NamedTensors all;
@@ -81,11 +81,11 @@ NamedTensors named_tensors(const S& structure) {
   return all;
 }
 
-// Puts tensors into the places of a structure that have their path. The structure decides shapes
-// and dtypes; an absent tensor takes any.
+// Assigns tensors to the leaves of a pytree with the same paths. The pytree determines shapes and
+// dtypes; an absent tensor takes any.
 //
 // throws: kInvalidArgument with the report, unless it is complete or `strict` is false; the
-//         structure is then as it was.
+//         pytree is then unchanged.
 template <class S>
 LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions& options = {},
                           std::string_view source = "the tensors",
@@ -98,15 +98,15 @@ LoadReport assign_tensors(S& structure, NamedTensors tensors, const LoadOptions&
   });
 }
 
-// Saves the tensors of a model, or of any structure. throws and cost: as save_safetensors.
+// Saves the tensors of a model, or of any pytree. throws and cost: as save_safetensors.
 template <class S>
 void save(const S& model, const std::string& path, const Metadata& metadata = {},
           CallSite where = CallSite::here()) {
   save_safetensors(path, named_tensors(model), metadata, where);
 }
 
-// Loads what `save` wrote into a model of the same structure. throws: as load_safetensors, and as
-// assign_tensors.
+// Loads the output of `save` into a model of the same structure. throws: as load_safetensors, and
+// as assign_tensors.
 template <class S>
 LoadReport load(S& model, const std::string& path, const LoadOptions& options = {},
                 CallSite where = CallSite::here()) {

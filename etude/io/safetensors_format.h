@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a safetensors file: 8 bytes little-endian length, then JSON that gives each tensor
-// its dtype, shape and place in the data behind the header. Knows no tensor and copies no data.
-// Used by the safetensors reader and writer and by checkpoints. Files are not trusted: whatever the
-// header claims is checked against the size of the file before anyone may rely on it.
+// The header of a safetensors file: the length in 8 bytes, little-endian, then JSON that states the
+// dtype, shape and position of each tensor in the data after the header. Knows no tensor and copies
+// no data. Used by the safetensors reader and writer and by checkpoints. Files are not trusted: all
+// claims of the header are checked against the size of the file before they are used.
 #pragma once
 
 #include <cstdint>
@@ -31,21 +31,21 @@ struct SafetensorsHeader {
 // The size of one element, or 0 for an unknown dtype.
 std::uint64_t safetensors_element_bytes(std::string_view dtype);
 
-// The header of `file`, the whole content of a file called `name`.
+// Parses the header of `file`, the whole content of a file called `name`.
 //
-// throws: kDataLoss when the file is torn or breaks a rule of the format: a header of more than
-//         100,000,000 bytes, JSON of another form, a key given twice, numbers that are no sizes,
-//         places that do not fit the shapes, holes or overlaps in the data, bytes behind it;
-//         kUnimplemented for an unknown dtype.
+// throws: kDataLoss when the file is truncated or breaks a rule of the format: a header of more
+//         than 100,000,000 bytes, JSON of another form, a duplicate key, numbers that are not
+//         sizes, positions that do not fit the shapes, holes or overlaps in the data, bytes after
+//         it; kUnimplemented for an unknown dtype.
 // cost:   linear in the header; the data is not touched.
 SafetensorsHeader parse_safetensors_header(std::span<const std::uint8_t> file,
                                            std::string_view name);
 
-// What precedes the data in a file with these entries. Sorts them by falling element size, then
-// name, and fills `begin` and `end`: the data has to be written in this order. The result is as
-// long as a multiple of 8, so that every tensor is aligned.
+// Returns the bytes before the data in a file with these entries. Sorts them by falling element
+// size, then name, and sets `begin` and `end`: the data has to be written in this order. The length
+// of the result is a multiple of 8, so that every tensor is aligned.
 //
-// throws: kInvalidArgument for a name that is given twice, is not UTF-8 or is "__metadata__", for
+// throws: kInvalidArgument for a name that is duplicate, is not UTF-8 or is "__metadata__", for
 //         an unknown dtype, a negative size, or more bytes than 64 bits can count;
 //         kResourceExhausted for a header of more than 100,000,000 bytes.
 std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,

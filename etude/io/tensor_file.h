@@ -15,14 +15,14 @@
 
 namespace etude::internal {
 
-// The bytes of x, which is computed if it was not yet; they live as long as x does.
+// The bytes of x, which is computed first if it is pending; valid as long as x lives.
 std::span<const std::uint8_t> bytes_of(const Tensor& x);
 
-// Appends a line with the number of `paths` and `what` they are, and a line for each of the first
-// twelve; nothing where there are none.
+// Appends a line with the number of `paths` and the word `what` for them, and a line for each of
+// the first twelve; nothing if there are no paths.
 void append_paths(std::string& text, std::string_view what, const std::vector<std::string>& paths);
 
-// Hands the bytes of a file of these tensors to `write`, in order. cost: no copy of a tensor.
+// Passes the bytes of a file with these tensors to `write`, in order. cost: no copy of a tensor.
 //
 // throws: kInvalidArgument for an absent tensor or a name that is not UTF-8.
 void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata,
@@ -31,12 +31,12 @@ void write_tensors(const io::NamedTensors& tensors, const io::Metadata& metadata
 // Reads a file; `bytes`, its content, must outlive it.
 class TensorFile {
  public:
-  // throws: kDataLoss, with file and offset, when it is torn or no safetensors file.
+  // throws: kDataLoss, with file and offset, when it is truncated or not a safetensors file.
   TensorFile(std::span<const std::uint8_t> bytes, const std::string& name);
   const io::Metadata& metadata() const { return header_.metadata; }
   const std::map<std::string, const SafetensorsEntry*>& entries() const { return entries_; }
-  // A copy. throws: kNotFound; kDataLoss for truths that are none; kUnimplemented for a dtype that
-  // Etude has not.
+  // Returns a copy. throws: kNotFound; kDataLoss for bools that are neither 0 nor 1; kUnimplemented
+  // for a dtype that Etude lacks.
   Tensor read(const std::string& name) const;
 
  private:

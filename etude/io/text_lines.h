@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of text files as a Dataset: for texts that are read while training.
+// The lines of text files as a Dataset: for texts that are read during training.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// The lines of a file in order, without "\n" or "\r\n"; a last line needs no end. Bytes are given
-// as they are. The file is opened by each walk and must stay as it is. A walk is resumed by looking
-// for line ends alone.
+// The lines of a file in order, without "\n" or "\r\n"; the last line needs no end. Bytes are
+// returned unchanged. Each iteration opens the file, which must not change. Resuming an iteration
+// only searches for line ends.
 //
-// throws: while walking, kNotFound when there is no file, and what else reading it gives.
+// throws: during iteration, kNotFound when there is no file, and errors of reading.
 data::Dataset<std::string> text_lines(const std::string& path);
 
-// A line with its place.
+// A line with its position.
 struct TextLine {
   std::string file, text;
   std::int64_t number = 1;  // counted from 1
   std::int64_t offset = 0;  // of its first byte
 };
-// The same with their places.
+// The same with their positions.
 data::Dataset<TextLine> numbered_lines(const std::string& path);
 
 namespace internal {
-// Throws the exception that is handled, told with the place of the line.
+// Rethrows the current exception with the position of the line.
 [[noreturn]] void throw_in(const TextLine& line);
 }  // namespace internal
 
-// f(text) for each line of a file, as Dataset::map. What f throws is told with file, line and
-// offset: "map: element 6: t.csv: line 7, offset 112: three columns are missing".
+// f(text) for each line of a file, as Dataset::map. An error of f gets file, line and offset: "map:
+// element 6: t.csv: line 7, offset 112: three columns are missing".
 //
 //   auto samples = io::map_lines("t.csv", parse, {.parallel = 8, .on_error =
 //   data::OnError::kSkip});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that checkpoints know by the names of the edges between them: what object_checkpoint.h
-// saves and restores. For programs that build objects piece by piece; a plain struct of tensors and
-// layers needs none of it and is tracked as it is.
+// Objects that checkpoints identify by the names of the edges between them; object_checkpoint.h
+// saves and restores them. For programs that build objects piece by piece. A plain struct of
+// tensors and layers is tracked without this.
 #pragma once
 
 #include <functional>
@@ -18,25 +18,26 @@
 namespace ETUDE_API etude {
 namespace io {
 
-// An object with named edges, as a base class. It stays where it was made.
+// An object with named edges, as a base class. Neither copied nor moved.
 //
 //   struct Net : io::Trackable {
 //     Variable scale = track("scale", Variable(1.0));
 //     std::shared_ptr<nn::Dense> out = track("out", std::make_shared<nn::Dense>(2, 1));
 //   };
 //
-// Restoring comes before or after the edges: what is attached later takes its saved value then.
+// Edges may be added before or after a restore: an object attached later takes its saved value
+// then.
 // threads: thread-compatible.
 class Trackable {
  public:
   Trackable(const Trackable&) = delete;
   Trackable& operator=(const Trackable&) = delete;
 
-  // Adds the edge `name` to a Variable or to what a std::shared_ptr holds, and gives that back. A
-  // saved value that waits for the edge is restored at once.
+  // Adds the edge `name` to a Variable or to the object of a std::shared_ptr, and returns the
+  // handle. If a saved value waits for the edge, it is restored at once.
   //
-  // throws: kInvalidArgument for a name that there is, or a saved value of another type; then
-  //         nothing is added.
+  // throws: kInvalidArgument for a name that exists, or a saved value of another type; the edge is
+  //         then not added.
   template <class T>
   T track(const std::string& name, T handle, CallSite where = CallSite::here()) {
     attach(name, node_of(handle), false, where);
@@ -48,10 +49,10 @@ class Trackable {
   void track_member(const std::string& name, T& member, CallSite where = CallSite::here()) {
     attach(name, internal::trackee_of(member), false, where);
   }
-  // Adds the edge `name` to state that two functions save and restore, by names. throws: as above.
+  // Adds the edge `name` to state that two functions save and restore by name. throws: as above.
   void track_state(const std::string& name, std::function<NamedTensors()> save,
                    std::function<void(NamedTensors)> restore, CallSite where = CallSite::here());
-  // Lets the edge `name`, which may be new, lead to another object. That takes the saved value.
+  // Redirects the edge `name`, or adds it, to another object, which takes the saved value.
   // throws: kInvalidArgument for a saved value of another type.
   template <class T>
   T replace(const std::string& name, T handle, CallSite where = CallSite::here()) {

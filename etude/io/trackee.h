@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of the graph of live objects that a checkpoint saves, and how each kind of object becomes
-// one. Included by trackable.h.
+// Nodes of the graph of live objects that a checkpoint saves, and the conversion of each kind of
+// object to a node. Included by trackable.h.
 #pragma once
 
 #include <concepts>
@@ -43,25 +43,25 @@ struct Edge {
   TrackeePtr to;
 };
 
-// What can be saved: a node of the graph of live objects. A handle; several may be of one object.
+// A node of the graph of live objects. A handle; several handles may refer to one object.
 class Trackee {
  public:
   virtual ~Trackee() = default;
   virtual Identity identity() const = 0;
   virtual std::vector<Edge> edges() const { return {}; }
-  // Whether values can be restored to it, and whether it lacks something without.
+  // Whether values can be restored to it, and whether it is incomplete without them.
   virtual bool takes_values() const { return false; }
   virtual bool needs_values() const { return takes_values(); }
-  // Those that it has now, by attribute; "" is that of a single one.
+  // Its current values, by attribute; "" is the attribute of a single value.
   virtual NamedTensors values() const { return {}; }
-  // What is wrong with these values: "float32[2] here, ...". Nothing is changed.
+  // The reason why these values do not fit: "float32[2] here, ...". Changes nothing.
   virtual std::string refuse(const NamedTensors&) const { return ""; }
   virtual void restore(NamedTensors) const {}
-  // Notes that restore call number `order` is about to give it values; false if a later one did.
+  // Records that restore number `order` is about to assign values; false if a later restore did.
   virtual bool note_restore(std::int64_t) const { return true; }
-  // Expires with the object; none for one that is borrowed, which is there as long as the graph.
+  // Expires with the object. None for a borrowed object, which lives as long as the graph.
   virtual std::optional<std::weak_ptr<const void>> life() const { return std::nullopt; }
-  // For Trackables: where restores wait for edges to come.
+  // For Trackables: the place where restores wait for edges.
   virtual std::shared_ptr<TrackableCore> core() const { return nullptr; }
 };
 
@@ -75,7 +75,7 @@ TrackeePtr track_tensor(Tensor& tensor);
 TrackeePtr track_generator(Generator& generator);
 TrackeePtr track_text(std::string& text);
 TrackeePtr track_hooks(Identity identity, Hooks hooks);
-// An object whose parts have these paths, "conv1/filter"; a component is an edge.
+// An object whose parts have these paths, "conv1/filter"; each component is an edge.
 struct Part {
   std::string path;
   TrackeePtr to;
@@ -93,9 +93,9 @@ concept HasPosition = requires(T& object) {
   object.seek(object.position());
 };
 
-// The numbers of a position, with the stages of a Dataset in words.
+// The numbers of a position, with the stages of a Dataset as text.
 NamedTensors position_values(std::vector<std::int64_t> numbers, const std::string& pipeline);
-// throws: kInvalidArgument for another pipeline, naming both, or another count of numbers.
+// throws: kInvalidArgument for another pipeline, naming both, or for another count of numbers.
 std::vector<std::int64_t> position_in(const NamedTensors& values, std::size_t count,
                                       const std::string& pipeline);
 
@@ -108,7 +108,7 @@ std::string pipeline_of(T& object) {
   }
 }
 
-// A position is a number, or a struct of `epoch` and `step`.
+// A position is a number, or a struct with `epoch` and `step`.
 template <class T>
 Hooks position_hooks(T& object) {
   constexpr bool kIsNumber = std::integral<std::remove_cvref_t<decltype(object.position())>>;
@@ -166,7 +166,7 @@ TrackeePtr track_number(T& number) {
        .restore = [&number](NamedTensors values) { number = values.at("").template item<T>(); }});
 }
 
-// The node of an object, which is borrowed unless it is a handle.
+// Returns the node of an object, which is borrowed unless it is a handle.
 template <class T>
 TrackeePtr trackee_of(T& object) {
   if constexpr (std::derived_from<T, Trackable>) {
@@ -199,7 +199,7 @@ TrackeePtr trackee_of(T& object) {
   }
 }
 
-// A node that keeps the object of a shared pointer alive.
+// Returns a node that keeps the object of a shared pointer alive.
 TrackeePtr keep_with(TrackeePtr node, std::shared_ptr<const void> owner);
 
 }  // namespace internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in a file of marks: pictures that are SVG, pages that are HTML.
+// Text in markup files: SVG pictures, HTML pages.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace etude::internal {
 
-// `text` as it stands between tags, or as an attribute in double quotes. Characters that XML 1.0
-// has not are left out: control characters but tabs and ends of lines.
+// `text` escaped for use between tags, or as an attribute in double quotes. Drops characters that
+// XML 1.0 does not allow: control characters except tabs and line ends.
 inline std::string xml_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

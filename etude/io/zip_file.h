@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives as NumPy and PyTorch write them: stored and deflated entries, zip64. Used by npz and
+// Zip archives as written by NumPy and PyTorch: stored and deflated entries, zip64. Used by npz and
 // by the reader of PyTorch's files. Not for encrypted or split archives. Archives are not trusted:
-// every place is checked against the file, and no entry may lie over another one.
+// every position is checked against the file, and entries must not overlap.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace etude::internal {
 struct ZipEntry {
   std::string name;
   std::uint64_t begin = 0;         // offset of its data in the file
-  std::uint64_t packed_bytes = 0;  // there
-  std::uint64_t bytes = 0;         // once it is inflated
+  std::uint64_t packed_bytes = 0;  // in the file
+  std::uint64_t bytes = 0;         // after inflating
   std::uint32_t crc = 0;
   bool is_deflated = false;
 };
@@ -26,14 +26,14 @@ struct ZipEntry {
 // The content of an archive; `file` and `name`, its name, must outlive it. thread-safe to read.
 class ZipReader {
  public:
-  // throws: kDataLoss, with file and offset, when it is torn or no archive; kUnimplemented for
-  //         methods and forms that Etude has not.
+  // throws: kDataLoss, with file and offset, when it is truncated or not an archive; kUnimplemented
+  //         for methods and forms that Etude lacks.
   ZipReader(std::span<const std::uint8_t> file, std::string_view name);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  // Null if there is none of that name.
+  // Null if there is no entry of that name.
   const ZipEntry* find(std::string_view name) const;
-  // The bytes of an entry; `room` keeps them where they were deflated.
+  // The bytes of an entry; `room` holds them if they were deflated.
   //
   // throws: kDataLoss, with file and offset, when they are damaged.
   std::span<const std::uint8_t> read(const ZipEntry& entry, std::vector<std::uint8_t>& room) const;
@@ -47,11 +47,11 @@ class ZipReader {
   std::vector<ZipEntry> entries_;
 };
 
-// Writes an archive behind what `file` has so far, which must be nothing.
+// Writes an archive to `file`, which must be empty.
 class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
-  // Adds an entry of `head` and then `body`.
+  // Adds an entry whose data is `head` followed by `body`.
   void add(const std::string& name, std::span<const std::uint8_t> head,
            std::span<const std::uint8_t> body, bool deflate);
   // Writes the directory; nothing may be added after it.
