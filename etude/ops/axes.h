@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes "axis" and "keepdims" of op records, and what rules do with them.
+// Attributes "axis" and "keepdims" of op records, and helpers of rules for them.
 #pragma once
 
 #include <string_view>
@@ -23,10 +23,10 @@ int axis_of(const Attrs& attrs, const Shape& shape);
 std::vector<int> axes_of(const Attrs& attrs, int rank);
 // `shape` without `axes`, or with size 1 in their place.
 Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdims);
-// How many elements of `shape` fall together along `axes`.
+// The number of elements of `shape` that are reduced to one along `axes`.
 int64_t reduced_count(const Shape& shape, const std::vector<int>& axes);
 
-// A result of reducing a value of `shape` over `axes`, with the axes put back as size 1.
+// The result of reducing a value of `shape` over `axes`, with these axes restored as size 1.
 Tensor with_axes(const Tensor& y, const Shape& shape, const std::vector<int>& axes);
 
 }  // namespace etude::ops

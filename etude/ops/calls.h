@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules of ops call other ops by: run(op<"name">(), {&x}, {attributes}), and the helpers of
-// core/builtin.h that leave out a call which changes nothing.
+// Calls of ops by rules of other ops: run(op<"name">(), {&x}, {attributes}), and the helpers of
+// core/builtin.h, which omit calls that change nothing.
 #pragma once
 
 #include "etude/core/builtin.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of an einsum, read: which axes of which operands belong together. Used by einsum.cc.
+// A parsed einsum equation: the labels of the axes of its operands. Used by einsum.cc.
 #pragma once
 
 #include <span>
@@ -9,18 +9,18 @@
 
 namespace etude::ops {
 
-// Every axis has a label: 0 to 51 for A..Z and a..z, kEllipsisLabel + i for axis i, counted from
-// the right, of those that an ellipsis stands for.
+// Every axis has a label: 0 to 51 for A..Z and a..z; kEllipsisLabel + i for axis i of an ellipsis,
+// counted from the right.
 inline constexpr int kEllipsisLabel = 52;
 
 struct EinsumEquation {
   std::vector<std::vector<int>> operands;  // one label per axis
-  std::vector<int> result;                 // each once
+  std::vector<int> result;                 // each label once
 };
 
-// "bik,bkj->bij". Without an arrow the result has the axes of the ellipsis and then, in
-// alphabetical order, the letters that occur once. Spaces have no meaning. throws: kInvalidArgument
-// for a text that does not say what to do with operands of these ranks.
+// Parses "bik,bkj->bij". Without an arrow the result has the axes of the ellipsis and then, in
+// alphabetical order, the letters that occur once. Spaces are ignored. throws: kInvalidArgument for
+// a text that does not describe operands of these ranks.
 EinsumEquation parse_einsum(std::string_view text, std::span<const int> ranks);
 // "i", or "axis -2 of ...".
 std::string label_name(int label);

@@ -13,7 +13,7 @@
 
 namespace etude {
 
-// d f(x) / dx by a tape, with the given cotangent of f(x), ones if it is absent.
+// d f(x) / dx by a tape, for this cotangent of f(x); ones if it is absent.
 template <class F>
 Tensor gradient_of(const F& f, const Tensor& x, const Tensor& seed = {}) {
   Tape tape;
@@ -39,7 +39,7 @@ inline void expect_near(const Tensor& got, const std::vector<double>& want,
     EXPECT_NEAR(values[i], want[i], tolerance) << "element " << i;
   }
 }
-// The same by 1 + |want|.
+// The same with the differences divided by 1 + |want|.
 inline void expect_relatively_near(const Tensor& got, const std::vector<double>& want,
                                    double tolerance = 1e-5) {
   const std::vector<double> values = got.to_vector<double>();

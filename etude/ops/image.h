@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random functions on images; all others are in ops.h, as etude::image too.
+// The random functions on images. All other functions of etude::image are in ops.h.
 #pragma once
 
 #include "etude/core/attrs.h"
@@ -12,10 +12,10 @@ namespace image {
 struct RandomCropOptions {
   Tensor key = {};  // as in random.h: absent draws one from this thread's generator
 };
-// size [height, width] pixels of x [.., h, w, c] from a place that is drawn, the same for all
-// leading axes, each with equal chances. Derivatives go to x.
+// Cuts size [height, width] pixels from x [.., h, w, c] at a random position, which is uniform and
+// the same for all leading axes. Derivatives pass to x.
 //
-// throws: kInvalidArgument if x is smaller, or is no image.
+// throws: kInvalidArgument if x is smaller, or is not an image.
 Tensor random_crop(const Tensor& x, const IntList& size, const RandomCropOptions& options = {},
                    CallSite where = CallSite::here());
 

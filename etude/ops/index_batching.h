@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batching of calls that read or update a region of an array: one more axis, sliced whole where the
-// index arrays are the same for all examples, else indexed by the number of the example.
+// Batching of calls that read or update a region of an array. The batch axis is sliced as a whole
+// if the index arrays are the same for all examples; else it is indexed by the example number.
 #pragma once
 
 #include <vector>
@@ -14,21 +14,20 @@ namespace etude::ops {
 struct BatchedRegion {
   IndexRegion region;
   std::vector<Tensor> arrays;
-  int at = 0;       // where points stand among the axes of an example's value
-  int points = 0;   // their axes
-  bool by_example;  // whether an array has the number of the example
+  int at = 0;       // position of the point axes among the axes of an example
+  int points = 0;   // number of point axes
+  bool by_example;  // whether an array holds the example numbers
 
-  // What index_get gives for it, with the axes of an example in their order.
+  // The result of index_get for it, with the axes of an example in order.
   Tensor value_of(const Tensor& got) const;
-  // A value to write there, [batch, ...] if `batched`, in the order of axes that index_update
-  // wants.
+  // A value to write there, [batch, ...] if `batched`, in the axis order of index_update.
   Tensor value_for(const Tensor& value, bool batched) const;
 };
 
 // `region` of an example. The index arrays are the operands from `first` on.
 BatchedRegion batch_region(const BatchCall& call, const IndexRegion& region, std::size_t first);
-// x[region], and x with `value` put there by `mode`: one call of index_get and of index_update. An
-// x that is given may be overwritten.
+// x[region]; and x after writing `value` there by `mode`. Each is one call of index_get or
+// index_update. An x that is passed by value may be overwritten.
 Tensor get_region(const Tensor& x, const BatchedRegion& from);
 Tensor update_region(const Tensor& x, const Tensor& value, const BatchedRegion& to,
                      std::string_view mode, bool is_given = false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of an array a call reads or updates: a slice per axis, and index arrays along some
+// The part of an array that a call reads or updates: a slice per axis, and index arrays along some
 // axes. Shared by the records of indexing, gathering and scattering.
 #pragma once
 
@@ -12,48 +12,50 @@
 
 namespace etude::ops {
 
-// Slices as attributes have them: Python's start:stop:step, which means the same at all sizes of an
-// axis, so that a graph that was traced at one size serves others. Negative numbers count from the
-// end, and these two stand for an end that is left out. A step of 0 stands for one index, `start`,
-// which must exist.
+// Slices as attributes store them: Python's start:stop:step, which has the same meaning at all
+// sizes of an axis, so that a graph traced at one size serves others. Negative numbers count from
+// the end; these two constants stand for an omitted bound. A step of 0 stands for one index,
+// `start`, which must exist.
 inline constexpr int64_t kBeforeFirst = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kBehindLast = std::numeric_limits<int64_t>::max();
 
-// throws: kInvalidArgument if a user gives a slice a step of 0.
+// throws: kInvalidArgument if a user's slice has a step of 0.
 void require_step(int64_t step, std::size_t axis);
 
-// `count` indices of an axis of this size, `step` apart from `start` on, which is 0 if there are
-// none. throws: kOutOfRange if the index of a step of 0 is outside.
+// `count` indices of an axis of this size: start, start + step, ... `start` is 0 if there are none.
+// throws: kOutOfRange if the index of a step of 0 is out of range.
 struct SliceRange {
   int64_t start, count;
 };
 SliceRange slice_range(int64_t start, int64_t stop, int64_t step, int axis, int64_t size);
-// The stop of `count` indices, `step` apart from `start` on, which is 0 or more.
+// The stop of `count` indices with this step from `start` on, which is 0 or more.
 int64_t stop_of(int64_t start, int64_t count, int64_t step);
 
-// The part of x that the axes without index arrays name by slices, and the others by arrays. Its
-// shape has the sizes of the sliced axes, with the shape of the points before sliced axis `at`.
+// The part of x selected by slices of the axes without index arrays, and by the arrays of the
+// others. Its shape has the sizes of the sliced axes, with the shape of the points before sliced
+// axis `at`.
 struct IndexRegion {
   std::vector<int64_t> axes;  // of x, one per index array, ascending
   int64_t at = 0;
   std::vector<int64_t> starts, stops, steps;  // per axis of x; unused where an array indexes
 
-  // All of an x of this rank.
+  // The whole of an x of this rank.
   static IndexRegion whole(int rank);
   static IndexRegion of(const Attrs& attrs);
   // The slice of an axis that no array indexes. throws: as slice_range.
   SliceRange range(int axis, const Shape& x) const;
   std::vector<AttrValue> values() const;                       // in the order of region_attrs()
-  std::vector<AttrValue> values(std::string_view mode) const;  // behind that of index_update
+  std::vector<AttrValue> values(std::string_view mode) const;  // after the mode of index_update
   bool is_indexed(int axis) const;
 };
 std::vector<AttrDef> region_attrs();
 
-// What the index arrays broadcast to. throws: kInvalidArgument.
+// The shape that the index arrays broadcast to. throws: kInvalidArgument.
 Shape points_shape(std::span<const Type* const> arrays);
 Shape region_shape(const IndexRegion& region, const Shape& x, const Shape& points);
 
-// The walk over the region of an x of this shape and over a value that broadcasts to the region.
+// The loop plan over the region of an x of this shape and over a value that broadcasts to the
+// region.
 kernels::cpu::IndexWalk plan_walk(const IndexRegion& region, const Shape& x, const Shape& value,
                                   int64_t item, std::span<const Type* const> arrays);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assignment through a mask, x.at(mask) = v, where v does not depend on how many elements the mask
-// chooses: element by element, so that no size depends on data. Used by index_expression.cc.
+// Assignment through a mask, x.at(mask) = v, where v does not depend on the number of selected
+// elements. It is computed element by element, so that no size depends on data. Used by
+// index_expression.cc.
 #pragma once
 
 #include "etude/core/index.h"
@@ -8,13 +9,13 @@
 
 namespace etude::ops {
 
-// throws: kInvalidArgument if the mask, which indexes x from `axis` on, has other sizes than x
-// there.
+// throws: kInvalidArgument if the mask, which indexes x from `axis` on, does not have the sizes of
+// x there.
 void require_mask_sizes(const Shape& mask, const Shape& x, int axis);
 
-// Writes `value`, of the dtype of x, and says whether it could: the index has one mask and no
-// array, and the value has size 1, or no axis at all, where the chosen elements are counted.
-// throws: what at() throws for such an index and value; x is then as it was.
+// Writes `value`, of the dtype of x; returns false if it cannot. It can if the index has one mask
+// and no array, and the value has size 1 along the selected elements, or lacks that axis. throws:
+// what at() throws for such an index and value; x is then unchanged.
 bool write_masked(Tensor& x, const Index& index, const Tensor& value, ScatterMode mode,
                   CallSite where);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tensors. Each call draws with a new key from the generator of this thread
-// (etude/core/ambient.h), or with a key that is given: then it is a pure function of key and
-// options. An element depends on the key and its index alone, on every machine and for any number
-// of threads.
+// (etude/core/ambient.h), or with a given key; it is then a pure function of key and options. An
+// element depends only on the key and its index, on every machine and for any number of threads.
 #pragma once
 
 #include <optional>
@@ -17,17 +16,17 @@ namespace random {
 
 // A key, uint64[2], from a number.
 Tensor key(uint64_t seed);
-// n new keys from one; the old one should not be used again. shapes: uint64[n, 2].
+// n new keys from one key, which should not be used again. shapes: uint64[n, 2].
 Tensor split(const Tensor& key, int64_t n = 2, CallSite where = CallSite::here());
-// A new key from a key and a whole number, such as that of a step, or one for each element of a
-// tensor of them. shapes: that of number, then 2; keys [k.., 2] are for the first axes of number.
+// A new key from a key and an integer, such as a step number, or from each element of a tensor of
+// integers. shapes: that of number, then 2; keys [k.., 2] belong to the first axes of number.
 Tensor fold_in(const Tensor& key, const Arg& number);
 
-// Fields that all functions share: `dtype` (else the default dtype, or int32) and `key`: uint64[2],
-// or, for draws of a shape, [k.., 2] for its first axes k..: each key draws what it draws alone for
-// the other axes.
+// Common fields: `dtype` (default: the default dtype, or int32) and `key`: uint64[2], or, for draws
+// of a shape, [k.., 2] for its first axes k..: each key draws the same numbers for the remaining
+// axes as it draws alone.
 //
-// Inside a vmap draws without a key follow its option `randomness` (etude/diff/vmap_options.h), and
+// Inside a vmap, draws without a key follow its option `randomness` (etude/diff/vmap_options.h);
 // the default refuses them. throws: kFailedPrecondition.
 struct UniformOptions {
   Tensor low = {};   // default 0; broadcast to the shape
@@ -35,8 +34,8 @@ struct UniformOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
 };
-// Uniform in [low, high), which may be as wide as the dtype; low itself where both are equal.
-// Derivatives go to low and high.
+// Uniform in [low, high), an interval that may span the whole range of the dtype; low if both are
+// equal. Derivatives pass to low and high.
 // throws: kInvalidArgument unless low <= high.
 Tensor uniform(const IntList& shape, const UniformOptions& options = {},
                CallSite where = CallSite::here());
@@ -47,12 +46,12 @@ struct NormalOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
 };
-// Normal (Gauss). Derivatives go to mean and stddev.
+// Normal (Gaussian). Derivatives pass to mean and stddev.
 // throws: kInvalidArgument for a negative deviation.
 Tensor normal(const IntList& shape, const NormalOptions& options = {},
               CallSite where = CallSite::here());
-// The same given that it lies within two deviations of the mean. Its own deviation is 0.8796
-// stddev.
+// Normal, conditional on lying within two standard deviations of the mean. Its own standard
+// deviation is 0.8796 stddev.
 Tensor truncated_normal(const IntList& shape, const NormalOptions& options = {},
                         CallSite where = CallSite::here());
 
@@ -60,11 +59,11 @@ struct DrawOptions {
   std::optional<DType> dtype = {};
   Tensor key = {};
 };
-// Whole numbers in [low, high), int32 by default. throws: kInvalidArgument unless low < high and
-// the dtype holds them.
+// Integers in [low, high), int32 by default. throws: kInvalidArgument unless low < high and the
+// dtype can represent them.
 Tensor randint(const IntList& shape, int64_t low, int64_t high, const DrawOptions& options = {},
                CallSite where = CallSite::here());
-// True with probability p, which is broadcast to the shape (default: the shape of p).
+// True with probability p, which broadcasts to the shape (default: the shape of p).
 // throws: kInvalidArgument for p outside [0, 1].
 Tensor bernoulli(const Tensor& p, const IntList& shape = {}, const DrawOptions& options = {},
                  CallSite where = CallSite::here());
@@ -74,8 +73,8 @@ Tensor permutation(int64_t n, const DrawOptions& options = {}, CallSite where = 
 // Draws of classes: class i of the last axis with probability softmax(logits)[i]; int32 by default.
 // The shape of the draws defaults to the other axes of the logits, which broadcast to it.
 // throws: kInvalidArgument for logits without classes, for shapes that do not broadcast, and for
-//   rows with NaN, or of -infinity alone. While a graph is recorded logits have no values yet, and
-//   the class of such a row is -1.
+//   rows with NaN or of -infinity alone. While a graph is recorded, logits have no values, and the
+//   class of such a row is -1.
 Tensor categorical(const Tensor& logits, const IntList& shape = {}, const DrawOptions& options = {},
                    CallSite where = CallSite::here());
 
@@ -83,19 +82,19 @@ struct ShuffleOptions {
   int64_t axis = 0;
   Tensor key = {};
 };
-// x with the parts along one axis in a random order. Derivatives go to x.
+// x with its slices along one axis in random order. Derivatives pass to x.
 Tensor shuffle(const Tensor& x, const ShuffleOptions& options = {},
                CallSite where = CallSite::here());
 
 struct ChoiceOptions {
-  bool replace = true;  // whether one part may be drawn again
-  Tensor p = {};        // of each part along the first axis, [n]; default: all alike
+  bool replace = true;  // whether a slice may be drawn again
+  Tensor p = {};        // probability of each slice along the first axis, [n]; default: uniform
   Tensor key = {};
 };
-// Parts of x along its first axis, drawn at random: [shape.., the other sizes of x]. Derivatives go
-// to x.
-// throws: kInvalidArgument for a scalar x, an empty one, p outside [0, 1] or of another size, and
-//   for more draws than parts without replacement (with p, than parts of p > 0).
+// Slices of x along its first axis, drawn at random: [shape.., the other sizes of x]. Derivatives
+// pass to x.
+// throws: kInvalidArgument for a scalar x, an empty x, p outside [0, 1] or of another size, and for
+//   more draws than slices without replacement (with p: than slices with p > 0).
 Tensor choice(const Tensor& x, const IntList& shape, const ChoiceOptions& options = {},
               CallSite where = CallSite::here());
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What records of draws share whose shape is an attribute and whose operand 0 holds keys [k.., 2]
-// for its first axes. For random.cc and attention.cc.
+// Common parts of records of draws whose shape is an attribute and whose operand 0 holds keys [k..,
+// 2] for its first axes. For random.cc and attention.cc.
 #pragma once
 
 #include "etude/core/batching.h"

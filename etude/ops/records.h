@@ -16,20 +16,20 @@ namespace etude::ops {
 // Why a record has no derivative.
 inline constexpr std::string_view kPiecewiseConstant = "the result is piecewise constant";
 
-// Namespaces of users' functions that records of more than one file stand in.
+// Namespaces of user functions whose records are in several files.
 inline constexpr std::string_view kLinalgSpace = "linalg";
 inline constexpr std::string_view kImageSpace = "image";
 
-// An axis, or a place in a list, as an index of the standard library. Not negative.
+// An axis, or a position in a list, as an index of the standard library. Not negative.
 inline std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // The result has the type of the first operand.
 inline Types same_type(const TypeCall& call) { return {call.types[0]}; }
 
-// Adds to a sum that is absent as long as it is 0.
+// Adds to a sum, which is absent while it is 0.
 inline void add_to(Tensor& sum, const Tensor& part) { sum = sum.has_value() ? sum + part : part; }
 
-// What an op of one operand says to dtypes that it does not take.
+// The errors of an op of one operand for dtypes that it does not take.
 inline std::vector<ErrorCase> errors_of_integers() {
   return {{{"int32[2]"}, "operand 'x' is int32, but must be one of"}};
 }

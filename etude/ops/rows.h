@@ -4,8 +4,8 @@
 //   for (const Tensor& row : x) h = tanh(h + row);
 //
 // The rows are made once, when the loop begins, by one call of the op unstack. So a later write to
-// x changes no row, and a gradient costs as much as that of one stack of the rows. Staged loops are
-// unrolled. Read and written by users; the library itself calls unstack.
+// x changes no row, and a gradient costs as much as one stack of the rows. Staged loops are
+// unrolled. For users; the library itself calls unstack.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace ETUDE_API etude {
 
-// Goes over the rows of a tensor. A model of std::input_iterator; its end is
+// Iterates over the rows of a tensor. A model of std::input_iterator; its end is
 // std::default_sentinel. Copies share the rows. thread-compatible.
 class RowIterator {
  public:
@@ -46,11 +46,11 @@ class RowIterator {
   std::size_t at_ = 0;
 };
 
-// The first of the slices along axis 0 of x, and what stands behind the last. For range-for.
+// The first slice along axis 0 of x, and the end of the slices. For range-for.
 //
 // shapes: x [n, ...]; each row [...].
-// throws: kInvalidArgument for a scalar; kFailedPrecondition for an absent tensor; where a staged
-//         function has left the size n open, what a look at an open size throws.
+// throws: kInvalidArgument for a scalar; kFailedPrecondition for an absent tensor; if the size n is
+//         open in a staged function, the error of reading an open size.
 // cost:   one call of unstack.
 RowIterator begin(const Tensor& x, CallSite where = CallSite::here());
 template <ReadableAsTensor T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What normalization.cc and group_normalization.cc share: checks of scale and offset, what records
-// of a normalisation and its gradient have in common, and second derivatives.
+// Common parts of normalization.cc and group_normalization.cc: checks of scale and offset, rules of
+// a normalisation and its gradient, and second derivatives.
 #pragma once
 
 #include <vector>
@@ -11,28 +11,29 @@
 
 namespace etude::ops {
 
-// The shape in which a parameter with one number for each index of `axes` of x broadcasts to x, and
-// the parameter in it. throws: kInvalidArgument if it has others, by the name of the operand.
+// The shape in which a parameter with one number per index of `axes` of x broadcasts to x; and the
+// parameter in that shape. throws: kInvalidArgument, with the name of the operand, for other sizes.
 Shape shape_along(const Tensor& parameter, const char* name, const Tensor& x,
                   const std::vector<int>& axes);
 Tensor along(const Tensor& parameter, const char* name, const Tensor& x,
              const std::vector<int>& axes);
 
-// Of records of a normalisation by operands x, scale?, offset? and of its gradient by x, scale?,
-// ct.
+// For records of a normalisation with operands x, scale?, offset?, and of its gradient with x,
+// scale?, ct.
 //
-// throws: kInvalidArgument if one of the `count` operands behind x is there and not of shape
+// throws: kInvalidArgument if one of the `count` operands after x is present and not of shape
 // [features].
 void require_vectors(const TypeCall& call, std::size_t count, int64_t features);
-// The types of dx and of the gradients of scale and offset. throws: kInvalidArgument if ct has
-// another shape than x.
+// The types of dx and of the gradients of scale and offset. throws: kInvalidArgument if the shape
+// of ct
+// is not that of x.
 Types standard_gradient_types(const TypeCall& call, int64_t features);
-// Samples of the gradient from those of the normalisation.
+// Samples of the gradient, made from those of the normalisation.
 std::vector<Sample> standard_gradient_samples(std::vector<Sample> samples);
-// Without the cotangents of x, scale and offset that nobody asks for.
+// `cotangents` without those of x, scale and offset that are not needed.
 Values wanted_of(const VjpCall& call, Values cotangents);
 
-// x about its means and over its deviations along some axes.
+// x minus its means, divided by its standard deviations along some axes.
 struct Standard {
   Standard(const Tensor& x, std::vector<int64_t> along, double epsilon);
   Tensor average(const Tensor& u) const;
@@ -40,18 +41,19 @@ struct Standard {
   Tensor project(const Tensor& u) const;
 
   std::vector<int64_t> axes;
-  Tensor h, deviations;  // the inverse ones
+  Tensor h, deviations;  // `deviations`: their inverses
 };
 
-// A call that gives the gradient of normalisation: with g = ct scale, project(g), and over the axes
-// that scale lacks sum(ct h) and sum(ct). `scale`, which may be absent, has the last axes of x.
+// A call of the gradient of a normalisation: with g = ct scale, it returns project(g) and, summed
+// over the axes that scale lacks, sum(ct h) and sum(ct). `scale`, which may be absent, has the last
+// axes of x.
 struct StandardGradient {
   const Tensor& scale;
   const Tensor& ct;
   bool wants_scale;
 };
 
-// The cotangents of x, scale and ct from those of the three results, which may be absent.
+// The cotangents of x, scale and ct for those of the three results, which may be absent.
 Values standard_gradient_vjp(const Standard& s, const StandardGradient& call,
                              const std::vector<Tensor>& cotangents);
 

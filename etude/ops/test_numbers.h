@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of ops: tensors of numbers that count, or are drawn.
+// For tests of ops: tensors of counting and of random numbers.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline Tensor iota(const Shape& shape, double first = 0) {
   return Tensor(values, shape);
 }
 
-// Normal numbers of the generator in scope, of float32.
+// Normal numbers from the current generator, float32.
 inline Tensor drawn(const Shape& shape) { return random::normal(shape, {.dtype = kFloat32}); }
 
 }  // namespace etude::tests

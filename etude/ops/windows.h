@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of ops that slide a window over the axes of an image: strides, dilations and padding
-// as users write them, resolved to numbers per axis. Used by convolution.cc, pooling.cc and the
-// files of other numbers of axes.
+// in the form that users write, resolved to numbers per axis. Used by convolution.cc, pooling.cc
+// and the files for other numbers of axes.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ using Window2d = std::array<WindowAxis, 2>;
 // The attributes of a pooling op.
 std::vector<AttrDef> window_attrs();
 
-// One number per axis from an attribute that gives one for all axes, or one for each. absent:
-// `otherwise`, which has as many numbers as there are axes.
+// One number per axis, from an attribute with one number for all axes or one for each. Absent:
+// `otherwise`, which has one number per axis.
 // throws: kInvalidArgument for another number of them, or one below 1.
 std::vector<int64_t> sizes_attr(const Attrs& attrs, std::string_view name,
                                 std::vector<int64_t> otherwise);
@@ -34,15 +34,15 @@ std::vector<int64_t> sizes_attr(const Attrs& attrs, std::string_view name,
 std::array<int64_t, 2> pair_attr(const Attrs& attrs, std::string_view name,
                                  std::array<int64_t, 2> otherwise = {1, 1});
 
-// Resolves attributes strides, padding ("valid" or "same") and explicit_padding (before and after
-// each axis in turn), and dilations where the record has them, for a window on axes 1, 2, .. of
-// `x`. throws: kInvalidArgument if no result would be left, naming both shapes.
+// Resolves the attributes strides, padding ("valid" or "same"), explicit_padding (before and after
+// each axis in turn) and, if the record has it, dilations, for a window on axes 1, 2, .. of `x`.
+// throws: kInvalidArgument, naming both shapes, if the result would be empty.
 std::vector<WindowAxis> resolve_windows(const Attrs& attrs, const Shape& x,
                                         const std::vector<int64_t>& size,
                                         const std::vector<int64_t>& strides);
 Window2d resolve_window(const Attrs& attrs, const Shape& x, std::array<int64_t, 2> size,
                         std::array<int64_t, 2> strides);
-// The padding as explicit_padding.
+// The padding in the form of explicit_padding.
 std::vector<int64_t> explicit_padding(const Window2d& window);
 
 }  // namespace etude::ops

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse rule of ops whose gradient exists and is zero, unlike those with `no_derivative`.
+// The reverse rule of ops whose gradient exists and is zero, in contrast to `no_derivative`.
 #pragma once
 
 #include "etude/core/builtin.h"

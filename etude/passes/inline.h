@@ -25,8 +25,8 @@ struct InlineLimits {
 };
 GraphRef inline_calls(const Graph& graph, const InlineLimits& limits);
 
-// Appends the nodes of `body`, whose inputs are `inputs`; gives its outputs. They are told of as a
-// call of it in the line `where` of the frame `outer`.
+// Appends the nodes of `body` with `inputs` as its inputs; returns its outputs. Messages show these
+// nodes as a call at line `where` in the frame `outer`.
 std::vector<GraphBuilder::Draft> splice(GraphBuilder& build, const Graph& body,
                                         std::span<const GraphBuilder::Draft> inputs, CallSite where,
                                         uint32_t outer);

@@ -5,11 +5,11 @@
 
 namespace etude::internal {
 
-// Common subexpression elimination (CSE): makes one node of those that compute the same of the same
-// values, and one constant of those with the same bits.
+// Common subexpression elimination (CSE): merges nodes that compute the same op on the same values,
+// and constants with the same bits.
 //
-// Relies on: no derivative is taken of the result. Cotangents of the two would be summed before
-// they pass the node instead of behind it, which gives other bits.
+// Requires: no derivative is taken of the result. Cotangents of two merged nodes would be summed
+// before they pass the node instead of after it, which changes bits.
 GraphRef merge_equal_nodes(const Graph& graph);
 
 }  // namespace etude::internal

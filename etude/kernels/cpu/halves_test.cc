@@ -19,7 +19,7 @@ class Halves : public testing::Test {};
 using HalfTypes = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(Halves, HalfTypes);
 
-// Bits that differ from those of the conversion of single elements, for each instruction set.
+// Checks against the conversion of single elements, bit for bit, for each instruction set.
 template <class T>
 void check_narrow(const std::vector<float>& x) {
   std::vector<T> y(x.size());
@@ -46,8 +46,8 @@ TYPED_TEST(Halves, AllPatternsWidenToTheBitsOfSingleElements) {
   }
 }
 
-// Every tie and its two neighbours, of both signs: what is lost is one bit and then zeros. For all
-// upper halves of a float these are all ties of both types, and NaNs of every kind.
+// Every tie and its two neighbours, of both signs: the lost bits of a tie are a one followed by
+// zeros. The upper halves cover all ties of both types and NaNs of every kind.
 TYPED_TEST(Halves, TiesAndTheirNeighboursNarrowToTheBitsOfSingleElements) {
   std::vector<float> x;
   for (uint32_t high = 0; high < 1u << 20; ++high) {
@@ -71,7 +71,7 @@ TYPED_TEST(Halves, AMultitudeOfFloatsNarrowsToTheBitsOfSingleElements) {
   check_narrow<TypeParam>(x);
 }
 
-// What lies behind the row stays.
+// Elements after the row keep their values.
 TYPED_TEST(Halves, RowsOfAllLengthsEndWhereTheyEnd) {
   using T = TypeParam;
   constexpr int64_t kMost = 70;
