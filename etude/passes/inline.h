@@ -10,15 +10,16 @@
 
 namespace etude::internal {
 
-// Inlining: puts the nodes of a graph in the place of each call of it, so that the passes behind
-// see one program. What a record names as the `body` of its op says what a call is.
+// Inlining: replaces each call of a graph by the nodes of this graph, so that later passes see one
+// program. The `body` of an op's record returns the graph of a call.
 //
-// Keeps: the lines of the nodes, and where they were called (Graph::frames), for messages.
+// Preserves: the lines of the nodes and the lines of their calls (Graph::frames), for messages.
 GraphRef inline_calls(const Graph& graph);
 
-// Functions that call others twice or more, level above level, would fill the memory. So a graph
-// that has more than `most_nodes` with all calls in place keeps those whose bodies, counted in the
-// same way, have more than `large_body`: steps of the plan, which run plans of their own.
+// Functions that call others twice or more, level after level, would grow exponentially. If a graph
+// would have more than `most_nodes` nodes with all calls inlined, the calls remain whose bodies,
+// with their own calls inlined, have more than `large_body` nodes: they are steps of the plan, and
+// run plans of their own.
 struct InlineLimits {
   std::size_t most_nodes = std::size_t{1} << 16;
   std::size_t large_body = std::size_t{1} << 10;
