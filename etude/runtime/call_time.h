@@ -34,7 +34,7 @@ struct CallTimeValue {
   CallSite where;
 
   // The current result of the thunk. throws: what it throws; kFailedPrecondition if it returns an
-  // absent tensor or a value of a trace.
+  // absent tensor or a value of a trace; kUnimplemented for a sparse tensor.
   Tensor value() const;
 };
 
