@@ -15,7 +15,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-class TraceContext;
+class EnclosingTrace;
 
 // While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
 // state remain. confined to the thread that made it.
@@ -27,7 +27,7 @@ class OutsideScope {
   ~OutsideScope();
 
  private:
-  TraceContext* trace_;
+  EnclosingTrace* trace_;
   KeyScope keys_;
   SizeReadsPause size_reads_;
   ReadersPause readers_;

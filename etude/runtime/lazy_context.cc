@@ -15,13 +15,13 @@
 #include "etude/core/traced.h"
 #include "etude/graph/graph.h"
 #include "etude/runtime/dispatch.h"
+#include "etude/runtime/enclosing_trace.h"
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_follow.h"
 #include "etude/runtime/lazy_pause.h"
 #include "etude/runtime/lazy_program.h"
 #include "etude/runtime/lazy_trace.h"
 #include "etude/runtime/profiler.h"
-#include "etude/runtime/trace.h"
 
 namespace etude {
 namespace internal {
@@ -193,7 +193,7 @@ LazyContext& context() {
 thread_local constinit bool has_context = false;
 
 bool begin_lazy() {
-  if (TraceContext::innermost() != nullptr) return false;
+  if (EnclosingTrace::innermost() != nullptr) return false;
   LazyContext& lazy = context();
   has_context = true;
   if (lazy.is_on()) return false;
@@ -273,7 +273,7 @@ StepScope::~StepScope() noexcept(false) {
 }
 
 bool is_lazy() noexcept {
-  return has_context && context().is_on() && internal::TraceContext::innermost() == nullptr;
+  return has_context && context().is_on() && internal::EnclosingTrace::innermost() == nullptr;
 }
 
 bool is_pending(const Tensor& x) noexcept { return internal::is_unrun(x); }

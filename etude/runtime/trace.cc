@@ -11,36 +11,33 @@
 #include "etude/core/resource.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/dispatch.h"
-#include "etude/runtime/init_scope.h"
 
 namespace etude::internal {
 namespace {
 
-thread_local constinit TraceContext* innermost_trace = nullptr;
+// Every trace is a TraceContext.
+TraceContext* innermost_trace() noexcept {
+  return static_cast<TraceContext*>(EnclosingTrace::innermost());
+}
 
 }  // namespace
 
-const TraceContext* TraceContext::innermost() noexcept { return innermost_trace; }
+const TraceContext* TraceContext::innermost() noexcept { return innermost_trace(); }
 
 TraceContext::TraceContext(std::string function, CallSite where)
     : builder_(function),
       info_(make_ref<TraceInfo>(std::move(function), where)),
-      outer_(std::exchange(innermost_trace, this)),
+      outer_(static_cast<TraceContext*>(exchange_innermost(this))),
       around_(&ContextStack::top()),
       keys_(std::in_place, static_cast<KeySource*>(this)),
       bottom_(*this) {}
-
-OutsideScope::OutsideScope()
-    : trace_(std::exchange(innermost_trace, nullptr)), keys_(nullptr), eager_(eager_context()) {}
-
-OutsideScope::~OutsideScope() { innermost_trace = trace_; }
 
 TraceContext::~TraceContext() { leave(); }
 
 void TraceContext::leave() noexcept {
   if (!std::exchange(is_live_, false)) return;
   info_->is_over = true;
-  innermost_trace = outer_;
+  exchange_innermost(outer_);
   keys_.reset();
   size_reads_.leave();
   bottom_.leave();
@@ -113,33 +110,32 @@ bool TraceContext::is_example(const Tensor& x) noexcept {
     return false;
   };
   if (is_among(&ContextStack::top())) return true;
-  for (const TraceContext* t = innermost_trace; t != nullptr; t = t->outer_) {
+  for (const TraceContext* t = innermost_trace(); t != nullptr; t = t->outer_) {
     if (is_among(t->around_)) return true;
   }
   return false;
 }
 
-void TraceContext::note_created(const Variable& variable) {
-  if (innermost_trace == nullptr) return;
-  innermost_trace->created_.push_back({weak_state(variable), made_text(variable)});
+void TraceContext::variable_made(const Variable& variable) {
+  created_.push_back({weak_state(variable), made_text(variable)});
 }
 
 TraceContext* TraceContext::of_function() noexcept {
-  TraceContext* trace = innermost_trace;
+  TraceContext* trace = innermost_trace();
   while (trace != nullptr && !trace->is_of_function_) trace = trace->outer_;
   return trace;
 }
 
-void TraceContext::note_unmade(const Variable& variable) { note_unmade({made_text(variable), ""}); }
+void TraceContext::variable_refused(const Variable& variable) {
+  note_unmade({made_text(variable), ""});
+}
 
 void TraceContext::note_unmade(Unmade variable) {
   if (TraceContext* trace = of_function()) trace->unmade_ = std::move(variable);
 }
 
-Tensor TraceContext::fixed_value(const Tensor& x) { return fixed_value(innermost_trace, x); }
-
-Tensor TraceContext::fixed_value(const TraceContext* innermost, const Tensor& x) {
-  for (const TraceContext* t = innermost; t != nullptr; t = t->outer_) {
+Tensor TraceContext::fixed_value(const Tensor& x) const {
+  for (const TraceContext* t = this; t != nullptr; t = t->outer_) {
     const auto known = t->drafts_.find(TensorAccess::id(x));
     if (known != t->drafts_.end()) return t->fixed_value(known->second);
   }
@@ -150,8 +146,8 @@ Tensor TraceContext::fixed_input(Draft value) const {
   if (const Tensor* constant = builder_.constant(value)) return *constant;
   const auto captured = std::ranges::find(captures_, value, &Capture::input);
   if (captured == captures_.end()) return {};
-  const bool is_known = !TensorAccess::is_ghost(captured->value);
-  return is_known ? captured->value : fixed_value(outer_, captured->value);
+  if (!TensorAccess::is_ghost(captured->value)) return captured->value;
+  return outer_ != nullptr ? outer_->fixed_value(captured->value) : Tensor();
 }
 
 Tensor TraceContext::fixed_value(Draft value) const {
@@ -190,7 +186,7 @@ Tensor TraceContext::fixed_value(Draft value) const {
 }
 
 void TraceContext::note_reads(const std::vector<SizeRead>& reads) {
-  if (innermost_trace != nullptr) innermost_trace->size_reads_.add(reads);
+  if (TraceContext* trace = innermost_trace()) trace->size_reads_.add(reads);
 }
 
 Tensor TraceContext::take_call_time(const std::shared_ptr<const CallTimeValue>& source) {

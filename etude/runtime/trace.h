@@ -18,6 +18,7 @@
 #include "etude/core/traced.h"
 #include "etude/graph/builder.h"
 #include "etude/runtime/call_time.h"
+#include "etude/runtime/enclosing_trace.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"
 
@@ -45,7 +46,7 @@ struct TracedGraph {
 };
 
 // confined to the thread that made it.
-class TraceContext final : public Context, private KeySource {
+class TraceContext final : public Context, public EnclosingTrace, private KeySource {
  public:
   // From here on the calls of this thread are kept, and draw keys that are inputs of the graph.
   TraceContext(std::string function, CallSite where);
@@ -81,22 +82,18 @@ class TraceContext final : public Context, private KeySource {
   const TraceInfo& info() const { return *info_; }
   // The innermost trace of this thread; null: none.
   static const TraceContext* innermost() noexcept;
-  // Tells the innermost trace that a Variable was made in it.
-  static void note_created(const Variable& variable);
+  void variable_made(const Variable& variable) override;
   // A Variable that could not be made, since its initial value hangs on what a trace stands for.
   struct Unmade {
     std::string text;      // "Variable 'w' made at train.cc:12"
     std::string function;  // that was to make it; empty: the one that is told, no other within
   };
+  void variable_refused(const Variable& variable) override;
   // Tells the trace of the innermost function of this thread. Without one, nothing is done.
-  static void note_unmade(const Variable& variable);
   static void note_unmade(Unmade variable);
   // null: none.
   const Unmade* unmade() const noexcept { return unmade_ ? &*unmade_ : nullptr; }
-  // What x stands for, computed now, if it is a value of a trace of this thread that hangs on
-  // numbers and tensors from outside alone; else absent: it hangs on an argument, a random key, a
-  // Variable or an effect.
-  static Tensor fixed_value(const Tensor& x);
+  Tensor fixed_value(const Tensor& x) const override;
   // Tells it what host code looked at while a graph was made that is called now.
   static void note_reads(const std::vector<SizeRead>& reads);
   // Those made so far, weakly, with a text for messages: "Variable 'w' made at train.cc:12".
@@ -126,8 +123,6 @@ class TraceContext final : public Context, private KeySource {
   Held& held(const Tensor& resource);
   Tensor read(const Tensor& resource);
   Tensor write(const Tensor& resource, const Tensor& x);
-  // fixed_value() in the traces from `innermost` outwards.
-  static Tensor fixed_value(const TraceContext* innermost, const Tensor& x);
   Tensor fixed_value(Draft value) const;
   // Of one that is no result of a call.
   Tensor fixed_input(Draft value) const;

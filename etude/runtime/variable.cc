@@ -15,8 +15,8 @@
 #include "etude/core/pending.h"
 #include "etude/core/resource.h"
 #include "etude/core/traced.h"
+#include "etude/runtime/enclosing_trace.h"
 #include "etude/runtime/open_shape.h"
-#include "etude/runtime/trace.h"
 #include "etude/runtime/variable_replay.h"
 #include "etude/runtime/variable_state.h"
 
@@ -153,16 +153,16 @@ TapedStates* taped_states() {
 
 void VariableReader::variable_assigned(const Variable&, const Tensor&) {}
 
-VariableHistory::VariableHistory() : trace_(TraceContext::innermost()) { start_reading(); }
+VariableHistory::VariableHistory() : trace_(EnclosingTrace::innermost()) { start_reading(); }
 
 void VariableHistory::variable_read(const Variable& variable, const Tensor& snapshot) {
-  if (TraceContext::innermost() != trace_) return;
+  if (EnclosingTrace::innermost() != trace_) return;
   Tensor& value = use_of(variable).values.back();
   if (!value.has_value()) value = snapshot;
 }
 
 void VariableHistory::variable_assigned(const Variable& variable, const Tensor& value) {
-  if (TraceContext::innermost() == trace_) use_of(variable).values.push_back(value);
+  if (EnclosingTrace::innermost() == trace_) use_of(variable).values.push_back(value);
 }
 
 VariableUse& VariableHistory::use_of(const Variable& variable) {
@@ -178,7 +178,7 @@ std::vector<VariableUse> VariableHistory::take() {
 }
 
 VariableReplay::VariableReplay(std::span<const VariableUse> uses)
-    : outer_(innermost_replay), reader_before_(first_reader), trace_(TraceContext::innermost()) {
+    : outer_(innermost_replay), reader_before_(first_reader), trace_(EnclosingTrace::innermost()) {
   for (const VariableUse& use : uses) states_.push_back({&use, 0});
   innermost_replay = this;
 }
@@ -187,7 +187,7 @@ VariableReplay::~VariableReplay() { innermost_replay = outer_; }
 
 VariableReplay::State* VariableReplay::find_state(const Variable& variable) noexcept {
   for (VariableReplay* r = innermost_replay; r != nullptr; r = r->outer_) {
-    if (r->trace_ != TraceContext::innermost()) continue;
+    if (r->trace_ != EnclosingTrace::innermost()) continue;
     for (State& state : r->states_) {
       if (state.use->variable.ref() == variable.ref()) return &state;
     }
@@ -233,7 +233,12 @@ void announce_assignment(const Variable& variable, const Tensor& value) {
 
 namespace {
 
+using internal::EnclosingTrace;
 using internal::located;
+
+void tell_trace(const Variable& made) {
+  if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_made(made);
+}
 
 // The tensor of an operand; a number takes the dtype of the Variable.
 Tensor operand(const Arg& x, std::optional<DType> dtype) {
@@ -250,7 +255,7 @@ void Variable::refuse_initial(const Tensor& initial) const {
   ETUDE_REQUIRE_CODE(kUnimplemented, internal::trace_of(initial) != nullptr,
                      "the initial value hangs on one example of a vmap, and a Variable holds one "
                      "value for all. Make it outside, or from values that do not");
-  internal::TraceContext::note_unmade(*this);
+  if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_refused(*this);
   ETUDE_THROW(kFailedPrecondition,
               "the initial value hangs on a value of a trace, which has no elements. Make the "
               "Variable in the first call of a function, outside, or from other values");
@@ -270,14 +275,15 @@ Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
     const ContextScope scope(eager_context(), where);
     if (initial.has_value()) {
       if (is_standing(initial)) {
-        Tensor fixed = internal::TraceContext::fixed_value(initial);
+        const EnclosingTrace* trace = EnclosingTrace::innermost();
+        Tensor fixed = trace != nullptr ? trace->fixed_value(initial) : Tensor();
         if (!fixed.has_value()) refuse_initial(initial);
         initial = std::move(fixed);
       }
       cell_->set_initial(std::move(initial));
     }
   });
-  internal::TraceContext::note_created(*this);
+  tell_trace(*this);
 }
 
 Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite where)
@@ -288,7 +294,7 @@ Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite wh
   cell_->shape = options.shape;
   cell_->where = internal::user_line(where);
   cell_->initialiser = std::move(initialiser.run);
-  internal::TraceContext::note_created(*this);
+  tell_trace(*this);
 }
 
 internal::VariableCell& Variable::cell() const {

@@ -14,7 +14,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-class TraceContext;
+class EnclosingTrace;
 
 // The values of a Variable in a run of a function: values[i] after i assignments. values[0] is
 // absent if it was not read before the first assignment.
@@ -35,7 +35,7 @@ class VariableHistory final : public VariableReader {
  private:
   VariableUse& use_of(const Variable& variable);
   std::vector<VariableUse> uses_;
-  const TraceContext* trace_;  // the trace around it; null: none
+  const EnclosingTrace* trace_;  // the trace around it; null: none
 };
 
 // While alive, reads on this thread return the values of `uses`, which outlive it, and assignments
@@ -64,7 +64,7 @@ class VariableReplay {
   std::vector<State> states_;
   VariableReplay* outer_;
   const VariableReader* reader_before_;
-  const TraceContext* trace_;  // the trace around it; null: none
+  const EnclosingTrace* trace_;  // the trace around it; null: none
 };
 
 }  // namespace internal

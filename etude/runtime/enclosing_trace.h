@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trace that encloses the calls of a thread, as far as those know of it who do not trace:
+// Variables tell it of themselves, and lazy execution stays out of it. TraceContext (trace.h) is
+// what implements it.
+#pragma once
+
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class Variable;
+
+namespace internal {
+
+// confined to the thread that made it.
+class EnclosingTrace {
+ public:
+  EnclosingTrace(const EnclosingTrace&) = delete;
+  EnclosingTrace& operator=(const EnclosingTrace&) = delete;
+
+  // The innermost one of this thread; null: none.
+  static EnclosingTrace* innermost() noexcept;
+  // Makes another one the innermost, null for none, and gives the one that was.
+  static EnclosingTrace* exchange_innermost(EnclosingTrace* trace) noexcept;
+
+  // A Variable was made in it.
+  virtual void variable_made(const Variable& variable) = 0;
+  // A Variable could not be made, since its initial value hangs on what a trace stands for. Told to
+  // the trace of the innermost function of this thread; without one, nothing is done.
+  virtual void variable_refused(const Variable& variable) = 0;
+  // What x stands for, computed now, if it is a value of this trace or of one around it that hangs
+  // on numbers and tensors from outside alone; else absent: it hangs on an argument, a random key,
+  // a Variable or an effect.
+  virtual Tensor fixed_value(const Tensor& x) const = 0;
+
+ protected:
+  EnclosingTrace() = default;
+  ~EnclosingTrace() = default;
+};
+
+}  // namespace internal
+}  // namespace etude
