@@ -41,7 +41,7 @@ class BatchContext final : public Context, private internal::KeySource {
   // An example that stands for each x[i], i < size: an abstract tensor, without elements.
   Tensor example_of(const Tensor& x);
   // Whether it is an example of this batch.
-  bool is_example(const Tensor& x) const { return find(x) != nullptr; }
+  bool is_example(const Tensor& x) const override { return find(x) != nullptr; }
   int64_t size() const noexcept { return size_; }
   Randomness randomness() const noexcept { return randomness_; }
   // The batches of the examples that are alive.

@@ -97,7 +97,7 @@ void Trace::set_graph(GraphRef made) {
 
 bool is_in_its_vmaps(const Trace& trace) {
   return std::ranges::all_of(trace.captures, [](const Tensor& x) {
-    return !TensorAccess::is_ghost(x) || trace_of(x) != nullptr || TraceContext::is_example(x);
+    return !TensorAccess::is_ghost(x) || trace_of(x) != nullptr || TraceContext::is_any_example(x);
   });
 }
 

@@ -9,7 +9,6 @@
 #include "etude/core/builtin.h"
 #include "etude/core/pending.h"
 #include "etude/core/resource.h"
-#include "etude/runtime/batch.h"
 #include "etude/runtime/dispatch.h"
 
 namespace etude::internal {
@@ -87,7 +86,7 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
   const bool is_known = !TensorAccess::is_ghost(x) || (!takes_followed_ && observe(x));
   if (!is_known) {
     const TraceInfo* trace = trace_of(x);
-    const bool is_own_example = trace == nullptr && is_of_function_ && is_example(x);
+    const bool is_own_example = trace == nullptr && is_of_function_ && is_any_example(x);
     const bool is_followed = is_own_example || (trace == nullptr && takes_followed_);
     has_examples_ = has_examples_ || is_own_example;
     ETUDE_REQUIRE_CODE(kFailedPrecondition, is_followed || is_around(trace), "{}",
@@ -101,11 +100,10 @@ TraceContext::Draft TraceContext::capture(const Tensor& x) {
   return input;
 }
 
-bool TraceContext::is_example(const Tensor& x) noexcept {
+bool TraceContext::is_any_example(const Tensor& x) noexcept {
   const auto is_among = [&](const Context* c) {
     for (; c != nullptr; c = c->parent()) {
-      const auto* batch = dynamic_cast<const BatchContext*>(c);
-      if (batch != nullptr && batch->is_example(x)) return true;
+      if (c->is_example(x)) return true;
     }
     return false;
   };

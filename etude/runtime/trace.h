@@ -75,7 +75,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // without a graph. Examples of the vmaps around it may be captured.
   void mark_function() { is_of_function_ = true; }
   // Whether x is an example of a vmap of this thread, also of one around its traces.
-  static bool is_example(const Tensor& x) noexcept;
+  static bool is_any_example(const Tensor& x) noexcept;
   // What stands for the value in the innermost trace of this thread that serves it, also for the
   // branches and bodies within; without one, its value now.
   static Tensor take_call_time(const std::shared_ptr<const CallTimeValue>& source);
