@@ -8,6 +8,7 @@
 // from within the library has none and takes the line of the innermost CallScope.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "etude/base/call_site.h"
@@ -27,6 +28,9 @@ inline CallSite user_line(CallSite where) noexcept { return where.known() ? wher
 
 // Adds the name of the called function and the user's line to an error from below.
 [[gnu::cold]] void explain(Error& error, std::string_view name, CallSite where);
+// throws: an error of the function `name`, at the user's line.
+[[noreturn, gnu::cold]] void throw_of(std::string_view name, ErrorCode code,
+                                      const std::string& text, CallSite where);
 [[noreturn, gnu::cold]] void throw_no_memory(std::string_view name, CallSite where);
 
 }  // namespace internal

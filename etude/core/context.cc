@@ -37,6 +37,12 @@ void explain(Error& error, std::string_view name, CallSite where) {
   error.locate(user_line(where));
 }
 
+void throw_of(std::string_view name, ErrorCode code, const std::string& text, CallSite where) {
+  Error error(code, text);
+  explain(error, name, where);
+  throw error;
+}
+
 void throw_no_memory(std::string_view name, CallSite where) {
   Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
   explain(error, name, where);

@@ -9,7 +9,6 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude {
 

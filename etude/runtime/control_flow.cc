@@ -13,7 +13,6 @@
 #include "etude/core/mode.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
 #include "etude/runtime/graph_derivatives.h"
 #include "etude/runtime/key_inputs.h"
 #include "etude/runtime/open_shape.h"

@@ -55,10 +55,4 @@ void warn_independent(CallSite where, std::size_t argument, std::string_view typ
            fmt::format("independent {} {}:{}", argument, where.file, where.line), message);
 }
 
-void throw_of(std::string_view op, ErrorCode code, const std::string& text, CallSite where) {
-  Error error(code, text);
-  explain(error, op, where);
-  throw error;
-}
-
 }  // namespace etude::internal

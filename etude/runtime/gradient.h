@@ -104,9 +104,6 @@ constexpr auto refusal_of_unrecorded() {
 template <class... X>
 using RefusalOfUnrecorded = typename decltype(refusal_of_unrecorded<X...>())::type;
 
-// throws: an error of the operator `op`, at the user's line.
-[[noreturn]] void throw_of(std::string_view op, ErrorCode code, const std::string& text,
-                           CallSite where);
 // throws: kInvalidArgument unless `value` is one floating or complex number.
 void require_scalar_result(const Tensor& value, CallSite where);
 // Warns once per call site that the result does not depend on an argument, and names where the

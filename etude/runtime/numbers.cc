@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/runtime/numbers.h"
 
-#include "etude/runtime/gradient.h"
+#include "etude/core/call_scope.h"
 #include "etude/runtime/jvp.h"
 #include "etude/runtime/tape.h"
 
