@@ -73,6 +73,24 @@ void internal::require_inputs(const Graph& graph, std::span<const Type* const> g
   }
 }
 
+std::size_t internal::first_output(const Graph& graph, std::size_t i, std::size_t begin) {
+  while (graph.outputs()[begin] != graph.outputs()[i]) ++begin;
+  return begin;
+}
+
+void internal::share_values(const Graph& graph, Operands operands, std::span<Tensor> results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const GraphValue v = graph.outputs()[i];
+    if (v == kNoValue) continue;
+    if (v >= graph.inputs().size()) {
+      const std::size_t at = first_output(graph, i);
+      if (at != i) results[i] = results[at];
+    } else if (!TensorAccess::is_sparse(operands[v])) {
+      results[i] = operands[v];
+    }
+  }
+}
+
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs) {
   const OperandList list(inputs);
   return interpret(graph, list.view());

@@ -172,6 +172,12 @@ void require_inputs(const Graph& graph, std::span<const Type* const> given);
 // Whether a call has an effect outside, by itself or in a graph that it runs. Such nodes keep their
 // order, and each runs once. Passes do not remove, merge, move or fold them.
 bool has_effects(const Op& op, const Attrs& attrs);
+// The first output, of those from `begin` <= i on, that is the same value as output i.
+std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
+// For results of a call of the graph where contexts follow values: a result that is an operand, or
+// an earlier result, in the graph is that tensor, as where the calls of the graph are made one by
+// one. `results` may be the first ones alone.
+void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 }  // namespace internal
 
 }  // namespace etude

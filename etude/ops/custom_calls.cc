@@ -11,6 +11,7 @@
 #include "etude/ops/graph_attrs.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/custom_rule.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/traced_rule.h"
 
 namespace etude::ops {

@@ -10,6 +10,7 @@
 #include "etude/core/located.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/region_maker.h"
 
 namespace etude::ops {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/make_graph.h"
 
 namespace etude {
 

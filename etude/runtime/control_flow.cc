@@ -13,8 +13,8 @@
 #include "etude/core/mode.h"
 #include "etude/core/resource.h"
 #include "etude/runtime/function.h"
-#include "etude/runtime/graph_derivatives.h"
 #include "etude/runtime/key_inputs.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/open_shape.h"
 #include "etude/runtime/trace.h"
 

@@ -18,7 +18,6 @@
 #include "etude/runtime/creation.h"
 #include "etude/runtime/function.h"
 #include "etude/runtime/function_traces.h"
-#include "etude/runtime/graph_derivatives.h"
 #include "etude/runtime/key_inputs.h"
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_pause.h"

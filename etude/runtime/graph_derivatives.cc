@@ -12,6 +12,7 @@
 #include "etude/passes/graph_copy.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/jvp.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/tape.h"
 #include "etude/runtime/trace.h"
 
@@ -225,17 +226,6 @@ class Cut {
 
 }  // namespace
 
-GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f) {
-  TraceContext trace(std::move(name), {});
-  std::vector<Tensor> arguments;
-  for (const Graph::Input& input : inputs) {
-    arguments.push_back(trace.add_argument(input.name, input.type));
-  }
-  const std::vector<Tensor> outputs = f(arguments);
-  trace.keep_constants();
-  return trace.finish(outputs).graph;
-}
-
 Chosen::Chosen(uint64_t bits, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i)
     which_.push_back(((bits >> std::min<std::size_t>(i, 63)) & 1) != 0);
@@ -361,24 +351,6 @@ GraphRef copy_without_effects(const Graph& graph) {
 GraphRef without_effects(const Graph& graph) {
   if (!graph.has_effects()) return GraphRef(&graph);
   return graph.kept<Graph>("without effects", [&] { return copy_without_effects(graph); });
-}
-
-std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin) {
-  while (graph.outputs()[begin] != graph.outputs()[i]) ++begin;
-  return begin;
-}
-
-void share_values(const Graph& graph, Operands operands, std::span<Tensor> results) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const GraphValue v = graph.outputs()[i];
-    if (v == kNoValue) continue;
-    if (v >= graph.inputs().size()) {
-      const std::size_t at = first_output(graph, i);
-      if (at != i) results[i] = results[at];
-    } else if (!TensorAccess::is_sparse(operands[v])) {
-      results[i] = operands[v];
-    }
-  }
 }
 
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs) {

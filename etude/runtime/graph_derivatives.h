@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "etude/base/function_ref.h"
 #include "etude/graph/graph.h"
 #include "etude/version.h"
 
@@ -36,11 +35,6 @@ class Chosen {
 
 // Operands by their numbers, as the bits of a rule.
 uint64_t operand_bits(std::span<const int64_t> operands);
-
-// A graph of what `f` calls on tensors that stand for the inputs. All other tensors that it uses
-// are constants.
-using GraphBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor> inputs)>;
-GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f);
 
 // A graph cut in two, so that what lies between the runs is known.
 struct GraphDerivative final : RefCounted {
@@ -79,12 +73,6 @@ GraphRef batched_graph_of(const Graph& graph, const Chosen& batched, int64_t siz
 // print prints once, though the derivative of a loop runs its steps again. The graph itself if it
 // has none.
 GraphRef without_effects(const Graph& graph);
-// The first output, of those from `begin` <= i on, that is the same value as output i.
-std::size_t first_output(const Graph& graph, std::size_t i, std::size_t begin = 0);
-// For results of a call of the graph where contexts follow values: a result that is an operand, or
-// an earlier result, in the graph is that tensor, as where the calls of the graph are made one by
-// one. `results` may be the first ones alone.
-void share_values(const Graph& graph, Operands operands, std::span<Tensor> results);
 // Which outputs depend on the chosen inputs, by the way the nodes are wired.
 Chosen outputs_behind(const Graph& graph, const Chosen& inputs);
 

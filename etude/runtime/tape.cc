@@ -7,9 +7,9 @@
 #include "etude/base/check.h"
 #include "etude/base/thread_object.h"
 #include "etude/base/warning.h"
+#include "etude/graph/graph.h"
 #include "etude/runtime/derive.h"
 #include "etude/runtime/escaped.h"
-#include "etude/runtime/graph_derivatives.h"
 
 namespace etude {
 

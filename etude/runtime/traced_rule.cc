@@ -11,7 +11,7 @@
 #include "etude/core/graph_calls.h"
 #include "etude/core/resource.h"
 #include "etude/graph/builder.h"
-#include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/trace.h"
 
 namespace etude::internal {

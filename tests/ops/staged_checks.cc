@@ -10,6 +10,7 @@
 #include "etude/core/builtin.h"
 #include "etude/runtime/custom_rule.h"
 #include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/make_graph.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

@@ -10,7 +10,7 @@
 #include "etude/core/builtin.h"
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/graph_derivatives.h"
+#include "etude/runtime/make_graph.h"
 #include "etude/runtime/region.h"
 #include "tests/ops/checks.h"
 #include "tests/same_numbers.h"

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph of a function's calls, for whoever puts graphs into other forms. Functions of users are
+// traced by function_core.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "etude/base/function_ref.h"
+#include "etude/graph/graph.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+using GraphBody = FunctionRef<std::vector<Tensor>(std::span<const Tensor> inputs)>;
+// What `f` calls on tensors that stand for the inputs. All other tensors that it uses are
+// constants.
+GraphRef make_graph(std::string name, std::span<const Graph::Input> inputs, GraphBody f);
+
+}  // namespace internal
+}  // namespace etude
