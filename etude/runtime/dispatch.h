@@ -39,6 +39,10 @@ inline DispatchEntry& latest_entry(const Op& op, uint32_t attrs, const Type* con
 const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
                               std::size_t size, DispatchEntry& scratch);
 
+// Records the calls of this thread if the whole program is lazy. Called once per thread, at its
+// first call. Implemented by lazy_context.cc.
+void lazy_this_thread();
+
 // A call made ready to run on the device of its operands. throws: what the type rule and the
 // kernel's preparation throw; kUnimplemented without a kernel there, naming the device.
 RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types);

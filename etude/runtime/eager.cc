@@ -22,7 +22,6 @@
 #include "etude/graph/graph.h"
 #include "etude/runtime/cancel.h"
 #include "etude/runtime/dispatch.h"
-#include "etude/runtime/lazy_log.h"
 #include "etude/runtime/profiler.h"
 
 namespace etude {

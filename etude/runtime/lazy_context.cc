@@ -208,7 +208,6 @@ const bool kProgramIsLazy = [] {
 
 }  // namespace
 
-// Called once per thread, at its first call.
 void lazy_this_thread() {
   if (kProgramIsLazy && !has_context) begin_lazy();
 }

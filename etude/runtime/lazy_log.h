@@ -76,9 +76,6 @@ struct LazyLog {
   uint64_t runs_seen = 0, compiles_seen = 0;
 };
 
-// Records the calls of this thread if the whole program is lazy. Called once per thread, at its
-// first call.
-void lazy_this_thread();
 // Counts of this thread that wait in its trace; those of others come with their next cut.
 void flush_lazy_counts();
 

@@ -16,6 +16,7 @@
 #include "etude/passes/pipeline.h"
 #include "etude/passes/roll.h"
 #include "etude/passes/switches.h"
+#include "etude/runtime/dispatch.h"
 #include "etude/runtime/init_scope.h"
 #include "etude/runtime/region.h"
 #include "etude/runtime/soon.h"

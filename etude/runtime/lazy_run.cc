@@ -9,6 +9,7 @@
 #include "etude/base/warning.h"
 #include "etude/core/context.h"
 #include "etude/runtime/cancel.h"
+#include "etude/runtime/dispatch.h"
 #include "etude/runtime/init_scope.h"
 #include "etude/runtime/lazy_program.h"
 #include "etude/runtime/lazy_trace.h"
