@@ -102,6 +102,5 @@
 #include "etude/runtime/lazy.h"
 #include "etude/runtime/lazy_metrics.h"
 #include "etude/runtime/profile.h"
-#include "etude/runtime/recording.h"
 #include "etude/runtime/variable.h"
 #include "etude/version.h"

@@ -10,9 +10,9 @@
 #include "etude/ops.h"
 #include "etude/runtime/batch.h"
 #include "etude/runtime/operators.h"
-#include "etude/runtime/recording.h"
 #include "etude/runtime/variable.h"
 #include "tests/expect_error.h"
+#include "tests/recording.h"
 
 namespace etude::masked_write_test {
 namespace {
@@ -95,7 +95,7 @@ TEST(MaskedWrite, RunsInABatch) {
     y.at(y > 3.0, kNewAxis) += reshape(sum(row), {1, 1});
     return y;
   };
-  RecordingContext context({&x, 1});
+  tests::RecordingContext context({&x, 1});
   const Tensor got = vmap(clipped)(x);
   EXPECT_LT(context.finish({&got, 1}).size(), 20u);  // one program for all examples
   for (int i = 0; i < 3; ++i) {

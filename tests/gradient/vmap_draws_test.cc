@@ -9,8 +9,8 @@
 #include "etude/core/graph_calls.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/etude.h"
-#include "etude/runtime/recording.h"
 #include "tests/expect_error.h"
+#include "tests/recording.h"
 
 namespace etude::vmap_draws_test {
 namespace {
@@ -377,7 +377,7 @@ TEST(VmapDraws, WithKeysThatAreExamples) {
 TEST(VmapDraws, AreOneCallForAllExamples) {
   const auto calls = [](const Draw& draw, std::int64_t n) {
     const Tensor x = ones({n, 3});
-    RecordingContext context({&x, 1});
+    tests::RecordingContext context({&x, 1});
     const Tensor y = vmap([&](const Tensor& a) { return draw.of(a, {}); }, kDifferent)(x);
     return context.finish({&y, 1}).size();
   };

@@ -7,8 +7,8 @@
 #include "etude/core/graph_calls.h"
 #include "etude/etude.h"
 #include "etude/runtime/batch.h"
-#include "etude/runtime/recording.h"
 #include "tests/expect_error.h"
+#include "tests/recording.h"
 
 namespace etude {
 namespace {
@@ -48,7 +48,7 @@ TEST(Vmap, RunsTheFunctionOnce) {
   const auto calls = [](std::int64_t n) {
     const Tensor x = ones({n, 4});
     int runs = 0;
-    RecordingContext context({&x, 1});
+    tests::RecordingContext context({&x, 1});
     const Tensor g = vmap([&](const Tensor& a) {
       ++runs;
       return gradient([](const Tensor& b) { return sum(tanh(b) * b); }, a);

@@ -3,8 +3,8 @@
 // spec: CG-11.a
 #include <fmt/format.h>
 
-#include "etude/runtime/recording.h"
 #include "tests/ops/checks.h"
+#include "tests/recording.h"
 
 namespace etude::matrix {
 namespace {
@@ -21,9 +21,9 @@ std::vector<Tensor> present(const Call& call) {
 void check_gradients(const Call& call, const Call& other) {
   const std::vector<Tensor> u = cotangents(call, run(call));
   const std::vector<Tensor> want = gradients(call, u);
-  RecordingContext context(present(call));
+  tests::RecordingContext context(present(call));
   const std::vector<Tensor> seen = gradients(call, u);
-  const Recording recording = context.finish(seen);
+  const tests::Recording recording = context.finish(seen);
   compare_lists(call, "gradient while recording", seen, want);
   compare_lists(call, "gradient replayed", recording.replay(present(call)), want);
   compare_lists(call, "gradient replayed on other values", recording.replay(present(other)),
@@ -34,9 +34,9 @@ void check_gradients(const Call& call, const Call& other) {
 
 void check_recording(const Call& call) {
   const Values want = run(call);
-  RecordingContext context(present(call));
+  tests::RecordingContext context(present(call));
   const Values seen = run(call);
-  const Recording recording = context.finish({seen.data(), seen.size()});
+  const tests::Recording recording = context.finish({seen.data(), seen.size()});
   compare_lists(call, "recording", std::vector<Tensor>(seen.begin(), seen.end()),
                 {want.data(), want.size()});
   compare_lists(call, "replay", recording.replay(present(call)), {want.data(), want.size()});

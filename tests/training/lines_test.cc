@@ -9,7 +9,7 @@
 
 #include "etude/data/idx.h"
 #include "etude/etude.h"
-#include "etude/runtime/recording.h"
+#include "tests/recording.h"
 
 namespace etude::lines_test {
 namespace {
@@ -91,9 +91,9 @@ TEST(Lines, OfAProfileOfOperatorsAreTheUsers) {
 TEST(Lines, OfARecordingAreTheUsers) {
   const nn::Dense layer(3, 2, {.activation = nn::relu});
   const Tensor x({{0.5, 1.5, -0.5}});
-  RecordingContext context(std::span(&x, 1));
+  tests::RecordingContext context(std::span(&x, 1));
   const Tensor y = nn::mean_squared_error(layer(x), 0.5);
-  const Recording recording = context.finish(std::span(&y, 1));
+  const tests::Recording recording = context.finish(std::span(&y, 1));
   std::istringstream lines(recording.to_string());
   std::size_t calls = 0;
   for (std::string line; std::getline(lines, line);) {
