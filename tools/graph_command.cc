@@ -22,7 +22,7 @@
 #include "etude/io/safetensors.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tools/plan_html.h"
 
 namespace etude::tools {

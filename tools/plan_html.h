@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 namespace etude::tools {
 

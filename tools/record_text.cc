@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "etude/autodiff/derive.h"
 #include "etude/core/context.h"
-#include "etude/runtime/derive.h"
 
 namespace etude::tools {
 namespace {

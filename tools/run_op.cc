@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
 #include "etude/core/registry.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::tools {
 namespace {

@@ -2,7 +2,7 @@
 // Separate element-wise calls on long arrays: what a pass over memory costs; staged, one pass.
 #include "benchmarks/workloads/workload.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
+#include "etude/stage/function.h"
 
 namespace etude::bench {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "benchmarks/workloads/values.h"
 #include "benchmarks/workloads/workload.h"
-#include "etude/runtime/lazy.h"
-#include "etude/runtime/lazy_metrics.h"
+#include "etude/lazy/lazy.h"
+#include "etude/lazy/metrics.h"
 
 namespace etude::bench {
 

@@ -7,7 +7,7 @@
 
 #include "benchmarks/workloads/training.h"
 #include "etude/ops.h"
-#include "etude/runtime/control_flow.h"
+#include "etude/stage/control_flow.h"
 
 namespace etude::bench {
 namespace {

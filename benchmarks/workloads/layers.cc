@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "benchmarks/workloads/workload.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "benchmarks/workloads/workload.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude::bench {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "benchmarks/workloads/training.h"
 #include "benchmarks/workloads/workload.h"
+#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/gradient_tape.h"
 #include "etude/ops.h"
-#include "etude/runtime/control_flow.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/gradient_tape.h"
+#include "etude/stage/control_flow.h"
+#include "etude/stage/function.h"
 
 namespace etude::bench {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "benchmarks/workloads/workload.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
+#include "etude/stage/function.h"
 
 namespace etude::bench {
 

@@ -28,7 +28,7 @@
 #include "etude/io/mapped_file.h"
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/passes/graph_copy.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 namespace etude::aot {
 namespace {

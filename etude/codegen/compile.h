@@ -11,7 +11,7 @@
 #include "etude/base/scalar_program.h"
 #include "etude/core/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
-#include "etude/runtime/region.h"
+#include "etude/plan/region.h"
 
 namespace etude::codegen {
 

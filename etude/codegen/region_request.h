@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "etude/codegen/request.h"
-#include "etude/runtime/region.h"
+#include "etude/plan/region.h"
 
 namespace etude::codegen {
 

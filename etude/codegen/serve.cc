@@ -25,8 +25,8 @@
 #include "etude/codegen/worker.h"
 #include "etude/kernels/cpu/fused_program.h"
 #include "etude/kernels/cpu/small_calls.h"
-#include "etude/runtime/region.h"
-#include "etude/runtime/soon.h"
+#include "etude/plan/region.h"
+#include "etude/plan/soon.h"
 
 namespace etude::codegen {
 namespace {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/ambient.h"
 #include "etude/data/dataset.h"
@@ -17,7 +18,6 @@
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
-#include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 #include "tests/warnings.h"

@@ -9,8 +9,8 @@
 #include "etude/base/check.h"
 #include "etude/core/ambient.h"
 #include "etude/io/object_graph.h"
-#include "etude/runtime/trace.h"
-#include "etude/runtime/variable_state.h"
+#include "etude/stage/trace.h"
+#include "etude/variables/variable_state.h"
 
 namespace etude::io {
 namespace internal {

@@ -12,7 +12,7 @@
 
 #include "etude/io/safetensors.h"
 #include "etude/io/trackee.h"
-#include "etude/runtime/variable.h"
+#include "etude/variables/variable.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -17,7 +17,7 @@
 #include "etude/base/structure.h"
 #include "etude/core/tensor.h"
 #include "etude/io/safetensors.h"
-#include "etude/runtime/variable.h"
+#include "etude/variables/variable.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

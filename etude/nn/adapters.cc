@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/nn/adapters.h"
 
+#include "etude/autodiff/custom_gradient.h"
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/option_ranges.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
-#include "etude/runtime/custom_gradient.h"
 
 namespace etude::nn {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "etude/autodiff/announce.h"
 #include "etude/base/fields.h"
 #include "etude/base/has_leaf.h"
 #include "etude/diff/layer_state.h"
@@ -12,7 +13,6 @@
 #include "etude/nn/layer.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/phase.h"
-#include "etude/runtime/announce.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

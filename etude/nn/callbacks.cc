@@ -7,7 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
-#include "etude/runtime/profile.h"
+#include "etude/eager/profile.h"
 
 namespace etude::nn {
 namespace {

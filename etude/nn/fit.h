@@ -21,10 +21,10 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
+#include "etude/lazy/lazy.h"
 #include "etude/nn/fit_state.h"
 #include "etude/nn/fit_step.h"
 #include "etude/nn/parts.h"
-#include "etude/runtime/lazy.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

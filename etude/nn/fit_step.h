@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/structure.h"
 #include "etude/core/ambient.h"
 #include "etude/core/arg.h"
@@ -17,11 +18,10 @@
 #include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/core/values.h"
+#include "etude/lazy/lazy.h"
 #include "etude/nn/fit_state.h"
 #include "etude/nn/parts.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/nn/adapters.h"
 #include "etude/nn/blocks.h"
@@ -18,7 +19,6 @@
 #include "etude/ops/gradient_of.h"
 #include "etude/ops/random.h"
 #include "etude/ops/test_numbers.h"
-#include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn::image_layers_test {

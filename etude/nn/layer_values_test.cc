@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/leak_check.h"
 #include "etude/nn/adaptive_softmax.h"
 #include "etude/nn/metric_kinds.h"
@@ -16,8 +17,7 @@
 #include "etude/nn/morphology.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
 #include "etude/core/ambient.h"
 #include "etude/nn/convolution.h"
@@ -15,7 +16,6 @@
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
-#include "etude/runtime/gradient.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn::layers_test {

@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/lazy/lazy.h"
+#include "etude/lazy/metrics.h"
 #include "etude/nn/metric_kinds.h"
 #include "etude/nn/metrics.h"
 #include "etude/ops.h"
-#include "etude/runtime/lazy.h"
-#include "etude/runtime/lazy_metrics.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn::metric_test {

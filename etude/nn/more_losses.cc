@@ -6,7 +6,7 @@
 #include "etude/core/call_scope.h"
 #include "etude/nn/run_loss.h"
 #include "etude/ops.h"
-#include "etude/runtime/control_flow.h"
+#include "etude/stage/control_flow.h"
 
 namespace etude::nn {
 namespace {

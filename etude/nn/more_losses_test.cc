@@ -8,7 +8,7 @@
 
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
-#include "etude/runtime/function.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn::more_losses_test {

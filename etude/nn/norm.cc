@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/custom_gradient.h"
 #include "etude/base/check.h"
 #include "etude/nn/init.h"
 #include "etude/nn/phase.h"
 #include "etude/ops.h"
-#include "etude/runtime/announce.h"
-#include "etude/runtime/custom_gradient.h"
 
 namespace etude::nn {
 

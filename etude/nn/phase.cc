@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/base/warning.h"
 #include "etude/core/ambient.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/context.h"
 #include "etude/core/mode.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::nn::detail {
 namespace {

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/tangent.h"
 #include "etude/base/fields.h"
 #include "etude/base/structure.h"
 #include "etude/core/precision_scope.h"
 #include "etude/diff/differentiable.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/parts.h"
-#include "etude/runtime/announce.h"
-#include "etude/runtime/tangent.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

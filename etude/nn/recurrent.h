@@ -17,7 +17,7 @@
 #include "etude/base/fields.h"
 #include "etude/nn/cells.h"
 #include "etude/nn/layer.h"
-#include "etude/runtime/control_flow.h"
+#include "etude/stage/control_flow.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/nn/attention.h"
 #include "etude/nn/embedding.h"
@@ -15,8 +16,7 @@
 #include "etude/ops/gradient_of.h"
 #include "etude/ops/random.h"
 #include "etude/ops/test_numbers.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude::nn::sequence_layers_test {

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/base/structure.h"
 #include "etude/ops.h"
-#include "etude/runtime/announce.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude::tests {
 

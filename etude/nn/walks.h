@@ -12,7 +12,7 @@
 #include "etude/nn/norm.h"
 #include "etude/nn/pooling.h"
 #include "etude/nn/recurrent.h"
-#include "etude/runtime/arguments.h"
+#include "etude/stage/arguments.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

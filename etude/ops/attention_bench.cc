@@ -4,10 +4,10 @@
 // the length where the matrix of scores would grow as its square.
 #include <benchmark/benchmark.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude {
 namespace {

@@ -2,9 +2,9 @@
 // What a call costs beside its kernel: dispatch, numbers as operands, attributes, contexts, copies.
 #include <benchmark/benchmark.h>
 
+#include "etude/autodiff/gradient_tape.h"
+#include "etude/eager/profile.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient_tape.h"
-#include "etude/runtime/profile.h"
 
 namespace etude {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 
 namespace etude {
 namespace {

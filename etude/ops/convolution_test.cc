@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::convolution_test {
 namespace {

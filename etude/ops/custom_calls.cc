@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "etude/autodiff/batch.h"
+#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/traced_rule.h"
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
-#include "etude/runtime/batch.h"
-#include "etude/runtime/custom_rule.h"
-#include "etude/runtime/make_graph.h"
-#include "etude/runtime/traced_rule.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 namespace {

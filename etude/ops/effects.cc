@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that the world sees: print and assert_true. Their result holds nothing; a record has one so
 // that nodes of graphs have a value to be known by.
-#include "etude/runtime/effects.h"
+#include "etude/stage/effects.h"
 
 #include <cstring>
 #include <exception>

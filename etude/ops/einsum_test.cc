@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
 #include "etude/ops/einsum_equation.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::einsum_test {
 namespace {

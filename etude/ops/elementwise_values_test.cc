@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient_tape.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient_tape.h"
 #include "tests/expect_error.h"
 
 namespace etude::elementwise_values_test {

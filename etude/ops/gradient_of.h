@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 #include "tests/expect_error.h"
 
 namespace etude {

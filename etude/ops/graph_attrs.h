@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/graph_derivatives.h"
 #include "etude/core/builtin.h"
 #include "etude/core/op.h"
+#include "etude/eager/dispatch.h"
 #include "etude/graph/graph.h"
 #include "etude/ops/calls.h"
-#include "etude/runtime/dispatch.h"
-#include "etude/runtime/graph_derivatives.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 namespace etude::ops {
 

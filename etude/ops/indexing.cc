@@ -3,6 +3,7 @@
 // array, and writing it. Expressions are turned into regions in index_expression.cc.
 #include <cstring>
 
+#include "etude/autodiff/derive.h"
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
@@ -13,7 +14,6 @@
 #include "etude/ops/group_products.h"
 #include "etude/ops/index_batching.h"
 #include "etude/ops/index_plan.h"
-#include "etude/runtime/derive.h"
 
 namespace etude::ops {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/ops.h"
 #include "etude/ops/test_numbers.h"
-#include "etude/runtime/tape.h"
 #include "tests/expect_error.h"
 
 namespace etude {

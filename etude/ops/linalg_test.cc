@@ -12,16 +12,16 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/core/buffer.h"
 #include "etude/device/cpu/parallel.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
 #include "etude/ops/image.h"
 #include "etude/ops/random.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude {

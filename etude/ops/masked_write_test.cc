@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/batch.h"
+#include "etude/autodiff/operators.h"
 #include "etude/ops.h"
-#include "etude/runtime/batch.h"
-#include "etude/runtime/operators.h"
-#include "etude/runtime/variable.h"
+#include "etude/variables/variable.h"
 #include "tests/expect_error.h"
 #include "tests/recording.h"
 

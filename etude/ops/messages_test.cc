@@ -9,11 +9,11 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/batch.h"
+#include "etude/autodiff/operators.h"
 #include "etude/core/builtin.h"
 #include "etude/core/registry.h"
 #include "etude/ops.h"
-#include "etude/runtime/batch.h"
-#include "etude/runtime/operators.h"
 #include "tests/expect_error.h"
 
 namespace etude {

@@ -9,13 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/batch.h"
+#include "etude/autodiff/gradient.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
 #include "etude/ops/linalg.h"
-#include "etude/runtime/batch.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 
 namespace etude::norms_test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::pooling_test {
 namespace {

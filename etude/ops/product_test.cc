@@ -10,11 +10,11 @@
 #include <pthread.h>
 #include <sys/time.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/base/sanitizers.h"
 #include "etude/core/context.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::product_test {
 namespace {

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/operators.h"
 #include "etude/base/philox.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 #include "etude/ops/gradient_of.h"
-#include "etude/runtime/operators.h"
 #include "tests/expect_error.h"
 
 namespace etude {

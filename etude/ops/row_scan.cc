@@ -10,8 +10,8 @@
 #include "etude/core/located.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
-#include "etude/runtime/make_graph.h"
-#include "etude/runtime/region_maker.h"
+#include "etude/plan/region_maker.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/ops.h"
 #include "etude/ops/test_numbers.h"
-#include "etude/runtime/tape.h"
 
 namespace etude::shape_ops_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "etude/core/located.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph_attrs.h"
-#include "etude/runtime/make_graph.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 namespace {

@@ -7,7 +7,7 @@
 #include "etude/core/resource.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
-#include "etude/runtime/variable.h"
+#include "etude/variables/variable.h"
 
 namespace etude::ops {
 namespace {

@@ -5,7 +5,7 @@
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/ops/while_loop.h"
-#include "etude/runtime/make_graph.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 namespace {

@@ -10,7 +10,7 @@
 #include "etude/base/check.h"
 #include "etude/core/located.h"
 #include "etude/ops/families.h"
-#include "etude/runtime/make_graph.h"
+#include "etude/stage/make_graph.h"
 
 namespace etude::ops {
 

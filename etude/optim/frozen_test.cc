@@ -11,8 +11,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/diff/freezable.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/lbfgs.h"
@@ -21,9 +23,7 @@
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
 #include "etude/optim/transforms.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 
 namespace etude::optim::frozen_test {
 namespace {

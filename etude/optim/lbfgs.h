@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/call_site.h"
 #include "etude/core/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/optim/optimizer.h"
-#include "etude/runtime/gradient.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

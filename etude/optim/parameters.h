@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/tangent.h"
 #include "etude/base/structure.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/freezable.h"
 #include "etude/diff/function_checks.h"
 #include "etude/optim/slots.h"
-#include "etude/runtime/tangent.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -5,17 +5,17 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
 #include "etude/core/ambient.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/more_rules.h"
 #include "etude/optim/norm_rules.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 
 namespace etude::optim::transforms_test {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <iostream>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 int main() {
   const etude::Tensor x({-2.0, 0.0, 3.0});

@@ -3,7 +3,7 @@
 // expect: etude: an argument is not Differentiable; wrap it in no_derivative()
 #include <cstdio>
 
-#include "etude/runtime/gradient.h"
+#include "etude/autodiff/gradient.h"
 
 auto g = etude::gradient([](const etude::Tensor& x, std::FILE*) { return x; }, etude::Tensor(1.0),
                          stdin);

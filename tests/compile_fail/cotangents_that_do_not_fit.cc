@@ -5,8 +5,8 @@
 // error: etude: a pullback takes a cotangent of the result of the function: a value of its type
 #include <string>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 const std::string text = "one";
 const etude::Tensor x = 1.0;

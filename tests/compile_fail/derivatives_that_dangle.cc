@@ -11,8 +11,8 @@
 // error: etude: the function returns x.at(..), which refers to its variable x and not to a value
 // error: etude: the function returns x.at(..), which refers to its variable x and not to a value
 // error: etude: the function returns x.at(..), which refers to its variable x and not to a value
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 using namespace etude;
 

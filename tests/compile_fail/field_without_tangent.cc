@@ -6,7 +6,7 @@
 // expect: FILE
 #include <cstdio>
 
-#include "etude/runtime/gradient.h"
+#include "etude/autodiff/gradient.h"
 
 struct Reader {
   etude::Tensor weight;

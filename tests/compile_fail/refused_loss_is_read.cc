@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/gradient.h"
 
 using etude::Tensor;
 

@@ -2,7 +2,7 @@
 // spec: G3
 // expect: etude: gradient needs a function with one scalar Tensor as its result
 // expect: use pullback for other results
-#include "etude/runtime/gradient.h"
+#include "etude/autodiff/gradient.h"
 
 auto g = etude::gradient(
     [](const etude::Tensor& x) {

@@ -2,8 +2,8 @@
 // The same shapes of code as in the other files, without their mistakes.
 #include <cstdio>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/structure.h"
-#include "etude/runtime/gradient.h"
 
 using namespace etude;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spec: D5
 // expect: etude: this field carries no derivative, so it has no slot
-#include "etude/runtime/gradient.h"
+#include "etude/autodiff/gradient.h"
 
 struct Scaled {
   etude::Tensor weight;

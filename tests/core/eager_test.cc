@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/core/context.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 #include "tests/expect_error.h"
 
 namespace etude {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ProfileScope sees: ops with the user's lines, of both passes; and what it costs and leaves.
-#include "etude/runtime/profile.h"
+#include "etude/eager/profile.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/mode.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 

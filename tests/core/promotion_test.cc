@@ -7,15 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/lazy/lazy.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/norm.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude {

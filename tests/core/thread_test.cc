@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 
 namespace etude {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "etude/core/bit_updates.h"
 #include "etude/core/streams.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude {

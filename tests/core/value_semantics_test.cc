@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/tape.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
-#include "etude/runtime/tape.h"
 #include "tests/core/storage.h"
 
 namespace etude {

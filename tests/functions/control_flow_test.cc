@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/etude.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/expect_error.h"
 
 namespace etude {

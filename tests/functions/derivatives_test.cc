@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/graph_derivatives.h"
 #include "etude/etude.h"
-#include "etude/runtime/graph_derivatives.h"
 
 namespace etude {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "etude/base/sanitizers.h"
 #include "etude/etude.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 namespace etude {
 namespace {

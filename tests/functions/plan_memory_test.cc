@@ -9,7 +9,7 @@
 #include "etude/etude.h"
 #include "etude/graph/builder.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/live_memory.h"
 
 namespace etude {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans compute what their graphs mean, in little memory.
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 #include <thread>
 
@@ -9,7 +9,7 @@
 #include "etude/core/registry.h"
 #include "etude/graph/builder.h"
 #include "etude/ops.h"
-#include "etude/runtime/trace.h"
+#include "etude/stage/trace.h"
 
 namespace etude {
 namespace {

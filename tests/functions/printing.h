@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/runtime/effects.h"
+#include "etude/stage/effects.h"
 
 namespace etude::tests {
 

@@ -12,8 +12,8 @@
 #include "etude/codegen/compiler.h"
 #include "etude/etude.h"
 #include "etude/kernels/cpu/fused_program.h"
-#include "etude/runtime/plan.h"
-#include "etude/runtime/region.h"
+#include "etude/plan/plan.h"
+#include "etude/plan/region.h"
 #include "tests/same_numbers.h"
 #include "tests/tier_scope.h"
 

@@ -2,6 +2,8 @@
 // Operators make values of a user's types by copying and moving those that exist: initialisers of
 // members, which draw random numbers or have other effects, never run again.
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/data/epochs.h"
 #include "etude/diff/any_differentiable.h"
@@ -18,8 +20,6 @@
 #include "etude/optim/adam.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 #include "tests/temp_folder.h"
 

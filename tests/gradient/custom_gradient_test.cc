@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/runtime/custom_gradient.h"
+#include "etude/autodiff/custom_gradient.h"
 
 #include <cmath>
 

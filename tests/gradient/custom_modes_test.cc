@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules that somebody wrote, in every mode and every nesting of two: forward mode goes by the rule,
 // and so does a gradient around a vmap.
+#include "etude/autodiff/custom_gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
-#include "etude/runtime/custom_gradient.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"
 

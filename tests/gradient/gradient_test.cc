@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/runtime/gradient.h"
+#include "etude/autodiff/gradient.h"
 
 #include <map>
 #include <string>
@@ -8,9 +8,9 @@
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
 #include "etude/core/context.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"
 #include "tests/warnings.h"

@@ -3,6 +3,8 @@
 // every mode and through every structure, once; what nobody takes is told.
 #include "etude/diff/layer_state.h"
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/ambient.h"
 #include "etude/diff/custom_gradient.h"
@@ -12,8 +14,6 @@
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 #include "tests/warnings.h"
 

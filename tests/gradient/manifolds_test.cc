@@ -4,15 +4,15 @@
 #include <cmath>
 #include <vector>
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/diff/custom_gradient.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/more_rules.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/gradient/expect.h"
 
 namespace etude::manifolds_test {

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude {
 namespace {

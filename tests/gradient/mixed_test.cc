@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/buffer.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 
 namespace etude {

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/eager/profile.h"
 #include "etude/etude.h"
-#include "etude/runtime/profile.h"
 
 namespace etude::parts_test {
 namespace {

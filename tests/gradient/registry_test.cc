@@ -5,12 +5,12 @@
 #include <atomic>
 #include <thread>
 
+#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/gradient_check.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/gradient_check.h"
+#include "etude/stage/function.h"
 #include "tests/gradient/expect.h"
 
 namespace etude {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of tests/rows on tensors of rank 0: the same programs, with tensors in place of numbers.
+#include "etude/autodiff/gradient.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/rows/arrays.h"
 #include "tests/rows/control_flow.h"
 #include "tests/rows/statements.h"

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/batch.h"
+#include "etude/autodiff/custom_gradient.h"
 #include "etude/base/warning.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
-#include "etude/runtime/batch.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/gradient/expect.h"
 #include "tests/warnings.h"
 

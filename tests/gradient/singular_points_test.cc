@@ -8,13 +8,13 @@
 #include <tuple>
 #include <vector>
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/gradient_tape.h"
 #include "etude/core/builtin.h"
 #include "etude/core/context.h"
 #include "etude/diff.h"
 #include "etude/ops.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
 
 namespace etude {

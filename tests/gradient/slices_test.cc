@@ -2,13 +2,13 @@
 // Gradients that hold only the rows touched, and jacobians.
 #include <cmath>
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/gradient.h"
 #include "tests/gradient/expect.h"
 #include "tests/warnings.h"
 

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <memory>
 
+#include "etude/autodiff/gradient_tape.h"
 #include "etude/base/sanitizers.h"
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
 #include "etude/core/context.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient_tape.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"
 #include "tests/warnings.h"

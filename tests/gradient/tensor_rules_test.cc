@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "etude/autodiff/custom_gradient.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/diff/derivative.h"
 #include "etude/diff/function_values.h"
+#include "etude/lazy/lazy.h"
 #include "etude/ops.h"
-#include "etude/runtime/custom_gradient.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/gradient/expect.h"
 
 namespace etude::tensor_rules_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/runtime/variable.h"
+#include "etude/variables/variable.h"
 
 #include <functional>
 #include <map>

@@ -4,9 +4,9 @@
 // spec: D38
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/batch.h"
 #include "etude/core/graph_calls.h"
 #include "etude/etude.h"
-#include "etude/runtime/batch.h"
 #include "tests/expect_error.h"
 #include "tests/recording.h"
 

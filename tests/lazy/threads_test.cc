@@ -14,7 +14,7 @@
 
 #include "etude/etude.h"
 #include "etude/kernels/cpu/fused_program.h"
-#include "etude/runtime/soon.h"
+#include "etude/plan/soon.h"
 #include "tests/lazy_options.h"
 
 namespace etude {

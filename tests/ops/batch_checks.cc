@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "etude/autodiff/batch.h"
 #include "etude/base/warning.h"
-#include "etude/runtime/batch.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

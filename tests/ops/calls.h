@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "etude/autodiff/graph_derivatives.h"
 #include "etude/base/philox.h"
 #include "etude/core/op.h"
 #include "etude/core/registry.h"
 #include "etude/graph/graph.h"
-#include "etude/runtime/graph_derivatives.h"
-#include "etude/runtime/trace.h"
+#include "etude/stage/trace.h"
 
 namespace etude::matrix {
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/convert.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 
 namespace etude::matrix {
 namespace {

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/runtime/jvp.h"
-#include "etude/runtime/tape.h"
+#include "etude/autodiff/jvp.h"
+#include "etude/autodiff/tape.h"
 #include "tests/ops/calls.h"
 
 namespace etude::matrix {

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "etude/graph/family.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

@@ -7,8 +7,8 @@
 
 #include "etude/core/builtin.h"
 #include "etude/core/pending.h"
-#include "etude/runtime/lazy.h"
-#include "etude/runtime/lazy_metrics.h"
+#include "etude/lazy/lazy.h"
+#include "etude/lazy/metrics.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

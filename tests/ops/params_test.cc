@@ -19,7 +19,7 @@
 #include "etude/aot/blocks.h"
 #include "etude/aot/compile_model.h"
 #include "etude/core/tensor.h"
-#include "etude/runtime/dispatch.h"
+#include "etude/eager/dispatch.h"
 #include "tests/ops/calls.h"
 
 namespace etude::matrix {

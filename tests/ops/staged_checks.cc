@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "etude/autodiff/custom_rule.h"
+#include "etude/autodiff/graph_derivatives.h"
 #include "etude/core/builtin.h"
-#include "etude/runtime/custom_rule.h"
-#include "etude/runtime/graph_derivatives.h"
-#include "etude/runtime/make_graph.h"
+#include "etude/stage/make_graph.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

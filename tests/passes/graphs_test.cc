@@ -12,7 +12,7 @@
 #include "etude/graph/sample_graphs.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/passes/random_values.h"
 #include "tests/same_numbers.h"
 

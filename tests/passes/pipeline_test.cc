@@ -13,7 +13,7 @@
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/expect_error.h"
 #include "tests/passes/random_values.h"
 

@@ -15,7 +15,7 @@
 #include "etude/graph/print.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/passes/random_values.h"
 
 namespace etude::tests::recompute_test {

@@ -14,7 +14,7 @@
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
 #include "etude/passes/pipeline.h"
-#include "etude/runtime/plan.h"
+#include "etude/plan/plan.h"
 #include "tests/passes/random_values.h"
 
 namespace etude::tests {

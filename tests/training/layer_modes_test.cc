@@ -5,19 +5,19 @@
 // would have.
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/gradient.h"
+#include "etude/autodiff/gradient_check.h"
 #include "etude/core/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/safetensors.h"
+#include "etude/lazy/lazy.h"
 #include "etude/nn/embedding.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/announce.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/gradient_check.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/same_numbers.h"
 #include "tests/training/layer_table.h"
 

@@ -24,7 +24,7 @@
 #include "etude/nn/transformers.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
-#include "etude/runtime/function.h"
+#include "etude/stage/function.h"
 #include "tests/same_numbers.h"
 #include "tests/temp_folder.h"
 

@@ -2,6 +2,7 @@
 // Layers, gradients and optimisers keep nothing alive that the caller does not hold.
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/leak_check.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/layers.h"
@@ -11,7 +12,6 @@
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
-#include "etude/runtime/gradient.h"
 
 namespace etude::leak_test {
 namespace {

@@ -10,15 +10,15 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/core/buffer.h"
+#include "etude/lazy/lazy.h"
 #include "etude/nn/layers.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
-#include "etude/runtime/lazy.h"
+#include "etude/stage/function.h"
 #include "tests/live_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

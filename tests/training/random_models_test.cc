@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/gradient.h"
 #include "etude/core/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/checkpoint.h"
@@ -17,8 +19,6 @@
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/adam.h"
-#include "etude/runtime/announce.h"
-#include "etude/runtime/gradient.h"
 #include "tests/training/layer_table.h"
 
 namespace etude {

@@ -3,6 +3,7 @@
 // eager step, in one graph once its state is there.
 #include <gtest/gtest.h>
 
+#include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
 #include "etude/core/ambient.h"
 #include "etude/nn/layers.h"
@@ -12,8 +13,7 @@
 #include "etude/optim/adam.h"
 #include "etude/optim/rules.h"
 #include "etude/optim/sgd.h"
-#include "etude/runtime/function.h"
-#include "etude/runtime/gradient.h"
+#include "etude/stage/function.h"
 #include "tests/expect_error.h"
 
 namespace etude::staged_steps_test {

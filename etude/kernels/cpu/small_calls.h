@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "etude/runtime/region.h"
+#include "etude/plan/region.h"
 
 namespace etude::kernels::cpu {
 

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <string_view>
 
+#include "etude/autodiff/gradient_tape.h"
 #include "etude/base/warning.h"
 #include "etude/ops.h"
-#include "etude/runtime/gradient_tape.h"
 #include "etude/version.h"
 
 // What is set here holds in the library: inline state is one.

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// announce(): a layer whose operator() is const states the next value of its state
+// (diff/layer_state.h); operators collect it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "etude/autodiff/state_box.h"
+#include "etude/base/call_site.h"
+#include "etude/base/in_place.h"
+#include "etude/base/structure.h"
+#include "etude/core/context.h"
+#include "etude/core/tensor.h"
+#include "etude/diff/layer_state.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+// The number of vmaps around a context of this thread.
+int count_vmaps(const Context& inner) noexcept;
+// The value without derivatives. `vmaps`: the number of vmaps around the operator that collects the
+// state.
+// throws: kInvalidArgument if x belongs to an example of a vmap inside that operator.
+Tensor announced_value(const Tensor& x, int vmaps);
+// Warns once per layer and line, unless calls run on abstract tensors.
+void tell_untaken(std::string_view layer, std::string_view path, CallSite where);
+// throws: kInvalidArgument unless both types are equal.
+void require_state_fits(const Tensor& was, const Tensor& now);
+
+template <class T>
+requires HasLeaf<T, Tensor, Marked::kWalk>::value struct StateCheck<T> {
+  static void require_fit(const T& was, const T& now) {
+    std::vector<const Tensor*> all;
+    for_each_leaf<Tensor, Marked::kWalk>(now, [&](const Tensor& x) { all.push_back(&x); });
+    std::size_t i = 0;
+    for_each_leaf<Tensor, Marked::kWalk>(was, [&](const Tensor& x) {
+      if (i < all.size()) require_state_fits(x, *all[i++]);
+    });
+  }
+  static T announced(T now, int vmaps) {
+    for_each_leaf<Tensor, Marked::kWalk>(now, [&](Tensor& x) { x = announced_value(x, vmaps); });
+    return now;
+  }
+};
+
+template <class T>
+NewState<T> taken_from(const StateBox<T>& box) {
+  const T* value = box.value();
+  return value != nullptr ? NewState<T>{*value} : NewState<T>{};
+}
+
+// The state updates that layers themselves announced while a GradientTape recorded. No operator
+// copied these layers, so the key of an update is the address of its layer.
+class TapedStates {
+ public:
+  // Of a tape that began to record at `since`, with `vmaps` vmaps around it.
+  TapedStates(int vmaps, std::uint64_t since);
+  ~TapedStates();
+  template <class T>
+  std::shared_ptr<StateBox<T>> box(const LayerState<T>& x) {
+    std::shared_ptr<StateBoxBase>& base = place(&x);
+    auto box = std::dynamic_pointer_cast<StateBox<T>>(base);
+    if (box == nullptr) {  // a new layer, or one at the address of a destroyed layer
+      base = box = std::make_shared<StateBox<T>>(nullptr, vmaps_, since_);
+      box->is_taken = false;
+    }
+    return box;
+  }
+  template <class T>
+  NewState<T> take(const LayerState<T>& x) const {
+    const std::shared_ptr<StateBoxBase>* found = find(&x);
+    if (found == nullptr) return {};
+    const auto box = std::dynamic_pointer_cast<StateBox<T>>(*found);
+    if (box == nullptr) return {};
+    box->is_taken = true;
+    return taken_from(*box);
+  }
+  // Warns of updates that no gradient() asked for.
+  void tell_untaken() const;
+  std::uint64_t since() const noexcept { return since_; }
+
+ private:
+  std::shared_ptr<StateBoxBase>& place(const void* layer);
+  const std::shared_ptr<StateBoxBase>* find(const void* layer) const;  // null: none
+
+  int vmaps_;
+  std::uint64_t since_;
+  struct Boxes;
+  InPlace<Boxes, 64> boxes_;
+};
+// The updates of the innermost tape that records on this thread; null: no tape records.
+TapedStates* taped_states();
+
+// Calls fn for each tensor of a state.
+template <class T, class Fn>
+void each_state_tensor(T& value, Fn&& fn) {
+  if constexpr (HasLeaf<T, Tensor, Marked::kWalk>::value) {
+    for_each_leaf<Tensor, Marked::kWalk>(value, [&](auto& x) { fn(x); });
+  }
+}
+
+// Opens boxes in the states of a fresh copy of the arguments, for its lifetime.
+class AwaitedStates {
+ public:
+  AwaitedStates() = default;
+  // `is_taken`: whether the operator returns the collected updates.
+  template <class X>
+  explicit AwaitedStates(X& fresh, bool is_taken = true) : is_taken_(is_taken) {
+    open(fresh);
+  }
+  AwaitedStates(const AwaitedStates&) = delete;
+  AwaitedStates& operator=(const AwaitedStates&) = delete;
+  ~AwaitedStates() {
+    for (const auto& box : boxes_) box->close();
+  }
+  template <class X>
+  void open(X& fresh) {
+    if constexpr (holds_state<X>()) {
+      vmaps_ = count_vmaps();
+      since_ = next_moment();
+      each_leaf(fresh, *this);
+    }
+  }
+  // After a run without an error: passes the updates on to the operators around this one.
+  void close() {
+    for (const auto& box : boxes_) {
+      box->hand_on();
+      box->close();
+    }
+  }
+  // The update in box `at`, and advances `at`. Boxes are counted in flattening order, without
+  // frozen parts.
+  template <class T>
+  NewState<T> next(std::size_t& at) const {
+    while (boxes_[at]->is_frozen) ++at;
+    return taken_from(static_cast<const StateBox<T>&>(*boxes_[at++]));
+  }
+
+  template <class T>
+  void operator()(T&) {}
+  template <class T>
+  void state(LayerState<T>& x) {
+    auto box = std::make_shared<StateBox<T>>(StateAccess::box(x), vmaps_, since_);
+    box->is_taken = is_taken_;
+    box->is_frozen = is_frozen_;
+    boxes_.push_back(box);
+    StateAccess::set_box(x, std::move(box));
+  }
+  // Updates of a frozen part are dropped.
+  template <class X>
+  void frozen(X& x) {
+    const bool was = std::exchange(is_frozen_, true);
+    each_leaf(x, *this);
+    is_frozen_ = was;
+  }
+
+ private:
+  std::vector<std::shared_ptr<StateBoxBase>> boxes_;
+  int vmaps_ = 0;
+  std::uint64_t since_ = 0;
+  bool is_taken_ = true;
+  bool is_frozen_ = false;
+};
+
+}  // namespace internal
+
+namespace internal {
+
+// For operators that do not return state updates: warns of each update that reached a copy of
+// `model`, with its path, unless an enclosing operator takes it.
+template <class Model>
+class TellUntaken {
+ public:
+  explicit TellUntaken(const Model& model) : model_(model) {
+    if constexpr (holds_state<Model>()) each_leaf(model, *this);
+  }
+  template <class T>
+  void operator()(const T&) {}
+  template <class T>
+  void state(const LayerState<T>& x) {
+    const auto& box = StateAccess::box(x);
+    if (box->value() == nullptr || box->hand_on()) return;
+    std::string path;
+    for_each_leaf<LayerState<T>, Marked::kWalk>(
+        model_, [&](const std::string& at, const LayerState<T>& each) {
+          if (&each == &x && at.find('/') != std::string::npos) path = at.substr(0, at.rfind('/'));
+        });
+    tell_untaken(box->layer, path, box->where);
+  }
+
+ private:
+  const Model& model_;
+};
+
+}  // namespace internal
+
+// Sets the next value of `state` to next(current value), for the training step that runs the model.
+// `layer` names the kind of layer in messages. If no operator takes the update, a warning is
+// printed once.
+//
+// throws: kInvalidArgument in a vmap inside the operator, where each example would have a state of
+//         its own; what next() throws.
+template <class T, class Fn>
+requires std::is_invocable_r_v<T, const Fn&, const T&>
+void announce(const LayerState<T>& state, std::string_view layer, const Fn& next,
+              CallSite where = CallSite::here()) {
+  std::shared_ptr<internal::StateBox<T>> box = internal::StateAccess::box(state);
+  if (box == nullptr || !box->is_open()) {
+    internal::TapedStates* taped = internal::taped_states();
+    if (internal::StateReplay::is_after(taped != nullptr ? taped->since() : 0)) return;
+    if (taped == nullptr) return internal::tell_untaken(layer, "", where);
+    box = taped->box(state);
+  }
+  if (box->is_frozen) return;
+  if (!box->is_taken) {
+    box->layer = layer;
+    box->where = where;
+  }
+  const T* latest = box->latest();
+  box->hold(internal::StateCheck<T>::announced(next(latest != nullptr ? *latest : state.value),
+                                               box->vmaps()));
+}
+
+}  // namespace etude

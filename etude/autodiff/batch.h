@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// vmap on tensors: a function of one example runs once, on all examples of a batch at the same
+// time. Inside, values have the shapes of an example; outside, they have one more axis in front.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/tangent.h"
+#include "etude/core/ambient.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/context.h"
+#include "etude/core/followed_values.h"
+#include "etude/core/owned_result.h"
+#include "etude/diff/function_values.h"
+#include "etude/diff/vmap_options.h"
+#include "etude/variables/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+struct BatchCall;
+
+// Runs calls on examples as calls on the batch, by the batching rules of op records. On the stack
+// for its lifetime. confined to the thread that made it. It nests, and stands above or below tapes
+// and forward mode: for gradients of each example, or of a batch.
+class BatchContext final : public Context, private internal::KeySource {
+ public:
+  using Randomness = internal::Randomness;
+  // `size` is the number of examples, at least 1. `randomness` decides about keys that are drawn
+  // inside.
+  explicit BatchContext(int64_t size, Randomness randomness = Randomness::kSame);
+  // The same batch again, also after it ended: to run a record from inside a second time on its
+  // examples.
+  using Batches = internal::FollowedValues::Map;
+  BatchContext(int64_t size, Randomness randomness, Batches batches);
+  ~BatchContext() override;
+
+  // An example that stands for each x[i], i < size: an abstract tensor, without elements.
+  Tensor example_of(const Tensor& x);
+  // Whether it is an example of this batch.
+  bool is_example(const Tensor& x) const override { return find(x) != nullptr; }
+  int64_t size() const noexcept { return size_; }
+  Randomness randomness() const noexcept { return randomness_; }
+  // The batches of the examples that are alive.
+  const Batches& batches() const noexcept { return batches_.all(); }
+  // The value of all examples, [size, ...]; a value that is the same for all examples is repeated.
+  Tensor batch_of(const Tensor& x) const;
+
+  // throws: as the op for one example; kInvalidArgument if results of examples have different
+  // shapes.
+  Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) override;
+
+ private:
+  Tensor next_key() override;
+  // The batch of an example; null if x is the same for all examples.
+  const Tensor* find(const Tensor& x) const;
+  Values run(const BatchCall& call, std::span<const Type* const> types) const;
+  Values one_by_one(const BatchCall& call) const;
+
+  int64_t size_;
+  Randomness randomness_;
+  internal::FollowedValues batches_;
+  internal::KeyScope keys_;
+};
+
+namespace internal {
+
+// Counts the examples in tensor leaves.
+struct CountExamples {
+  CallSite where;
+  int64_t size = -1;
+  // throws: kInvalidArgument for scalars, for a batch of none and for different numbers.
+  void operator()(const Tensor& x);
+  template <class T>
+  void operator()(const T& x) {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
+  template <class T>
+  void state(const T& x) {
+    each_state_tensor(x.value, *this);
+  }
+};
+// Converts tensor leaves to examples and back.
+struct ToExamples {
+  BatchContext& context;
+  void operator()(Tensor& x) const { x = context.example_of(x); }
+  template <class T>
+  void operator()(T& x) const {
+    static_assert(!std::is_same_v<T, Variable>,
+                  "etude: vmap: a Variable is no batch of examples; let the function read it");
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
+  template <class T>
+  void state(T& x) const {
+    each_state_tensor(x.value, *this);
+  }
+};
+struct ToBatches {
+  BatchContext& context;
+  void operator()(Tensor& x) const { x = context.batch_of(x); }
+  template <class T>
+  void operator()(T& x) const {
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
+  template <class T>
+  void state(T& x) const {
+    each_state_tensor(x.value, *this);
+  }
+};
+
+template <class... X>
+struct BatchedCall<true, X...> {
+  template <class F>
+  static auto run(const F& f, Randomness randomness, CallSite where, X... x) {
+    const CallScope scope(where);
+    CountExamples count{where};
+    (each_leaf(std::as_const(x), count), ...);
+    BatchContext context(count.size, randomness);
+    const ToExamples enter{context};
+    (each_leaf(x, enter), ...);
+    auto result = call_owned(f, std::as_const(x)...);
+    const ToBatches leave{context};
+    each_leaf(result, leave);
+    return result;
+  }
+};
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// GradientTape: records the calls that depend on watched values while it lives, and runs their
+// rules backwards. For programs that choose sources and targets afterwards; gradient.h has
+// operators on functions. Made of Tape and TapeContext (tape.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etude/autodiff/announce.h"
+#include "etude/autodiff/tangent.h"
+#include "etude/autodiff/tape_options.h"
+#include "etude/base/in_place.h"
+#include "etude/diff/replace_scalars.h"
+#include "etude/variables/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// The gradient for a source that the target does not depend on: absent, or zeros.
+enum class Unconnected { kNone, kZero };
+
+struct GradientOptions {
+  std::vector<Tensor> output_gradients = {};  // per target tensor; empty or absent: ones
+  Unconnected unconnected = Unconnected::kNone;
+};
+struct JacobianOptions {
+  Unconnected unconnected = Unconnected::kNone;
+  bool vectorize = true;  // false: one sweep per element of the target; true: for many at once
+};
+
+// A pytree of tensors, Variables and host values: the argument of watch and gradient.
+template <class X>
+concept Structure = internal::HasTangent<X>;
+// The gradient of a pytree: a Tensor for a Tensor or Variable, the same container for a container,
+// and tangent_t<X> for a struct.
+template <class X>
+using gradient_t = tangent_t<X>;
+
+namespace internal {
+
+// The tensors and Variables of a pytree, borrowed, in order.
+struct LeafRef {
+  const Tensor* tensor = nullptr;
+  const Variable* variable = nullptr;
+};
+class LeafList {
+ public:
+  template <class X>
+  explicit LeafList(const X& x) {
+    each_leaf(x, *this);
+  }
+  void operator()(const Tensor& x);
+  void operator()(const Variable& x);
+  template <class T>
+  void operator()(const T& x) {  // a host value: not recorded
+    static_cast<void>(sizeof(LeafIsErased<T>));
+    if constexpr (TensorManifold<T>) each_tensor_of(x, *this);
+  }
+
+  const std::vector<LeafRef>& items() const { return items_; }
+
+ private:
+  std::vector<LeafRef> items_;
+};
+
+// The cotangent of the tangent of x, for cotangents of its tensors; an absent cotangent counts as
+// none.
+template <TensorManifold T>
+tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents);
+
+// Replaces leaves by gradients, in the order of LeafList; inside structs absent gradients become
+// zeros.
+class LeafGradients {
+ public:
+  explicit LeafGradients(std::vector<Tensor> found, bool all_zeros = false)
+      : found_(std::move(found)), depth_(all_zeros ? 1 : 0) {}
+  // With gradients, the state updates that were announced while a tape recorded.
+  LeafGradients(std::vector<Tensor> found, const TapedStates* states)
+      : found_(std::move(found)), depth_(0), states_(states) {}
+  // Whether a gradient arrived since the last call.
+  bool take_arrived() { return std::exchange(arrived_, false); }
+  Tensor operator()(const Tensor& x) { return take(x); }
+  Tensor operator()(const Variable& x) { return take(x); }
+  template <class T>
+  tangent_t<T> operator()(const T& x) {
+    if constexpr (TensorManifold<T>) {
+      std::vector<Tensor> cotangents;
+      bool has_arrived = false;
+      each_tensor_of(x, [&](const Tensor&) {
+        cotangents.push_back(std::move(found_[next_++]));
+        has_arrived = has_arrived || cotangents.back().has_value();
+      });
+      arrived_ = arrived_ || has_arrived;
+      if (has_arrived) return pull_through_move(x, cotangents);
+    }
+    return zero_tangent(x);
+  }
+  // The update announced for this layer; an update of an inner derivative stays as it is.
+  template <class T>
+  NewState<T> state(const LayerState<T>& x) {
+    const auto& box = StateAccess::box(x);
+    if (box != nullptr) return taken_from(*box);
+    return states_ != nullptr ? states_->take(x) : NewState<T>();
+  }
+  template <class T>
+  NewState<T> state(const NewState<T>& x) {
+    return x;
+  }
+  // Updates of a frozen part are dropped on purpose.
+  template <class X>
+  void frozen(const X& x) {
+    const DropStates drop{states_};
+    if (states_ != nullptr) each_leaf(x, drop);
+  }
+  void enter() { ++depth_; }
+  void leave() { --depth_; }
+
+ private:
+  struct DropStates {
+    const TapedStates* states;
+    template <class T>
+    void operator()(const T&) const {}
+    template <class T>
+    void state(const LayerState<T>& x) const {
+      static_cast<void>(states->take(x));
+    }
+  };
+  template <class T>
+  Tensor take(const T& x) {
+    Tensor g = std::move(found_[next_++]);
+    arrived_ = arrived_ || g.has_value();
+    return g.has_value() || depth_ == 0 ? std::move(g) : zero_tangent(x);
+  }
+  std::vector<Tensor> found_;
+  std::size_t next_ = 0;
+  int depth_;
+  const TapedStates* states_ = nullptr;
+  bool arrived_ = false;
+};
+
+struct GradientTapeAccess;
+
+}  // namespace internal
+
+// Records from its construction until stop(), until the first gradient() of a tape that is not
+// persistent, or until its end. Neither copied nor moved. confined to the thread that made it.
+class GradientTape final : private internal::VariableReader {
+ public:
+  // Recording resumes when a Pause ends.
+  class Pause {
+   public:
+    explicit Pause(GradientTape& tape) : tape_(tape), was_recording_(tape.recording()) {
+      if (was_recording_) tape_.stop();
+    }
+    Pause(const Pause&) = delete;
+    ~Pause() {
+      if (was_recording_ && !tape_.recording()) tape_.start();
+    }
+
+   private:
+    GradientTape& tape_;
+    bool was_recording_;
+  };
+
+  explicit GradientTape(TapeOptions options = {}, CallSite where = CallSite::here());
+  ~GradientTape();
+
+  // Records calls on these from now on. A Variable is watched at each read.
+  //
+  // throws: kInvalidArgument for a sparse tensor, of which only the rows are known.
+  template <Structure X>
+  void watch(const X& x, CallSite where = CallSite::here()) {
+    const internal::LeafList leaves(x);
+    for (const internal::LeafRef& leaf : leaves.items()) watch_leaf(leaf, where);
+  }
+
+  // Returns the gradient of the sum of all targets, in the structure of the sources. For a source
+  // that the targets do not depend on it is absent, or zeros on request; inside a struct it is
+  // zeros. It contains the state updates that layers among the sources announced while the tape
+  // recorded.
+  //
+  // throws: kFailedPrecondition the second time on a tape that is not persistent; kInvalidArgument
+  //   for an absent target or a wrong number of output_gradients; kUnimplemented, naming the op, if
+  //   an op on the path has no derivative.
+  template <Structure T, Structure X>
+  gradient_t<X> gradient(const T& targets, const X& sources, GradientOptions options = {},
+                         CallSite where = CallSite::here()) {
+    static_assert(!internal::IsActive<typename internal::ScalarIn<X>::type>::value,
+                  "etude: a GradientTape follows tensors; take gradient(f, x) by structures with "
+                  "etude::Real");
+    internal::LeafGradients found(
+        sweep(internal::LeafList(targets), internal::LeafList(sources), std::move(options), where),
+        states_.get());
+    return internal::build_tangent(sources, found);
+  }
+  // Returns the derivatives of each element of the target: [target shape..., source shape...].
+  //
+  // throws: as gradient; kFailedPrecondition without vectorize on a tape that is not persistent.
+  template <Structure X>
+  gradient_t<X> jacobian(const Tensor& target, const X& sources, JacobianOptions options = {},
+                         CallSite where = CallSite::here()) {
+    static_assert(!internal::holds_tensor_manifold<X>(),
+                  "etude: jacobian takes tensors; a type with a tangent of its own "
+                  "(DifferentiableTraits) has none: take the gradient of each element");
+    internal::LeafGradients found(
+        sweep_elements(target, internal::LeafList(sources), options, where));
+    return internal::build_tangent(sources, found);
+  }
+  // The same for rows that are independent of each other: target [b, t...] and source [b, s...]
+  // give [b, t..., s...].
+  //
+  // throws: as jacobian; kInvalidArgument unless both ranks are 2 or more and first sizes are
+  // equal.
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source, JacobianOptions options = {},
+                        CallSite where = CallSite::here());
+
+  // Ends recording. No effect if it has ended.
+  void stop();
+  // Continues the same record. throws: kFailedPrecondition if it is recording.
+  void start(CallSite where = CallSite::here());
+  // Drops all records and watches.
+  void reset();
+  // Stops recording until the returned object is destroyed.
+  [[nodiscard]] Pause pause() { return Pause(*this); }
+
+  // The Variables that were read while recording, in order of first use.
+  std::vector<Variable> watched_variables() const;
+  // Why the gradient of `target` for `source` is absent, in one sentence.
+  std::string explain(const Tensor& target, const Tensor& source) const;
+  std::string explain(const Tensor& target, const Variable& source) const;
+
+  bool persistent() const;
+  bool recording() const;
+  bool should_record(std::span<const Tensor> inputs) const;
+  // Records a call made elsewhere, with its pullback, if should_record(inputs).
+  void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
+              std::string_view name = {}, CallSite where = CallSite::here());
+  // Drops the records that serve this value only.
+  void forget(const Tensor& x);
+  // The number of records. For tests.
+  std::size_t size() const;
+
+ private:
+  friend struct internal::GradientTapeAccess;
+  struct Watched {
+    Variable variable;
+    std::vector<uint64_t> snapshots;  // ids of the values that were read
+    bool is_asked_for = false;        // by watch(), not only by a read
+  };
+
+  void variable_read(const Variable& variable, const Tensor& snapshot) override;
+  internal::TapedStates* states() override;
+  void watch_leaf(const internal::LeafRef& leaf, CallSite where);
+  void note(const Variable& variable, const Tensor& snapshot, bool is_asked_for);
+  const Watched* find(const Variable& variable) const;
+  std::vector<Tensor> sweep(const internal::LeafList& targets, const internal::LeafList& sources,
+                            GradientOptions options, CallSite where);
+  std::vector<Tensor> sweep_ids(std::span<const Tensor> targets, const internal::LeafList& sources,
+                                std::span<const Tensor> seeds);
+  std::vector<Tensor> sweep_arrived(const internal::LeafList& targets,
+                                    std::span<const Tensor> cotangents,
+                                    const internal::LeafList& sources);
+  std::vector<Tensor> sweep_units(const Tensor& target, const internal::LeafList& sources,
+                                  int64_t rows, bool vectorize);
+  std::vector<Tensor> sweep_elements(const Tensor& target, const internal::LeafList& sources,
+                                     JacobianOptions options, CallSite where);
+  void require_sweeps(const JacobianOptions& options) const;
+
+  // Ends recording for good; the tape may be swept from any thread.
+  void freeze();
+
+  struct Recorder;  // the tape and its context
+  internal::InPlace<Recorder, 304> recorder_;
+  std::vector<Watched> variables_;
+  std::uint64_t since_ = 0;                        // the start of recording
+  std::unique_ptr<internal::TapedStates> states_;  // null until something is announced
+};
+
+namespace internal {
+
+template <TensorManifold T>
+tangent_t<T> pull_through_move(const T& x, std::span<const Tensor> cotangents) {
+  const tangent_t<T> along = zero_tangent(x);
+  GradientTape tape({.watch_variables = false}, {});
+  tape.watch(along);
+  T moved = x;
+  etude::move(moved, along);
+  std::vector<Tensor> targets, seeds;
+  std::size_t i = 0;
+  each_tensor_of(std::as_const(moved), [&](const Tensor& tensor) {
+    const Tensor& cotangent = cotangents[i++];
+    if (!cotangent.has_value()) return;
+    targets.push_back(tensor);
+    seeds.push_back(to_dense(cotangent));
+  });
+  return tape.gradient(targets, along,
+                       {.output_gradients = std::move(seeds), .unconnected = Unconnected::kZero});
+}
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interfaces by which a tape of numbers and a tape of tensors work together in one derivative
+// (numbers.h). It does not need tape.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "etude/autodiff/tape_options.h"
+#include "etude/core/tensor.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class Tape;
+
+namespace internal {
+
+// The tape of numbers beside a tape of tensors.
+class NumberLane {
+ public:
+  NumberLane() = default;
+  NumberLane(const NumberLane&) = delete;
+  NumberLane& operator=(const NumberLane&) = delete;
+  virtual ~NumberLane() = default;
+  // Whether this thread records numbers there now; this recording begins and ends with that of
+  // tensors.
+  virtual bool is_recording() const = 0;
+  virtual void pause() noexcept = 0;
+  virtual void resume() = 0;
+  // Runs `sweep_tensors`, during which cotangents pass to numbers and back.
+  virtual void during_sweep(const std::function<void()>& sweep_tensors) const = 0;
+};
+
+// The tape of tensors beside a tape of numbers. See the functions of the same name in Tape.
+// confined to the thread of the tape.
+class TensorLane {
+ public:
+  // Refers to the tape of another owner, which must outlive it.
+  explicit TensorLane(Tape& tape) noexcept;
+  // Owns a new tape, which records the calls of this thread until stop().
+  TensorLane();
+  TensorLane(TensorLane&& other) noexcept;
+  TensorLane& operator=(TensorLane&&) = delete;
+  ~TensorLane();
+
+  void watch(const Tensor& x);
+  void record(std::span<const Tensor> inputs, std::span<const Tensor> outputs, Pullback pullback,
+              std::string_view name, CallSite where);
+  void record_reading(const Tensor& x, Pullback pullback, CallSite where);
+  NumberLane* numbers() const noexcept;
+  void set_numbers(NumberLane* numbers) noexcept;
+  void keep_numbers(std::shared_ptr<void> held);
+  // The reverse pass, from the numbers that were read from tensors.
+  void sweep() const;
+  // Ends recording on an owned tape; no effect on the tape of another owner.
+  void stop() noexcept;
+
+ private:
+  struct Own;  // a tape and its context
+  std::unique_ptr<Own> own_;
+  Tape* tape_;
+};
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/autodiff/state_box.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace etude::internal {
+
+namespace {
+
+thread_local StateHistory* latest_history = nullptr;
+thread_local StateReplay* latest_replay = nullptr;
+
+}  // namespace
+
+std::uint64_t next_moment() noexcept {
+  static constinit std::atomic<std::uint64_t> latest{0};
+  return latest.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool StateBoxBase::is_open() const {
+  if (StateReplay* replay = StateReplay::of(*this)) return replay->find(*this) != nullptr;
+  if (is_open_) StateHistory::note(*this, &value_);
+  return is_open_;
+}
+
+const std::any* StateBoxBase::held() const {
+  const std::any* value = &value_;
+  if (StateReplay* replay = StateReplay::of(*this)) {
+    const StateUse* use = replay->find(*this);
+    value = use != nullptr ? &use->value : nullptr;
+  }
+  if (value != nullptr) StateHistory::note(*this, value);
+  return value;
+}
+
+void StateBoxBase::hold(std::any value) {
+  static_cast<void>(held());  // a first run notes what was there before it
+  StateReplay* replay = StateReplay::of(*this);
+  if (replay == nullptr) {
+    value_ = std::move(value);
+  } else if (StateUse* use = replay->find(*this)) {
+    use->value = std::move(value);
+  }
+}
+
+int StateBoxBase::vmaps() const {
+  // Values that are dropped in the end may be of examples of a vmap around the second run.
+  return StateReplay::of(*this) != nullptr ? count_vmaps() : vmaps_;
+}
+
+StateHistory::StateHistory() noexcept : outer_(std::exchange(latest_history, this)) {}
+StateHistory::~StateHistory() { latest_history = outer_; }
+
+void StateHistory::note(const StateBoxBase& box, const std::any* value) {
+  const StateReplay* replay = latest_replay;
+  for (StateHistory* h = latest_history; h != nullptr; h = h->outer_) {
+    if (h->since_ < box.since_ || (replay != nullptr && h->since_ < replay->since_)) return;
+    const auto is_box = [&](const StateUse& use) { return use.box.get() == &box; };
+    if (std::ranges::none_of(h->uses_, is_box)) {
+      h->uses_.push_back({box.shared_from_this(), *value});
+    }
+  }
+}
+
+StateReplay::StateReplay(std::vector<StateUse> uses) noexcept
+    : uses_(std::move(uses)), outer_(std::exchange(latest_replay, this)) {}
+StateReplay::~StateReplay() { latest_replay = outer_; }
+
+bool StateReplay::is_after(std::uint64_t moment) noexcept {
+  return latest_replay != nullptr && moment < latest_replay->since_;
+}
+
+StateReplay* StateReplay::of(const StateBoxBase& box) noexcept {
+  return is_after(box.since_) ? latest_replay : nullptr;
+}
+
+StateUse* StateReplay::find(const StateBoxBase& box) noexcept {
+  const auto found =
+      std::ranges::find(uses_, &box, [](const StateUse& use) { return use.box.get(); });
+  return found == uses_.end() ? nullptr : &*found;
+}
+
+}  // namespace etude::internal

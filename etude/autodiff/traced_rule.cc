@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/autodiff/traced_rule.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/graph_calls.h"
+#include "etude/core/resource.h"
+#include "etude/graph/builder.h"
+#include "etude/stage/make_graph.h"
+#include "etude/stage/trace.h"
+
+namespace etude::internal {
+namespace {
+
+// A pullback as a graph. Its inputs are the cotangents that it takes, and then `kept`.
+struct TracedPullback {
+  GraphRef graph;
+  std::vector<Tensor> kept;
+};
+
+// `taken`: of which results it takes the cotangents.
+TracedPullback trace_pullback(const RuleCall& call, const std::vector<bool>& taken) {
+  const ReadersPause quiet;
+  TraceContext context(std::string(call.name) + "_rule", {});
+  context.take_followed_values();
+  std::vector<Tensor> cotangents, gradients;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    cotangents.push_back(taken[i] ? context.add_argument("dy", call.results[i].type()) : Tensor());
+  }
+  const std::vector<Tensor> found = call.pullback(cotangents);
+  require_gradients(found, call.inputs);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (moves(call.inputs[i])) gradients.push_back(found[i]);
+  }
+  TracedGraph traced = context.finish(gradients);
+  TraceContext::note_reads(traced.size_reads);
+  ETUDE_REQUIRE(context.created().empty(),
+                "the pullback makes {}, but runs in a graph. Make it before",
+                context.created()[0].text);
+  for (const Graph::Input& input : traced.graph->inputs()) {
+    ETUDE_REQUIRE(input.role != InputRole::kKey,
+                  "the pullback draws random numbers, but runs in a graph. Draw them before, and "
+                  "let it capture them");
+  }
+  TracedPullback out{std::move(traced.graph), {}};
+  for (const TracedVariable& v : traced.variables) {
+    ETUDE_REQUIRE(!v.is_written,
+                  "the pullback assigns {}, but runs in a graph. Assign it outside of the rule",
+                  v.name);
+    out.kept.push_back(variable_of(v.resource).read());
+  }
+  out.kept.insert(out.kept.end(), traced.captures.begin(), traced.captures.end());
+  return out;
+}
+
+// A rule as graphs: one for each set of cotangents that may arrive, since the pullback may look
+// which of them did. One for all where it does not, and where these would be too many.
+class RuleGraphs {
+ public:
+  explicit RuleGraphs(const RuleCall& call) : call_(call) {
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+      if (moves(call.results[i])) moving_.push_back(i);
+    }
+    const std::size_t count = moving_.size();
+    if (!call.tells_missing || count == 1 || count > kMostResults) {
+      add(kEvery);
+    } else {
+      for (int64_t set = (int64_t{1} << count) - 1; set > 0; --set) add(set);
+    }
+    if (traced_.size() == 1) kept_ = traced_[0].kept;
+    for (const TracedPullback& pullback : traced_) {
+      for (const Tensor& x : pullback.kept) {
+        if (place_of(x) == kept_.size()) kept_.push_back(x);
+      }
+    }
+    for (const TracedPullback& pullback : traced_) {
+      rules_.push_back(traced_.size() == 1 ? pullback.graph : with_all_kept(pullback));
+    }
+  }
+  AttrObjects rules() const { return {rules_.begin(), rules_.end()}; }
+  const std::vector<int64_t>& sets() const { return sets_; }
+  const std::vector<Tensor>& kept() const { return kept_; }
+  const std::string& fault() const { return fault_; }
+
+ private:
+  static constexpr std::size_t kMostResults = 4;  // 15 sets
+  static constexpr int64_t kEvery = -1;
+
+  // A set that the pullback refuses is refused once a derivative needs it, and not before.
+  void add(int64_t set) {
+    std::vector<bool> taken(call_.results.size());
+    for (std::size_t k = 0; k < moving_.size(); ++k) {
+      taken[moving_[k]] = set == kEvery || ((set >> k) & 1) != 0;
+    }
+    try {
+      traced_.push_back(trace_pullback(call_, taken));
+      if (set != kEvery) sets_.push_back(set);
+    } catch (Error& error) {
+      if (may_pass(error.code())) throw;
+      error.locate(call_.where);
+      if (fault_.empty()) fault_ = error.what();
+    }
+  }
+
+  std::size_t place_of(const Tensor& kept) const {
+    std::size_t i = 0;
+    while (i < kept_.size() && TensorAccess::id(kept_[i]) != TensorAccess::id(kept)) ++i;
+    return i;
+  }
+
+  GraphRef with_all_kept(const TracedPullback& pullback) const {
+    const std::size_t cotangents = pullback.graph->inputs().size() - pullback.kept.size();
+    const auto own = pullback.graph->inputs().first(cotangents);
+    std::vector<Graph::Input> inputs(own.begin(), own.end());
+    for (const Tensor& x : kept_) inputs.push_back({"kept", x.type()});
+    return make_graph(pullback.graph->name(), inputs, [&](std::span<const Tensor> in) {
+      std::vector<Tensor> given(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(cotangents));
+      for (const Tensor& x : pullback.kept) given.push_back(in[cotangents + place_of(x)]);
+      return interpret(*pullback.graph, given);
+    });
+  }
+
+  const RuleCall& call_;
+  std::vector<std::size_t> moving_;  // the results that have cotangents
+  std::vector<TracedPullback> traced_;
+  std::vector<GraphRef> rules_;
+  std::vector<int64_t> sets_;
+  std::vector<Tensor> kept_;
+  std::string fault_;
+};
+
+}  // namespace
+
+GraphRef first_of(std::span<const Tensor> operands, std::size_t count) {
+  GraphBuilder build("value");
+  std::vector<GraphBuilder::Draft> drafts;
+  for (const Tensor& x : operands) {
+    drafts.push_back(build.add_input("x" + std::to_string(drafts.size()), x.type()));
+  }
+  drafts.resize(count);
+  return build.finish(drafts);
+}
+
+std::vector<Tensor> trace_rule(const RuleCall& call) {
+  std::vector<Tensor> operands;
+  for (const Tensor& y : call.results) {
+    if (y.has_value()) operands.push_back(to_dense(y));
+  }
+  const std::size_t results = operands.size();
+  for (const Tensor& x : call.inputs) {
+    if (moves(x)) operands.push_back(to_dense(x));
+  }
+  const std::size_t inputs = operands.size() - results;
+  std::vector<Tensor> out = call.results;
+  if (inputs == 0 || std::ranges::none_of(call.results, moves)) {
+    for (Tensor& y : out) y = y.has_value() ? identity(to_dense(y)) : y;
+    return out;
+  }
+  const RuleGraphs rule(call);
+  operands.insert(operands.end(), rule.kept().begin(), rule.kept().end());
+  const GraphRef value = first_of(operands, results);
+  const OperandList list{std::span<const Tensor>(operands)};
+  const Values made = custom_call(
+      {value.get(), rule.rules(), rule.sets(), static_cast<int64_t>(results),
+       static_cast<int64_t>(inputs), call.is_for_forward, std::string(call.name), rule.fault()},
+      list.view());
+  std::size_t next = 0;
+  for (Tensor& y : out) y = y.has_value() ? made[next++] : y;
+  return out;
+}
+
+}  // namespace etude::internal

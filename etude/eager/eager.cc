@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// The eager context and the fast path to it: a thread-local mode word of zero goes straight through
+// the dispatch cache to the kernel.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/core/ambient.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/context.h"
+#include "etude/core/infer.h"
+#include "etude/core/located.h"
+#include "etude/core/mode.h"
+#include "etude/core/pending.h"
+#include "etude/core/promotion.h"
+#include "etude/core/resource.h"
+#include "etude/core/traced.h"
+#include "etude/device/cpu/float_mode.h"
+#include "etude/eager/cancel.h"
+#include "etude/eager/dispatch.h"
+#include "etude/eager/profiler.h"
+#include "etude/graph/graph.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+thread_local std::unique_ptr<Error> fault;
+
+// What running a call needs, from its prepared form.
+void load(DispatchEntry& entry, const RefPtr<Prepared>& prepared) {
+  entry.prepared = prepared;
+  const Prepared& p = *prepared;
+  const bool plain = p.run != nullptr && p.results.size() == 1 && p.view_of < 0;
+  entry.run = plain ? p.run : nullptr;
+  entry.state = p.state;
+  entry.result = plain ? p.results[0] : nullptr;
+  entry.in_place = p.in_place;
+}
+
+void fill(DispatchEntry& entry, const Op& op, const Attrs& attrs, const Type* const* types,
+          std::size_t size) {
+  entry.op = nullptr;  // if preparing throws, the slot stays empty
+  load(entry, prepare(op, attrs, {types, size}));
+  entry.set(op, attrs.dispatch_id(), types, size);
+}
+
+// The storage of operand i for a result, if the caller gave it away and nobody else sees it.
+std::optional<Tensor> take_over(Operands in, std::size_t i) {
+  if (((in.expiring() >> i) & 1) == 0) return std::nullopt;
+  // The caller gave this operand away, so writing through its const view is what it asked for.
+  Tensor& given = const_cast<Tensor&>(in[i]);
+  if (!TensorAccess::is_unique(given)) {
+    if (pending_mark(given) == nullptr) return std::nullopt;
+    settle(given);
+    if (!TensorAccess::is_unique(given)) return std::nullopt;
+  }
+  Tensor out = std::move(given);
+  TensorAccess::forget_id(out);
+  count_copy_avoided();
+  return out;
+}
+
+// A result over the first expiring operand that allows it, else a new one.
+Tensor make_result(const DispatchEntry& entry, Operands in) {
+  const uint64_t usable = entry.in_place & in.expiring();
+  for (std::size_t i = 0; i < in.size() && (usable >> i) != 0; ++i) {
+    if (((usable >> i) & 1) == 0) continue;
+    if (std::optional<Tensor> out = take_over(in, i)) return *std::move(out);
+  }
+  return make_tensor(entry.result);
+}
+
+// Inside a rule the fault is one of a step, which place_error() tells.
+[[noreturn, gnu::cold]] void throw_fault_of(const Op& op, const Attrs& attrs) {
+  if (is_inside_rule()) throw_fault();
+  throw_fault(op, attrs);
+}
+
+// One result; `data` are the elements of the operands.
+void run_plain(const Op& op, const Attrs& attrs, const DispatchEntry& entry, Operands in,
+               const void* const* data, Values& out) {
+  const Tensor& y = out.emplace_back(make_result(entry, in));
+  void* to[] = {TensorAccess::rep(y)->data};
+  const FloatModeScope float_mode;
+  if (!entry.run({entry.state, to, data})) throw_fault_of(op, attrs);
+}
+
+Values run_prepared(const Op& op, const Attrs& attrs, const Prepared& p, Operands in) {
+  Values out;
+  if (p.view_of >= 0) {
+    out.push_back(with_type(in[static_cast<std::size_t>(p.view_of)], p.results[0], p.view_offset));
+    return out;
+  }
+  InlineVector<const void*, 6> data;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
+  }
+  InlineVector<void*, 4> to;
+  for (std::size_t r = 0; r < p.results.size(); ++r) {
+    const int over = r < p.results_over.size() ? p.results_over[r] : -1;
+    std::optional<Tensor> taken;
+    if (over >= 0) taken = take_over(in, static_cast<std::size_t>(over));
+    out.push_back(taken ? *std::move(taken) : make_tensor(p.results[r]));
+    to.push_back(TensorAccess::rep(out.back())->data);
+  }
+  const FloatModeScope float_mode;
+  if (!p.run({p.state, to.data(), data.data()})) throw_fault_of(op, attrs);
+  return out;
+}
+
+class EagerContext final : public Context {
+ public:
+  Values execute(const Op& op, Operands in, const Attrs& attrs, CallSite where) override {
+    if ((mode_word & (kModeProfile | kModeCancel)) == 0) [[likely]]
+      return run(op, in, attrs, where);
+    ETUDE_REQUIRE_CODE(kCancelled, !is_cancelled(), "{}", kCancelledText);
+    if ((mode_word & kModeProfile) == 0) return run(op, in, attrs, where);
+    ProfiledCall call(op, in, where);
+    Values out = run(op, in, attrs, where);
+    call.ended_with(out);
+    return out;
+  }
+
+ private:
+  Values run(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+    Values cached;
+    if (run_cached(op, in, attrs, cached)) return cached;
+    return run_anew(op, in, attrs, where);
+  }
+
+  // Apart from run(), which most calls leave before they need as large a frame as this.
+  [[gnu::noinline]] Values run_anew(const Op& op, Operands in, const Attrs& attrs, CallSite where) {
+    // What was recorded and has not run yet, by this thread or by another, runs now.
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i].has_value() && is_unrun(in[i])) observe(in[i], where);
+    }
+    if (op.def().data != nullptr) {
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        if (!in[i].has_value() || TensorAccess::data(in[i]) != nullptr) continue;
+        if (!is_resource(in[i])) throw_ghost(op, i, in[i]);
+      }
+      check_types(op, in, attrs);
+      const ContextScope scope(*this, where);
+      return op.def().data(in, attrs);
+    }
+    if (op.is_composed(device_of(in).kind)) return lower(op, in, attrs, *this, where);
+    InlineVector<const Type*, 6> types;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      types.push_back(in[i].has_value() ? in[i].type() : nullptr);
+      if (types.back() != nullptr && TensorAccess::data(in[i]) == nullptr)
+        throw_ghost(op, i, in[i]);
+    }
+    DispatchEntry scratch;
+    const DispatchEntry& entry = dispatch(op, attrs, types.data(), types.size(), scratch);
+    if (entry.run == nullptr) return run_prepared(op, attrs, *entry.prepared, in);
+    InlineVector<const void*, 6> data;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      data.push_back(in[i].has_value() ? TensorAccess::data(in[i]) : nullptr);
+    }
+    Values out;
+    run_plain(op, attrs, entry, in, data.data(), out);
+    return out;
+  }
+
+  [[noreturn]] static void throw_ghost(const Op& op, std::size_t i, const Tensor& x) {
+    ETUDE_THROW(kFailedPrecondition, "{}: {}", operand_text(op, i), explain_ghost(x));
+  }
+};
+
+// Host numbers among the operands become tensors of the dtype in which the tensors and they meet.
+DType dtype_for_numbers(const Op& op, std::span<const Arg* const> args) {
+  std::optional<DType> dtype;
+  bool real = false, boolean = true;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!op.operand(i).dtypes.empty()) continue;
+    const Tensor* tensor = args[i]->tensor();
+    if (tensor == nullptr) {
+      real = real || args[i]->kind() == Arg::Kind::kReal;
+      boolean = boolean && args[i]->kind() == Arg::Kind::kBool;
+    } else if (tensor->has_value()) {
+      if (!dtype) dtype = tensor->dtype();
+      dtype = meeting_dtype(*dtype, tensor->dtype(), op.def().casts_integers).value_or(*dtype);
+    }
+  }
+  if (!dtype) {
+    dtype = real ? ambient().default_dtype : boolean ? kBool : kInt32;
+  } else if (!boolean) {
+    dtype = dtype_with_number(*dtype, real);
+  }
+  return op.def().casts_integers ? floating_for(*dtype) : *dtype;
+}
+
+Tensor adapt_for(const Op& op, std::size_t i, const Arg& arg, DType dtype) {
+  if (!op.operand(i).dtypes.empty()) return materialize(arg);
+  try {
+    return adapt(arg, dtype);
+  } catch (Error& error) {
+    ETUDE_THROW(kInvalidArgument, "{}: {}", operand_text(op, i), error.what());
+  }
+}
+
+}  // namespace
+
+RefPtr<Prepared> prepare(const Op& op, const Attrs& attrs, std::span<const Type* const> types) {
+  auto prepared = make_ref<Prepared>();
+  prepared->results = infer_types(op, types, attrs);
+  for (const Type* type : prepared->results) {
+    ETUDE_REQUIRE(type->count() != kAny,
+                  "the result would be {}, whose size is not known. Sizes are 0 or more",
+                  type->to_string());
+  }
+  const Device device = device_of(types);
+  const PrepareRule rule = op.kernel(device.kind);
+  ETUDE_REQUIRE_CODE(kUnimplemented, rule != nullptr,
+                     "has no kernel on {}. Give it operands on {}, where kernels run",
+                     device.to_string(), Device().to_string());
+  rule({op, types, attrs, *prepared});
+  const auto is_empty = [](const Type* type) { return type == nullptr || type->count() == 0; };
+  if (prepared->run != nullptr && std::ranges::all_of(types, is_empty) &&
+      std::ranges::all_of(prepared->results, is_empty) && !has_effects(op, attrs)) {
+    // Nothing to read and nothing to write. The other axes may be huge: no kernel walks them.
+    prepared->run = [](const KernelCall&) { return true; };
+  }
+  return prepared;
+}
+
+void throw_fault() {
+  ETUDE_CHECK(fault != nullptr, "a kernel failed without a reason");
+  const std::unique_ptr<Error> taken = std::move(fault);
+  throw Error(*taken);
+}
+
+void throw_fault(const Op& op, const Attrs& attrs) {
+  try {
+    throw_fault();
+  } catch (Error& error) {
+    if (const std::string_view attr = op.def().works_for; !attr.empty()) {
+      error.name_op(attrs.text(attr));
+    }
+    throw;
+  }
+}
+
+bool report_error(const Error& error) {
+  fault = std::make_unique<Error>(error);
+  return false;
+}
+
+void DispatchEntry::table_was_made() {
+  profile_this_thread();
+  lazy_this_thread();
+}
+
+const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* const* types,
+                              std::size_t size, DispatchEntry& scratch) {
+  const uint32_t id = attrs.dispatch_id();
+  if (!DispatchEntry::can_hold(size, id)) {
+    load(scratch, prepare(op, attrs, {types, size}));
+    return scratch;
+  }
+  const auto holds = [&](const DispatchEntry& entry) { return entry.holds(op, id, types, size); };
+  const auto [entry, is_known] = DispatchTable::find(call_hash(op, id, types, size), holds);
+  if (!is_known) fill(entry, op, attrs, types, size);
+  return entry;
+}
+
+bool run_cached(const Op& op, Operands in, const Attrs& attrs, Values& out) {
+  const uint32_t id = attrs.dispatch_id();
+  if (!DispatchEntry::can_hold(in.size(), id)) return false;
+  const Type* types[kDispatchOperands];
+  const void* data[kDispatchOperands];
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const TensorRep* rep = TensorAccess::rep(in[i]);
+    data[i] = rep != nullptr ? static_cast<const void*>(rep->data) : nullptr;
+    if (rep != nullptr && data[i] == nullptr) return false;  // a ghost, or slices
+    types[i] = rep != nullptr ? rep->type : nullptr;
+  }
+  const DispatchEntry& entry = latest_entry(op, id, types, in.size());
+  if (!entry.holds(op, id, types, in.size())) return false;
+  if (entry.run != nullptr) {
+    run_plain(op, attrs, entry, in, data, out);
+  } else {
+    out = run_prepared(op, attrs, *entry.prepared, in);
+  }
+  return true;
+}
+
+namespace {
+
+// A call of N tensors with default attributes; absent if an operand is a host number. What
+// run_cached() does is repeated here with constants for N, since small calls spend their time on
+// it.
+template <std::size_t N>
+[[gnu::always_inline]] inline Tensor call_tensors(const Op& op,
+                                                  const std::array<const Arg*, N>& args) {
+  const Tensor* in[N];
+  uint64_t expiring = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    in[i] = args[i]->tensor();
+    if (in[i] == nullptr) return {};
+    expiring |= (args[i]->is_expiring() ? uint64_t{1} : 0) << i;
+  }
+  const Operands operands(in, N, expiring);
+  const CallSite where = args[0]->where();
+  if (mode_word != 0) return only(execute(op, operands, op.default_attrs(), where));
+  const Type* types[N];
+  const void* data[N];
+  bool has_data = true;
+  for (std::size_t i = 0; i < N; ++i) {
+    const TensorRep* rep = TensorAccess::rep(*in[i]);
+    if (rep == nullptr) return only(execute(op, operands, op.default_attrs(), where));
+    types[i] = rep->type;
+    data[i] = rep->data;
+    has_data = has_data && data[i] != nullptr;
+  }
+  const DispatchEntry& entry = latest_entry(op, 0, types, N);
+  if (!has_data || entry.run == nullptr || !entry.holds(op, 0, types, N)) {
+    return only(execute(op, operands, op.default_attrs(), where));
+  }
+  return located(op, where, [&] {
+    Tensor out = make_result(entry, operands);
+    void* to[] = {TensorAccess::rep(out)->data};
+    const FloatModeScope float_mode;
+    if (!entry.run({entry.state, to, data})) throw_fault();
+    return out;
+  });
+}
+
+// Host numbers among the operands, as tensors.
+InlineVector<Tensor, 4> adapt_numbers(const Op& op, std::span<const Arg* const> args,
+                                      CallSite where) {
+  InlineVector<Tensor, 4> numbers;
+  located(op, where, [&] {
+    const DType dtype = dtype_for_numbers(op, args);
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      numbers.push_back(args[i]->tensor() == nullptr ? adapt_for(op, i, *args[i], dtype)
+                                                     : Tensor());
+    }
+  });
+  return numbers;
+}
+
+}  // namespace
+
+Tensor call1(const Op& op, const Arg& x) {
+  const std::array<const Arg*, 1> args = {&x};
+  Tensor out = call_tensors(op, args);
+  if (out.has_value()) return out;
+  return only(call(op, args, {}, x.where()));
+}
+
+Tensor call2(const Op& op, const Arg& x, const Arg& y) {
+  const std::array<const Arg*, 2> args = {&x, &y};
+  Tensor out = call_tensors(op, args);
+  if (out.has_value()) return out;
+  return only(call(op, args, {}, x.where()));
+}
+
+Values call(const Op& op, std::span<const Arg* const> args, std::initializer_list<AttrView> attrs,
+            CallSite where) {
+  const bool has_numbers = std::any_of(args.begin(), args.end(),
+                                       [](const Arg* arg) { return arg->tensor() == nullptr; });
+  InlineVector<Tensor, 4> numbers;
+  if (has_numbers) numbers = adapt_numbers(op, args, where);
+  OperandList list;
+  uint64_t expiring = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const Tensor* tensor = args[i]->tensor();
+    list.add(tensor != nullptr ? *tensor : numbers[i]);
+    if (tensor == nullptr || args[i]->is_expiring()) expiring |= uint64_t{1} << i;
+  }
+  return located(op, where,
+                 [&] { return execute(op, list.view(expiring), op.attrs(attrs), where); });
+}
+
+Values call_list(const Op& op, std::span<const Tensor> operands,
+                 std::initializer_list<AttrView> attrs, CallSite where) {
+  const OperandList list(operands);
+  return located(op, where, [&] { return execute(op, list.view(), op.attrs(attrs), where); });
+}
+
+}  // namespace internal
+
+Context& eager_context() {
+  static internal::EagerContext* context = new internal::EagerContext;  // outlives static tensors
+  return *context;
+}
+
+bool report_fault(ErrorCode code, std::string message) {
+  return internal::report_error(Error(code, std::move(message)));
+}
+
+}  // namespace etude

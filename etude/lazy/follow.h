@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread is expected to record next: the calls that it recorded between earlier cuts, in
+// their order. A call that is the expected one is known by comparing op, attributes and types of
+// operands; what follows from these alone (types of results, hash, that it may wait) is there then,
+// and nothing is looked up.
+//
+// Invariant: an entry holds the whole key of its call and only what follows from the key. So an
+// expectation that is wrong costs a comparison and changes nothing: the call is recorded as any
+// other. Builds with assertions look up each followed call as well and compare.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "etude/core/call_key.h"
+#include "etude/eager/dispatch.h"
+
+namespace etude::internal {
+
+struct LazyExpected : CallKey<kDispatchOperands> {
+  static constexpr std::size_t kMostResults = 3;
+  std::array<const Type*, kMostResults> results{};
+  std::size_t result_count = 0;
+  uint64_t hash = 0;  // of op, attributes and types
+
+  std::span<const Type* const> result_types() const noexcept {
+    return {results.data(), result_count};
+  }
+};
+
+// Some sequences of calls, of which the thread is in one. confined to its thread.
+class LazyFollow {
+ public:
+  // The expected call if it is this one; goes on then. Valid until the next call of learn().
+  const LazyExpected* next(const Op& op, uint32_t attrs, const Type* const* types,
+                           std::size_t size) noexcept {
+    const std::vector<LazyExpected>& list = lists_[current_];
+    if (at_ < list.size() && list[at_].holds(op, attrs, types, size)) [[likely]] {
+      ++followed_;
+      return &list[at_++];
+    }
+    return elsewhere(op, attrs, types, size);
+  }
+  // Another call came, and was recorded: it is expected here from now on.
+  void learn(const Op& op, uint32_t attrs, std::span<const Type* const> types,
+             std::span<const Type* const> results, uint64_t hash);
+  // A cut: the next call is the first of a sequence.
+  void restart() noexcept;
+  // How many calls were followed since the last question.
+  int64_t take_count() noexcept { return std::exchange(followed_, 0); }
+
+ private:
+  static constexpr std::size_t kLists = 4, kMost = 8192;
+  // Another sequence has this call at this place: the thread is in that one now.
+  const LazyExpected* elsewhere(const Op& op, uint32_t attrs, const Type* const* types,
+                                std::size_t size) noexcept;
+
+  std::array<std::vector<LazyExpected>, kLists> lists_;
+  std::array<uint64_t, kLists> last_use_{};
+  uint64_t uses_ = 0;
+  std::size_t current_ = 0, at_ = 0;
+  int64_t followed_ = 0;
+};
+
+}  // namespace etude::internal

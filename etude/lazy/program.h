@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of segments: a plan for each structure of a segment, found again by a hash of 128 bits
+// and by the structure itself, so that a collision costs time and gives no wrong values. Segments
+// that differ in sizes only share a family (lazy_family.h), and have a plan each.
+//
+// Nothing waits for a program: one that is missing is made behind the program (soon.h), from a copy
+// of the structure, while the calls of the segment run one by one. So passes, planning and code are
+// in nobody's way, and values do not depend on which of the two ran.
+//
+// Invariant of what is ready: what is made for a program is written under `mutex_` before its state
+// says that it is ready, and never after.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "etude/base/function_ref.h"
+#include "etude/base/ref_ptr.h"
+#include "etude/graph/graph.h"
+#include "etude/lazy/family.h"
+#include "etude/lazy/lazy.h"
+#include "etude/lazy/metrics.h"
+#include "etude/lazy/structure.h"
+#include "etude/lazy/trace.h"
+#include "etude/plan/plan.h"
+
+namespace etude::internal {
+
+struct LazyProgramPlan final : RefCounted {
+  enum class State : uint8_t { kBeingMade, kReady, kFailed };
+
+  std::vector<uint64_t> words;  // the structure, but for values of numbers
+  std::vector<Attrs> attrs;     // by node
+  CallSite where;
+  std::atomic<State> state{State::kBeingMade};
+  std::atomic<int64_t> uses{0};
+  // Of one that is made: those that it was asked for. A family may have made more of them inputs.
+  std::vector<LazyNumber> numbers;
+  // Of one that is ready:
+  GraphRef graph;    // as recorded
+  GraphRef planned;  // what the plan is of: rolled (passes/roll.h) and passed, or of a family
+  std::size_t planned_nodes = 0;
+  RefPtr<const Plan> plan;
+  uint64_t number = 0;
+  double compile_seconds = 0;
+  std::string reason;
+
+  bool is_ready() const noexcept { return state.load(std::memory_order_acquire) == State::kReady; }
+};
+using LazyProgramRef = RefPtr<LazyProgramPlan>;
+
+// thread-safe.
+class LazyPrograms {
+ public:
+  static LazyPrograms& instance();
+
+  // The program of a segment, which may be in the making, or have failed there; null if the line
+  // that cut the segment has compiled too often. throws: what passes and planning throw, where they
+  // run here.
+  LazyProgramRef find_or_make(const LazySegment& segment);
+  // Forgets all of them, and calls `change` while none is being made.
+  void clear(FunctionRef<void()> change);
+  std::vector<LazyProgramRef> all();  // that are ready, in the order in which they were made
+
+ private:
+  using List = std::list<LazyProgramRef>;  // the one that was used last comes first
+  struct Key {
+    uint64_t low, high;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const noexcept { return key.low; }
+  };
+  // A program that is to be made.
+  struct Order {
+    LazyStructure structure;
+    LazyProgramRef program;
+    LazyProgramRef like;  // the one that it is compared with; null: there is none
+    uint64_t generation;
+  };
+  // What was made for it.
+  struct Made {
+    std::vector<LazyNumber> numbers;
+    GraphRef graph, planned;
+    RefPtr<const Plan> plan;
+    bool is_compiled = true;  // false: passes ran for another segment of its family
+    bool has_family = false;
+  };
+
+  static Key hash(const std::vector<uint64_t>& words);
+  List::iterator find(const Key& key, const std::vector<uint64_t>& words,
+                      const LazySegment& segment);
+  // False if the line has compiled too often.
+  bool make(const Order& order);
+  void make_behind(const Order& order) noexcept;
+  void note_made(const Order& order, const Made& made, double seconds);
+  // A plan, by a family if one serves it. False if passes would have to run and may not.
+  bool plan(Made& made, const LazyStructure& structure);
+  bool plan_with_input(Made& made, const LazyStructure& structure);
+  // Whether this line may compile once more; tells the user once where it may not.
+  bool may_compile(CallSite where);
+  LazyFamily* find_family(const std::vector<uint64_t>& words);  // null: there is none
+  // Both are called with `mutex_` held. Of a program that is gone, nothing is removed.
+  void insert(const Key& key, const LazyProgramRef& program);
+  void remove(const LazyProgramPlan& program);
+
+  std::mutex mutex_;
+  List programs_;
+  // All of them, each by the hash of its words, which never change.
+  std::unordered_multimap<Key, List::iterator, KeyHash> by_hash_;
+  uint64_t made_ = 0;
+  uint64_t generation_ = 0;  // how often all were forgotten
+  std::map<std::string, std::size_t> compiles_by_line_;
+  std::string latest_reason_;
+
+  std::atomic<int> waiting_{0};     // programs that are asked for and not begun
+  std::mutex behind_mutex_;         // held while a program is made behind the program
+  std::mutex families_mutex_;       // of all that follows; held while passes run for a family
+  std::list<LazyFamily> families_;  // the one that was asked last comes first
+};
+
+// Tells the user once where a program failed by a fault of its own.
+void tell_failed_program(const Error& error);
+
+// The first difference between two programs: "node 41 'reshape' has shape=[80,784], was ...".
+std::string difference(const Graph& now, const Graph& before);
+
+}  // namespace etude::internal

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running plans. How they are made is in planner.cc.
+#include "etude/plan/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/mode.h"
+#include "etude/device/cpu/float_mode.h"
+#include "etude/eager/cancel.h"
+#include "etude/eager/dispatch.h"
+#include "etude/eager/profiler.h"
+#include "etude/graph/programs.h"
+#include "etude/passes/decisions.h"
+#include "etude/passes/graph_copy.h"
+#include "etude/plan/region_maker.h"
+
+namespace etude::internal {
+
+namespace {
+
+constexpr uint64_t kStepNs = 8;  // about what a step of a few elements takes
+
+// What the kernel of a node reported, told of this node, whatever op runs the plan.
+[[noreturn]] void throw_fault_of(const Graph& graph, std::size_t at) {
+  const Graph::Node node = graph.node(at);
+  try {
+    throw_fault(node.op, node.attrs);
+  } catch (Error& error) {
+    explain(error, node.op.name(), node.where);
+    if (const std::string_view body = node.op.def().body; !body.empty()) {
+      error.name_caller(static_cast<const Graph&>(node.attrs.object(body)).name(), node.where);
+    }
+    for (uint32_t f = node.frame; f != Graph::kNoFrame; f = graph.frames()[f].outer) {
+      error.name_caller(graph.frames()[f].function, graph.frames()[f].where);
+    }
+    throw;
+  }
+}
+
+int64_t bytes_of(const Graph& graph, const Graph::Node& node) {
+  int64_t bytes = 0;
+  const auto add = [&](GraphValue v) {
+    if (v != kNoValue && graph.type(v) != nullptr) bytes += graph.type(v)->bytes();
+  };
+  for (const GraphValue v : node.operands) add(v);
+  for (uint32_t r = 0; r < node.results; ++r) add(node.first_result + r);
+  return bytes;
+}
+
+}  // namespace
+
+const Plan::Step* Plan::run_steps(const Frame& frame) const {
+  if ((mode_word & (kModeProfile | kModeCancel)) != 0) [[unlikely]] {
+    return run_watched_steps(frame);
+  }
+  if (stretches_.empty()) return run_range(frame, 0, steps_.size());
+  for (const Stretch& s : stretches_) {
+    if (s.code != nullptr) {
+      if (const RegionCode::Run run = s.code->take(kStepNs * (s.end - s.first))) {
+        run(frame.pointers.data() + s.first_place, s.params.data(), 1);
+        continue;
+      }
+    }
+    if (const Step* failed = run_range(frame, s.first, s.end)) return failed;
+  }
+  return nullptr;
+}
+
+const Plan::Step* Plan::run_range(const Frame& frame, std::size_t first, std::size_t end) const {
+  const KernelCall* call = frame.calls.data() + first;
+  for (const Step* step = steps_.data() + first; step != steps_.data() + end; ++step) {
+    if (!step->run(*call++)) [[unlikely]]
+      return step;
+  }
+  return nullptr;
+}
+
+std::optional<LoopCode> Plan::loop_code(const LoopShape& loop) const {
+  if (!makes_regions()) return std::nullopt;
+  std::vector<RefPtr<Prepared>> calls;
+  for (std::size_t i = 0; i < graph_->size(); ++i) {
+    const Graph::Node node = graph_->node(i);
+    calls.push_back(prepare(node.op, node.attrs, operand_types(*graph_, node)));
+  }
+  std::optional<Region> region = RegionMaker(*graph_, calls).loop_of(loop);
+  if (!region) return std::nullopt;
+  LoopCode out;
+  out.inputs_ = graph_->inputs().size();
+  out.outputs_ = graph_->outputs().size();
+  out.params_ = region->params();
+  for (const Tensor& constant : graph_->constants()) {
+    out.constants_.push_back(TensorAccess::data(constant));
+  }
+  out.code_ = RegionCode::of(std::move(*region));
+  if (out.code_ == nullptr) return std::nullopt;
+  return out;
+}
+
+bool LoopCode::run(const void* const* in, void* const* out, std::size_t steps) const {
+  if ((mode_word & (kModeProfile | kModeCancel)) != 0) return false;
+  const std::size_t calls = code_->region().calls.size();
+  const RegionCode::Run run = code_->take(kStepNs * steps * (calls + 1));
+  if (run == nullptr) return false;
+  std::array<void*, Region::kMostSlots> slots;
+  auto at = slots.begin();
+  for (std::size_t i = 0; i < inputs_; ++i) *at++ = const_cast<void*>(in[i]);
+  at = std::copy_n(out, outputs_, at);
+  for (const void* constant : constants_) *at++ = const_cast<void*>(constant);
+  run(slots.data(), params_.data(), steps);
+  return true;
+}
+
+const Plan::Step* Plan::run_watched_steps(const Frame& frame) const {
+  const KernelCall* call = frame.calls.data();
+  const bool is_profiled = (mode_word & kModeProfile) != 0;
+  for (const Step& step : steps_) {
+    if (is_cancelled()) {
+      report_fault(ErrorCode::kCancelled, std::string(kCancelledText));
+      return &step;
+    }
+    const Graph::Node node = graph_->node(step.node);
+    std::optional<ProfiledCall> timed;
+    if (is_profiled) timed.emplace(node.op, bytes_of(*graph_, node), user_line(node.where));
+    if (!step.run(*call++)) return &step;
+  }
+  return nullptr;
+}
+
+void Plan::take_given(Operands inputs, std::span<const uint8_t> given, Values& made) const {
+  for (const Donation& d : donations_) {
+    if (given[d.input] != 0 && TensorAccess::is_unique(inputs[d.input])) {
+      made[d.made] = inputs[d.input];
+    }
+  }
+  // One object may be given as two inputs. What was taken has two handles now.
+  auto own = donations_.begin();
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    if (own != donations_.end() && own->input == i) {
+      const Donation& d = *own++;
+      if (made[d.made].has_value()) continue;
+    }
+    const TensorRep* rep = TensorAccess::rep(inputs[i]);
+    if (rep->count.load(std::memory_order_relaxed) == 1) continue;
+    for (const Donation& d : donations_) {
+      if (made[d.made].has_value() && TensorAccess::rep(made[d.made]) == rep) made[d.made].reset();
+    }
+  }
+}
+
+Values Plan::run(Operands inputs, std::span<const uint8_t> given) const {
+  Values made(made_.size()), out(outputs_.size());
+  // What can be cancelled may end at each step: its inputs stay whole.
+  const bool takes = !given.empty() && (mode_word & kModeCancel) == 0;
+  if (takes) take_given(inputs, given, made);
+  for (std::size_t k = 0; k < made_.size(); ++k) {
+    if (!made[k].has_value()) made[k] = make_tensor(made_[k]);
+  }
+  add_results(inputs, made, out, false);
+  struct Taken {
+    const Plan& plan;
+    std::unique_ptr<Frame> frame;
+    ~Taken() { plan.give_frame(std::move(frame)); }
+  } taken{*this, take_frame()};
+  void** const pointers = taken.frame->pointers.data();
+  for (const Patch& patch : input_patches_) {
+    pointers[patch.at] =
+        static_cast<char*>(TensorAccess::rep(inputs[patch.index])->data) + patch.offset;
+  }
+  for (const Patch& patch : output_patches_) {
+    pointers[patch.at] =
+        static_cast<char*>(TensorAccess::rep(made[patch.index])->data) + patch.offset;
+  }
+  {
+    const FloatModeScope float_mode;
+    if (const Step* failed = run_steps(*taken.frame)) [[unlikely]] {
+      throw_fault_of(*graph_, failed->node);
+    }
+  }
+  add_results(inputs, made, out, true);
+  return out;
+}
+
+void Plan::add_results(Operands inputs, Values& made, Values& out, bool from_made) const {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const Place& place = outputs_[i].place;
+    if (outputs_[i].type == nullptr || outputs_[i].is_whole) continue;
+    if ((place.home == Home::kOutput) != from_made) continue;
+    const Tensor& from = place.home == Home::kInput      ? inputs[place.index]
+                         : place.home == Home::kConstant ? graph_->constants()[place.index]
+                                                         : made[place.index];
+    out[i] = with_type(from, outputs_[i].type, place.offset);
+  }
+  for (std::size_t i = 0; i < outputs_.size() && from_made; ++i) {
+    if (!outputs_[i].is_whole) continue;
+    out[i] = std::move(made[outputs_[i].place.index]);
+    TensorAccess::forget_id(out[i]);  // of the input that it was
+  }
+}
+
+bool Plan::may_go_over(std::size_t input, std::size_t output) const noexcept {
+  const Output& y = outputs_[output];
+  return y.is_whole && std::ranges::any_of(overs_, [&](const Donation& d) {
+           return d.input == input && d.made == y.place.index;
+         });
+}
+
+Plan::Runner::Runner(const Plan& plan)
+    : plan_(&plan),
+      frame_(plan.take_frame()),
+      whole_(plan.made_.size(), -1),
+      made_(plan.made_.size()) {
+  for (std::size_t i = 0; i < plan.outputs_.size(); ++i) {
+    if (plan.outputs_[i].is_whole) whole_[plan.outputs_[i].place.index] = static_cast<int32_t>(i);
+  }
+  for (std::size_t m = 0; m < whole_.size(); ++m) {
+    if (whole_[m] >= 0) continue;
+    made_[m] = TensorAccess::rep(scratch_.emplace_back(make_tensor(plan.made_[m])))->data;
+  }
+}
+
+Plan::Runner::~Runner() {
+  if (frame_ != nullptr) plan_->give_frame(std::move(frame_));
+}
+
+bool Plan::Runner::run(const void* const* in, void* const* out) {
+  void** const pointers = frame_->pointers.data();
+  for (std::size_t m = 0; m < whole_.size(); ++m) {
+    if (whole_[m] >= 0) made_[m] = out[whole_[m]];
+  }
+  for (const Patch& patch : plan_->input_patches_) {
+    pointers[patch.at] =
+        const_cast<char*>(static_cast<const char*>(in[patch.index])) + patch.offset;
+  }
+  for (const Patch& patch : plan_->output_patches_) {
+    pointers[patch.at] = static_cast<char*>(made_[patch.index]) + patch.offset;
+  }
+  if (const Step* failed = plan_->run_steps(*frame_)) [[unlikely]] {
+    try {
+      throw_fault_of(*plan_->graph_, failed->node);
+    } catch (const Error& error) {
+      return report_error(error);
+    }
+  }
+  for (std::size_t i = 0; i < plan_->outputs_.size(); ++i) {
+    const Output& output = plan_->outputs_[i];
+    if (output.type == nullptr || output.is_whole || output.type->bytes() == 0) continue;
+    const Place& place = output.place;
+    const void* from = place.home == Home::kInput ? in[place.index]
+                       : place.home == Home::kConstant
+                           ? TensorAccess::rep(plan_->graph_->constants()[place.index])->data
+                           : made_[place.index];
+    std::memcpy(out[i], static_cast<const char*>(from) + place.offset,
+                static_cast<std::size_t>(output.type->bytes()));
+  }
+  return true;
+}
+
+std::string Plan::place_text(const Place& place) const {
+  const auto offset = place.offset == 0 ? "" : fmt::format("+{}", place.offset);
+  switch (place.home) {
+    case Home::kInput:
+      return graph_->inputs()[place.index].name + offset;
+    case Home::kConstant:
+      return fmt::format("constant{}{}", place.index, offset);
+    case Home::kOutput:
+      return fmt::format("out{}{}", place.index, offset);
+    case Home::kArena:
+      return fmt::format("@{}", place.offset);
+    case Home::kNone:
+      break;
+  }
+  return "none";
+}
+
+std::vector<Plan::RegionRange> Plan::regions() const {
+  std::vector<RegionRange> out;
+  for (const Stretch& s : stretches_) {
+    if (s.code == nullptr) continue;
+    out.push_back({steps_[s.first].node, steps_[s.end - 1].node + std::size_t{1}, s.code});
+  }
+  return out;
+}
+
+std::string Plan::to_string() const {
+  const RefPtr<const FusedCalls> fused = FusedCalls::of(*graph_);
+  std::string text = fmt::format("plan of '{}': {} steps, arena of {} bytes ({} alive at once)\n",
+                                 graph_->name(), steps_.size(), arena_bytes_, live_bytes_);
+  for (const Step& step : steps_) {
+    const Graph::Node node = graph_->node(step.node);
+    std::string out, in;
+    for (uint32_t i = 0; i < step.results; ++i) {
+      out += fmt::format("{}{} {}", i > 0 ? ", " : "", place_text(places_[step.first_place + i]),
+                         graph_->type(node.first_result + i)->to_string());
+    }
+    for (uint32_t i = 0; i < step.operands; ++i) {
+      in += (i > 0 ? ", " : "") + place_text(places_[step.first_place + step.results + i]);
+    }
+    std::string line = fmt::format("  {} = {}({})", out, node.op.name(), in);
+    if (&node.op == &program_op()) {
+      line += " " + program_text(std::get<const ScalarDef*>(node.attrs.value("program")));
+    }
+    text += node.where.known()
+                ? fmt::format("{:<70}  # {}:{}\n", line, node.where.file, node.where.line)
+                : line + "\n";
+    const auto parts = fused->by_node.find(step.node);
+    if (parts == fused->by_node.end()) continue;
+    for (const FusedCall& part : parts->second) {
+      const std::string within = fmt::format("      of {}", part.op);
+      text += part.where.known()
+                  ? fmt::format("{:<70}  # {}:{}\n", within, part.where.file, part.where.line)
+                  : within + "\n";
+    }
+  }
+  for (const Stretch& s : stretches_) {
+    if (s.code == nullptr) continue;
+    text += fmt::format("  steps {} to {} are a region\n", s.first + 1, s.end);
+  }
+  return text;
+}
+
+}  // namespace etude::internal

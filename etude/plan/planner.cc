@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes plans: kernels of the nodes, and places of the values.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "etude/base/check.h"
+#include "etude/core/located.h"
+#include "etude/eager/dispatch.h"
+#include "etude/passes/decisions.h"
+#include "etude/passes/graph_copy.h"
+#include "etude/passes/pipeline.h"
+#include "etude/plan/plan.h"
+#include "etude/plan/region_maker.h"
+
+namespace etude::internal {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kLeastRoom = 64 << 10;  // bytes: smaller inputs are not worth a look
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Free stretches of an arena that grows at its end. Takes the smallest that fits.
+class Arena {
+ public:
+  int64_t take(int64_t bytes) {
+    const auto best = by_size_.lower_bound({bytes, 0});
+    if (best == by_size_.end()) {
+      // A stretch at the end can grow.
+      if (!free_.empty() &&
+          std::prev(free_.end())->first + std::prev(free_.end())->second == end_) {
+        const int64_t offset = std::prev(free_.end())->first;
+        remove(std::prev(free_.end()));
+        end_ = offset + bytes;
+        return offset;
+      }
+      return std::exchange(end_, end_ + bytes);
+    }
+    const auto [size, offset] = *best;
+    remove(free_.find(offset));
+    if (size > bytes) add(offset + bytes, size - bytes);
+    return offset;
+  }
+  void give(int64_t offset, int64_t bytes) {
+    auto next = free_.lower_bound(offset);
+    if (next != free_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      next = remove(next);
+    }
+    if (next != free_.begin()) {
+      const auto before = std::prev(next);
+      if (before->first + before->second == offset) {
+        offset = before->first;
+        bytes += before->second;
+        remove(before);
+      }
+    }
+    add(offset, bytes);
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  using Free = std::map<int64_t, int64_t>;
+  void add(int64_t offset, int64_t bytes) {
+    free_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+  Free::iterator remove(Free::iterator at) {
+    by_size_.erase({at->second, at->first});
+    return free_.erase(at);
+  }
+
+  Free free_;                                      // offset to size
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // size and offset
+  int64_t end_ = 0;
+};
+
+// Whether the kernel may write result r where operand o lies. What works element by element reads
+// an operand before it writes there, whatever else that operand is; others must read it nowhere
+// else.
+bool may_write_over(const Graph::Node& node, const Prepared& p, std::size_t o, uint32_t r) {
+  const bool may = node.results == 1 ? ((p.in_place >> o) & 1) != 0
+                                     : r < p.results_over.size() && p.results_over[r] >= 0 &&
+                                           static_cast<std::size_t>(p.results_over[r]) == o;
+  if (!may || node.op.def().kind == Kind::kElementwise) return may;
+  return std::ranges::count(node.operands, node.operands[o]) == 1;
+}
+
+}  // namespace
+
+class Planner {
+ public:
+  // For the graph `keeper`, which the passes made `graph` of.
+  Planner(const Graph& keeper, const GraphRef& graph, std::span<const uint8_t> dying)
+      : graph_(*graph), dying_(dying), plan_(new Plan), held_(plan_) {
+    plan_->graph_ = graph.get();
+    if (graph.get() != &keeper) plan_->owned_ = graph;
+    values_.resize(graph_.value_count());
+    safe_ = graph_.size();
+  }
+
+  RefPtr<const Plan> make() {
+    prepare_nodes();
+    find_roots();
+    find_outputs();
+    find_last_uses();
+    write_in_place();
+    add_outputs();
+    find_overs();
+    find_donations();
+    find_safe();
+    find_heirs();
+    find_rooms();
+    place_roots();
+    add_steps();
+    find_regions();
+#ifdef ETUDE_ASSERTIONS
+    plan_->verify_places();
+#endif
+    plan_->share_arena();
+    tell_decision("memory",
+                  "an arena of {} bytes, where {} are alive at once at most; {} results may be "
+                  "written over inputs",
+                  plan_->arena_bytes_, plan_->live_bytes_, plan_->donations_.size());
+    return held_;
+  }
+
+ private:
+  using Home = Plan::Home;
+  using Place = Plan::Place;
+  static constexpr std::size_t kForEver = ~std::size_t{0};
+
+  // A value lies in its root, from `offset` on: views lie in what they show, results that are
+  // written over an operand in that operand.
+  struct Value {
+    GraphValue root = kNoValue;
+    int64_t offset = 0;
+    // Of roots only:
+    Home home = Home::kNone;
+    uint32_t index = 0;
+    std::size_t first = 0, last = 0;  // the steps that write it first and read it last
+    int64_t bytes = 0;
+    int64_t at = 0;  // in the arena
+  };
+
+  bool is_view(const Prepared& p) const { return p.view_of >= 0; }
+
+  void prepare_nodes() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      located(node.op, node.where, [&] {
+        prepared_.push_back(prepare(node.op, node.attrs, operand_types(graph_, node)));
+      });
+    }
+  }
+
+  Value& root_of(GraphValue v) { return values_[values_[v].root]; }
+
+  void make_root(GraphValue v, Home home, uint32_t index) {
+    values_[v].root = v;
+    values_[v].home = home;
+    values_[v].index = index;
+    values_[v].bytes = graph_.type(v)->bytes();
+  }
+
+  void find_roots() {
+    for (GraphValue v = 0; v < graph_.first_constant(); ++v) make_root(v, Home::kInput, v);
+    for (GraphValue v = graph_.first_constant(); v < graph_.first_result(); ++v) {
+      make_root(v, Home::kConstant, v - graph_.first_constant());
+    }
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue v = node.first_result + r;
+        make_root(v, Home::kArena, 0);
+        values_[v].first = i;
+      }
+      if (!is_view(p)) continue;
+      const Value& shown = values_[node.operands[static_cast<std::size_t>(p.view_of)]];
+      values_[node.first_result].root = shown.root;
+      values_[node.first_result].offset = shown.offset + p.view_offset;
+    }
+  }
+
+  // Roots that outputs lie in become tensors of their own.
+  void find_outputs() {
+    const std::vector<const Type*> covers = find_covers();
+    for (const GraphValue v : graph_.outputs()) {
+      if (v == kNoValue) continue;
+      Value& root = root_of(v);
+      root.last = kForEver;
+      if (root.home != Home::kArena) continue;
+      root.home = Home::kOutput;
+      root.index = static_cast<uint32_t>(plan_->made_.size());
+      const Type* const cover = covers[values_[v].root];
+      plan_->made_.push_back(cover != nullptr ? cover : graph_.type(values_[v].root));
+    }
+  }
+
+  // By root: the type of the first output that covers it, so that its tensor is this output; null:
+  // there is none.
+  std::vector<const Type*> find_covers() const {
+    std::vector<const Type*> out(values_.size());
+    for (const GraphValue v : graph_.outputs()) {
+      if (v == kNoValue) continue;
+      const GraphValue root = values_[v].root;
+      const bool covers = values_[v].offset == 0 && graph_.type(v)->bytes() == values_[root].bytes;
+      if (covers && out[root] == nullptr) out[root] = graph_.type(v);
+    }
+    return out;
+  }
+
+  void find_last_uses() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) touch(node.first_result + r, i);
+      for (const GraphValue v : node.operands) {
+        if (v != kNoValue) touch(v, i);
+      }
+    }
+  }
+  void touch(GraphValue v, std::size_t step) {
+    Value& root = root_of(v);
+    if (root.last != kForEver) root.last = std::max(root.last, step);
+  }
+
+  // Whether step i may write `result` over its operand: nobody reads that operand afterwards, it is
+  // alone in its root, and no other operand of the step lies there too.
+  bool may_overwrite(std::size_t i, std::size_t operand, GraphValue result) {
+    const Graph::Node node = graph_.node(i);
+    const GraphValue v = node.operands[operand];
+    if (v == kNoValue) return false;
+    const Value& root = root_of(v);
+    const Value& target = values_[result];
+    const bool is_new = target.home == Home::kArena || target.home == Home::kOutput;
+    if (root.home != Home::kArena || root.last != i || values_[v].offset != 0 || !is_new ||
+        target.root != result || root.bytes != target.bytes) {
+      return false;
+    }
+    return std::ranges::none_of(node.operands, [&](GraphValue other) {
+      return other != kNoValue && other != v && values_[other].root == values_[v].root;
+    });
+  }
+
+  void overwrite(std::size_t i, std::size_t operand, GraphValue result) {
+    const GraphValue v = graph_.node(i).operands[operand];
+    const GraphValue root = values_[v].root;
+    values_[root].last = values_[result].last;
+    // What an output is written over lies in the tensor of the output from the beginning.
+    values_[root].home = values_[result].home;
+    values_[root].index = values_[result].index;
+    // Views of the result are moved to the new root when they are asked for: see settle().
+    values_[result].root = root;
+  }
+
+  void write_in_place() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      settle(node);
+      if (is_view(p)) continue;
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue result = node.first_result + r;
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          if (!may_write_over(node, p, o, r) || !may_overwrite(i, o, result)) continue;
+          overwrite(i, o, result);
+          break;
+        }
+      }
+    }
+  }
+  // Roots of a node's values may have moved into another root since they were found.
+  void settle(const Graph::Node& node) {
+    const auto follow = [&](GraphValue v) {
+      if (v == kNoValue) return;
+      while (values_[values_[v].root].root != values_[v].root) {
+        values_[v].root = values_[values_[v].root].root;
+      }
+    };
+    for (const GraphValue v : node.operands) follow(v);
+    for (uint32_t r = 0; r < node.results; ++r) follow(node.first_result + r);
+  }
+
+  void place_roots() {
+    std::vector<std::vector<GraphValue>> dying(graph_.size());
+    Arena arena;
+    int64_t live = 0;
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue v = node.first_result + r;
+        Value& value = values_[v];
+        if (value.root != v || value.home != Home::kArena) continue;
+        live += value.bytes;
+        dying[value.last].push_back(v);
+        if (!take_room(i, r)) value.at = arena.take(aligned(std::max<int64_t>(value.bytes, 1)));
+      }
+      plan_->live_bytes_ = std::max(plan_->live_bytes_, live);
+      for (const GraphValue v : dying[i]) {
+        live -= values_[v].bytes;
+        if (values_[v].home == Home::kOutput) continue;  // in a room, which knows until when
+        arena.give(values_[v].at, aligned(std::max<int64_t>(values_[v].bytes, 1)));
+      }
+    }
+    plan_->arena_bytes_ = arena.end();
+  }
+
+  // Memory for one value at a time: a large input behind its last reader, or a result before it is
+  // written. (What a loop may give a result over is no room: it holds an input until then.)
+  struct Room {
+    GraphValue input;  // kNoValue: a result
+    int64_t bytes;
+    std::size_t from, until;  // the steps that may write and read there
+    int64_t made = -1;        // the new tensor; of an input once it is used
+  };
+  void find_safe() {
+    while (safe_ > 0 && (is_view(*prepared_[safe_ - 1]) || prepared_[safe_ - 1]->never_faults)) {
+      --safe_;
+    }
+  }
+  // Large results in the tensor of an input of their type that died before they are written. Which
+  // of these does not matter to them; an earlier one is room for more values.
+  void find_heirs() {
+    free_from_.resize(plan_->made_.size(), 0);
+    if (dying_.empty() || !may_donate_) return;
+    std::vector<bool> is_taken(graph_.first_constant()), has_one(plan_->made_.size());
+    for (const Plan::Donation& d : plan_->donations_) is_taken[d.input] = has_one[d.made] = true;
+    std::vector<GraphValue> dead;
+    for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size(); ++v) {
+      const bool dies = dying_[v] != 0 && !is_taken[v] && values_[v].last != kForEver;
+      if (dies && values_[v].bytes >= kLeastRoom) dead.push_back(v);
+    }
+    std::ranges::stable_sort(dead, std::greater(), [&](GraphValue v) { return values_[v].last; });
+    for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
+      const Value& result = values_[v];
+      if (result.root != v || result.home != Home::kOutput || result.first < safe_) continue;
+      const auto found = std::ranges::find_if(dead, [&](GraphValue d) {
+        return graph_.type(d) == plan_->made_[result.index] && values_[d].last < result.first;
+      });
+      if (found == dead.end() || has_one[result.index]) continue;
+      plan_->donations_.push_back({*found, result.index, true});
+      free_from_[result.index] = std::max(safe_, values_[*found].last + 1);
+      dead.erase(found);
+    }
+    std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
+  }
+  // See plan.h. Inputs that become results are none.
+  void find_rooms() {
+    if (dying_.empty()) return;
+    std::vector<bool> is_taken(graph_.first_constant()), is_over(plan_->made_.size());
+    for (const auto* list : {&plan_->donations_, &plan_->overs_}) {
+      for (const Plan::Donation& d : *list) is_over[d.made] = !d.is_room;
+    }
+    for (const Plan::Donation& d : plan_->donations_) is_taken[d.input] = true;
+    for (GraphValue v = 0; v < graph_.first_constant() && v < dying_.size() && may_donate_; ++v) {
+      const Value& input = values_[v];
+      if (dying_[v] == 0 || is_taken[v] || input.last == kForEver) continue;
+      rooms_.push_back({v, input.bytes, std::max(safe_, input.last + 1), kForEver});
+    }
+    for (GraphValue v = graph_.first_result(); v < graph_.value_count(); ++v) {
+      const Value& value = values_[v];
+      if (value.root != v || value.home != Home::kOutput || is_over[value.index]) continue;
+      rooms_.push_back({kNoValue, value.bytes, free_from_[value.index], value.first, value.index});
+    }
+    std::erase_if(rooms_, [](const Room& room) { return room.bytes < kLeastRoom; });
+    std::ranges::stable_sort(rooms_, {}, &Room::bytes);
+  }
+  // Whether step i, the last reader of the input, may write its result r over it.
+  bool may_go_into(const Room& room, std::size_t i, uint32_t r) {
+    if (room.input == kNoValue || i < safe_ || room.made >= 0) return false;
+    const Graph::Node node = graph_.node(i);
+    const Value& input = values_[room.input];
+    if (input.last != i) return false;
+    if (input.bytes != values_[node.first_result + r].bytes) return false;
+    for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+      if (node.operands[o] != room.input) continue;
+      if (!may_write_over(node, *prepared_[i], o, r)) continue;
+      return std::ranges::none_of(node.operands, [&](GraphValue other) {
+        return other != kNoValue && other != room.input && values_[other].root == room.input;
+      });
+    }
+    return false;
+  }
+  // Puts result r of step i into the smallest room that is free and large enough.
+  bool take_room(std::size_t i, uint32_t r) {
+    Value& value = values_[graph_.node(i).first_result + r];
+    if (value.bytes < kLeastRoom) return false;
+    const auto fits = [&](const Room& room) {
+      const bool is_free = room.from <= i && value.last < room.until && room.bytes >= value.bytes;
+      return is_free || may_go_into(room, i, r);
+    };
+    const auto room = std::ranges::find_if(rooms_, fits);
+    if (room == rooms_.end()) return false;
+    if (room->made < 0) {
+      room->made = static_cast<int64_t>(plan_->made_.size());
+      plan_->made_.push_back(graph_.type(room->input));
+      const Plan::Donation donation{room->input, static_cast<uint32_t>(room->made), true};
+      const auto at =
+          std::ranges::lower_bound(plan_->donations_, donation.input, {}, &Plan::Donation::input);
+      plan_->donations_.insert(at, donation);
+    }
+    value.home = Home::kOutput;
+    value.index = static_cast<uint32_t>(room->made);
+    room->from = value.last + 1;
+    return true;
+  }
+
+  Place place_of(GraphValue v) {
+    if (v == kNoValue) return {};
+    const Value& root = root_of(v);
+    const int64_t start = root.home == Home::kArena ? root.at : 0;
+    return {root.home, root.index, start + values_[v].offset};
+  }
+
+  void add_place(GraphValue v) {
+    const Place place = place_of(v);
+    const auto at = static_cast<uint32_t>(plan_->places_.size());
+    if (place.home == Home::kInput) {
+      plan_->input_patches_.push_back({at, place.index, place.offset});
+    } else if (place.home == Home::kOutput) {
+      plan_->output_patches_.push_back({at, place.index, place.offset});
+    }
+    plan_->places_.push_back(place);
+  }
+
+  void add_steps() {
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      const Prepared& p = *prepared_[i];
+      if (is_view(p)) continue;
+      const auto first = static_cast<uint32_t>(plan_->places_.size());
+      for (uint32_t r = 0; r < node.results; ++r) add_place(node.first_result + r);
+      for (const GraphValue v : node.operands) add_place(v);
+      plan_->steps_.push_back({p.run, p.state, first, node.results,
+                               static_cast<uint32_t>(node.operands.size()),
+                               static_cast<uint32_t>(i)});
+      if (p.owner) plan_->held_.push_back(p.owner);
+    }
+  }
+
+  void tell_regions(const RegionMaker& maker) const {
+    const std::vector<Plan::RegionRange> regions = plan_->regions();
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const auto holds = [i](const Plan::RegionRange& r) { return r.first <= i && i < r.end; };
+      const auto region = std::ranges::find_if(regions, holds);
+      if (region != regions.end()) {
+        if (region->first != i) continue;
+        tell_decision("regions",
+                      "{} calls from {} on are one function once they have run for a "
+                      "millisecond",
+                      region->code->region().calls.size(), call_text(graph_.node(i)));
+      } else if (!maker.is_view(i)) {
+        tell_decision("regions", "{} is of none: {}", call_text(graph_.node(i)), maker.why_not(i));
+      }
+    }
+  }
+
+  // Runs of steps that code may stand for. A step is a node, but for views, which have none.
+  void find_regions() {
+    if (!makes_regions()) return;
+    std::vector<std::size_t> step_of(graph_.size(), 0);
+    for (std::size_t s = 0; s < plan_->steps_.size(); ++s) step_of[plan_->steps_[s].node] = s;
+    const RegionMaker maker(graph_, prepared_);
+    std::size_t done = 0;
+    const auto add = [&](Plan::Stretch stretch) {
+      done = stretch.end;
+      plan_->stretches_.push_back(std::move(stretch));
+    };
+    for (const RegionMaker::Range& range : maker.ranges()) {
+      const std::size_t first = step_of[range.first], end = step_of[range.last - 1] + 1;
+      const uint32_t base = plan_->steps_[first].first_place;
+      Region region = maker.region_of(range, [&](std::size_t node, int operand) {
+        const Plan::Step& step = plan_->steps_[step_of[node]];
+        const uint32_t at = operand < 0 ? 0 : step.results + static_cast<uint32_t>(operand);
+        return step.first_place + at - base;
+      });
+      std::vector<double> params = region.params();
+      const RegionCode* const code = RegionCode::of(std::move(region));
+      if (code == nullptr) continue;
+      if (done < first) add({.first = done, .end = first});
+      add({first, end, code, base, std::move(params)});
+    }
+    if (hears_decisions()) tell_regions(maker);
+    if (done > 0 && done < plan_->steps_.size()) add({.first = done, .end = plan_->steps_.size()});
+  }
+
+  void add_outputs() {
+    std::vector<bool> is_given(plan_->made_.size());
+    for (const GraphValue v : graph_.outputs()) {
+      Plan::Output output;
+      if (v != kNoValue) {
+        output.type = graph_.type(v);
+        output.place = place_of(v);
+        const bool covers = output.place.home == Home::kOutput && output.place.offset == 0 &&
+                            plan_->made_[output.place.index] == output.type;
+        // A second output of the same value is a value of its own.
+        if (covers && !is_given[output.place.index]) {
+          output.is_whole = is_given[output.place.index] = true;
+        }
+      }
+      plan_->outputs_.push_back(output);
+    }
+  }
+
+  // Behind the last step that can fail, results that may go over inputs: see plan.h.
+  void find_donations() {
+    using Output = Plan::Output;
+    if (std::ranges::any_of(plan_->outputs_, [](const Output& y) {
+          return y.type != nullptr && !y.is_whole && y.place.home == Home::kOutput;
+        })) {
+      may_donate_ = false;  // its tensor is made after the run
+      return;
+    }
+    std::vector<bool> is_taken(graph_.first_constant());
+    for (std::size_t i = graph_.size(); i-- > 0;) {
+      const Prepared& p = *prepared_[i];
+      if (is_view(p)) continue;
+      if (!p.never_faults) break;
+      const Graph::Node node = graph_.node(i);
+      for (uint32_t r = 0; r < node.results; ++r) {
+        const GraphValue result = node.first_result + r;
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          if (!may_go_over(i, o, r) || is_taken[node.operands[o]]) continue;
+          if (!may_die(node.operands[o])) continue;
+          is_taken[node.operands[o]] = true;
+          plan_->donations_.push_back({node.operands[o], values_[result].index});
+          break;
+        }
+      }
+    }
+    std::ranges::sort(plan_->donations_, {}, &Plan::Donation::input);
+  }
+  // Where it is not known which inputs die, each may.
+  bool may_die(GraphValue input) const {
+    return dying_.empty() || (input < dying_.size() && dying_[input] != 0);
+  }
+  // Results that may go over inputs, if nobody minds what a failure leaves: in loops.
+  void find_overs() {
+    if (!dying_.empty()) return;
+    for (std::size_t i = 0; i < graph_.size(); ++i) {
+      const Graph::Node node = graph_.node(i);
+      if (is_view(*prepared_[i])) continue;
+      for (uint32_t r = 0; r < node.results; ++r) {
+        for (std::size_t o = 0; o < node.operands.size() && o < 64; ++o) {
+          if (!may_go_over(i, o, r)) continue;
+          plan_->overs_.push_back({node.operands[o], values_[node.first_result + r].index});
+        }
+      }
+    }
+  }
+  bool may_go_over(std::size_t i, std::size_t o, uint32_t r) {
+    const Graph::Node node = graph_.node(i);
+    return may_write_over(node, *prepared_[i], o, r) && may_take(i, o, node.first_result + r);
+  }
+  // Whether step i is the last reader of an input that its operand is, and makes a whole tensor.
+  bool may_take(std::size_t i, std::size_t operand, GraphValue result) {
+    const Graph::Node node = graph_.node(i);
+    const GraphValue v = node.operands[operand];
+    if (v == kNoValue || v >= graph_.first_constant() || values_[v].last != i) return false;
+    const Value& target = values_[result];
+    if (target.root != result || target.home != Home::kOutput) return false;
+    if (plan_->made_[target.index] != graph_.type(v)) return false;
+    return std::ranges::none_of(node.operands, [&](GraphValue other) {
+      return other != kNoValue && other != v && values_[other].root == v;
+    });
+  }
+
+  const Graph& graph_;
+  std::span<const uint8_t> dying_;
+  bool may_donate_ = true;
+  std::vector<Room> rooms_;             // smallest first
+  std::size_t safe_ = 0;                // no step from here on can fail
+  std::vector<std::size_t> free_from_;  // by new tensor: the step from which on it is one
+  Plan* plan_;
+  RefPtr<const Plan> held_;
+  std::vector<RefPtr<Prepared>> prepared_;
+  std::vector<Value> values_;
+};
+
+RefPtr<const Plan> Plan::of(const Graph& graph) { return of(graph, {}); }
+
+RefPtr<const Plan> Plan::of(const Graph& graph, std::span<const uint8_t> dying) {
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, run_passes(graph), dying).make(); });
+}
+
+RefPtr<const Plan> Plan::of_passed(const Graph& graph, std::span<const uint8_t> dying) {
+  return graph.kept<Plan>("plan", [&] { return Planner(graph, GraphRef(&graph), dying).make(); });
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/stage/function_core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/mode.h"
+#include "etude/core/pending.h"
+#include "etude/core/resource.h"
+#include "etude/graph/print.h"
+#include "etude/lazy/lazy.h"
+#include "etude/lazy/pause.h"
+#include "etude/plan/plan.h"
+#include "etude/stage/creation.h"
+#include "etude/stage/function.h"
+#include "etude/stage/function_traces.h"
+#include "etude/stage/key_inputs.h"
+#include "etude/stage/relax.h"
+#include "etude/stage/retrace.h"
+#include "etude/stage/trace.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+std::atomic<bool> all_run_eagerly{false};
+
+// The functions that this thread is tracing, innermost first.
+struct Tracing {
+  const FunctionCore* function;
+  const Arguments* call;
+  const Tracing* outer;
+  int depth;
+};
+thread_local constinit const Tracing* innermost_tracing = nullptr;
+constexpr int kMostNested = 200;  // each level is a host call as well: the stack is finite
+
+bool same_objects(const std::vector<HostValue>& kept, const Arguments& call) {
+  return std::ranges::equal(kept, call.objects, [](const HostValue& k, const HostValue& given) {
+    return k.equal == given.equal && given.equal(given.value, k.value);
+  });
+}
+
+const Type* type_or_null(const Tensor* x) { return x->has_value() ? x->type() : nullptr; }
+
+class TracingScope {
+ public:
+  TracingScope(const FunctionCore& function, const Arguments& call)
+      : entry_{&function, &call, innermost_tracing,
+               innermost_tracing == nullptr ? 1 : innermost_tracing->depth + 1} {
+    for (const Tracing* t = innermost_tracing; t != nullptr; t = t->outer) {
+      ETUDE_REQUIRE_CODE(kUnimplemented, t->function != &function || !TraceKey(*t->call).fits(call),
+                         "function '{}' calls itself with arguments of the same types while it is "
+                         "traced for them: that would never end. Recursion may hang on host "
+                         "values, which are fixed in the graph; loop on tensors with while_loop()",
+                         function.name());
+    }
+    ETUDE_REQUIRE_CODE(kUnimplemented, entry_.depth <= kMostNested,
+                       "{} staged functions call each other while they are traced, '{}' last. Does "
+                       "the recursion end? Loop on tensors with while_loop()",
+                       entry_.depth, function.name());
+    innermost_tracing = &entry_;
+  }
+  TracingScope(const TracingScope&) = delete;
+  TracingScope& operator=(const TracingScope&) = delete;
+  ~TracingScope() { innermost_tracing = entry_.outer; }
+
+ private:
+  const Tracing entry_;
+};
+
+}  // namespace
+
+TraceKey::TraceKey(const Arguments& call)
+    : words(call.words.begin(), call.words.end()),
+      phase(ambient().phase),
+      default_dtype(ambient().default_dtype),
+      promotion(ambient().promotion) {
+  for (const Tensor* x : call.tensors) types.push_back(type_or_null(x));
+  for (const HostValue& given : call.objects) {
+    held.push_back(given.copy(given.value));
+    objects.push_back({held.back().get(), given.equal, given.copy, given.is_gone});
+  }
+}
+
+bool TraceKey::fits(const Arguments& call) const {
+  if (types.size() != call.tensors.size()) return false;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] != type_or_null(call.tensors[i])) return false;
+  }
+  return fits_beside_types(call);
+}
+
+bool TraceKey::fits_but_sizes(const Arguments& call) const {
+  if (types.size() != call.tensors.size()) return false;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const Type* given = type_or_null(call.tensors[i]);
+    if ((types[i] == nullptr) != (given == nullptr)) return false;
+    if (given != nullptr &&
+        (given->dtype() != types[i]->dtype() || given->rank() != types[i]->rank() ||
+         given->device() != types[i]->device())) {
+      return false;
+    }
+  }
+  return fits_beside_types(call);
+}
+
+bool TraceKey::fits_beside_types(const Arguments& call) const {
+  const Ambient& now = ambient();
+  return words.size() == call.words.size() &&
+         std::equal(words.begin(), words.end(), call.words.begin()) && phase == now.phase &&
+         default_dtype == now.default_dtype && promotion == now.promotion &&
+         same_objects(objects, call);
+}
+
+namespace {
+
+// Whether the Variables are those that the graph was made for: of their types, and the ones from
+// outside not among the arguments as well, unless they were.
+bool variables_fit(const Trace& trace, const Arguments& call) {
+  for (const TraceVariable& v : trace.variables) {
+    const auto given =
+        v.argument < 0 ? nullptr : call.variables[static_cast<std::size_t>(v.argument)];
+    const std::shared_ptr<void> state = v.state.lock();
+    if (given == nullptr && state == nullptr) continue;  // gone: told when it runs
+    if (state != nullptr) {
+      const auto is_it = [&](const Variable* x) { return x->ref() == state.get(); };
+      const bool is_given = std::ranges::any_of(call.variables, is_it);
+      if (is_given != (given != nullptr) || (is_given && !is_it(given))) return false;
+    }
+    const Tensor value = peek(given != nullptr ? *given : variable_of_state(state));
+    if (value.type() != v.type) return false;
+  }
+  return true;
+}
+
+// For max_traces.
+void note_use(const Trace& trace) {
+  static std::atomic<uint64_t> clock{1};
+  trace.last_use.store(clock.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+}  // namespace
+
+FunctionCore::FunctionCore(FunctionOptions options, std::type_index callable, CallSite where)
+    : options_(std::move(options)), kept_(TraceHistory::of(where, callable)) {
+  if (options_.name.empty()) {
+    const std::string_view file = where.file;
+    options_.name = where.known()
+                        ? fmt::format("{}:{}", file.substr(file.rfind('/') + 1), where.line)
+                        : "function";
+  }
+}
+
+FunctionCore::~FunctionCore() = default;
+
+std::string FunctionCore::argument_name(std::size_t i) const {
+  return i < options_.arg_names.size() ? options_.arg_names[i] : "arg" + std::to_string(i);
+}
+
+Tensor FunctionCore::read_host_data(const HostSource& source, std::size_t argument,
+                                    std::size_t tensor, CallSite where) const {
+  return located_in(name(), where, [&] {
+    HostTarget target;
+    target.what = fmt::format("argument '{}' of function '{}': ", argument_name(argument), name());
+    if (!options_.signature) return source.read(source, target);
+    const std::vector<TensorSpec> specs = options_.signature->tensors();
+    if (tensor < specs.size()) target.dtype = &specs[tensor].dtype;
+    return source.read(source, target);
+  });
+}
+
+TraceRef FunctionCore::find(const Arguments& call) const {
+  const std::shared_lock lock(kept_->mutex);
+  const TraceContext* around = TraceContext::innermost();
+  for (const auto* list : {&kept_->traces, &kept_->instances}) {
+    for (auto at = list->rbegin(); at != list->rend(); ++at) {
+      const Trace& trace = **at;
+      if (!trace.key.fits(call) || !variables_fit(trace, call)) continue;
+      if (trace.enclosing && (around == nullptr || trace.enclosing.get() != &around->info()))
+        continue;
+      if (trace.has_examples && !is_in_its_vmaps(trace)) continue;
+      if (options_.max_traces > 0) note_use(trace);
+      return *at;
+    }
+  }
+  return {};
+}
+
+TraceRef FunctionCore::find_relaxed(const Arguments& call, Refusal& refusal) {
+  for (const TraceRef& trace : traces()) {
+    if (!trace->family || !variables_fit(*trace, call)) continue;
+    const TraceRef made = instance_of(*trace, call, refusal);
+    if (!made) continue;
+    if (options_.max_traces > 0) note_use(*trace);
+    return keep_instance(made);
+  }
+  return {};
+}
+
+TraceRef FunctionCore::fitting(const TraceRef& trace, const Arguments& call) const {
+  if (!variables_fit(*trace, call)) return {};
+  Refusal refusal;
+  return trace->key.fits(call) ? trace : instance_of(*trace, call, refusal);
+}
+
+namespace {
+
+// throws: kFailedPrecondition for an argument that belongs to a trace or a vmap of another thread.
+// That may wait for this call, so it is refused before this thread waits for its turn to trace.
+void require_of_this_thread(const Arguments& call, const ArgumentNames& names,
+                            const std::string& function) {
+  if (TraceContext::innermost() != nullptr) return;
+  const bool follows_nothing = ContextStack::is_eager();
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const Tensor& x = *call.tensors[i];
+    const bool has_elements = !x.has_value() || !TensorAccess::is_ghost(x) || is_unrun(x);
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, has_elements || (trace_of(x) == nullptr && !follows_nothing),
+        "argument '{}' of function '{}': {}", names.tensors[i], function, explain_ghost(x));
+  }
+}
+
+}  // namespace
+
+TraceRef FunctionCore::find_or_trace(const Arguments& call, const ArgumentNames& names,
+                                     const HostRun& run, FirstRun* first, CallSite where) {
+  TracingLock lock = located("", where, [&] {
+    require_of_this_thread(call, names, name());
+    return lock_tracing(name());
+  });
+  if (TraceRef known = find(call)) return known;  // another thread made it meanwhile
+  return or_first_run(first, lock, where, [&] {
+    Refusal refusal;
+    TraceRef relaxed = options_.signature ? TraceRef() : find_relaxed(call, refusal);
+    if (relaxed) return relaxed;
+    const TracingScope scope(*this, call);
+    if (options_.signature) return find_signed(call, names, run, where);
+    return trace_call(call, names, run, refusal, where);
+  });
+}
+
+TraceRef FunctionCore::trace_call(const Arguments& call, const ArgumentNames& names,
+                                  const HostRun& run, Refusal& refusal, CallSite where) {
+  RefPtr<Trace> general;
+  if (options_.relax_shapes && refusal.text.empty()) {
+    general = trace_for_all_sizes(call, names, run, where);
+  }
+  const TraceRef found = general ? instance_of(*general, call, refusal) : TraceRef();
+  const RefPtr<Trace> made = found ? RefPtr<Trace>() : make(call, names, run, where);
+  if (kept_->history->note_trace()) warn_of_traces(name(), traces(), TraceKey(call), names, where);
+  if (general) keep(general);
+  if (found || refusal.is_of_given_size) return keep_instance(found ? found : TraceRef(made));
+  if (options_.relax_shapes) relax(*made, call, traces());
+  if (made->family && !refusal.text.empty()) {
+    made->cause += "; the graph for other sizes does not serve it: " + refusal.text;
+  } else if (!refusal.text.empty()) {
+    made->not_relaxed = std::move(refusal.text);
+  }
+  keep(made);
+  return TraceRef(made);
+}
+
+TraceRef FunctionCore::trace_of_signature(const Arguments& call, const ArgumentNames& names,
+                                          const HostRun& run, CallSite where) {
+  TracingLock lock = located("", where, [&] { return lock_tracing(name()); });
+  return or_first_run(nullptr, lock, where, [&] {
+    const std::vector<Tensor> made_up = made_up_tensors(*options_.signature, call, name());
+    for (std::size_t i = 0; i < made_up.size(); ++i) *call.tensors[i] = made_up[i];
+    if (TraceRef known = find(call)) return known;
+    const TracingScope scope(*this, call);
+    return trace_signature(call, names, run, where);
+  });
+}
+
+namespace {
+
+// What stands for the Variables of a call while it is traced: others, so that it is seen which the
+// function reaches by its arguments and which from outside; one for those that are one object.
+std::vector<Variable> stand_ins(const Arguments& call) {
+  std::vector<Variable> out;
+  for (std::size_t i = 0; i < call.variables.size(); ++i) {
+    std::size_t first = 0;
+    while (call.variables[first]->ref() != call.variables[i]->ref()) ++first;
+    out.push_back(first < i ? out[first] : stand_in_for(*call.variables[i]));
+  }
+  return out;
+}
+
+// The Variables of a graph that was traced with `used` as those of the call. Sets `is_both` for
+// those that are reached both ways.
+std::vector<TraceVariable> trace_variables(const std::vector<TracedVariable>& found,
+                                           const Arguments& call, const std::vector<Variable>& used,
+                                           std::vector<bool>& is_both) {
+  std::vector<TraceVariable> out;
+  for (const TracedVariable& v : found) {
+    TraceVariable& made = out.emplace_back();
+    made.type = v.resource.type();
+    made.name = v.name;
+    made.is_read = v.is_read;
+    made.is_written = v.is_written;
+    made.source = v.source;
+    if (v.source != nullptr) continue;
+    const std::shared_ptr<void> state = state_of(v.resource);
+    bool is_real = true;
+    for (std::size_t i = used.size(); i-- > 0;) {
+      if (used[i].ref() == state.get()) made.argument = static_cast<int32_t>(i);
+      if (used[i].ref() == state.get()) is_real = call.variables[i]->ref() == state.get();
+      if (used[i].ref() != state.get() && call.variables[i]->ref() == state.get())
+        is_both[i] = true;
+    }
+    if (is_real) made.state = state;
+  }
+  return out;
+}
+
+}  // namespace
+
+RefPtr<Trace> FunctionCore::make(const Arguments& call, const ArgumentNames& names,
+                                 const HostRun& run, CallSite where) {
+  auto trace = make_ref<Trace>();
+  trace->key = TraceKey(call);
+  trace->names = names;
+  trace->where = where;
+  trace->cause = cause_of(trace->key, names);
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    if (trace->key.types[i] != nullptr) trace->inputs.push_back(static_cast<int32_t>(i));
+  }
+  const bool is_first = !kept_->was_traced && kept_->first_runs.empty();
+  const std::vector<std::string> shown =
+      input_names(names.tensors, options_.signature ? &*options_.signature : nullptr);
+  std::vector<Variable> used = stand_ins(call);
+  GraphRef graph;
+  for (int attempt = 0;; ++attempt) {
+    TraceContext context(name(), where);
+    context.mark_function();
+    std::vector<Tensor> inputs(call.tensors.size());
+    for (const int32_t i : trace->inputs) {
+      const auto at = static_cast<std::size_t>(i);
+      inputs[at] = context.add_argument(shown[at], trace->key.types[at]);
+    }
+    Traced traced = run_traced(context, run, inputs, used);
+    check_created(context, name(), is_first && attempt == 0);
+    if (!context.created().empty()) continue;  // it has them now: once more, for the graph to keep
+    TracedGraph made = context.finish(traced.outputs);
+    std::vector<bool> is_both(used.size());
+    trace->variables = trace_variables(made.variables, call, used, is_both);
+    if (std::ranges::count(is_both, true) > 0) {  // once more, with those as what they are
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        if (is_both[i]) used[i] = *call.variables[i];
+      }
+      continue;
+    }
+    trace->outputs = traced.outputs.size();
+    graph = std::move(made.graph);
+    trace->captures = std::move(made.captures);
+    trace->enclosing = std::move(made.enclosing);
+    trace->has_examples = made.has_examples;
+    trace->result = std::move(traced.result);
+    trace->arguments = std::move(traced.arguments);
+    trace->fixes_sizes = traced.fixes_sizes;
+    trace->in_out = std::move(traced.in_out);
+    trace->size_reads = std::move(made.size_reads);
+    break;
+  }
+  trace->set_graph(std::move(graph));
+  return trace;
+}
+
+namespace {
+
+// What a value of call time is for this call, or what stands for it in a trace around.
+// throws: kInvalidArgument if it has another type than the graph was made for.
+Tensor value_for_call(const TraceVariable& v, const std::string& function, CallSite where) {
+  Tensor x = take_call_time_value(v.source);
+  return located_in(function, where, [&] {
+    ETUDE_REQUIRE(x.type() == v.type,
+                  "the value of {} is {}, but the graph of function '{}' was made for {}. Give "
+                  "values of one dtype and shape; what changes them is passed as an argument",
+                  v.name, x.type()->to_string(), function, v.type->to_string());
+    return x;
+  });
+}
+
+// Whether a call changes what it is given or reaches.
+bool is_changing(const Trace& trace) {
+  return std::ranges::any_of(trace.variables, &TraceVariable::is_written) ||
+         std::ranges::any_of(trace.in_out, [](uint8_t comes_back) { return comes_back != 0; });
+}
+
+}  // namespace
+
+Values FunctionCore::run(const Trace& trace, const Arguments& call, CallSite where) const {
+  kept_->history->note_call();
+  if (!trace.size_reads.empty()) TraceContext::note_reads(trace.size_reads);
+  std::optional<LazyPause> pause;  // what was recorded fails behind the changes
+  if (mode_word != 0 && is_lazy() && is_changing(trace)) pause.emplace(where);
+  if (trace.variables.empty()) return run_locked(trace, call, {}, where);
+  std::vector<Reached> all;
+  std::vector<Variable> written;
+  for (const TraceVariable& v : trace.variables) {
+    if (v.source != nullptr) {
+      all.push_back({std::nullopt, value_for_call(v, name(), where)});
+      continue;
+    }
+    const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, v.argument >= 0 || state != nullptr,
+                       "function '{}' uses {}, which is gone: its last handle was destroyed. Keep "
+                       "one as long as the function is called",
+                       name(), v.name);
+    all.push_back({v.argument >= 0 ? *call.variables[static_cast<std::size_t>(v.argument)]
+                                   : variable_of_state(state),
+                   {}});
+    if (v.is_written) written.push_back(*all.back().variable);
+  }
+  // Between reading and assigning nobody else may assign, so that no update is lost.
+  std::optional<VariableLock> lock;
+  if (!written.empty() && ContextStack::is_on_eager()) lock.emplace(std::move(written));
+  return run_locked(trace, call, all, where);
+}
+
+Values FunctionCore::run_locked(const Trace& trace, const Arguments& call,
+                                std::span<const Reached> reached, CallSite where) const {
+  OperandList list;
+  bool has_data = true;
+  const auto add = [&](const Tensor& x) {
+    has_data = has_data && TensorAccess::data(x) != nullptr;
+    list.add(x);
+  };
+  for (const int32_t i : trace.inputs) add(*call.tensors[static_cast<std::size_t>(i)]);
+  InlineVector<Tensor, 2> keys;
+  if (trace.keys > 0) {
+    located_in(name(), where, [&] {
+      for (std::size_t k = 0; k < trace.keys; ++k) {
+        keys.push_back(key_for_input(*trace.graph, trace.inputs.size() + k));
+      }
+    });
+  }
+  for (const Tensor& key : keys) add(key);
+  InlineVector<Tensor, 4> values;
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    if (!trace.variables[i].is_read) continue;
+    values.push_back(reached[i].variable ? reached[i].variable->read(where) : reached[i].value);
+  }
+  for (const Tensor& value : values) add(value);
+  for (const Tensor& x : trace.captures) add(x);
+  return located_in(name(), where, [&] {
+    const bool is_plain = mode_word == 0 && has_data;
+    Values out = is_plain ? trace.plan->run(list.view(), trace.given)
+                          : call_graph(trace.attrs, list.view(), where);
+    if (mode_word != 0) share_values(*trace.graph, list.view(), {out.data(), trace.outputs});
+    std::size_t next = trace.outputs;
+    values.clear();  // so that new values may take their memory
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      if (trace.variables[i].is_written) reached[i].variable->assign(Arg(out[next++], where));
+    }
+    return out;
+  });
+}
+
+std::vector<Variable> FunctionCore::variables() const {
+  std::vector<Variable> out;
+  for (const TraceRef& trace : traces()) {
+    for (const TraceVariable& v : trace->variables) {
+      const std::shared_ptr<void> state = v.argument < 0 ? v.state.lock() : nullptr;
+      if (state == nullptr) continue;
+      const auto is_it = [&](const Variable& x) { return x.ref() == state.get(); };
+      if (std::ranges::none_of(out, is_it)) out.push_back(variable_of_state(state));
+    }
+  }
+  return out;
+}
+
+std::string FunctionCore::cause_of(const TraceKey& key, const ArgumentNames& names) const {
+  const std::vector<TraceRef> known = traces();
+  if (known.empty()) return "it is the first";
+  return difference_from(*known.back(), known.size(), key, names);
+}
+
+void Traced::add_result(Tensor& y) {
+  const std::optional<IndexedSlices> rows = y.slices();
+  if (!rows) {
+    outputs.push_back(y);
+    y = y.type()->ghost();
+    return;
+  }
+  std::vector<int64_t> sizes = {0};
+  for (const int64_t size : rows->dense_shape.sizes()) sizes.push_back(size == kAny ? 0 : size);
+  outputs.push_back(rows->indices);
+  outputs.push_back(rows->values);
+  outputs.push_back(full(intern_type(y.dtype(), Shape(sizes), y.device()), 0));
+  y = make_slices(
+      {rows->indices.type()->ghost(), rows->values.type()->ghost(), rows->dense_shape, rows->from});
+}
+
+void put_rows(Tensor& y, Values& out, std::size_t& next) {
+  IndexedSlices rows = *y.slices();
+  rows.indices = std::move(out[next]);
+  rows.values = std::move(out[next + 1]);
+  const Shape& sizes = out[next + 2].type()->shape();
+  for (int axis = 0; axis < rows.dense_shape.rank(); ++axis) {
+    if (rows.dense_shape[axis] != kAny) rows.dense_shape.set(axis, sizes[axis + 1]);
+  }
+  next += 3;
+  y = make_slices(std::move(rows));
+}
+
+void throw_host_change(const std::string& name, const std::string& path) {
+  ETUDE_THROW(
+      kInvalidArgument,
+      "function '{}' changes {}, a host value of an argument, while it is traced. That would "
+      "happen once and not at each call. Make it a tensor, or change it outside",
+      name, path);
+}
+
+void mark_tensors(std::vector<uint8_t>& may_write, std::size_t count, bool is_in_out) {
+  may_write.insert(may_write.end(), count, is_in_out ? 1 : 0);
+}
+
+void require_distinct(const Arguments& call, const std::vector<uint8_t>& may_write,
+                      const ArgumentNames& names) {
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      ETUDE_REQUIRE(!call.are_same(i, k) || !(may_write[i] || may_write[k]),
+                    "{} and {} are the same object, and the function may write to it. Pass two "
+                    "objects",
+                    names.tensors[k], names.tensors[i]);
+    }
+  }
+}
+
+bool has_form(const TraceKey& kept, const Arguments& after) {
+  return after.tensors.size() == kept.types.size() && after.words.size() == kept.words.size() &&
+         after.objects.size() == kept.objects.size() &&
+         std::ranges::equal(kept.types, after.tensors, [](const Type* type, const Tensor* x) {
+           return (type != nullptr) == x->has_value();
+         });
+}
+
+std::string find_change(const TraceKey& kept, const Arguments& after, const ArgumentNames& names) {
+  for (std::size_t i = 0; i < kept.words.size(); ++i) {
+    if (after.words[i] != kept.words[i]) return names.words[i];
+  }
+  for (std::size_t i = 0; i < kept.objects.size(); ++i) {
+    const HostValue& now = after.objects[i];
+    if (now.equal != kept.objects[i].equal || !now.equal(now.value, kept.objects[i].value)) {
+      return names.objects[i];
+    }
+  }
+  return "";
+}
+
+}  // namespace internal
+
+std::string GraphFunction::to_string() const {
+  const std::string text = to_text(graph(), {.elide_constants = true, .types = true});
+  return trace_->family ? trace_->family->to_string() + text : text;
+}
+
+std::ostream& operator<<(std::ostream& out, const GraphFunction& function) {
+  return out << function.to_string();
+}
+
+void run_functions_eagerly(bool eagerly) noexcept { internal::all_run_eagerly = eagerly; }
+bool functions_run_eagerly() noexcept {
+  return internal::all_run_eagerly.load(std::memory_order_relaxed);
+}
+
+}  // namespace etude

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of staged functions that does not depend on their signature: the graphs that were made,
+// and the choice of the graph for a call. function.h adds the types.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <typeindex>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/base/in_place.h"
+#include "etude/core/ambient.h"
+#include "etude/core/attrs.h"
+#include "etude/core/traced.h"
+#include "etude/core/values.h"
+#include "etude/graph/graph.h"
+#include "etude/stage/arguments.h"
+#include "etude/stage/call_time.h"
+#include "etude/stage/signature.h"
+#include "etude/stage/tracing_lock.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+class Family;  // graph/family.h
+
+struct FunctionOptions {
+  std::string name = {};  // for display; default: the line that made it
+  // Names of the inputs: a tensor in a struct is "model/weight", the tensors of a list x are x,
+  // x_1; a name in the signature has priority. Default: arg0, arg1, ...
+  std::vector<std::string> arg_names = {};
+  std::optional<Signature> signature = {};  // the types of its arguments, fixed in advance
+  // Two graphs that differ only in sizes become one graph for all sizes, where possible.
+  bool relax_shapes = true;
+  bool run_eagerly = false;    // calls run the host function, as if it were not staged
+  std::size_t max_traces = 0;  // the least recently used graph is dropped; 0: no limit
+};
+
+struct ExplainOptions {
+  bool all = false;  // all inputs and all graphs
+};
+
+// While true, calls of all functions run their host function, even if graphs exist. For inspecting
+// values while debugging. thread-safe.
+void run_functions_eagerly(bool eagerly) noexcept;
+bool functions_run_eagerly() noexcept;
+
+namespace internal {
+
+class FunctionCore;
+struct HostSource;
+struct Refusal;
+class Plan;
+struct MadeUpTraces;
+struct NoGraph;
+
+// The key that decides which graph serves a call, as a graph keeps it.
+struct TraceKey {
+  std::vector<const Type*> types;  // of the tensors; null for an absent one
+  std::vector<uint64_t> words;
+  std::vector<HostValue> objects;
+  std::vector<std::shared_ptr<const void>> held;  // the objects that `objects` point to
+  Phase phase = Phase::kInference;
+  DType default_dtype = kFloat32;
+  Promotion promotion = Promotion::kKinds;
+
+  TraceKey() = default;
+  explicit TraceKey(const Arguments& call);
+  bool fits(const Arguments& call) const;
+  // Whether the only differences are sizes.
+  bool fits_but_sizes(const Arguments& call) const;
+
+ private:
+  bool fits_beside_types(const Arguments& call) const;
+};
+
+// A Variable that a call of a graph uses, or a call_time_value.
+struct Reached {
+  std::optional<Variable> variable;  // none: a call_time_value
+  Tensor value;                      // of a call_time_value
+};
+
+// A Variable that a graph reads or assigns, which the function reaches from outside or the call
+// passes; or a call_time_value.
+struct TraceVariable {
+  std::weak_ptr<void> state;  // of a Variable from outside
+  // Index among the Variables of the call; it may also be one from outside
+  int32_t argument = -1;
+  const Type* type = nullptr;
+  std::string name;  // for messages
+  bool is_read = false;
+  bool is_written = false;
+  std::shared_ptr<const CallTimeValue> source = nullptr;  // of a call_time_value
+};
+
+// The facts about a trace besides its graph. All of them except the types in the key hold for the
+// graphs of a family at all sizes.
+struct TraceFacts {
+  TraceKey key;
+  ArgumentNames names;
+  std::vector<Tensor> captures;
+  RefPtr<const TraceInfo> enclosing;     // the trace whose values it captures; null: none
+  bool has_examples = false;             // whether it captures examples of a vmap
+  std::vector<int32_t> inputs;           // graph input i is tensor inputs[i] of the call
+  std::vector<TraceVariable> variables;  // in the order of inputs, and of outputs after the results
+  std::size_t outputs = 0;               // without the values of Variables
+  std::vector<SizeRead> size_reads;      // sizes that host code read while it was traced
+  std::string cause;                     // why it was made, for explain()
+  CallSite where;                        // the call that it was made for
+  std::shared_ptr<const void> result;    // the result of the host function, with its structure
+  std::vector<uint8_t> in_out;           // by tensor of the call: whether it is returned
+  std::shared_ptr<const void> arguments;  // all arguments after the call; null: same structure
+  bool fixes_sizes = false;  // `arguments` has sparse rows, which store their dense shape
+};
+
+// A graph, the call that it was made for, and the data to run it.
+struct Trace : RefCounted, TraceFacts {
+  Trace();
+  ~Trace() override;
+  // Makes it ready to run.
+  void set_graph(GraphRef made);
+
+  GraphRef graph;
+  Attrs attrs;  // of the op `call`
+  RefPtr<const Plan> plan;
+  std::size_t keys = 0;         // random keys to draw for a call, in this order
+  std::vector<uint8_t> given;   // by graph input: whether a result may take its memory
+  RefPtr<const Family> family;  // of this graph and others: serves sizes that were not traced
+  std::string not_relaxed;      // why earlier traces form no family with it, if tried
+  mutable std::atomic<uint64_t> last_use{0};
+};
+using TraceRef = RefPtr<const Trace>;
+
+// The result of tracing: the tensors of results and of in-out arguments, the result itself, and the
+// arguments if the call changes the structure of one of them.
+struct Traced {
+  std::vector<Tensor> outputs;
+  std::vector<uint8_t> in_out;  // by tensor of the call: whether it belongs to an in-out argument
+  std::shared_ptr<const void> result;
+  std::shared_ptr<const void> arguments;
+  bool fixes_sizes = false;
+
+  // Adds the outputs for y, and leaves in y the place that they are put into. Sparse rows are three
+  // outputs: indices, values, and a tensor of no bytes whose type has the dense shape after its
+  // axis 0, so that each graph of a family knows it.
+  void add_result(Tensor& y);
+};
+// Puts outputs from `next` on into the place that add_result() left.
+void put_rows(Tensor& y, Values& out, std::size_t& next);
+inline void put_result(Tensor& y, Values& out, std::size_t& next) {
+  if (TensorAccess::is_sparse(y)) [[unlikely]] {
+    put_rows(y, out, next);
+  } else {
+    y = std::move(out[next++]);
+  }
+}
+
+// A call that runs the host function itself, once, because its trace cannot make a Variable whose
+// initial value depends on an argument. While it lives, no other thread traces.
+class FirstRun {
+ public:
+  FirstRun() = default;
+  FirstRun(const FirstRun&) = delete;
+  FirstRun& operator=(const FirstRun&) = delete;
+  // Marks the first run as done, unless an exception ended it: then the next call may try again.
+  ~FirstRun();
+
+ private:
+  friend class FunctionCore;
+  FunctionCore* function_ = nullptr;  // null: it did not begin
+  std::string maker_;                 // the function that owns the Variable
+  int exceptions_ = 0;
+  TracingLock lock_;
+};
+
+using HostRun =
+    std::function<Traced(std::span<const Tensor> inputs, std::span<const Variable> variables)>;
+
+// thread-safe.
+class FunctionCore {
+ public:
+  // `callable`: the type of the host function.
+  FunctionCore(FunctionOptions options, std::type_index callable, CallSite where);
+  FunctionCore(const FunctionCore&) = delete;
+  FunctionCore& operator=(const FunctionCore&) = delete;
+  ~FunctionCore();
+
+  const std::string& name() const noexcept { return options_.name; }
+  const FunctionOptions& options() const noexcept { return options_; }
+  bool runs_eagerly() const noexcept { return options_.run_eagerly || functions_run_eagerly(); }
+
+  // The graph for this call; null: none yet.
+  TraceRef find(const Arguments& call) const;
+  // The graph for this call, made by `run` if there is none. `run` calls the host function on
+  // abstract tensors, one per tensor of the call, and on stand-ins for its Variables. One thread of
+  // the process traces at a time. Returns null if the caller has to run the host function on the
+  // arguments of the call, as `first` says; pass a null `first` where no call can be made.
+  // throws: what the host function throws, and then no graph is kept; kFailedPrecondition for a
+  //   function that is called with the same types while it is traced for them.
+  TraceRef find_or_trace(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                         FirstRun* first, CallSite where);
+  // The graph made from the signature. The tensors of the arguments do not matter: they are set to
+  // tensors of its types.
+  TraceRef trace_of_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                              CallSite where);
+  // Reads host data as tensor number `tensor` of a call, in the dtype that the signature states.
+  // throws: kInvalidArgument if the dtype cannot represent all numbers, or lists are not
+  // rectangular.
+  Tensor read_host_data(const HostSource& source, std::size_t argument, std::size_t tensor,
+                        CallSite where) const;
+  // This graph, or that of its family for the sizes of the call; null if neither serves the call.
+  TraceRef fitting(const TraceRef& trace, const Arguments& call) const;
+  // Runs the graph as one call. throws: as the calls in it, with the name of this function.
+  Values run(const Trace& trace, const Arguments& call, CallSite where) const;
+
+  std::vector<TraceRef> traces() const;
+  // The Variables that its graphs reach, in the order of their first use, without destroyed ones.
+  std::vector<Variable> variables() const;
+  std::string explain(const ExplainOptions& options) const;
+  std::string argument_name(std::size_t i) const;
+
+ private:
+  friend class FirstRun;
+  Values run_locked(const Trace& trace, const Arguments& call, std::span<const Reached> reached,
+                    CallSite where) const;
+  RefPtr<Trace> make(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                     CallSite where);
+  // Runs `trace` on behalf of this function. If the trace could not make a Variable, `first` begins
+  // and the result is null; inside another trace, the error passes on to the function around.
+  // throws: kFailedPrecondition if there was a first run before, or if `first` is null.
+  TraceRef or_first_run(FirstRun* first, TracingLock& lock, CallSite where,
+                        const std::function<TraceRef()>& trace);
+  void begin_first_run(const NoGraph& cause, FirstRun* first, TracingLock& lock);
+  std::string cause_of(const TraceKey& key, const ArgumentNames& names) const;
+  void keep(const TraceRef& trace);
+  TraceRef keep_instance(const TraceRef& instance);
+  // find_or_trace() without a signature, where no family serves the call.
+  TraceRef trace_call(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                      Refusal& refusal, CallSite where);
+  // find_or_trace() with a signature. Keeps the first graph as a trace, the others as instances.
+  TraceRef find_signed(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                       CallSite where);
+  TraceRef trace_signature(const Arguments& call, const ArgumentNames& names, const HostRun& run,
+                           CallSite where);
+  // Traces at made-up sizes in place of the open ones, and their family. throws: as made_up_types()
+  // and make().
+  MadeUpTraces trace_made_up(std::span<const TensorSpec> specs, const Arguments& call,
+                             const ArgumentNames& names, const HostRun& run, CallSite where);
+  // A trace with a family, found at made-up sizes, that differs only in sizes from the call and
+  // from the only earlier trace (relax.h). Null: none exists or none is needed. Not kept.
+  RefPtr<Trace> trace_for_all_sizes(const Arguments& call, const ArgumentNames& names,
+                                    const HostRun& run, CallSite where);
+  // The graph of a family, if one serves this call; else `refusal` says why not, if there is one.
+  TraceRef find_relaxed(const Arguments& call, Refusal& refusal);
+
+  FunctionOptions options_;
+  // The lists of traces, and their lock. Defined in function_traces.h, which callers need not read.
+  struct Kept;
+  InPlace<Kept, 160> kept_;
+};
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/stage/function_traces.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "etude/core/builtin.h"
+#include "etude/graph/family.h"
+#include "etude/plan/plan.h"
+#include "etude/stage/trace.h"
+
+namespace etude::internal {
+
+namespace {
+
+constexpr std::size_t kMostGraphs = 16, kMostInputs = 8;
+
+// "x: float32[n,3]" for each tensor of the arguments.
+std::vector<std::string> input_texts(const Trace& trace) {
+  std::vector<std::string> out;
+  std::size_t given = 0;
+  for (std::size_t k = 0; k < trace.key.types.size(); ++k) {
+    const Type* type = trace.key.types[k];
+    if (type == nullptr) {
+      out.push_back(trace.names.tensors[k] + ": absent");
+      continue;
+    }
+    const std::string size = trace.family ? trace.family->input_text(given) : type->to_string();
+    out.push_back(trace.graph->inputs()[given++].name + ": " + size);
+  }
+  return out;
+}
+
+// Whether input k is not the same in all of the graphs.
+bool differs(std::span<const std::vector<std::string>> inputs, std::size_t k) {
+  return std::ranges::any_of(inputs, [&](const std::vector<std::string>& other) {
+    return k >= other.size() || k >= inputs.front().size() || other[k] != inputs.front()[k];
+  });
+}
+
+// The inputs of one of the graphs, those that differ first if there are too many to show.
+std::string shown_inputs(std::span<const std::vector<std::string>> all, std::size_t graph,
+                         std::size_t most) {
+  std::vector<std::string> own = all[graph];
+  if (own.size() <= most) return fmt::format("{}", fmt::join(own, ", "));
+  std::vector<std::string> shown;
+  for (const bool differing : {true, false}) {
+    for (std::size_t k = 0; k < own.size() && shown.size() < most; ++k) {
+      if (differs(all, k) == differing) shown.push_back(std::move(own[k]));
+    }
+  }
+  return fmt::format("{}, and {} more", fmt::join(shown, ", "), own.size() - shown.size());
+}
+
+}  // namespace
+
+std::string FunctionCore::explain(const ExplainOptions& options) const {
+  const std::vector<TraceRef> known = traces();
+  const std::size_t most = options.all ? known.size() : kMostGraphs;
+  const std::size_t first = known.size() - std::min(known.size(), most);
+  std::string text = fmt::format("function '{}': {} {}\n", name(), known.size(),
+                                 known.size() == 1 ? "trace" : "traces");
+  if (first > 0) {
+    text += fmt::format("traces 1 to {}: explain({{.all = true}}) shows them\n", first);
+  }
+  std::vector<std::vector<std::string>> inputs;
+  for (std::size_t i = first; i < known.size(); ++i) inputs.push_back(input_texts(*known[i]));
+  for (std::size_t i = first; i < known.size(); ++i) {
+    const Trace& t = *known[i];
+    const std::size_t shown = options.all ? inputs[i - first].size() : kMostInputs;
+    text += fmt::format("trace {} ({}), {} nodes: {}", i + 1,
+                        shown_inputs(inputs, i - first, shown), t.graph->size(), t.cause);
+    if (!t.not_relaxed.empty()) text += "; for these sizes only: " + t.not_relaxed;
+    text += t.where.known() ? fmt::format("  # {}:{}\n", t.where.file, t.where.line) : "\n";
+  }
+  return text;
+}
+
+Trace::Trace() = default;
+Trace::~Trace() = default;
+
+void Trace::set_graph(GraphRef made) {
+  graph = std::move(made);
+  attrs = graph_attrs(*graph);
+  keys = static_cast<std::size_t>(std::ranges::count_if(
+      graph->inputs(), [](const Graph::Input& i) { return i.role == InputRole::kKey; }));
+  plan = Plan::of(*graph);
+  // Assigning Variables and changing the form of an argument may fail after the run.
+  if (!variables.empty() || arguments != nullptr || in_out.empty() || plan->donations() == 0)
+    return;
+  given.resize(graph->inputs().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    given[i] = in_out[static_cast<std::size_t>(inputs[i])];
+  }
+}
+
+bool is_in_its_vmaps(const Trace& trace) {
+  return std::ranges::all_of(trace.captures, [](const Tensor& x) {
+    return !TensorAccess::is_ghost(x) || trace_of(x) != nullptr || TraceContext::is_any_example(x);
+  });
+}
+
+namespace {
+
+bool is_useless(const Trace& trace) {
+  const auto is_gone = [](const HostValue& x) {
+    return x.is_gone != nullptr && x.is_gone(x.value);
+  };
+  return (trace.enclosing && trace.enclosing->is_over) ||
+         (trace.has_examples && !is_in_its_vmaps(trace)) ||
+         std::ranges::any_of(trace.key.objects, is_gone);
+}
+
+}  // namespace
+
+void FunctionCore::Kept::drop_useless() const {
+  std::vector<TraceRef> dying;  // after the lock: what they hold may call the function
+  const std::unique_lock lock(mutex);
+  for (auto* list : {&traces, &instances}) {
+    for (TraceRef& trace : *list) {
+      if (is_useless(*trace)) dying.push_back(std::move(trace));
+    }
+    std::erase_if(*list, [](const TraceRef& trace) { return !trace; });
+  }
+}
+
+void FunctionCore::keep(const TraceRef& trace) {
+  kept_->drop_useless();
+  kept_->was_traced = true;
+  const std::unique_lock lock(kept_->mutex);
+  if (options_.max_traces > 0 && kept_->traces.size() >= options_.max_traces) {
+    kept_->traces.erase(std::ranges::min_element(kept_->traces, {}, [](const TraceRef& t) {
+      return t->last_use.load(std::memory_order_relaxed);
+    }));
+    kept_->instances.clear();  // some may be of its family
+  }
+  kept_->traces.push_back(trace);
+}
+
+TraceRef FunctionCore::keep_instance(const TraceRef& instance) {
+  constexpr std::size_t kMostInstances = 32;
+  const std::unique_lock lock(kept_->mutex);
+  if (kept_->instances.size() >= kMostInstances) kept_->instances.erase(kept_->instances.begin());
+  kept_->instances.push_back(instance);
+  return instance;
+}
+
+std::vector<TraceRef> FunctionCore::traces() const {
+  kept_->drop_useless();
+  const std::shared_lock lock(kept_->mutex);
+  return kept_->traces;
+}
+
+}  // namespace etude::internal

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signatures: the types that a staged function takes, fixed in advance; sizes may be left open.
+// One graph then serves all sizes, and anything else is refused.
+//
+//   auto norm = function([](const Tensor& x) { return sqrt(sum(x * x)); },
+//                        {.signature = Signature{TensorSpec{{kAny}}}});
+//
+// The function is traced at made-up sizes, so no call is needed, and the graphs are compared
+// (graph/family.h). Host code that reads an open size is refused: it would decide by an arbitrary
+// number. Open sizes that are equal in the first call are one size, and must be equal from then on.
+// A call with other equalities, or with a size of 0 or 1, has a graph of its own. Host values stay
+// part of the key.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "etude/base/call_site.h"
+#include "etude/core/type.h"
+#include "etude/stage/arguments.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// Any Variable of this dtype and shape.
+struct VariableSpec {
+  Shape shape;
+  DType dtype = kFloat32;
+};
+
+// Specs of the tensors and Variables of the arguments, in flattening order. A tensor spec may have
+// a name, which becomes the name of the graph input:
+//
+//   Signature{{"image", TensorSpec{{kAny, 784}}}, TensorSpec{{10}}}
+class Signature {
+ public:
+  class Spec {
+   public:
+    Spec(TensorSpec tensor);      // NOLINT(google-explicit-constructor)
+    Spec(VariableSpec variable);  // NOLINT(google-explicit-constructor)
+    Spec(std::string name, TensorSpec tensor);
+
+    const std::variant<TensorSpec, VariableSpec>& type() const noexcept { return type_; }
+    const std::string& name() const noexcept { return name_; }  // "": none
+
+   private:
+    std::variant<TensorSpec, VariableSpec> type_;
+    std::string name_;
+  };
+  // throws: kInvalidArgument if two specs have the same name.
+  Signature(std::initializer_list<Spec> specs, CallSite where = CallSite::here());
+
+  const std::vector<Spec>& specs() const noexcept { return specs_; }
+  std::vector<TensorSpec> tensors() const;
+  std::vector<VariableSpec> variables() const;
+  // The names of the tensor specs; "" for a spec without a name.
+  std::vector<std::string> tensor_names() const;
+  bool has_open_sizes() const;
+  // "(image: float32[?,784], variable float32[10])".
+  std::string to_string() const;
+
+ private:
+  std::vector<Spec> specs_;
+};
+
+namespace internal {
+
+// The number of made-up sizes at which a signature is traced: two to compare, and one to check.
+inline constexpr std::size_t kMadeUpPoints = 3;
+// The tensor types at one of these points. Open sizes that are equal in `given`, where an absent
+// tensor is null, are one size; if `given` is empty, each is a size of its own. throws:
+// kInvalidArgument for more open sizes than a family supports.
+std::vector<const Type*> made_up_types(std::span<const TensorSpec> specs,
+                                       std::span<const Type* const> given, std::size_t point);
+
+// Abstract tensors for the arguments of a call, at the first of these points.
+// throws: kInvalidArgument if the call has another number of tensors.
+std::vector<Tensor> made_up_tensors(const Signature& signature, const Arguments& call,
+                                    const std::string& function);
+
+// throws: kInvalidArgument, with the given types beside the signature, unless the call fits it.
+void require_signature(const Signature& signature, const Arguments& call,
+                       const std::string& function);
+// The names of the graph inputs for tensors at these paths: the name of the spec if it has one,
+// else the path without the positions at its end, so that the tensors of a list `x` are x, x_1,
+// x_2. Names are unique.
+std::vector<std::string> input_names(const std::vector<std::string>& paths,
+                                     const Signature* signature);
+// throws: kInvalidArgument if there are more specs than parameters, where each parameter is one
+// tensor, one Variable or a host value.
+void require_parameters(const Signature& signature, std::size_t parameters,
+                        const std::string& function);
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code of a staged function that runs at once, outside of its graph.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "etude/core/ambient.h"
+#include "etude/core/context.h"
+#include "etude/core/owned_result.h"
+#include "etude/core/size_reads.h"
+#include "etude/variables/variable.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+class EnclosingTrace;
+
+// While alive, this thread has no trace, tape or other context around it. Scopes of the ambient
+// state remain. confined to the thread that made it.
+class OutsideScope {
+ public:
+  OutsideScope();
+  OutsideScope(const OutsideScope&) = delete;
+  OutsideScope& operator=(const OutsideScope&) = delete;
+  ~OutsideScope();
+
+ private:
+  EnclosingTrace* trace_;
+  KeyScope keys_;
+  SizeReadsPause size_reads_;
+  ReadersPause readers_;
+  BottomScope eager_;
+};
+
+}  // namespace internal
+
+// Returns f(), run outside of all traces and tapes: its calls run at once and are in no graph.
+//
+//   Variable steps = init_scope([] { return Variable(0); });
+//
+// throws: what f throws; kFailedPrecondition if f uses a value of a trace.
+template <class F>
+decltype(auto) init_scope(F&& f) {
+  const internal::OutsideScope outside;
+  return internal::call_owned(std::forward<F>(f));
+}
+
+}  // namespace etude

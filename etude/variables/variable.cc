@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/variables/variable.h"
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <ostream>
+
+#include "etude/base/check.h"
+#include "etude/core/builtin.h"
+#include "etude/core/call.h"
+#include "etude/core/call_scope.h"
+#include "etude/core/context.h"
+#include "etude/core/mode.h"
+#include "etude/core/pending.h"
+#include "etude/core/resource.h"
+#include "etude/core/traced.h"
+#include "etude/variables/enclosing_trace.h"
+#include "etude/variables/open_shape.h"
+#include "etude/variables/variable_replay.h"
+#include "etude/variables/variable_state.h"
+
+namespace etude {
+namespace {
+
+// Whether x has no elements and will have none: it stands for an example of a vmap, or for a value
+// of a trace.
+bool is_standing(const Tensor& x) noexcept {
+  return x.has_value() && TensorAccess::is_ghost(x) && !internal::is_unrun(x);
+}
+
+}  // namespace
+
+namespace internal {
+
+struct VariableCell : std::enable_shared_from_this<VariableCell> {
+  std::recursive_mutex mutex;  // an initialiser may read the Variable that it belongs to
+  Tensor value;
+  std::function<Tensor()> initialiser;
+  std::optional<DType> dtype;
+  std::optional<Shape> shape;  // declared sizes; kAny where they may change
+  bool is_running_initialiser = false;
+  std::string name;
+  bool trainable = true;
+  CallSite where;
+  Tensor resource;  // what stands for the cell in calls, of the type of the value
+
+  std::string title() const { return name.empty() ? "Variable" : "Variable '" + name + "'"; }
+  std::string made() const {
+    return where.known() ? fmt::format("{} made at {}:{}", title(), where.file, where.line)
+                         : title();
+  }
+
+  void require_fits(const Tensor& x) const {
+    ETUDE_REQUIRE(!dtype || x.dtype() == *dtype,
+                  "{} is {}, but the value is {}. Cast the value: astype(x, {})", title(),
+                  etude::name(*dtype), etude::name(x.dtype()), etude::name(*dtype));
+    ETUDE_REQUIRE(!shape || internal::admits(*shape, x.shape()),
+                  "{} has shape {}, but the value has shape {}. Reshape the value, or declare the "
+                  "sizes that may change as kAny",
+                  title(), shape->to_string(), x.shape().to_string());
+  }
+
+  // Takes x as the value, under an identity of its own: the history of x does not come along.
+  void set(const Tensor& x) {
+    require_fits(x);
+    Tensor next = with_type(to_dense(x), x.type());
+    if (is_unrun(next)) keep_before(*pending_mark(next));
+    value = std::move(next);
+    initialiser = nullptr;
+  }
+
+  // Where calls that were recorded fail, the Variable has the value from before them again.
+  void keep_before(PendingMark& next) {
+    if (!value.has_value()) return;
+    Tensor before = is_unrun(value) ? pending_mark(value)->take_before() : Tensor();
+    if (!before.has_value()) before = owner_of_elements(value);
+    next.keep_before({std::move(before), weak_from_this(), restore});
+  }
+  static void restore(void* holder) {
+    VariableCell& cell = *static_cast<VariableCell*>(holder);
+    const std::lock_guard lock(cell.mutex);
+    if (!is_unrun(cell.value)) return;
+    PendingMark& mark = *pending_mark(cell.value);
+    if (!mark.has_failed()) return;
+    const Tensor before = mark.take_before();
+    if (before.has_value()) cell.value = with_type(before, before.type());
+  }
+
+  // Calls under the lock.
+  const Tensor& get() {
+    if (value.has_value()) return value;
+    ETUDE_REQUIRE_CODE(
+        kFailedPrecondition, initialiser != nullptr,
+        "{} has no value yet. Assign one, or restore a checkpoint, before it is read", made());
+    ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_running_initialiser,
+                       "the initialiser of {} reads the Variable itself. Compute the initial value "
+                       "from other values",
+                       title());
+    is_running_initialiser = true;
+    try {
+      Tensor initial = initialiser();
+      ETUDE_REQUIRE_CODE(kFailedPrecondition, !is_standing(initial), "the initialiser of {}: {}",
+                         title(), explain_ghost(initial));
+      set_initial(std::move(initial));
+    } catch (...) {
+      is_running_initialiser = false;
+      throw;
+    }
+    is_running_initialiser = false;
+    return value;
+  }
+
+  void set_initial(Tensor x) {
+    if (dtype) x = cast(x, *dtype);
+    if (!dtype) dtype = x.dtype();
+    if (!shape) shape = x.shape();
+    set(x);
+  }
+};
+
+namespace {
+
+thread_local VariableReader* first_reader = nullptr;
+thread_local VariableReplay* innermost_replay = nullptr;
+
+}  // namespace
+
+void VariableReader::start_reading() noexcept {
+  if (is_registered_) return;
+  next_ = first_reader;
+  first_reader = this;
+  is_registered_ = true;
+}
+
+void VariableReader::stop_reading() noexcept {
+  if (!is_registered_) return;
+  VariableReader** place = &first_reader;
+  while (*place != nullptr && *place != this) place = &(*place)->next_;
+  if (*place == this) *place = next_;
+  is_registered_ = false;
+}
+
+ReadersPause::ReadersPause() noexcept : saved_(std::exchange(first_reader, nullptr)) {}
+ReadersPause::~ReadersPause() { first_reader = saved_; }
+
+TapedStates* taped_states() {
+  for (VariableReader* r = first_reader; r != nullptr; r = r->next_) {
+    if (TapedStates* states = r->states()) return states;
+  }
+  return nullptr;
+}
+
+void VariableReader::variable_assigned(const Variable&, const Tensor&) {}
+
+VariableHistory::VariableHistory() : trace_(EnclosingTrace::innermost()) { start_reading(); }
+
+void VariableHistory::variable_read(const Variable& variable, const Tensor& snapshot) {
+  if (EnclosingTrace::innermost() != trace_) return;
+  Tensor& value = use_of(variable).values.back();
+  if (!value.has_value()) value = snapshot;
+}
+
+void VariableHistory::variable_assigned(const Variable& variable, const Tensor& value) {
+  if (EnclosingTrace::innermost() == trace_) use_of(variable).values.push_back(value);
+}
+
+VariableUse& VariableHistory::use_of(const Variable& variable) {
+  for (VariableUse& use : uses_) {
+    if (use.variable.ref() == variable.ref()) return use;
+  }
+  return uses_.emplace_back(VariableUse{variable, std::vector<Tensor>(1)});
+}
+
+std::vector<VariableUse> VariableHistory::take() {
+  stop_reading();
+  return std::move(uses_);
+}
+
+VariableReplay::VariableReplay(std::span<const VariableUse> uses)
+    : outer_(innermost_replay), reader_before_(first_reader), trace_(EnclosingTrace::innermost()) {
+  for (const VariableUse& use : uses) states_.push_back({&use, 0});
+  innermost_replay = this;
+}
+
+VariableReplay::~VariableReplay() { innermost_replay = outer_; }
+
+VariableReplay::State* VariableReplay::find_state(const Variable& variable) noexcept {
+  for (VariableReplay* r = innermost_replay; r != nullptr; r = r->outer_) {
+    if (r->trace_ != EnclosingTrace::innermost()) continue;
+    for (State& state : r->states_) {
+      if (state.use->variable.ref() == variable.ref()) return &state;
+    }
+  }
+  return nullptr;
+}
+
+const Tensor* VariableReplay::find(const Variable& variable) noexcept {
+  const State* state = find_state(variable);
+  if (state == nullptr || !state->use->values[state->assigned].has_value()) return nullptr;
+  return &state->use->values[state->assigned];
+}
+
+const Tensor* VariableReplay::find_assigned(const Variable& variable) {
+  State* state = find_state(variable);
+  if (state == nullptr) return nullptr;
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, state->assigned + 1 < state->use->values.size(),
+                     "a function that is run again for its gradient assigns {} more often than it "
+                     "did before ({}). It must do the same in each run",
+                     title_of(variable), state->use->values.size() - 1);
+  return &state->use->values[++state->assigned];
+}
+
+void announce_read(const Variable& variable, const Tensor& snapshot) {
+  const VariableReader* end =
+      innermost_replay != nullptr && VariableReplay::find(variable) != nullptr
+          ? innermost_replay->reader_before_
+          : nullptr;
+  for (VariableReader* r = first_reader; r != nullptr && r != end; r = r->next_) {
+    r->variable_read(variable, snapshot);
+  }
+}
+
+void announce_assignment(const Variable& variable, const Tensor& value) {
+  const VariableReader* end =
+      VariableReplay::find_state(variable) != nullptr ? innermost_replay->reader_before_ : nullptr;
+  for (VariableReader* r = first_reader; r != nullptr && r != end; r = r->next_) {
+    r->variable_assigned(variable, value);
+  }
+}
+
+}  // namespace internal
+
+namespace {
+
+using internal::EnclosingTrace;
+using internal::located;
+
+void tell_trace(const Variable& made) {
+  if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_made(made);
+}
+
+// The tensor of an operand; a number takes the dtype of the Variable.
+Tensor operand(const Arg& x, std::optional<DType> dtype) {
+  if (x.tensor() == nullptr) return dtype ? internal::adapt(x, *dtype) : internal::materialize(x);
+  ETUDE_REQUIRE(
+      x.tensor()->has_value(),
+      "the value is absent: it was moved from, or is the gradient of something unconnected");
+  return *x.tensor();
+}
+
+}  // namespace
+
+void Variable::refuse_initial(const Tensor& initial) const {
+  ETUDE_REQUIRE_CODE(kUnimplemented, internal::trace_of(initial) != nullptr,
+                     "the initial value hangs on one example of a vmap, and a Variable holds one "
+                     "value for all. Make it outside, or from values that do not");
+  if (EnclosingTrace* trace = EnclosingTrace::innermost()) trace->variable_refused(*this);
+  ETUDE_THROW(kFailedPrecondition,
+              "the initial value hangs on a value of a trace, which has no elements. Make the "
+              "Variable in the first call of a function, outside, or from other values");
+}
+
+Variable::Variable(Tensor initial, VariableOptions options, CallSite where)
+    : cell_(std::make_shared<internal::VariableCell>()) {
+  cell_->name = std::move(options.name);
+  cell_->trainable = options.trainable;
+  cell_->dtype = options.dtype;
+  cell_->shape = options.shape;
+  cell_->where = internal::user_line(where);
+  located("Variable", where, [&] {
+    ETUDE_REQUIRE(initial.has_value() || (options.dtype && options.shape),
+                  "a Variable without an initial value needs a dtype and a shape: "
+                  "Variable(Tensor(), {{.dtype = kFloat32, .shape = Shape{{2, 3}}}})");
+    const ContextScope scope(eager_context(), where);
+    if (initial.has_value()) {
+      if (is_standing(initial)) {
+        const EnclosingTrace* trace = EnclosingTrace::innermost();
+        Tensor fixed = trace != nullptr ? trace->fixed_value(initial) : Tensor();
+        if (!fixed.has_value()) refuse_initial(initial);
+        initial = std::move(fixed);
+      }
+      cell_->set_initial(std::move(initial));
+    }
+  });
+  tell_trace(*this);
+}
+
+Variable::Variable(Initialiser initialiser, VariableOptions options, CallSite where)
+    : cell_(std::make_shared<internal::VariableCell>()) {
+  cell_->name = std::move(options.name);
+  cell_->trainable = options.trainable;
+  cell_->dtype = options.dtype;
+  cell_->shape = options.shape;
+  cell_->where = internal::user_line(where);
+  cell_->initialiser = std::move(initialiser.run);
+  tell_trace(*this);
+}
+
+internal::VariableCell& Variable::cell() const {
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, cell_.get() != nullptr,
+                     "this Variable is gone: the handle was moved from. Use the handle that it was "
+                     "moved to, or copy handles instead");
+  return *cell_;
+}
+
+Tensor Variable::read(CallSite where) const {
+  const Tensor* replayed = internal::VariableReplay::find(*this);
+  Tensor snapshot;
+  if (replayed != nullptr) {
+    snapshot = *replayed;
+  } else {
+    snapshot = located("read", where, [&] {
+      if (internal::mode_word == 0) [[likely]]
+        return internal::peek(*this);
+      return internal::read_resource(internal::resource_of(*this), where);
+    });
+  }
+  internal::announce_read(*this, snapshot);
+  return snapshot;
+}
+
+bool Variable::is_direct(const Arg& x) noexcept {
+  return ContextStack::is_on_eager() && (x.tensor() == nullptr || !is_standing(*x.tensor()));
+}
+
+// What `run` gives, which assigns; in a run that is repeated, what was assigned in the first one.
+template <class Run>
+Tensor Variable::located_assignment(const char* name, CallSite where, const Run& run) const {
+  return located(name, where, [&] {
+    const Tensor* replayed = internal::VariableReplay::find_assigned(*this);
+    const Tensor value = replayed != nullptr ? *replayed : run();
+    internal::announce_assignment(*this, value);
+    return value;
+  });
+}
+
+template <class Next>
+Tensor Variable::change(const Arg& x, const char* name, const Next& next) const {
+  return located_assignment(name, x.where(), [&] {
+    internal::VariableCell& c = cell();
+    if (is_direct(x)) {
+      const std::lock_guard lock(c.mutex);
+      const ContextScope scope(eager_context(), x.where());
+      c.get();
+      next(c.value, x);
+      return c.value;
+    }
+    Tensor value = internal::read_resource(internal::resource_of(*this), x.where());
+    next(value, x);
+    c.require_fits(value);
+    return internal::assign_resource(internal::resource_of(*this), value, x.where());
+  });
+}
+
+Tensor Variable::assign(const Arg& x) const {
+  return located_assignment("assign", x.where(), [&] {
+    internal::VariableCell& c = cell();
+    if (is_direct(x)) {
+      const ContextScope scope(eager_context(), x.where());
+      const Tensor value = operand(x, c.dtype);
+      return internal::assign_now(*this, value);
+    }
+    const Tensor value = to_dense(operand(x, c.dtype));
+    c.require_fits(value);
+    return internal::assign_resource(internal::resource_of(*this), value, x.where());
+  });
+}
+
+Tensor Variable::assign_add(const Arg& x) const {
+  return change(x, "assign_add", [&](Tensor& value, const Arg& by) {
+    value += Arg(operand(by, dtype()), by.where());
+  });
+}
+
+Tensor Variable::assign_sub(const Arg& x) const {
+  return change(x, "assign_sub", [&](Tensor& value, const Arg& by) {
+    value -= Arg(operand(by, dtype()), by.where());
+  });
+}
+
+const std::string& Variable::name() const { return cell().name; }
+bool Variable::trainable() const { return cell().trainable; }
+CallSite Variable::where() const { return cell().where; }
+
+bool Variable::initialized() const {
+  internal::VariableCell& c = cell();
+  const std::lock_guard lock(c.mutex);
+  return c.value.has_value() || c.initialiser != nullptr;
+}
+
+DType Variable::dtype() const {
+  internal::VariableCell& c = cell();
+  const std::lock_guard lock(c.mutex);
+  return c.dtype ? *c.dtype : c.get().dtype();
+}
+
+Shape Variable::shape() const {
+  internal::VariableCell& c = cell();
+  const std::lock_guard lock(c.mutex);
+  return !c.value.has_value() && c.shape ? *c.shape : c.get().shape();
+}
+
+Device Variable::device() const {
+  internal::VariableCell& c = cell();
+  const std::lock_guard lock(c.mutex);
+  return c.value.has_value() ? c.value.device() : Device{};
+}
+
+std::string Variable::to_string() const {
+  if (cell_.get() == nullptr) return "Variable(<moved from>)";
+  const std::lock_guard lock(cell_->mutex);
+  const std::string name = cell_->name.empty() ? "" : cell_->name + ", ";
+  if (!cell_->value.has_value()) return fmt::format("Variable({}<not initialised>)", name);
+  std::string text = cell_->value.to_string();  // "Tensor(...)"
+  return "Variable(" + name + text.substr(text.find('(') + 1);
+}
+
+std::ostream& operator<<(std::ostream& out, const Variable& value) {
+  return out << value.to_string();
+}
+
+Tensor VariableSlice::update(const Arg& x, ScatterMode mode, const char* name) const {
+  return variable_.change(x, name, [&](Tensor& value, const Arg& by) {
+    const Tensor rows = operand(by, variable_.dtype());
+    set_index(value, index_, Arg(rows, by.where()), mode, by.where());
+  });
+}
+
+Tensor VariableSlice::assign_sub(const Arg& x) const {
+  const Tensor by = operand(x, variable_.dtype());
+  const Tensor negated = internal::negative(Arg(by, x.where()));
+  return update(Arg(negated, x.where()), ScatterMode::kAdd, "assign_sub");
+}
+
+Tensor DifferentiableTraits<Variable>::zero(const Variable& x) {
+  return internal::full(internal::peek(x).type(), 0);
+}
+
+namespace internal {
+
+struct VariableAccess {
+  static VariableCell& cell(const Variable& v) { return v.cell(); }
+  static std::weak_ptr<void> state(const Variable& v) { return v.cell_; }
+  static Variable of(std::shared_ptr<VariableCell> cell) {
+    return Variable(Variable::Existing{std::move(cell)});
+  }
+};
+
+bool has_value(const Variable& variable) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  return c.value.has_value();
+}
+
+void require_fits(const Variable& variable, const Tensor& value) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  c.require_fits(value);
+}
+
+Tensor peek(const Variable& variable) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  if (c.value.has_value()) return c.value;
+  const ContextScope scope(eager_context(), c.where);
+  return c.get();
+}
+
+Tensor resource_of(const Variable& variable) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  const Type* type = peek(variable).type();
+  if (!c.resource.has_value() || c.resource.type() != type) {
+    c.resource = make_resource(type, VariableAccess::state(variable));
+  }
+  return c.resource;
+}
+
+std::weak_ptr<void> weak_state(const Variable& variable) { return VariableAccess::state(variable); }
+
+std::string title_of(const Variable& variable) { return VariableAccess::cell(variable).title(); }
+std::string made_text(const Variable& variable) { return VariableAccess::cell(variable).made(); }
+
+Variable variable_of_state(const std::shared_ptr<void>& state) {
+  return VariableAccess::of(std::static_pointer_cast<VariableCell>(state));
+}
+
+Variable variable_of(const Tensor& resource) {
+  ETUDE_REQUIRE(is_resource(resource), "operand 'variable' is {}, a value, and no Variable",
+                resource.type()->to_string());
+  const std::shared_ptr<void> state = state_of(resource);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, state != nullptr,
+                     "the Variable is gone: its last handle was destroyed. Keep one as long as a "
+                     "function uses it");
+  return variable_of_state(state);
+}
+
+Variable stand_in_for(const Variable& variable) {
+  const VariableCell& cell = VariableAccess::cell(variable);
+  auto made = std::make_shared<VariableCell>();
+  made->value = peek(variable);
+  made->dtype = cell.dtype;
+  made->shape = cell.shape;
+  made->name = cell.name;
+  made->trainable = cell.trainable;
+  made->where = cell.where;
+  return VariableAccess::of(std::move(made));
+}
+
+Tensor assign_now(const Variable& variable, const Tensor& x) {
+  VariableCell& c = VariableAccess::cell(variable);
+  const std::lock_guard lock(c.mutex);
+  if (!c.dtype && !c.shape) {
+    c.set_initial(x);
+  } else {
+    c.set(x);
+  }
+  return c.value;
+}
+
+void assign_saved(const Variable& variable, const Tensor& value) {
+  const Tensor* replayed = VariableReplay::find_assigned(variable);
+  announce_assignment(variable, replayed != nullptr ? *replayed : assign_now(variable, value));
+}
+
+VariableLock::VariableLock(std::vector<Variable> variables) : variables_(std::move(variables)) {
+  std::ranges::sort(variables_, std::less<>(), &Variable::ref);
+  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.lock();
+}
+
+VariableLock::~VariableLock() {
+  for (const Variable& v : variables_) VariableAccess::cell(v).mutex.unlock();
+}
+
+}  // namespace internal
+}  // namespace etude
