@@ -6,8 +6,8 @@ import sys
 
 import check_common as common
 
-ORDER = ("base diff core device graph passes runtime kernels codegen ops nn optim data io aot "
-         "dist xla").split()
+ORDER = ("base diff core device graph passes eager plan variables lazy stage autodiff kernels codegen ops nn optim data "
+         "io aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
 # Headers that lie in etude/ itself. Others there (the umbrella header) are for users only.
@@ -24,6 +24,7 @@ LIBRARIES = {
     r"fmt/|nlohmann/": "sources",
 }
 # The core and the contexts know ops by their records; the few that they call have functions in one place.
+BY_RECORD = tuple(f"etude/{folder}/" for folder in "core diff eager plan variables lazy stage autodiff".split())
 BY_NAME = re.compile(r'\bop(?:<"|\(")|\bglobal\(\)\.(?:at|find)\("')
 BY_NAME_HOME = "etude/core/tensor_ops.cc"
 
@@ -53,7 +54,7 @@ def faults(path, text, installed):
 
 def calls_by_name(path, text):
     """Yields (line, message) for each op that a file of the core or of the contexts calls by its name."""
-    if not path.startswith(("etude/core/", "etude/runtime/", "etude/diff/")) or path == BY_NAME_HOME or "_test." in path:
+    if not path.startswith(BY_RECORD) or path == BY_NAME_HOME or "_test." in path:
         return
     for number, line in enumerate(text.splitlines(), 1):
         if BY_NAME.search(line) and not line.lstrip().startswith("//"):
@@ -66,10 +67,14 @@ def self_test():
 
     assert count("etude/core/a.cc", '"etude/base/b.h"') == 0
     assert count("etude/core/a.cc", '"etude/core/cpu/b.h"') == 0
-    assert count("etude/core/a.cc", '"etude/runtime/b.h"') == 1
-    assert count("etude/runtime/a.h", '"etude/kernels/b.h"') == 1
+    assert count("etude/core/a.cc", '"etude/eager/b.h"') == 1
+    assert count("etude/autodiff/a.h", '"etude/kernels/b.h"') == 1
+    rooms = "eager plan variables lazy stage autodiff".split()
+    for below, above in zip(rooms, rooms[1:]):
+        assert count(f"etude/{below}/a.h", f'"etude/{above}/b.h"') == 1
+        assert count(f"etude/{above}/a.h", f'"etude/{below}/b.h"') == 0
     assert count("etude/ops/a.cc", '"etude/ops.h"') == count("etude/nn/a.h", '"etude/ops.h"') == 0
-    assert count("etude/runtime/a.cc", '"etude/ops.h"') == 1
+    assert count("etude/autodiff/a.cc", '"etude/ops.h"') == 1
     assert count("etude/io/a.cc", '"etude/etude.h"') == 1
     assert count("tests/a.cc", '"etude/etude.h"') == 0
     assert count("etude/kernels/cpu/a.cc", "<oneapi/dnnl/dnnl.hpp>") == 0
@@ -82,7 +87,7 @@ def self_test():
         return len(list(calls_by_name(path, text)))
 
     for text in ('x = run(op<"add">(), {&x});', 'internal::op("add")', 'Registry::global().at("add")'):
-        assert named("etude/runtime/a.cc", text) == named("etude/core/a.cc", text) == 1
+        assert named("etude/stage/a.cc", text) == named("etude/core/a.cc", text) == 1
         assert named("etude/ops/a.cc", text) == named(BY_NAME_HOME, text) == 0
         assert named("etude/core/a_test.cc", text) == named("etude/core/a.cc", "// " + text) == 0
     assert named("etude/core/a.cc", "op(name)") == 0

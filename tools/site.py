@@ -31,7 +31,7 @@ GUIDES = {"install": "Install and use", "tours": "Tours", "values": "Values", "f
           "coming_from": "Coming from PyTorch, JAX, TensorFlow",
           "coming_from_numbers": "Coming from autodiff, CppAD, Enzyme", "swift_forms": "Coming from Swift"}
 WIDE = ("coming_from", "coming_from_numbers", "swift_forms")  # whose tables take the place of their contents
-FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "runtime", "diff", "graph", "passes", "device", "codegen", "base")
+FOLDERS = ("core", "ops", "nn", "optim", "data", "io", "autodiff", "stage", "variables", "lazy", "eager", "diff", "graph", "passes", "device", "codegen", "base")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
