@@ -6,7 +6,7 @@
 //
 // Each such crossing is a record on the tape of tensors. When the reverse pass over the tensors
 // reaches a crossing, it first runs the reverse pass over the numbers back to the point of the
-// crossing. Included by runtime/gradient.h.
+// crossing. Included by autodiff/gradient.h.
 #pragma once
 
 #include <concepts>

@@ -65,7 +65,7 @@
 #define ETUDE_INTERNAL_RESCAN(...) __VA_ARGS__
 
 // Lists what a class is known by beside its fields, where it is an argument of a function
-// (runtime/arguments.h). It stands for
+// (stage/arguments.h). It stands for
 //
 //   auto host_values() const { return std::tie(stride_, activation_); }
 //

@@ -90,7 +90,7 @@ CompiledProgram compile(const scalar::Program& program, const CompileOptions& op
 // (object_cache.h). Of what was compiled, the 256 used last are kept.
 CompiledProgram compile_cached(const scalar::Program& program, const CompileOptions& options = {});
 
-// The same for a region (runtime/region.h); `layout` does not matter.
+// The same for a region (plan/region.h); `layout` does not matter.
 struct CompiledRegion {
   internal::RegionCode::Run run() const {
     return reinterpret_cast<internal::RegionCode::Run>(code->entry());

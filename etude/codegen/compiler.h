@@ -21,7 +21,7 @@
 namespace ETUDE_API etude {
 
 // Returns when all code that was asked for is made, and all programs of lazy calls
-// (runtime/lazy.h): for benchmarks. thread-safe.
+// (lazy/lazy.h): for benchmarks. thread-safe.
 void wait_for_compile();
 
 struct CompilerReport {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request for a region (runtime/region.h), as request.h has that for a program: its source is
+// The request for a region (plan/region.h), as request.h has that for a program: its source is
 // all numbers of the region in one order, and the sources of its programs.
 #pragma once
 

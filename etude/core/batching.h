@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batching rules shared by many op records: .batch = batching::along_axis. The argument of a rule
-// is defined in rules.h. The context that calls the rules is runtime/batch.h.
+// is defined in rules.h. The context that calls the rules is autodiff/batch.h.
 #pragma once
 
 #include <initializer_list>

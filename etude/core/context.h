@@ -38,7 +38,7 @@ class Context {
   Context* parent_ = nullptr;
 };
 
-// The bottom of every stack: runs kernels at once. Implemented in runtime/eager.cc.
+// The bottom of every stack: runs kernels at once. Implemented in eager/eager.cc.
 Context& eager_context();
 
 // The contexts of this thread. A context is pushed on top and may be removed from any position.

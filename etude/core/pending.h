@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pending values: tensors of calls that are recorded but not yet run. Such a tensor has a type and
 // no elements yet. Code that needs the elements calls observe(). PendingMark is the interface to
-// the code that computes them (runtime/lazy_trace.h); this file knows no traces.
+// the code that computes them (lazy/trace.h); this file knows no traces.
 #pragma once
 
 #include <memory>

@@ -74,7 +74,7 @@ static_assert(sizeof(TensorRep) == 64);
 void destroy(TensorRep* rep) noexcept;
 
 // Numbers recorded by a derivative (diff/active.h). They convert to tensors that depend on them,
-// and tensors convert back to them. runtime/numbers.h specialises it.
+// and tensors convert back to them. autodiff/numbers.h specialises it.
 template <class S>
 struct NumberCrossing {
   static constexpr bool kIsNumber = false;

@@ -43,7 +43,7 @@ struct RunAgain {
 
 // A function with a custom derivative: rule(x...) returns std::pair{value, pullback}. pullback(dy)
 // returns the tangents of x..., bare for one argument, in a tuple for several. For tensors, a tuple
-// as the value means pullback(dy...); for Variables see runtime/custom_gradient.h. The rule is
+// as the value means pullback(dy...); for Variables see autodiff/custom_gradient.h. The rule is
 // called with plain values. A second derivative differentiates the calls of the rule. Forward mode
 // calls the pullback once for each number of the result.
 template <class Rule>

@@ -110,7 +110,7 @@ inline constexpr bool kIsDiscreteValue<DifferentiableFunction<S>> = true;
 
 namespace internal {
 
-// A call on batches of tensors; implemented in runtime/batch.h.
+// A call on batches of tensors; implemented in autodiff/batch.h.
 template <bool has_tensors, class... X>
 struct BatchedCall {
   static_assert(has_tensors && sizeof...(X) < 0,

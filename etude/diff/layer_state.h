@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of layers that changes during training without a derivative, such as running statistics. A
-// layer is called as const, so it announces new state (runtime/announce.h). The operator that runs
+// layer is called as const, so it announces new state (autodiff/announce.h). The operator that runs
 // the model collects the new state and returns it in the model's tangent; move() and optimisers
 // apply it.
 //
@@ -28,7 +28,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Requirements on state that holds tensors: see runtime/announce.h.
+// Requirements on state that holds tensors: see autodiff/announce.h.
 template <class T>
 struct StateCheck {
   // throws: kInvalidArgument unless `now` has the types of `was`.
@@ -41,7 +41,7 @@ struct StateCheck {
 };
 
 template <class T>
-class StateBox;  // runtime/state_box.h
+class StateBox;  // autodiff/state_box.h
 struct StateAccess;
 
 }  // namespace internal

@@ -40,7 +40,7 @@ const DispatchEntry& dispatch(const Op& op, const Attrs& attrs, const Type* cons
                               std::size_t size, DispatchEntry& scratch);
 
 // Records the calls of this thread if the whole program is lazy. Called once per thread, at its
-// first call. Implemented by lazy_context.cc.
+// first call. Implemented by lazy/context.cc.
 void lazy_this_thread();
 
 // A call made ready to run on the device of its operands. throws: what the type rule and the

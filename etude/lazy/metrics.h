@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of lazy execution: counters of the whole process between two moments, observations and
 // their lines, ops that were not compiled, and reasons of compiles. Used by tests, benchmarks and
-// people. Lazy execution itself: runtime/lazy.h.
+// people. Lazy execution itself: lazy/lazy.h.
 #pragma once
 
 #include <cstddef>

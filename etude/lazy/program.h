@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of segments: a plan for each structure of a segment, found again by a hash of 128 bits
 // and by the structure itself, so that a collision costs time and gives no wrong values. Segments
-// that differ in sizes only share a family (lazy_family.h), and have a plan each.
+// that differ in sizes only share a family (family.h), and have a plan each.
 //
 // Nothing waits for a program: one that is missing is made behind the program (soon.h), from a copy
 // of the structure, while the calls of the segment run one by one. So passes, planning and code are

@@ -35,7 +35,7 @@ struct LazyStructure {
   };
 
   explicit LazyStructure(const LazySegment& segment);
-  // What the segments of a family (lazy_family.h) have in common: all but sizes and attributes.
+  // What the segments of a family (family.h) have in common: all but sizes and attributes.
   std::vector<uint64_t> common_words(const std::vector<LazyNumber>& numbers) const;
   GraphRef graph(const std::vector<LazyNumber>& numbers) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pending trace of a thread: recording, and who needs what. How it is cut is in lazy_cut.cc.
+// The pending trace of a thread: recording, and who needs what. How it is cut is in cut.cc.
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {

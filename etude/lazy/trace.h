@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pending trace of a thread: recorded calls that have not run, who needs their results, and how
-// they run. Used by the lazy context (lazy_context.cc); lazy_program.h makes programs of segments.
+// they run. Used by the lazy context (context.cc); program.h makes programs of segments.
 //
 // Invariant of liveness: a node is in the trace as long as a tensor (by its mark) or an operand of
 // a pending node refers to one of its results. It goes at once when the last of them does, and so
@@ -41,7 +41,7 @@ namespace etude::internal {
 class LazyTrace;
 struct LazyNode;
 class LazyMark;
-class SegmentInputs;  // lazy_cut.cc
+class SegmentInputs;  // cut.cc
 
 // What a recorded call reads: a result of another node, or a value from outside, or nothing.
 struct LazyOperand {
@@ -197,7 +197,7 @@ class LazyTrace {
   void flush_counts() noexcept;
   // The thread is over: the trace goes with its last tensor.
   void abandon() noexcept;
-  // The pending calls as a graph (lazy_text.cc).
+  // The pending calls as a graph (text.cc).
   std::string to_text();
 
  private:

@@ -142,7 +142,7 @@ struct ProfileStepsOptions {
     row("steps", &ProfileStepsOptions::steps, at_least(1));
   }
 };
-// Profiles some batches (runtime/profile.h), and writes a trace that Perfetto opens.
+// Profiles some batches (eager/profile.h), and writes a trace that Perfetto opens.
 // throws: during training, what Profile::write_trace throws.
 Callback profile_steps(std::string path, const ProfileStepsOptions& options = {},
                        CallSite where = CallSite::here());

@@ -88,13 +88,13 @@ struct Evaluation {
 
 // The execution mode of the steps of a training run. All modes compute the same bits.
 //   kEager   call by call.
-//   kStaged  forward, loss, gradient and update as one staged function (runtime/function.h) with
+//   kStaged  forward, loss, gradient and update as one staged function (stage/function.h) with
 //            model and optimiser as in-out arguments. Callbacks see the same events with the same
 //            states. kInferenceEnd and kUpdateStart come after the graph has run and before model
 //            and optimiser take its results, so that a callback which cancels the batch there
 //            leaves both unchanged. For that, a run with callbacks holds old and new values at
 //            once; a run without callbacks does not.
-//   kLazy    recorded and run together (runtime/lazy.h), step by step, with the events of kEager.
+//   kLazy    recorded and run together (lazy/lazy.h), step by step, with the events of kEager.
 //            Without callbacks a step is one segment; with callbacks the loss is observed before
 //            the update. If a step fails while it runs, rather than while it is recorded, the
 //            parameters that depend on the failed call are lost.

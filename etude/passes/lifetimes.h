@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Liveness analysis: when the values of a graph are alive while its nodes run in their order: an
-// estimate of what a plan (runtime/planner.cc) will need, for passes that choose between graphs.
+// estimate of what a plan (plan/planner.cc) will need, for passes that choose between graphs.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes: functions from graph to graph that leave the values as they are, bit for bit, and the
 // work to compute them less. They run, in the order of one table (pipeline.cc), before a graph is
-// made ready to run (runtime/plan.h). Derivatives are taken of graphs before they have passed here.
+// made ready to run (plan/plan.h). Derivatives are taken of graphs before they have passed here.
 //
 //   PassScope off("merge_equal_nodes");   // a bug is gone without it?
 //   step(x);                              // planned for the first time: without that pass

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop rerolling. roll_repeats(): loops in the place of calls that a host loop has recorded again
 // and again, so that what planning and compiling cost does not grow with the repetitions. Used for
-// lazy segments (runtime/lazy_program.cc), before the passes of pipeline.h; those run on the step
+// lazy segments (lazy/program.cc), before the passes of pipeline.h; those run on the step
 // of the loop as well. The result computes the same bits with the same ops: only which node a value
 // comes from is another.
 //

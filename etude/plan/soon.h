@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that nothing waits for, on the one thread of low priority that works behind the program.
-// Lazy segments have their programs made there (lazy_program.h). What stands above this folder has
+// Lazy segments have their programs made there (lazy/program.h). What stands above this folder has
 // that thread (codegen/serve.cc), since it makes code on it as well.
 #pragma once
 

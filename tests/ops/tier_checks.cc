@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as parts of runs of element-wise nodes, at each tier: on tiles, and as machine code of both
-// kinds (kernels/cpu/fused_program.h); and as parts of regions (runtime/region.h). All give the
+// kinds (kernels/cpu/fused_program.h); and as parts of regions (plan/region.h). All give the
 // bits of the calls one by one.
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What calls on a few elements compute, told for machine code that does it in line
-// (runtime/region.h). Each kernel tells it of itself, from what was prepared for its runs, so that
+// (plan/region.h). Each kernel tells it of itself, from what was prepared for its runs, so that
 // there is one place that knows.
 #pragma once
 
