@@ -21,7 +21,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-// Calls with leaves other than numbers; runtime/ specialises it for tensors.
+// Calls with leaves other than numbers; autodiff/ specialises it for tensors.
 template <class... X>
 struct OtherLeaves;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callables with a custom derivative: custom_gradient, with_derivative, recompute_grad, and
-// checkpoints along a chain. Here for numbers; runtime/ extends the same names to tensors. For
+// checkpoints along a chain. Here for numbers; autodiff/ extends the same names to tensors. For
 // named functions see derivative.h.
 //
 //   auto square = custom_gradient([](auto x) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports at compile time why a type has no tangent: the argument, the field of the struct, its
-// type, and the next step. Called on entry to operators. Used by refusals.h and runtime/.
+// type, and the next step. Called on entry to operators. Used by refusals.h and autodiff/.
 //
 // Compilers print the template that contains a static assertion together with its text. So a
 // message is one text for each kind of type, and the names from the user's program are arguments of

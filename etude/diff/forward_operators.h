@@ -118,7 +118,7 @@ class DifferentialOf {
   constexpr auto operator()(const tangent_t<X>&... by, CallSite where = CallSite::here()) const {
     if constexpr (internal::ScalarArguments<X...>) {
       return internal::forward_tangent(f_, x_, std::tie(by...)).second;
-    } else {  // other leaves: in runtime/
+    } else {  // other leaves: in autodiff/
       return jvp(f_, x_, std::tuple<tangent_t<X>...>(by...), where).second;
     }
   }

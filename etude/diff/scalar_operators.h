@@ -87,7 +87,7 @@ requires(internal::ScalarArguments<X...>&& internal::gives_plain<F, X...>()) [[d
 
 namespace internal {
 
-// Operators on arguments with leaves other than numbers: implemented in runtime/ for tensors.
+// Operators on arguments with leaves other than numbers: implemented in autodiff/ for tensors.
 template <class... X>
 struct OtherGradients;
 

@@ -38,7 +38,7 @@ template <class T>
 class ScalarTape;
 
 // The tape of tensors next to a tape of numbers, for functions that convert numbers to tensors or
-// back. It runs the reverse pass over both tapes. Implemented in runtime/.
+// back. It runs the reverse pass over both tapes. Implemented in autodiff/.
 template <class T>
 class ScalarCompanion {
  public:

@@ -3,9 +3,9 @@
 // and by the structure itself, so that a collision costs time and gives no wrong values. Segments
 // that differ in sizes only share a family (family.h), and have a plan each.
 //
-// Nothing waits for a program: one that is missing is made behind the program (soon.h), from a copy
-// of the structure, while the calls of the segment run one by one. So passes, planning and code are
-// in nobody's way, and values do not depend on which of the two ran.
+// Nothing waits for a program: one that is missing is made behind the program (plan/soon.h), from a
+// copy of the structure, while the calls of the segment run one by one. So passes, planning and
+// code are in nobody's way, and values do not depend on which of the two ran.
 //
 // Invariant of what is ready: what is made for a program is written under `mutex_` before its state
 // says that it is ready, and never after.

@@ -6,8 +6,8 @@
 // a pending node refers to one of its results. It goes at once when the last of them does, and so
 // do, one after the other and not by recursion, the nodes that only it needed.
 //
-// Invariant of locks: `mutex_` (owner_lock.h) is held for moves of pointers only. No tensor is
-// destroyed and no call runs under it, since both may lead to other traces, or back to this one.
+// Invariant of locks: `mutex_` (eager/owner_lock.h) is held for moves of pointers only. No tensor
+// is destroyed and no call runs under it, since both may lead to other traces, or back to this one.
 // While a segment runs its nodes are `kRunning` and belong to the thread that runs it; the owner of
 // the trace may go on recording meanwhile.
 #pragma once

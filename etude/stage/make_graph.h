@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of a function's calls, for whoever puts graphs into other forms. Functions of users are
-// traced by function_core.cc.
+// make_graph(): the graph of a function of the library, such as a rule or a body of a loop.
+// function_core.cc traces the functions of users.
 #pragma once
 
 #include <span>

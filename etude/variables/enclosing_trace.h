@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace that encloses the calls of a thread, as far as those know of it who do not trace:
-// Variables tell it of themselves, and lazy execution stays out of it. TraceContext (trace.h) is
-// what implements it.
+// EnclosingTrace: a trace as code that does not trace sees it. A Variable tells the trace that it
+// was made; lazy execution records nothing inside a trace. TraceContext (stage/trace.h) implements
+// it.
 #pragma once
 
 #include "etude/core/tensor.h"
