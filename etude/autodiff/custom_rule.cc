@@ -241,15 +241,15 @@ std::vector<Tensor> attach(Context& context, const RuleCall& call) {
 
 // One of them, as `context` sees it. Batches are taken from under their examples, so that what is
 // the same for all examples stays so.
-Tensor held_back(Context& context, const Tensor& x, const std::vector<Tensor>& cotangents) {
-  if (dynamic_cast<CaptureList*>(&context)) return held_back(*context.parent(), x, cotangents);
+Tensor held_back_in(Context& context, const Tensor& x, const std::vector<Tensor>& cotangents) {
+  if (dynamic_cast<CaptureList*>(&context)) return held_back_in(*context.parent(), x, cotangents);
   if (auto* batch = dynamic_cast<BatchContext*>(&context)) {
     const auto around = [&](const Tensor& t) {
       return batch->is_example(t) ? batch->batch_of(t) : t;
     };
     std::vector<Tensor> batches;
     for (const Tensor& ct : cotangents) batches.push_back(around(ct));
-    const Tensor held = held_back(*batch->parent(), around(x), batches);
+    const Tensor held = held_back_in(*batch->parent(), around(x), batches);
     return batch->is_example(x) ? batch->example_of(held) : held;
   }
   const ContextScope scope(context, {});
@@ -265,7 +265,7 @@ std::vector<Tensor> held_back(std::span<const Tensor> xs, std::span<const Tensor
     if (ct.has_value()) others.push_back(to_dense(ct));
   }
   for (Tensor& x : out) {
-    if (x.has_value()) x = held_back(ContextStack::top(), to_dense(x), others);
+    if (x.has_value()) x = held_back_in(ContextStack::top(), to_dense(x), others);
   }
   return out;
 }
