@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 
 namespace etude::tests {
 

@@ -26,7 +26,7 @@
 #include "etude/device/cpu/float_mode.h"
 #include "etude/graph/binary.h"
 #include "etude/io/mapped_file.h"
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/plan/plan.h"
 

@@ -26,7 +26,7 @@
 #include "etude/device/cpu/float_mode.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
-#include "etude/kernels/cpu/packed_product.h"
+#include "etude/kernels/cpu/product/packed_product.h"
 
 namespace etude::aot {
 namespace {

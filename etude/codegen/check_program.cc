@@ -6,7 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/check_program.h"
-#include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/elementwise/elementwise.h"
 
 namespace etude::codegen {
 namespace {

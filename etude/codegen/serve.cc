@@ -23,8 +23,8 @@
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/worker.h"
-#include "etude/kernels/cpu/fused_program.h"
-#include "etude/kernels/cpu/small_calls.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
+#include "etude/kernels/cpu/elementwise/small_calls.h"
 #include "etude/plan/region.h"
 #include "etude/plan/soon.h"
 

@@ -20,7 +20,7 @@
 #include "etude/codegen/worker.h"
 #include "etude/core/registry.h"
 #include "etude/graph/programs.h"
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 
 namespace etude::codegen {
 namespace {

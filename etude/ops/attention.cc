@@ -3,7 +3,7 @@
 // work memory linear in the length of the sequences. The derivative of the gradient is made of
 // public ops on whole matrices of scores. Dropout is a function of a key, so that all of them have
 // the same weights without a stored mask.
-#include "etude/kernels/cpu/attention.h"
+#include "etude/kernels/cpu/attention/attention.h"
 
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@
 #include "etude/base/permanent.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/attention_dropout.h"
+#include "etude/kernels/cpu/attention/attention_dropout.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"

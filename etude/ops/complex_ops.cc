@@ -5,7 +5,7 @@
 
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/complex.h"
+#include "etude/kernels/cpu/elementwise/complex.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

@@ -5,7 +5,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/kernels/cpu/conv.h"
+#include "etude/kernels/cpu/conv/conv.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/windows.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax cross entropy: a fused loss on rows, its fused gradient, and the public composition.
-#include "etude/kernels/cpu/cross_entropy.h"
+#include "etude/kernels/cpu/reduce/cross_entropy.h"
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"

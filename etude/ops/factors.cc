@@ -7,7 +7,7 @@
 #include "etude/base/permanent.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/linalg.h"
+#include "etude/kernels/cpu/linalg/linalg.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/matrices.h"

@@ -7,7 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/fft.h"
+#include "etude/kernels/cpu/linalg/fft.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"

@@ -8,7 +8,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/graph/programs.h"
-#include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gates of an LSTM in one pass. What layers call; see nn/cells.cc.
-#include "etude/kernels/cpu/gates.h"
+#include "etude/kernels/cpu/elementwise/gates.h"
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"

@@ -7,7 +7,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
 #include "etude/core/slices.h"
-#include "etude/kernels/cpu/masks.h"
+#include "etude/kernels/cpu/index/masks.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -7,7 +7,7 @@
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/resample.h"
+#include "etude/kernels/cpu/conv/resample.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/families.h"

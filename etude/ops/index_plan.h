@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "etude/core/op.h"
-#include "etude/kernels/cpu/gather.h"
+#include "etude/kernels/cpu/index/gather.h"
 
 namespace etude::ops {
 

@@ -5,7 +5,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that put arrays together along an axis and take them apart again.
-#include "etude/kernels/cpu/joining.h"
+#include "etude/kernels/cpu/index/joining.h"
 
 #include <algorithm>
 

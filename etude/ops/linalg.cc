@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Systems of equations, triangles and determinants; each with a derivative in public ops, so that
 // derivatives of every order exist. Gradients are adjoints: what is transposed is conjugated.
-#include "etude/kernels/cpu/linalg.h"
+#include "etude/kernels/cpu/linalg/linalg.h"
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"

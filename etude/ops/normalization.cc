@@ -6,7 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/standardize.h"
+#include "etude/kernels/cpu/reduce/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

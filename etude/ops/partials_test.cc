@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/registry.h"
-#include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/elementwise/elementwise.h"
 
 namespace etude::partials_test {
 namespace {

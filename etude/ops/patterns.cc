@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors made by a rule from few numbers: ranges, identity matrices, grids; and triangles.
-#include "etude/kernels/cpu/patterns.h"
+#include "etude/kernels/cpu/index/patterns.h"
 
 #include <algorithm>
 #include <cmath>

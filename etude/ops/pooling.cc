@@ -6,7 +6,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/call.h"
 #include "etude/core/context.h"
-#include "etude/kernels/cpu/pool.h"
+#include "etude/kernels/cpu/conv/pool.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/ops/windows.h"

@@ -4,7 +4,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/kernels/cpu/matmul.h"
+#include "etude/kernels/cpu/product/matmul.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 

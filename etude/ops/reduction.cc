@@ -3,7 +3,7 @@
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/reduce.h"
+#include "etude/kernels/cpu/reduce/reduce.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

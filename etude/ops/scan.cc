@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cumulative sums and products, and the ops that their derivatives are made of.
-#include "etude/kernels/cpu/scan.h"
+#include "etude/kernels/cpu/reduce/scan.h"
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/reduce.h"
+#include "etude/kernels/cpu/reduce/reduce.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

@@ -6,7 +6,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/call.h"
-#include "etude/kernels/cpu/copy.h"
+#include "etude/kernels/cpu/index/copy.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

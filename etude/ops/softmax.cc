@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax, its logarithm, and the logarithm of a sum of exponentials.
-#include "etude/kernels/cpu/softmax.h"
+#include "etude/kernels/cpu/reduce/softmax.h"
 
 #include <algorithm>
 

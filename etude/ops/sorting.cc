@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order along an axis: sort, positions, extreme positions, and moving elements by positions.
-#include "etude/kernels/cpu/sorting.h"
+#include "etude/kernels/cpu/index/sorting.h"
 
 #include "etude/base/check.h"
 #include "etude/core/batching.h"

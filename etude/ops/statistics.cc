@@ -9,7 +9,7 @@
 #include "etude/core/batching.h"
 #include "etude/core/builtin.h"
 #include "etude/core/dtype_functions.h"
-#include "etude/kernels/cpu/norm_root.h"
+#include "etude/kernels/cpu/reduce/norm_root.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

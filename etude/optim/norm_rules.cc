@@ -7,7 +7,7 @@
 #include "etude/core/builtin.h"
 #include "etude/core/length.h"
 #include "etude/core/run.h"
-#include "etude/kernels/cpu/optimizer_numbers.h"
+#include "etude/kernels/cpu/optimizer/optimizer_numbers.h"
 #include "etude/ops.h"
 
 namespace etude::optim {

@@ -8,9 +8,9 @@
 #include "etude/core/call_scope.h"
 #include "etude/core/run.h"
 #include "etude/core/traced.h"
-#include "etude/kernels/cpu/optimizer_rates.h"
-#include "etude/kernels/cpu/optimizer_steps.h"
-#include "etude/kernels/cpu/schedules.h"
+#include "etude/kernels/cpu/optimizer/optimizer_rates.h"
+#include "etude/kernels/cpu/optimizer/optimizer_steps.h"
+#include "etude/kernels/cpu/optimizer/schedules.h"
 #include "etude/optim/transform_run.h"
 
 namespace etude::optim::internal {

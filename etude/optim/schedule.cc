@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call_scope.h"
-#include "etude/kernels/cpu/schedules.h"
+#include "etude/kernels/cpu/optimizer/schedules.h"
 
 namespace etude::optim {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
-#include "etude/kernels/cpu/schedules.h"
+#include "etude/kernels/cpu/optimizer/schedules.h"
 
 namespace etude::optim::schedule_test {
 namespace {

@@ -11,7 +11,7 @@
 #include "etude/codegen/compile.h"
 #include "etude/codegen/compiler.h"
 #include "etude/etude.h"
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/plan/plan.h"
 #include "etude/plan/region.h"
 #include "tests/same_numbers.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "etude/etude.h"
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/plan/soon.h"
 #include "tests/lazy_options.h"
 

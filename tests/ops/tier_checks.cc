@@ -8,7 +8,7 @@
 
 #include "etude/codegen/compile.h"
 #include "etude/core/builtin.h"
-#include "etude/kernels/cpu/fused_program.h"
+#include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/region.h"
 #include "etude/stage/make_graph.h"

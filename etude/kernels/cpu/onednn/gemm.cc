@@ -9,7 +9,7 @@
 #include "etude/base/environment.h"
 #include "etude/kernels/cpu/onednn/one_thread.h"
 #include "etude/kernels/cpu/onednn/onednn.h"
-#include "etude/kernels/cpu/packed_product.h"
+#include "etude/kernels/cpu/product/packed_product.h"
 
 namespace etude::kernels::cpu::onednn {
 namespace {

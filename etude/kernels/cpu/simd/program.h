@@ -11,7 +11,7 @@
 #include "etude/base/expression_math.h"
 #include "etude/base/scalar_program.h"
 #include "etude/core/op.h"
-#include "etude/kernels/cpu/elementwise.h"
+#include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/version.h"
 
 #define ISA_LANES 4

@@ -2,7 +2,7 @@
 // The float32 loops of reductions, for the instruction set of this machine.
 #include <utility>
 
-#include "etude/kernels/cpu/reduce.h"
+#include "etude/kernels/cpu/reduce/reduce.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 #define ISA_NAMESPACE etude::internal

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "etude/kernels/cpu/rows.h"
+#include "etude/kernels/cpu/reduce/rows.h"
+#include "etude/kernels/cpu/reduce/standardize.h"
 #include "etude/kernels/cpu/simd/math_table.h"
-#include "etude/kernels/cpu/standardize.h"
 
 #define ISA_NAMESPACE etude::internal
 #define ISA_PRELUDE "etude/kernels/cpu/simd/math.inc"
