@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes etude/ops/family_values.inc: what NumPy and SciPy give for the calls of family_values_test.cc.
+"""Writes tests/ops/values/family_values.inc: what NumPy and SciPy give for the calls of family_values_test.cc.
 
 Linear algebra, Fourier transforms, attention and images, on operands that both make by one formula. Needs NumPy
 and SciPy, any version from those of Debian 12 on; run ./dev format afterwards. With --check it compares instead.
@@ -14,7 +14,7 @@ import scipy.special
 
 import generated_file
 
-PATH = "etude/ops/family_values.inc"
+PATH = "tests/ops/values/family_values.inc"
 
 
 def at(shape, seed):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes etude/ops/index_cases.inc: index expressions and what NumPy makes of them. Needs NumPy.
+"""Writes tests/ops/values/index_cases.inc: index expressions and what NumPy makes of them. Needs NumPy.
 With --check it compares instead.
 
 A row is INDEX_CASE(C++ items, shape of x[items], x[items], x after x[items] = 100, 101, ... and
@@ -10,7 +10,7 @@ import numpy as np
 
 import generated_file
 
-PATH = "etude/ops/index_cases.inc"
+PATH = "tests/ops/values/index_cases.inc"
 A = np.array
 s = slice
 X = np.arange(60).reshape(3, 4, 5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes etude/ops/special_values.inc: what NumPy and SciPy say at zeros, infinities, NaN and halves.
+"""Writes tests/ops/values/special_values.inc: what NumPy and SciPy say at zeros, infinities, NaN and halves.
 
 Needs NumPy and SciPy, any version from those of Debian 12 on; run ./dev format afterwards. With --check
 it compares instead. Where SciPy differs from the C standard, that wins (see `standard`).
@@ -12,7 +12,7 @@ from scipy import special
 
 import generated_file
 
-PATH = "etude/ops/special_values.inc"
+PATH = "tests/ops/values/special_values.inc"
 
 INF, NAN = math.inf, math.nan
 GRID = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 3.0, -3.0, INF, -INF, NAN]

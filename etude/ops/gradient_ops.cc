@@ -4,7 +4,7 @@
 #include "etude/core/graph_calls.h"
 #include "etude/core/mode.h"
 #include "etude/ops/families.h"
-#include "etude/ops/graph_attrs.h"
+#include "etude/ops/graph/graph_attrs.h"
 #include "etude/ops/records.h"
 
 namespace etude::ops {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/ops/einsum_equation.h"
+#include "etude/ops/linalg/einsum_equation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
