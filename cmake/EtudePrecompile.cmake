@@ -34,9 +34,9 @@ function(etude_precompile_library target)
   if(target STREQUAL "etude_core")
     target_precompile_headers(
       etude_core
-      PRIVATE ${ETUDE_PRECOMPILED_STANDARD} "\"etude/base/check.h\"" "\"etude/core/batching.h\""
-              "\"etude/core/builtin.h\"" "\"etude/core/call.h\"" "\"etude/core/call_scope.h\""
-              "\"etude/core/context.h\"" "\"etude/core/registry.h\"")
+      PRIVATE ${ETUDE_PRECOMPILED_STANDARD} "\"etude/base/check.h\"" "\"etude/core/op/batching.h\""
+              "\"etude/core/call/builtin.h\"" "\"etude/core/call/call.h\"" "\"etude/core/call/call_scope.h\""
+              "\"etude/core/context/context.h\"" "\"etude/core/op/registry.h\"")
   else()
     target_precompile_headers(${target} REUSE_FROM etude_core)
   endif()
@@ -68,7 +68,7 @@ if(ETUDE_BUILD_TESTS AND ETUDE_PRECOMPILE)
     target_compile_options(${headers} PRIVATE ${ETUDE_TEST_OPTIMISATION} ${ETUDE_PRECOMPILE_OPTIONS})
   endforeach()
   target_precompile_headers(etude_test_headers PRIVATE <gtest/gtest.h> "\"etude/etude.h\""
-                            "\"etude/core/registry.h\"")
+                            "\"etude/core/op/registry.h\"")
   target_precompile_headers(etude_base_test_headers PRIVATE <gtest/gtest.h> "\"etude/diff.h\"")
 endif()
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/core/attr_view.h"
-#include "etude/core/call.h"
+#include "etude/core/op/attr_view.h"
+#include "etude/core/call/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"

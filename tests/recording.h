@@ -14,9 +14,9 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/attrs.h"
-#include "etude/core/context.h"
-#include "etude/core/op.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/attrs.h"
+#include "etude/core/op/op.h"
 
 namespace etude::tests {
 

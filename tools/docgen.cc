@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "tools/record_text.h"
 
 namespace etude::tools {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "etude/base/check.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "tools/compile_command.h"
 #include "tools/graph_command.h"
 #include "tools/record_text.h"

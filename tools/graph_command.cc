@@ -11,7 +11,7 @@
 
 #include "etude/base/check.h"
 #include "etude/codegen/compile.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/diff.h"
 #include "etude/graph/dump.h"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace {
 
@@ -31,8 +31,8 @@ constexpr std::string_view kHead = R"(// SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/core/attr_view.h"
-#include "etude/core/call.h"
+#include "etude/core/op/attr_view.h"
+#include "etude/core/call/call.h"
 #include "etude/core/index.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
@@ -45,8 +45,8 @@ constexpr std::string_view kSourceHead = R"(// SPDX-License-Identifier: Apache-2
 // The functions of ops.h that are not inline there.
 #include "etude/ops.h"
 
-#include "etude/core/call_scope.h"
-#include "etude/core/op.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/op/op.h"
 
 namespace etude {
 )";

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "etude/autodiff/derive.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 
 namespace etude::tools {
 namespace {

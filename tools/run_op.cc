@@ -8,7 +8,7 @@
 
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::tools {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/io/safetensors.h"
 
 namespace etude::tools {

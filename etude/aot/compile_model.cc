@@ -22,7 +22,7 @@
 #include "etude/codegen/kept_code.h"
 #include "etude/codegen/load_object.h"
 #include "etude/codegen/request.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/graph/binary.h"
 #include "etude/io/mapped_file.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "etude/core/rules.h"
+#include "etude/core/op/rules.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::aot {

@@ -6,10 +6,10 @@
 #include "etude/autodiff/batch.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/context.h"
-#include "etude/core/infer.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/infer.h"
 
 namespace etude::internal {
 

@@ -16,7 +16,7 @@
 #include "etude/base/call_site.h"
 #include "etude/base/in_place.h"
 #include "etude/base/structure.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/core/tensor.h"
 #include "etude/diff/layer_state.h"
 #include "etude/version.h"

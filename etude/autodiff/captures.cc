@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "etude/autodiff/traced_rule.h"
-#include "etude/core/op.h"
-#include "etude/core/resource.h"
-#include "etude/core/value_observer.h"
+#include "etude/core/context/resource.h"
+#include "etude/core/context/value_observer.h"
+#include "etude/core/op/op.h"
 #include "etude/stage/trace.h"
 
 namespace etude::internal {

@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

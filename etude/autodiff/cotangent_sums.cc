@@ -5,8 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "etude/core/arg.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/builtin.h"
 #include "etude/core/index.h"
 
 namespace etude::internal {

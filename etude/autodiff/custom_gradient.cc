@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
 
 namespace etude::internal {
 

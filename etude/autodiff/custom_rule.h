@@ -9,7 +9,7 @@
 
 #include "etude/autodiff/tape_options.h"
 #include "etude/base/call_site.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -6,12 +6,12 @@
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_key.h"
-#include "etude/core/infer.h"
-#include "etude/core/mode.h"
-#include "etude/core/run.h"
-#include "etude/core/slices.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_key.h"
+#include "etude/core/call/run.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/op/infer.h"
+#include "etude/core/op/slices.h"
 
 namespace etude::internal {
 namespace {

@@ -3,7 +3,7 @@
 // by the tape and jvp contexts. Rules run in the context that is innermost when they are called.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::internal {
 

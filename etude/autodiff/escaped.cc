@@ -10,7 +10,7 @@
 
 #include "etude/base/permanent.h"
 #include "etude/base/warning.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/tensor.h"
 
 namespace etude::internal {

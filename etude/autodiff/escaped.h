@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "etude/base/call_site.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
 
 namespace etude::internal {
 

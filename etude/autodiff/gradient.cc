@@ -3,10 +3,10 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/context.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
 
 namespace etude::internal {
 

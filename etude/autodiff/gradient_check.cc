@@ -6,7 +6,7 @@
 
 #include "etude/autodiff/gradient_tape.h"
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 
 namespace etude {
 namespace {

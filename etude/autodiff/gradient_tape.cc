@@ -10,11 +10,11 @@
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/convert.h"
+#include "etude/core/op/batching.h"
 
 namespace etude {
 

@@ -10,7 +10,7 @@
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
 #include "etude/graph/builder.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/stage/make_graph.h"

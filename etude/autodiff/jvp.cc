@@ -5,9 +5,9 @@
 
 #include "etude/autodiff/derive.h"
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/mode.h"
-#include "etude/core/slices.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/op/slices.h"
 
 namespace etude {
 

@@ -3,8 +3,8 @@
 // tangents, so perturbations are never confused.
 #pragma once
 
-#include "etude/core/context.h"
-#include "etude/core/followed_values.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/followed_values.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

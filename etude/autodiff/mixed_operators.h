@@ -22,7 +22,7 @@
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/numbers.h"
 #include "etude/autodiff/operators.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/owned_result.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

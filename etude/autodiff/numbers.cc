@@ -3,7 +3,7 @@
 
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 
 namespace etude::internal {
 namespace {

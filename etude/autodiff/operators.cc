@@ -4,11 +4,11 @@
 #include "etude/autodiff/jvp.h"
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/context.h"
-#include "etude/core/size_decision.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/size_decision.h"
 
 namespace etude {
 namespace {

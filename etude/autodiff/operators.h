@@ -14,8 +14,8 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/in_place.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/owned_result.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

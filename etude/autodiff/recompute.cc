@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "etude/autodiff/traced_rule.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 
 namespace etude::internal {
 

@@ -14,8 +14,8 @@
 #include "etude/autodiff/custom_rule.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/state_box.h"
-#include "etude/core/ambient.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/owned_result.h"
+#include "etude/core/context/ambient.h"
 #include "etude/variables/variable_replay.h"
 #include "etude/version.h"
 

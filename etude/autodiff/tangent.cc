@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/autodiff/tangent.h"
 
-#include "etude/core/arg.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/context.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/context/context.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/index.h"
 #include "etude/core/length.h"

@@ -15,10 +15,10 @@
 #include "etude/autodiff/value_table.h"
 #include "etude/base/error.h"
 #include "etude/base/ref_ptr.h"
-#include "etude/core/attrs.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/value_observer.h"
 #include "etude/core/copies.h"
-#include "etude/core/value_observer.h"
+#include "etude/core/op/attrs.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

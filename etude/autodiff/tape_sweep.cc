@@ -8,9 +8,9 @@
 #include "etude/autodiff/tape.h"
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/builtin.h"
-#include "etude/core/mode.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/op/registry.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/stage/trace.h"
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/graph_calls.h"
-#include "etude/core/resource.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/graph_calls.h"
+#include "etude/core/context/resource.h"
 #include "etude/graph/builder.h"
 #include "etude/stage/make_graph.h"
 #include "etude/stage/trace.h"

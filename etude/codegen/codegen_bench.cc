@@ -13,7 +13,7 @@
 #include "etude/base/expression_math.h"
 #include "etude/codegen/compile.h"
 #include "etude/codegen/test_programs.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::codegen {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "etude/base/scalar_program.h"
-#include "etude/core/tier.h"
+#include "etude/core/op/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/plan/region.h"
 

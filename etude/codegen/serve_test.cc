@@ -18,7 +18,7 @@
 #include "etude/codegen/compiler.h"
 #include "etude/codegen/test_programs.h"
 #include "etude/codegen/worker.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/programs.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "etude/base/check.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::codegen {
 namespace {

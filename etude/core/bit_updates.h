@@ -2,7 +2,7 @@
 // In-place bitwise updates of bools and integers; for += and the other operators see core/tensor.h.
 #pragma once
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -2,9 +2,9 @@
 #include "etude/core/create.h"
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/convert.h"
 #include "etude/core/literal_reader.h"
 

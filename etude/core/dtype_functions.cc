@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/promotion.h"
+#include "etude/core/op/promotion.h"
 
 namespace etude {
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/dtype.h"
 #include "etude/core/literal.h"
 #include "etude/core/shape.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 
 namespace etude::internal {
 namespace {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/error.h"
-#include "etude/core/pending.h"
+#include "etude/core/context/pending.h"
 
 namespace etude {
 namespace {

@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/traced.h"
+#include "etude/core/context/value_observer.h"
 #include "etude/core/convert.h"
 #include "etude/core/copies.h"
-#include "etude/core/pending.h"
-#include "etude/core/traced.h"
-#include "etude/core/value_observer.h"
 
 namespace etude {
 namespace internal {

@@ -18,8 +18,8 @@
 
 #include "etude/base/call_site.h"
 #include "etude/core/buffer.h"
+#include "etude/core/context/size_reads.h"
 #include "etude/core/literal.h"
-#include "etude/core/size_reads.h"
 #include "etude/core/type.h"
 #include "etude/version.h"
 

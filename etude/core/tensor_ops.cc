@@ -2,17 +2,17 @@
 // What Tensor does by calling ops: in-place updates and dense forms; and the builtin functions.
 #include "etude/base/check.h"
 #include "etude/base/thread_table.h"
-#include "etude/core/arg.h"
 #include "etude/core/bit_updates.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/graph_calls.h"
+#include "etude/core/call/run.h"
 #include "etude/core/copies.h"
-#include "etude/core/graph_calls.h"
 #include "etude/core/index.h"
 #include "etude/core/length.h"
-#include "etude/core/promotion.h"
-#include "etude/core/run.h"
+#include "etude/core/op/promotion.h"
 
 namespace etude {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/data/read_file.h"
 
 namespace etude::data {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/data/pipeline.h"
 #include "etude/version.h"
 

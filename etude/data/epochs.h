@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/data/prefetch.h"
 #include "etude/data/rows.h"

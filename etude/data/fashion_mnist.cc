@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/data/idx.h"
 
 namespace etude::data {

@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/data/read_file.h"
 
 namespace etude::data {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/option_ranges.h"
 #include "etude/version.h"
 

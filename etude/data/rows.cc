@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/traced.h"
 #include "etude/core/dtype.h"
-#include "etude/core/pending.h"
-#include "etude/core/traced.h"
 
 namespace etude::data {
 namespace {

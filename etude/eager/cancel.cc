@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "etude/core/mode.h"
+#include "etude/core/context/mode.h"
 
 namespace etude {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "etude/base/thread_table.h"
-#include "etude/core/call_key.h"
+#include "etude/core/call/call_key.h"
 
 namespace etude::internal {
 

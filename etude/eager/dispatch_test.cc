@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::internal {
 namespace {

@@ -18,8 +18,8 @@
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/core/buffer.h"
-#include "etude/core/mode.h"
-#include "etude/core/op.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/op/op.h"
 #include "etude/eager/profiler.h"
 
 namespace etude {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 
 namespace etude::internal {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/exact_text.h"
+#include "etude/core/op/exact_text.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/names.h"
 #include "etude/graph/programs.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/graph/graph.h"
 #include "etude/graph/text_reader.h"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
 #include "etude/graph/builder.h"

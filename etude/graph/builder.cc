@@ -6,8 +6,8 @@
 
 #include "etude/base/check.h"
 #include "etude/base/hash.h"
-#include "etude/core/context.h"
-#include "etude/core/op.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/op.h"
 
 namespace etude {
 namespace {

@@ -5,9 +5,9 @@
 #include <fmt/ranges.h>
 
 #include "etude/base/check.h"
-#include "etude/core/context.h"
-#include "etude/core/located.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/located.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::internal {
 

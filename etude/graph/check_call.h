@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/graph/builder.h"
 
 namespace etude::internal {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/exact_text.h"
+#include "etude/core/op/exact_text.h"
 
 namespace etude::internal {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "etude/core/exact_text.h"
+#include "etude/core/op/exact_text.h"
 #include "etude/graph/constant_text.h"
 #include "etude/graph/names.h"
 

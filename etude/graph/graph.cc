@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/context.h"
-#include "etude/core/op.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/op.h"
 
 namespace etude {
 

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/core/attrs.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/attrs.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/sample_graphs.h"
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/exact_text.h"
-#include "etude/core/located.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/located.h"
+#include "etude/core/op/exact_text.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/programs.h"
 
 namespace etude::internal {

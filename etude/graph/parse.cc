@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/exact_text.h"
+#include "etude/core/op/exact_text.h"
 #include "etude/graph/attr_reader.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"

@@ -14,7 +14,7 @@
 
 #include "etude/base/permanent.h"
 #include "etude/base/program_text.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::internal {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/graph.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 
 namespace etude::io::internal {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/xml_text.h"
 

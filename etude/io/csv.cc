@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
 #include "etude/io/csv_column.h"
 #include "etude/io/decimal.h"

@@ -8,8 +8,8 @@
 #include <dlpack/dlpack.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/pending.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/pending.h"
 
 namespace etude {
 namespace {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
 
 namespace etude::io {

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "etude/base/check.h"
+#include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
-#include "etude/core/pending.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/dense_copy.h"
 #include "etude/io/mapped_file.h"

@@ -12,7 +12,7 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/data/dataset.h"
 #include "etude/io/crc32c.h"
 #include "etude/nn/layers.h"

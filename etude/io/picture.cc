@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/ops.h"
 
 namespace etude::io {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/picture.h"
 #include "etude/io/xml_text.h"

@@ -10,9 +10,9 @@
 #include <png.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
-#include "etude/core/pending.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/version.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "etude/base/check.h"
-#include "etude/core/pending.h"
-#include "etude/core/traced.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/traced.h"
 #include "etude/io/atomic_file.h"
 #include "etude/io/mapped_file.h"
 #include "etude/io/safetensors_format.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "etude/base/structure.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

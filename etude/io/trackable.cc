@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/io/object_graph.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/variable_state.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lazy context: the bottom of a thread's stack while a LazyScope lives. It records calls and
 // names no op; what cannot wait runs at once, on operands that are observed first.
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 
 #include <algorithm>
 #include <array>
@@ -10,10 +10,10 @@
 
 #include "etude/base/check.h"
 #include "etude/base/environment.h"
-#include "etude/core/infer.h"
-#include "etude/core/located.h"
-#include "etude/core/resource.h"
-#include "etude/core/traced.h"
+#include "etude/core/call/located.h"
+#include "etude/core/context/resource.h"
+#include "etude/core/context/traced.h"
+#include "etude/core/op/infer.h"
 #include "etude/eager/dispatch.h"
 #include "etude/eager/profiler.h"
 #include "etude/graph/graph.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "etude/core/call_key.h"
+#include "etude/core/call/call_key.h"
 #include "etude/eager/dispatch.h"
 
 namespace etude::internal {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "etude/base/warning.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/eager/cancel.h"
 #include "etude/eager/dispatch.h"
 #include "etude/lazy/program.h"

@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/core/attrs.h"
-#include "etude/core/op.h"
-#include "etude/core/pending.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/op/attrs.h"
+#include "etude/core/op/op.h"
 #include "etude/eager/free_list.h"
 #include "etude/eager/owner_lock.h"
 #include "etude/lazy/follow.h"

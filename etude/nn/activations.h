@@ -3,7 +3,7 @@
 // nn::relu.
 #pragma once
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/ops.h"
 #include "etude/version.h"
 

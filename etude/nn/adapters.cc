@@ -3,7 +3,7 @@
 
 #include "etude/autodiff/custom_gradient.h"
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/core/option_ranges.h"
 #include "etude/ops.h"

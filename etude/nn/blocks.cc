@@ -2,7 +2,7 @@
 #include "etude/nn/blocks.h"
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/ops.h"
 

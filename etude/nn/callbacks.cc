@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/eager/profile.h"
 
 namespace etude::nn {

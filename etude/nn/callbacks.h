@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/fit_state.h"
 #include "etude/nn/fit_step.h"

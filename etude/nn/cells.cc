@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/run.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/run.h"
 #include "etude/nn/convolution.h"
 #include "etude/ops.h"
 

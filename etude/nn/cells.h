@@ -7,7 +7,7 @@
 #pragma once
 
 #include "etude/base/fields.h"
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/metric_kinds.h"
 #include "etude/nn/metric_parts.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/run.h"
+#include "etude/core/call/run.h"
 #include "etude/nn/families.h"
 #include "etude/ops.h"
 

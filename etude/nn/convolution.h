@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "etude/base/fields.h"
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/init.h"
 #include "etude/nn/layer.h"

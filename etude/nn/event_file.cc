@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/nn/plain_png.h"
 
 namespace etude::nn {

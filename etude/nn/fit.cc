@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/core/run.h"
+#include "etude/core/call/run.h"
 #include "etude/nn/clock.h"
 #include "etude/ops.h"
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/ambient.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/lazy/lazy.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/nn/adapters.h"
 #include "etude/nn/blocks.h"
 #include "etude/nn/convolution.h"

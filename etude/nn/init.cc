@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/ambient.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
 #include "etude/ops/random.h"
 
 namespace etude::nn {

@@ -22,12 +22,12 @@
 #include "etude/base/call_site.h"
 #include "etude/base/error.h"
 #include "etude/base/fields.h"
-#include "etude/core/arg.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/owned_result.h"
+#include "etude/core/context/value_observer.h"
 #include "etude/core/shape.h"
 #include "etude/core/tensor.h"
-#include "etude/core/value_observer.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

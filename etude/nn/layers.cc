@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/phase.h"
 #include "etude/ops.h"

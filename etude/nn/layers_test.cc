@@ -8,7 +8,7 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/norm.h"
 #include "etude/nn/pooling.h"

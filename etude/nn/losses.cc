@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/run_loss.h"
 #include "etude/ops.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/owned_result.h"
 #include "etude/core/option_ranges.h"
-#include "etude/core/owned_result.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/nn/clock.h"
 #include "etude/nn/metric_parts.h"
 #include "etude/ops.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/models.h"
 #include "etude/ops.h"

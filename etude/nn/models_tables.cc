@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/run.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/run.h"
 #include "etude/nn/models.h"
 #include "etude/ops.h"
 

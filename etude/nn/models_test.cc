@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/nn/losses.h"
 #include "etude/nn/summary.h"
 #include "etude/nn/test_gradient.h"

@@ -2,8 +2,8 @@
 #include "etude/nn/more_losses.h"
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/nn/run_loss.h"
 #include "etude/ops.h"
 #include "etude/stage/control_flow.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/losses.h"

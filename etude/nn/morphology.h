@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "etude/base/fields.h"
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"

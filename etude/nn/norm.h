@@ -4,7 +4,7 @@
 #pragma once
 
 #include "etude/base/fields.h"
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/diff/layer_state.h"
 #include "etude/nn/layer.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "etude/base/structure.h"
-#include "etude/core/ambient.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"

@@ -5,10 +5,10 @@
 
 #include "etude/autodiff/tape.h"
 #include "etude/base/warning.h"
-#include "etude/core/ambient.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/context.h"
-#include "etude/core/mode.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/mode.h"
 
 namespace etude::nn::detail {
 namespace {

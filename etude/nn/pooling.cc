@@ -2,7 +2,7 @@
 #include "etude/nn/pooling.h"
 
 #include "etude/base/check.h"
-#include "etude/core/run.h"
+#include "etude/core/call/run.h"
 #include "etude/nn/convolution.h"
 #include "etude/nn/families.h"
 #include "etude/ops.h"

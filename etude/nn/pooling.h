@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "etude/base/fields.h"
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/nn/layer.h"
 #include "etude/version.h"

@@ -16,7 +16,7 @@
 #include "etude/autodiff/tangent.h"
 #include "etude/base/fields.h"
 #include "etude/base/structure.h"
-#include "etude/core/precision_scope.h"
+#include "etude/core/context/precision_scope.h"
 #include "etude/diff/differentiable.h"
 #include "etude/nn/layer.h"
 #include "etude/nn/parts.h"

@@ -2,7 +2,7 @@
 #include "etude/nn/recurrent.h"
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/ops.h"
 
 namespace etude::nn {

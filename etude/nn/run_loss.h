@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "etude/base/function_ref.h"
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/losses.h"
 #include "etude/ops.h"

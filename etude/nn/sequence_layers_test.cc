@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/nn/attention.h"
 #include "etude/nn/embedding.h"
 #include "etude/nn/layers.h"

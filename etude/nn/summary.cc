@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/infer.h"
+#include "etude/core/op/infer.h"
 
 namespace etude::nn {
 namespace {

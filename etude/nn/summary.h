@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/tensor.h"
 #include "etude/nn/parts.h"
 #include "etude/version.h"

@@ -3,7 +3,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/models_parts.h"
 #include "etude/ops.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/core/attrs.h"
-#include "etude/core/op.h"
+#include "etude/core/op/attrs.h"
+#include "etude/core/op/op.h"
 #include "etude/core/tensor.h"
 #include "etude/ops/calls.h"
 

@@ -3,8 +3,8 @@
 // core/builtin.h, which omit calls that change nothing.
 #pragma once
 
-#include "etude/core/builtin.h"
-#include "etude/core/run.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/run.h"
 
 namespace etude::ops {
 

@@ -2,7 +2,7 @@
 // One function per file of records. Only register.cc calls them, in this order.
 #pragma once
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::ops {
 

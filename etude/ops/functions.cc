@@ -3,8 +3,8 @@
 // The functions of ops.h that are not inline there.
 #include "etude/ops.h"
 
-#include "etude/core/call_scope.h"
-#include "etude/core/op.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/op/op.h"
 
 namespace etude {
 

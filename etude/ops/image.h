@@ -2,7 +2,7 @@
 // The random functions on images. All other functions of etude::image are in ops.h.
 #pragma once
 
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

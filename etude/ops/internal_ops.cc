@@ -2,9 +2,9 @@
 // Ops that contexts and derived rules call, without a public function.
 #include "etude/base/check.h"
 #include "etude/codegen/serve.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/calls.h"

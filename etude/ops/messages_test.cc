@@ -11,8 +11,8 @@
 
 #include "etude/autodiff/batch.h"
 #include "etude/autodiff/operators.h"
-#include "etude/core/builtin.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/registry.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 

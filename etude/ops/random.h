@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random tensors. Each call draws with a new key from the generator of this thread
-// (etude/core/ambient.h), or with a given key; it is then a pure function of key and options. An
-// element depends only on the key and its index, on every machine and for any number of threads.
+// (etude/core/context/ambient.h), or with a given key; it is then a pure function of key and
+// options. An element depends only on the key and its index, on every machine and for any number of
+// threads.
 #pragma once
 
 #include <optional>
 
-#include "etude/core/ambient.h"
-#include "etude/core/attrs.h"
+#include "etude/core/context/ambient.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

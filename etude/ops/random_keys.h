@@ -3,8 +3,8 @@
 // 2] for its first axes. For random.cc and attention.cc.
 #pragma once
 
-#include "etude/core/batching.h"
-#include "etude/core/op.h"
+#include "etude/core/op/batching.h"
+#include "etude/core/op/op.h"
 
 namespace etude::ops {
 

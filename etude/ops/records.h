@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/core/op.h"
-#include "etude/core/rules.h"
+#include "etude/core/op/op.h"
+#include "etude/core/op/rules.h"
 #include "etude/core/tensor.h"
 #include "etude/ops.h"
 

@@ -2,8 +2,8 @@
 #include "etude/ops/rows.h"
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/located.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/located.h"
 #include "etude/ops.h"
 
 namespace etude {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -2,8 +2,8 @@
 // The reverse rule of ops whose gradient exists and is zero, in contrast to `no_derivative`.
 #pragma once
 
-#include "etude/core/builtin.h"
-#include "etude/core/op.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/op.h"
 
 namespace etude::ops {
 

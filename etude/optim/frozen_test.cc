@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/diff/freezable.h"
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/ops.h"
 
 namespace etude::optim::internal {

@@ -14,7 +14,7 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/call_site.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
 #include "etude/optim/optimizer.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "etude/base/permanent.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/run.h"
 #include "etude/core/length.h"
-#include "etude/core/run.h"
 #include "etude/kernels/cpu/optimizer/optimizer_numbers.h"
 #include "etude/ops.h"
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/run.h"
-#include "etude/core/traced.h"
+#include "etude/core/call/call.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/run.h"
+#include "etude/core/context/traced.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer/optimizer_steps.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"

@@ -14,10 +14,10 @@
 
 #include "etude/base/call_site.h"
 #include "etude/base/structure.h"
-#include "etude/core/attrs.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/option_ranges.h"
 #include "etude/core/tensor.h"
-#include "etude/core/values.h"
 #include "etude/diff/differentiable.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/optim/parameters.h"

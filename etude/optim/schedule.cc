@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/kernels/cpu/optimizer/schedules.h"
 
 namespace etude::optim {

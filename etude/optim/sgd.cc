@@ -2,7 +2,7 @@
 #include "etude/optim/sgd.h"
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 
 namespace etude::optim {
 namespace {

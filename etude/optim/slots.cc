@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/core/copies.h"
 
 namespace etude::optim::internal {

@@ -6,10 +6,10 @@
 
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/run.h"
 #include "etude/core/dtype_functions.h"
-#include "etude/core/run.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/transform_run.h"

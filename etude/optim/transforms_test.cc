@@ -7,7 +7,7 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "etude/base/thread_object.h"
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::internal {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "etude/passes/facts.h"
 
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {

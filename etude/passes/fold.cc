@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "etude/base/scalar_program.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/graph/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "etude/base/function_ref.h"
-#include "etude/core/op.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/op.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/graph.h"
 

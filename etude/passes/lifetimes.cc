@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/passes/facts.h"
 
 namespace etude::internal {

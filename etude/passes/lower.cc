@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "etude/core/context.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
+#include "etude/core/context/context.h"
 #include "etude/passes/graph_copy.h"
 
 namespace etude::internal {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "etude/base/check.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/drop.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/facts.h"
 #include "etude/passes/graph_copy.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/switches.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/graph_calls.h"
+#include "etude/core/call/graph_calls.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/passes/rolled_loops.h"

@@ -9,7 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/thread_object.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/passes/pipeline.h"
 
 namespace etude {

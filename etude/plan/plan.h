@@ -33,8 +33,8 @@
 #include <string>
 #include <vector>
 
-#include "etude/core/rules.h"
-#include "etude/core/values.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/rules.h"
 #include "etude/graph/graph.h"
 #include "etude/plan/plan_layout.h"
 #include "etude/plan/region.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "etude/core/rules.h"
+#include "etude/core/op/rules.h"
 #include "etude/graph/graph.h"
 
 namespace etude::internal {

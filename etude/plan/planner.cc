@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
 #include "etude/eager/dispatch.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "etude/base/scalar_program.h"
-#include "etude/core/rules.h"
-#include "etude/core/tier.h"
+#include "etude/core/op/rules.h"
+#include "etude/core/op/tier.h"
 
 namespace etude::internal {
 

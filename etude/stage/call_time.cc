@@ -2,9 +2,9 @@
 #include "etude/stage/call_time.h"
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/pending.h"
-#include "etude/core/traced.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/traced.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/init_scope.h"
 

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/graph_calls.h"
-#include "etude/core/mode.h"
-#include "etude/core/resource.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/graph_calls.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/context/resource.h"
+#include "etude/core/op/batching.h"
 #include "etude/stage/function.h"
 #include "etude/stage/key_inputs.h"
 #include "etude/stage/make_graph.h"

@@ -37,9 +37,9 @@
 
 #include "etude/base/function_ref.h"
 #include "etude/base/structure.h"
-#include "etude/core/ambient.h"
-#include "etude/core/arg.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/owned_result.h"
+#include "etude/core/context/ambient.h"
 #include "etude/stage/arguments.h"
 #include "etude/stage/function_core.h"
 #include "etude/version.h"

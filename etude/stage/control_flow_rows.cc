@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of tensors that control flow takes apart and puts together.
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/stage/control_flow.h"
 
 namespace etude::internal {

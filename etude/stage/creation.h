@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/stage/function_core.h"
 #include "etude/stage/trace.h"
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
 
 namespace etude {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "etude/base/call_site.h"
-#include "etude/core/arg.h"
+#include "etude/core/call/arg.h"
 #include "etude/core/tensor.h"
 #include "etude/version.h"
 

@@ -50,7 +50,7 @@
 #include <vector>
 
 #include "etude/base/structure.h"
-#include "etude/core/owned_result.h"
+#include "etude/core/call/owned_result.h"
 #include "etude/stage/function_core.h"
 #include "etude/stage/given.h"
 #include "etude/variables/init_scope.h"

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/mode.h"
-#include "etude/core/pending.h"
-#include "etude/core/resource.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/resource.h"
 #include "etude/graph/print.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/pause.h"

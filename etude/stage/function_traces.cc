@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/graph/family.h"
 #include "etude/plan/plan.h"
 #include "etude/stage/trace.h"

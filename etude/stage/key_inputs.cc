@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <span>
 
-#include "etude/core/ambient.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/op.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/ambient.h"
+#include "etude/core/op/op.h"
 #include "etude/stage/trace.h"
 
 namespace etude::internal {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/warning.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/graph/family.h"
 #include "etude/stage/function.h"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
+#include "etude/core/call/call_scope.h"
 #include "etude/stage/function.h"
 #include "etude/stage/relax.h"
 #include "etude/variables/open_shape.h"

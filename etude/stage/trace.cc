@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/pending.h"
-#include "etude/core/resource.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/context/pending.h"
+#include "etude/core/context/resource.h"
 #include "etude/eager/dispatch.h"
 
 namespace etude::internal {

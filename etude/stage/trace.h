@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/ambient.h"
-#include "etude/core/context.h"
-#include "etude/core/traced.h"
+#include "etude/core/context/ambient.h"
+#include "etude/core/context/context.h"
+#include "etude/core/context/traced.h"
 #include "etude/graph/builder.h"
 #include "etude/stage/call_time.h"
 #include "etude/variables/enclosing_trace.h"

@@ -15,7 +15,7 @@
 
 #include "etude/aot/blocks.h"
 #include "etude/aot/object_file.h"
-#include "etude/core/rules.h"
+#include "etude/core/op/rules.h"
 #include "tests/expect_error.h"
 
 namespace etude::aot {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/tape.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/core/create.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"

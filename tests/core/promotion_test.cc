@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/core/dtype_functions.h"
 #include "etude/lazy/lazy.h"
 #include "etude/nn/init.h"

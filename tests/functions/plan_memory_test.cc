@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/etude.h"
 #include "etude/graph/builder.h"
 #include "etude/passes/pipeline.h"

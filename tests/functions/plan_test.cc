@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
 #include "etude/ops.h"
 #include "etude/stage/trace.h"

@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/etude.h"
 #include "etude/stage/tracing_lock.h"
 #include "tests/expect_error.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"

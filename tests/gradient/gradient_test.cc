@@ -7,7 +7,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"

@@ -6,7 +6,7 @@
 #include "etude/autodiff/custom_gradient.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/base/warning.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/norm.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that users add to the registry, and their rules under tapes.
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 #include <atomic>
 #include <thread>
 
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
 #include "etude/ops.h"
 #include "etude/stage/function.h"
 #include "tests/gradient/expect.h"

@@ -7,7 +7,7 @@
 #include "etude/base/sanitizers.h"
 #include "etude/base/warning.h"
 #include "etude/core/buffer.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/ops.h"
 #include "tests/gradient/expect.h"
 #include "tests/live_memory.h"

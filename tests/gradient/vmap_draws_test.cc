@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/graph_calls.h"
+#include "etude/core/call/graph_calls.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/etude.h"
 #include "tests/expect_error.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/batch.h"
-#include "etude/core/graph_calls.h"
+#include "etude/core/call/graph_calls.h"
 #include "etude/etude.h"
 #include "tests/expect_error.h"
 #include "tests/recording.h"

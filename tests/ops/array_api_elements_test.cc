@@ -12,8 +12,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/builtin.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/registry.h"
 #include "etude/ops.h"
 
 namespace etude::array_api_elements_test {

@@ -10,8 +10,8 @@
 
 #include "etude/autodiff/graph_derivatives.h"
 #include "etude/base/philox.h"
-#include "etude/core/op.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/op.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/graph.h"
 #include "etude/stage/trace.h"
 

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/builtin.h"
-#include "etude/core/registry.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/registry.h"
 #include "etude/device/cpu/float_mode.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/ops.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "tests/ops/checks.h"
 
 namespace etude::matrix {

@@ -3,9 +3,9 @@
 // reads back as the same graph.
 #include <fmt/format.h>
 
-#include "etude/core/infer.h"
-#include "etude/core/registry.h"
-#include "etude/core/run.h"
+#include "etude/core/call/run.h"
+#include "etude/core/op/infer.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"

@@ -5,8 +5,8 @@
 // spec: Z22.a
 #include <fmt/format.h>
 
-#include "etude/core/builtin.h"
-#include "etude/core/pending.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/context/pending.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
 #include "tests/ops/checks.h"

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 
 namespace etude::partials_test {

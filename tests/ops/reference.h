@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/core/tensor.h"
 
 namespace etude::matrix {

@@ -9,7 +9,7 @@
 
 #include "etude/autodiff/custom_rule.h"
 #include "etude/autodiff/graph_derivatives.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/stage/make_graph.h"
 #include "tests/ops/checks.h"
 

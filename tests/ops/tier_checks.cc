@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "etude/codegen/compile.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/region.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
 #include "etude/graph/sample_graphs.h"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/parse.h"

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/print.h"
 #include "etude/graph/verify.h"

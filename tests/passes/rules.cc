@@ -3,7 +3,7 @@
 
 #include <regex>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 
 namespace etude::tests {
 

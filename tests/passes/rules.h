@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::tests {
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/graph/parse.h"
 #include "etude/graph/print.h"
 #include "etude/passes/pipeline.h"

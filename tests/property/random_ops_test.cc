@@ -15,9 +15,9 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/buffer.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/core/convert.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/ops.h"
 #include "tests/ops/checks.h"
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/ambient.h"
 #include "etude/core/buffer.h"
+#include "etude/core/context/ambient.h"
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
 #include "etude/nn/fit.h"

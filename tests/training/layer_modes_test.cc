@@ -8,7 +8,7 @@
 #include "etude/autodiff/announce.h"
 #include "etude/autodiff/gradient.h"
 #include "etude/autodiff/gradient_check.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/safetensors.h"
 #include "etude/lazy/lazy.h"

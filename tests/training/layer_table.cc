@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/io/safetensors.h"
 #include "etude/nn/activations.h"
 #include "etude/nn/adapters.h"

@@ -10,7 +10,7 @@
 
 #include "etude/autodiff/announce.h"
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/checkpoint.h"
 #include "etude/nn/adapters.h"

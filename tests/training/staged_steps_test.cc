@@ -5,7 +5,7 @@
 
 #include "etude/autodiff/gradient.h"
 #include "etude/base/error.h"
-#include "etude/core/ambient.h"
+#include "etude/core/context/ambient.h"
 #include "etude/nn/layers.h"
 #include "etude/nn/losses.h"
 #include "etude/ops.h"

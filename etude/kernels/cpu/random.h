@@ -4,7 +4,7 @@
 // the first axes k.. of the result: each draws what it draws alone for the other axes.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binary and unary arithmetic. Integer arithmetic wraps; integer division by zero is an error.
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/families.h"
 #include "etude/ops/zero_gradient.h"

@@ -3,8 +3,8 @@
 // cotangents follow the convention of the tape: the gradient is conjugate to the derivative.
 #include <complex>
 
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/elementwise/complex.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"

@@ -2,7 +2,7 @@
 // Exponentials, logarithms and roots of floating and complex values.
 #include <cmath>
 
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
 #include "etude/graph/programs.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/ops.h"

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "etude/core/arg.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/context.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/context/context.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

@@ -9,7 +9,7 @@
 #include "etude/autodiff/custom_rule.h"
 #include "etude/autodiff/traced_rule.h"
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
 #include "etude/stage/make_graph.h"

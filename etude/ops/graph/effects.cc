@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
+#include "etude/core/op/batching.h"
 #include "etude/core/print.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"

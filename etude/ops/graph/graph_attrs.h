@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "etude/autodiff/graph_derivatives.h"
-#include "etude/core/builtin.h"
-#include "etude/core/op.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/op.h"
 #include "etude/eager/dispatch.h"
 #include "etude/graph/graph.h"
 #include "etude/ops/calls.h"

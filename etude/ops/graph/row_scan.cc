@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
 #include "etude/plan/region_maker.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "etude/base/check.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
 #include "etude/ops/families.h"
 #include "etude/ops/graph/graph_attrs.h"
 #include "etude/stage/make_graph.h"

@@ -3,8 +3,8 @@
 // update, and an assignment. In a graph both are gone; read_assigned stays where a read follows an
 // assignment.
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/resource.h"
+#include "etude/core/context/resource.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"
 #include "etude/variables/variable.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops/graph/while_loop.h"
 #include "etude/stage/make_graph.h"
 

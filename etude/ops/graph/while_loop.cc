@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/located.h"
+#include "etude/core/call/located.h"
 #include "etude/ops/families.h"
 #include "etude/stage/make_graph.h"
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/ops/graph/graph_attrs.h"
 
 namespace etude::ops {

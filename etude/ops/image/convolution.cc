@@ -2,9 +2,9 @@
 // Convolutions. Both gradients are linear ops whose transposes are each other and the convolution,
 // so that derivatives of every order exist.
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/conv/conv.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

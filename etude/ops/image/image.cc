@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/conv/resample.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

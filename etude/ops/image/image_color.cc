@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/call_scope.h"
-#include "etude/core/context.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/context/context.h"
 #include "etude/ops.h"
 #include "etude/ops/image.h"
 #include "etude/ops/random.h"

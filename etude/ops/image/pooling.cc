@@ -3,9 +3,9 @@
 // in row-major order; what carries it is linear and so has derivatives of its own.
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/batching.h"
-#include "etude/core/call.h"
-#include "etude/core/context.h"
+#include "etude/core/call/call.h"
+#include "etude/core/context/context.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/conv/pool.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "etude/core/attrs.h"
+#include "etude/core/op/attrs.h"
 #include "etude/core/shape.h"
 
 namespace etude::ops {

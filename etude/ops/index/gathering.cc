@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
-#include "etude/core/slices.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
+#include "etude/core/op/slices.h"
 #include "etude/kernels/cpu/index/masks.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

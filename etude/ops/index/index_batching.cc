@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

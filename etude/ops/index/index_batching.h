@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "etude/core/batching.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops/index/index_plan.h"
 
 namespace etude::ops {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/kernels/cpu/index/gather.h"
 
 namespace etude::ops {

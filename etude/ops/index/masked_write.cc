@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/call.h"
-#include "etude/core/context.h"
+#include "etude/core/call/call.h"
+#include "etude/core/context/context.h"
 #include "etude/core/copies.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops/axes.h"

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/index/along.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"

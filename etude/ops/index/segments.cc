@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of the rows that share an id. Ids outside [0, num) drop their rows.
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

@@ -2,8 +2,8 @@
 // The set functions of the Array API: distinct elements, and membership. How many elements are
 // distinct depends on the data; membership has the shape of its operand.
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 #include "etude/ops/families.h"

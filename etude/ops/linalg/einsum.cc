@@ -6,8 +6,8 @@
 #include <map>
 
 #include "etude/base/check.h"
+#include "etude/core/context/size_decision.h"
 #include "etude/core/index.h"
-#include "etude/core/size_decision.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/linalg/einsum_equation.h"

@@ -4,8 +4,8 @@
 #include "etude/kernels/cpu/linalg/linalg.h"
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"
 #include "etude/ops/linalg/matrices.h"

@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "etude/autodiff/gradient.h"
-#include "etude/core/ambient.h"
 #include "etude/core/buffer.h"
+#include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/lazy/lazy.h"
 #include "etude/ops.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/ops/calls.h"
 
 namespace etude::ops {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Diagonals, bands, powers, norms and products of vectors.
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/linalg/linalg.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices and vectors.
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/product/matmul.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"

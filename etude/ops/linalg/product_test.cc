@@ -12,7 +12,7 @@
 
 #include "etude/autodiff/tape.h"
 #include "etude/base/sanitizers.h"
-#include "etude/core/context.h"
+#include "etude/core/context/context.h"
 #include "etude/device/cpu/parallel.h"
 #include "etude/ops.h"
 

@@ -10,8 +10,8 @@
 
 #include "etude/base/check.h"
 #include "etude/base/permanent.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/attention/attention_dropout.h"
 #include "etude/ops.h"
 #include "etude/ops/families.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/call.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/reduce/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/kernels/cpu/reduce/standardize.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

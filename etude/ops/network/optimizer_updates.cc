@@ -4,8 +4,8 @@
 #include <array>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
-#include "etude/core/run.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/run.h"
 #include "etude/kernels/cpu/optimizer/optimizer.h"
 #include "etude/kernels/cpu/optimizer/optimizer_rates.h"
 #include "etude/kernels/cpu/optimizer/optimizer_steps.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

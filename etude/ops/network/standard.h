@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/op.h"
 #include "etude/core/tensor.h"
-#include "etude/core/values.h"
 
 namespace etude::ops {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/ops.h"
 #include "etude/ops/calls.h"
 

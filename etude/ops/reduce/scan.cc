@@ -3,8 +3,8 @@
 #include "etude/kernels/cpu/reduce/scan.h"
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/reduce/reduce.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"

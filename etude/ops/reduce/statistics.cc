@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
 #include "etude/core/dtype_functions.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/reduce/norm_root.h"
 #include "etude/kernels/cpu/simd/program.h"
 #include "etude/ops.h"

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
-#include "etude/core/call.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call.h"
+#include "etude/core/op/batching.h"
 #include "etude/ops.h"
 #include "etude/ops/axes.h"
 #include "etude/ops/calls.h"

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "etude/base/check.h"
-#include "etude/core/batching.h"
-#include "etude/core/builtin.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/op/batching.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 #include "etude/kernels/cpu/index/copy.h"
 #include "etude/ops.h"

@@ -4,7 +4,7 @@
 // "FlashAttention", 2022. Work memory is linear in the number of keys. Used by ops/attention.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -4,7 +4,7 @@
 // ops/convolution.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -3,7 +3,7 @@
 // are cut at the border. Used by ops/pooling.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -2,7 +2,7 @@
 // Kernels of functions of complex numbers that give their parts. Used by op records.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

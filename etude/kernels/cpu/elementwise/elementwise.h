@@ -3,7 +3,7 @@
 // record, all other dtypes by the tile interpreter. Used by op records.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

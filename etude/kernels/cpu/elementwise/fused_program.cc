@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/environment.h"
-#include "etude/core/registry.h"
+#include "etude/core/op/registry.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {

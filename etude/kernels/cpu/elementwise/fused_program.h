@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
-#include "etude/core/op.h"
-#include "etude/core/tier.h"
+#include "etude/core/op/op.h"
+#include "etude/core/op/tier.h"
 
 namespace etude::kernels::cpu {
 

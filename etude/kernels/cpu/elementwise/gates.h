@@ -2,7 +2,7 @@
 // The gates of an LSTM in one pass, and their gradient. Used by ops/gates.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

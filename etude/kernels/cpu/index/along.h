@@ -3,7 +3,7 @@
 // for whole slices: gather.h.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

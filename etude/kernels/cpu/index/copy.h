@@ -10,7 +10,7 @@
 #include <span>
 #include <type_traits>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

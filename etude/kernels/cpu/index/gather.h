@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/kernels/cpu/elementwise/broadcast.h"
 #include "etude/kernels/cpu/index/copy.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

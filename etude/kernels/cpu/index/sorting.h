@@ -3,7 +3,7 @@
 // counts as larger than all numbers and comes last in either order.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -5,7 +5,7 @@
 // ops/fourier.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

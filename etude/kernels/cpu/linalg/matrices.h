@@ -10,7 +10,7 @@
 #include <string>
 
 #include "etude/base/function_ref.h"
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/kernels/cpu/lapack/lapack.h"
 
 namespace etude::kernels::cpu {

@@ -3,7 +3,7 @@
 // in place where the caller gave them away. Used by ops/optimizer_updates.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

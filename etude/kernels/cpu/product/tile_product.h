@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "etude/core/rules.h"
+#include "etude/core/op/rules.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 
 namespace etude::kernels::cpu {

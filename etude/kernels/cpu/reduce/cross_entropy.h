@@ -2,7 +2,7 @@
 // Fused softmax cross entropy on rows. Used by ops/cross_entropy.cc.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

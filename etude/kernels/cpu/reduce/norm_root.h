@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

@@ -11,7 +11,7 @@
 
 #include <span>
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

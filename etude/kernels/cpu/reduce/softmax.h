@@ -2,7 +2,7 @@
 // Kernels along one axis that begin with a shifted exponential. Used by op records.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

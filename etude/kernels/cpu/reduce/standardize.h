@@ -4,7 +4,7 @@
 // group normalisation are made of.
 #pragma once
 
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 
 namespace etude::kernels::cpu {
 

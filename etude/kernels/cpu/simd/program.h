@@ -10,7 +10,7 @@
 #include "etude/base/differentiate.h"
 #include "etude/base/expression_math.h"
 #include "etude/base/scalar_program.h"
-#include "etude/core/op.h"
+#include "etude/core/op/op.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/version.h"
 

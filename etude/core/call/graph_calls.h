@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of the ops that have graphs as attributes, for the contexts and their users. A graph is an
+// AttrObject here, since the graph layer is above the core.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "etude/core/call/values.h"
+#include "etude/core/op/attrs.h"
+#include "etude/core/op/op.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace internal {
+
+using AttrObjects = std::vector<RefPtr<const AttrObject>>;
+
+// Runs branch number operands[0] on the other operands (op switch_case).
+Values switch_graphs(const AttrObjects& branches, Operands operands, CallSite where);
+// Runs `body` for each row (op scan). The first `carried` operands are carried from step to step.
+// The next `rows` operands have `length` rows each.
+Values scan_graph(const AttrObject& body, Operands operands, int64_t carried, int64_t rows,
+                  int64_t length, CallSite where);
+// The same as a node of a graph, for passes; with `is_reverse` from the last row to the first. Also
+// nodes that stack tensors to rows, split rows to tensors, and take the rows [first, end) (ops
+// stack, unstack, slice).
+struct OpCall {
+  const Op& op;
+  Attrs attrs;
+};
+OpCall scan_call(const AttrObject& body, int64_t carried, int64_t rows, int64_t length,
+                 bool is_reverse);
+OpCall stack_call();
+OpCall unstack_call();
+OpCall rows_call(int64_t first, int64_t end);
+// Runs `body` while `condition` holds (op while_loop), at most `max_steps` times unless that is
+// negative.
+Values loop_graph(const AttrObject& condition, const AttrObjects& body, Operands operands,
+                  int64_t carried, int64_t max_steps, CallSite where);
+
+// The attributes of a call with a custom rule (op custom_call).
+struct CustomCallAttrs {
+  const AttrObject* value;  // a graph of all operands that returns the first `results` operands
+  // Each rule maps cotangents of differentiable results and the kept values to gradients of the
+  // inputs. Empty: derivatives are refused with the reason `fault`.
+  AttrObjects rules;
+  // The cotangents of each rule: bit i for differentiable result i. For another combination of
+  // cotangents the derivative is refused with the reason `fault`. Empty: the only rule takes all
+  // cotangents, with zeros for missing cotangents.
+  std::vector<int64_t> sets;
+  int64_t results, inputs;  // numbers of operands; the remaining operands are kept values
+  bool is_for_forward;      // whether forward mode uses the rule as well
+  std::string name;         // for messages
+  std::string fault;
+};
+// The results as new values whose derivative is only the rule.
+Values custom_call(const CustomCallAttrs& attrs, Operands operands);
+// x, ordered after the others (op after).
+Tensor after(const Tensor& x, std::span<const Tensor> others);
+
+}  // namespace internal
+}  // namespace etude

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/context/context.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "etude/base/check.h"
+#include "etude/core/call/builtin.h"
+#include "etude/core/call/call_scope.h"
+#include "etude/core/call/located.h"
+#include "etude/core/context/mode.h"
+#include "etude/core/context/precision_scope.h"
+#include "etude/core/op/promotion.h"
+#include "etude/core/op/slices.h"
+
+namespace etude {
+namespace internal {
+namespace {
+
+// One block of the static thread-local storage: every call reads these.
+[[gnu::tls_model("initial-exec")]] thread_local constinit Context* top_context = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local constinit CallSite rule_site;
+[[gnu::tls_model("initial-exec")]] thread_local constinit bool inside_rule = false;
+
+}  // namespace
+
+thread_local constinit uint32_t mode_word = 0;
+thread_local constinit CallSite user_call;
+
+bool& refuses_mixed_precision() noexcept {
+  thread_local constinit bool refuses = false;
+  return refuses;
+}
+
+void explain(Error& error, std::string_view name, CallSite where) {
+  if (!name.empty()) error.name_op(name);
+  error.locate(user_line(where));
+}
+
+void throw_of(std::string_view name, ErrorCode code, const std::string& text, CallSite where) {
+  Error error(code, text);
+  explain(error, name, where);
+  throw error;
+}
+
+void throw_no_memory(std::string_view name, CallSite where) {
+  Error error(ErrorCode::kResourceExhausted, "the host has no memory left for this call");
+  explain(error, name, where);
+  throw error;
+}
+
+bool is_inside_rule() noexcept { return inside_rule; }
+CallSite rule_call_site() noexcept { return inside_rule ? rule_site : CallSite{}; }
+
+namespace {
+
+void update_mode() noexcept {
+  mode_word = (mode_word & ~kModeContexts) | (top_context != nullptr ? kModeContexts : 0);
+}
+
+void require_dtype(const Op& op, std::size_t i, DType dtype) {
+  const DTypeSet set = op.operand_dtypes(i);
+  ETUDE_REQUIRE(set.contains(dtype), "{} is {}, but must be one of {}. Cast it with astype",
+                operand_text(op, i), name(dtype), describe(set));
+}
+
+// The common case of the checks below: nothing to promote, to cast or to make dense.
+bool is_plain(const Op& op, Operands in) noexcept {
+  if (!op.is_uniform() || in.size() != op.arity() || in.size() == 0 || !in.has(0)) return false;
+  const DType dtype = in[0].dtype();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in.has(i) || TensorAccess::is_sparse(in[i]) || in[i].dtype() != dtype) return false;
+  }
+  return op.def().dtypes.contains(dtype) && !(op.def().casts_integers && is_integer(dtype));
+}
+
+// Operands as contexts get them: the borrowed ones, or casts and dense copies of them.
+class Checked {
+ public:
+  Checked(const Op& op, Operands in, CallSite where) : view_(in) {
+    require_count(op, in.size());
+    std::optional<DType> shared;
+    std::size_t shared_at = 0;
+    bool plain = true, mixed = false;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const OperandDef& def = op.operand(i);
+      if (!in[i].has_value()) {
+        ETUDE_REQUIRE(def.optional,
+                      "{} is absent. Was it moved from, or is it the gradient of something "
+                      "unconnected?",
+                      operand_text(op, i));
+        continue;
+      }
+      const DType dtype = in[i].dtype();
+      plain = plain && !TensorAccess::is_sparse(in[i]);
+      if (!def.dtypes.empty()) {
+        require_dtype(op, i, dtype);
+      } else if (!shared) {
+        shared = dtype;
+        shared_at = i;
+      } else if (*shared != dtype) {
+        shared = promoted(op, i, dtype, shared_at, *shared);
+        mixed = true;
+      }
+    }
+    const bool casts = shared && op.def().casts_integers && floating_for(*shared) != *shared;
+    if (casts) shared = floating_for(*shared);
+    if (shared) require_shared(op, in, *shared, shared_at);
+    if (!plain || mixed || casts) replace(op, in, mixed || casts ? shared : std::nullopt, where);
+  }
+
+  Operands view() const { return view_; }
+
+ private:
+  // That the op takes the dtype in which its operands meet; else blames the first one that is none
+  // of its dtypes.
+  static void require_shared(const Op& op, Operands in, DType shared, std::size_t shared_at) {
+    if (op.operand_dtypes(shared_at).contains(shared)) return;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in.has(i) && op.operand(i).dtypes.empty()) require_dtype(op, i, in[i].dtype());
+    }
+    require_dtype(op, shared_at, shared);
+  }
+
+  static DType promoted(const Op& op, std::size_t i, DType mine, std::size_t j, DType other) {
+    const std::optional<DType> both = meeting_dtype(mine, other, op.def().casts_integers);
+    ETUDE_REQUIRE(!refuses_mixed_precision() || !is_floating(mine) || !is_floating(other),
+                  "{} is {} and {} is {}, but a layer with a PrecisionPolicy mixes no precisions. "
+                  "Cast one of them: astype({}, {})",
+                  operand_text(op, i), name(mine), operand_text(op, j), name(other),
+                  operand_expression(op, i), name(other));
+    const bool casts_mine = is_integer(mine) || mine == kBool;
+    ETUDE_REQUIRE(both.has_value(),
+                  "{} is {} and {} is {}; these do not promote to one dtype. Cast one of them: "
+                  "astype({}, {})",
+                  operand_text(op, i), name(mine), operand_text(op, j), name(other),
+                  operand_expression(op, casts_mine ? i : j), name(casts_mine ? other : mine));
+    return *both;
+  }
+
+  void replace(const Op& op, Operands in, std::optional<DType> dtype, CallSite where) {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      Tensor x = in[i];
+      if (x.has_value()) {
+        x = to_dense(x);
+        if (dtype && op.operand(i).dtypes.empty()) x = cast(x, *dtype, where);
+      }
+      held_.push_back(std::move(x));
+    }
+    for (const Tensor& x : held_) list_.add(x);
+    view_ = list_.view();
+  }
+
+  Operands view_;
+  InlineVector<Tensor, 4> held_;
+  OperandList list_;
+};
+
+}  // namespace
+
+void require_count(const Op& op, std::size_t given) {
+  // Up to the last one that must be there: an optional one before it is given as an absent one.
+  const auto& defs = op.def().operands;
+  const auto is_required = [](const OperandDef& d) { return !d.optional && !d.variadic; };
+  const auto last = std::find_if(defs.rbegin(), defs.rend(), is_required);
+  const auto required = static_cast<std::size_t>(defs.rend() - last);
+  if (given >= required && (op.is_variadic() || given <= defs.size())) return;
+  std::vector<std::string_view> names;
+  names.reserve(defs.size());
+  for (const OperandDef& d : defs) names.push_back(d.name);
+  ETUDE_THROW(kInvalidArgument, "takes {}{} operands ({}), but {} were given", required,
+              op.is_variadic() ? " or more" : "", fmt::join(names, ", "), given);
+}
+
+std::string operand_text(const Op& op, std::size_t i) {
+  const OperandDef& def = op.operand(i);
+  if (!def.variadic) return fmt::format("operand '{}'", def.name);
+  return fmt::format("element {} of '{}'", i + 1 - op.arity(), def.name);
+}
+
+std::string operand_expression(const Op& op, std::size_t i) {
+  const OperandDef& def = op.operand(i);
+  return def.variadic ? fmt::format("{}[{}]", def.name, i + 1 - op.arity()) : std::string(def.name);
+}
+
+void place_error(Error& error, const Op& op, CallSite where) {
+  if (!is_inside_rule()) {
+    explain(error, op.name(), where);
+    return;
+  }
+  const bool is_fact = error.op().empty() && !error.is_located();
+  if (is_fact && dynamic_cast<StepError*>(&error) == nullptr) {
+    throw StepError(error.code(), op, error.what());
+  }
+}
+
+}  // namespace internal
+
+using internal::inside_rule;
+using internal::rule_site;
+using internal::top_context;
+
+Context& ContextStack::top() noexcept {
+  return top_context != nullptr ? *top_context : eager_context();
+}
+bool ContextStack::is_eager() noexcept { return top_context == nullptr; }
+bool ContextStack::is_on_eager() noexcept {
+  const Context* c = top_context;
+  while (c != nullptr && c->parent() != nullptr) c = c->parent();
+  return c == nullptr || c == &eager_context();
+}
+
+void ContextStack::push(Context& context) noexcept {
+  context.parent_ = &top();
+  top_context = &context;
+  internal::update_mode();
+}
+
+void ContextStack::remove(Context& context) noexcept {
+  Context* const bottom = &eager_context();
+  Context** place = &top_context;
+  while (*place != nullptr && *place != bottom && *place != &context) place = &(*place)->parent_;
+  if (*place != &context) return;
+  *place = context.parent_;
+  if (top_context == bottom) top_context = nullptr;
+  context.parent_ = nullptr;
+  internal::update_mode();
+}
+
+ContextScope::ContextScope(Context& context, CallSite where) noexcept
+    : saved_(top_context), saved_where_(rule_site), saved_inside_(inside_rule) {
+  top_context = &context == &eager_context() ? nullptr : &context;
+  if (!inside_rule || !rule_site.known()) rule_site = where;
+  inside_rule = true;
+  internal::update_mode();
+}
+
+BottomScope::BottomScope(Context& bottom) noexcept
+    : saved_(std::exchange(top_context, &bottom == &eager_context() ? nullptr : &bottom)),
+      saved_where_(std::exchange(rule_site, CallSite{})),
+      saved_inside_(std::exchange(inside_rule, false)) {
+  internal::update_mode();
+}
+
+void BottomScope::leave() noexcept {
+  if (!std::exchange(is_open_, false)) return;
+  top_context = saved_;
+  rule_site = saved_where_;
+  inside_rule = saved_inside_;
+  internal::update_mode();
+}
+
+ContextScope::~ContextScope() {
+  top_context = saved_;
+  rule_site = saved_where_;
+  inside_rule = saved_inside_;
+  internal::update_mode();
+}
+
+namespace {
+
+[[gnu::noinline]] Values execute_checked(const Op& op, Operands operands, const Attrs& attrs,
+                                         CallSite where) {
+  if (op.def().accepts_slices != 0) {
+    const int i = internal::rows_operand(operands);
+    if (i >= 0 && ((op.def().accepts_slices >> i) & 1) != 0) {
+      return internal::execute_on_rows(op, operands, i, attrs, where);
+    }
+  }
+  const internal::Checked checked(op, operands, where);
+  return ContextStack::top().execute(op, checked.view(), attrs, where);
+}
+
+}  // namespace
+
+Values execute(const Op& op, Operands operands, const Attrs& attrs, CallSite where) {
+  if (inside_rule) where = rule_site;
+  return internal::located(op, where, [&] {
+    Values out;
+    if (internal::mode_word == 0 && internal::run_cached(op, operands, attrs, out)) return out;
+    where = internal::user_line(where);
+    if (!internal::is_plain(op, operands)) return execute_checked(op, operands, attrs, where);
+    return ContextStack::top().execute(op, operands, attrs, where);
+  });
+}
+
+}  // namespace etude

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of an op: everything the system knows about one operation. Records are written in
+// etude/ops/, one file per family. Contexts, tests and generators read records and name no op. The
+// types of the functions in a record are in rules.h.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etude/base/error.h"
+#include "etude/base/scalar_program.h"
+#include "etude/core/call/values.h"
+#include "etude/core/op/attrs.h"
+#include "etude/core/op/rules.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+enum class Kind : uint8_t {
+  kElementwise,  // `scalar`; the type rule, kernels and both derivatives follow
+  kLinear,       // linear in each differentiable operand: `type`, kernel, `transpose`
+  kComposition,  // `lower` in public ops; a kernel may replace it in eager mode, with the same bits
+  kGeneral,      // `type`, kernel, and `vjp` if differentiable
+};
+
+// An operand: "x" is required, "bias?" may be absent, "xs..." is any number of operands (last
+// only). Operands without dtypes of their own are promoted to one common dtype.
+struct OperandDef {
+  std::string_view name;
+  DTypeSet dtypes;  // empty: the record's dtypes, shared with the other such operands
+  bool optional = false;
+  bool variadic = false;
+
+  OperandDef(const char* text)
+      : OperandDef(text, DTypeSet{}) {
+  }  // NOLINT(google-explicit-constructor): a name is an operand
+  OperandDef(const char* text, DTypeSet own);
+};
+
+// The kernel of a program on float32 values. Operands and results marked as truths are bool bytes.
+// All operands have n elements.
+using ProgramKernel = void (*)(void* out, const void* const* in, const double* params,
+                               std::size_t n);
+// A program and its float32 kernels for CPUs by instruction set (portable, AVX2, AVX-512). Where
+// the kernel is null, float32 runs in the tile interpreter, like all other dtypes.
+struct PartialsDef;
+struct ScalarDef {
+  const scalar::Program* program = nullptr;
+  std::array<ProgramKernel, 3> by_isa{};
+  Kernels kernels = {};                  // of calls: broadcasting, all dtypes
+  const PartialsDef* derived = nullptr;  // the derived partials, unless the record writes its own
+};
+// The derivative of the result by each operand: programs on (operands..., result, t) that return
+// the change of the result for a tangent t of the operand.
+struct PartialsDef {
+  std::array<ScalarDef, 3> by_operand{};
+};
+
+enum class ResultDType : uint8_t { kSame, kBool };
+
+// The side effect of a call.
+enum class Effect : uint8_t {
+  kNone,
+  kReads,    // the result is the value of operand 0, a resource (core/resource.h)
+  kWrites,   // operand 1 becomes the value of the resource, and is the result
+  kOutside,  // visible outside, like a print or a failure: runs once, in program order
+};
+
+// A call for the test matrix. Operand types are texts like "[2, 3]" (the dtype under test),
+// "int32[4]", or "-" for an absent operand. Attributes are given by name. Integer operands take
+// values from their range.
+struct Sample {
+  std::vector<std::string_view> operands = {};
+  std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
+  std::vector<std::pair<double, double>> ranges = {};  // by operand ([-2, 2]), then diagonals
+};
+// A call for ops that take graphs.
+struct GraphSample {
+  std::vector<Tensor> operands;
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+};
+struct Samples {
+  std::vector<Sample> calls = {};  // element-wise ops have a standard set as well
+  std::vector<std::pair<double, double>> ranges = {};  // by operand, for all calls
+  std::vector<double> avoid = {};           // points near which derivatives are not checked
+  double ulp = 2;                           // of a float32 result against the double reference
+  std::string_view no_gradient_check = "";  // reason why the numeric check is left out
+  // Builds a call that runs `graph` on `inputs`.
+  GraphSample (*around)(const AttrObject& graph, std::span<const Tensor> inputs) = nullptr;
+};
+// A call that must fail, and a part of its message.
+struct ErrorCase {
+  std::vector<std::string_view> operands = {};
+  std::string_view fragment;
+  std::vector<std::pair<std::string_view, AttrValue>> attrs = {};
+  ErrorCode code = ErrorCode::kInvalidArgument;
+};
+
+// The properties of a call of a loop op.
+struct LoopFacts {
+  // The number of trailing operands that are loop-invariant: they are the last inputs of each graph
+  // of LoopDef::graphs. More may be appended.
+  std::size_t fixed = 0;
+  int64_t least_steps = 0;
+};
+struct LoopDef {
+  LoopFacts (*facts)(std::size_t operands, const Attrs& attrs) = nullptr;
+  std::vector<std::string_view> graphs = {};  // the attributes that hold the graphs of a step
+};
+
+struct OpDef {
+  std::string_view name;
+  std::string_view space = "";  // "nn", "random": the C++ namespace; "internal": no public function
+  std::string_view symbol = "";  // "+": the C++ operator, in addition to the function
+  Kind kind = Kind::kGeneral;
+  std::string_view doc;
+  std::vector<OperandDef> operands;
+  std::vector<AttrDef> attrs = {};
+  std::vector<std::string_view> results = {"y"};  // {"ys..."}: the type rule decides the number
+  DTypeSet dtypes = kAnyDType;
+  ResultDType result_dtype = ResultDType::kSame;  // element-wise ops
+  bool casts_integers = false;  // integer operands become float32 first, as in true division
+  TypeRule type = nullptr;
+  ScalarDef scalar = {};
+  PartialsDef partials = {};  // derived from `scalar` unless written here
+  Kernels kernels = {};       // element-wise ops default to the kernels of `scalar`
+  DataRule data = nullptr;
+  LowerRule lower = nullptr;
+  TransposeRule transpose = nullptr;
+  VjpRule vjp = nullptr;
+  KeepRule keep = nullptr;  // if `vjp` reads more than operands and results
+  bool takes_sums = false;  // `vjp` adds to the sum of an operand: VjpCall::take_sum()
+  JvpRule jvp = nullptr;
+  BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
+  Effect effect = Effect::kNone;
+  // The name of the attribute with a graph that the call runs on its operands, so that the call can
+  // be inlined.
+  std::string_view body = "";
+  // The name of the attribute with the name of a public op. Errors of this internal op name that
+  // op.
+  std::string_view works_for = "";
+  LoopDef loop = {};
+  // A few passes over operands and results, so a plan may recompute the result instead of keeping
+  // it for long. Element-wise ops and views are cheap without this flag.
+  bool is_cheap = false;
+  // The op that recomputes the first result from the operands and the other results, with the same
+  // attributes and the same bits, if it takes their dtype. A plan runs it for recomputation.
+  std::string_view again = "";
+  std::vector<RewriteDef> rewrites = {};
+  std::string_view no_derivative = "";  // reason why results do not depend smoothly on operands
+  // Bit i: the op is element-wise and linear in operand i, so a sparse operand i stays sparse if
+  // the others are single numbers. Other sparse operands are made dense.
+  uint64_t accepts_slices = 0;
+  Samples samples = {};
+  std::vector<ErrorCase> errors = {};
+};
+
+// A registered record. Never destroyed; compare addresses. thread-safe.
+class Op {
+ public:
+  const OpDef& def() const noexcept { return def_; }
+  std::string_view name() const noexcept { return def_.name; }
+  // The name with its namespace: "nn.relu".
+  std::string full_name() const;
+  uint32_t index() const noexcept { return index_; }
+  const Attrs& default_attrs() const noexcept { return default_attrs_; }
+
+  // Attributes from values in the order of the definitions. An absent value means the default.
+  // cost: 10 to 20 ns for a set that this thread requested recently.
+  Attrs attrs(std::initializer_list<AttrView> values) const;
+  Attrs attrs(std::span<const AttrValue> values) const;
+  // The same by name.
+  // throws: kInvalidArgument for an unknown name, a wrong kind or a missing value.
+  Attrs attrs_by_name(const std::vector<std::pair<std::string_view, AttrValue>>& values) const;
+  // The number of operands in the record; a variadic operand counts once.
+  std::size_t arity() const noexcept { return def_.operands.size(); }
+  bool is_variadic() const noexcept {
+    return !def_.operands.empty() && def_.operands.back().variadic;
+  }
+  // The definition of operand i of a call.
+  const OperandDef& operand(std::size_t i) const {
+    return def_.operands[std::min(i, def_.operands.size() - 1)];
+  }
+  DTypeSet operand_dtypes(std::size_t i) const {
+    return operand(i).dtypes.empty() ? def_.dtypes : operand(i).dtypes;
+  }
+  // Prepares calls on a kind of device; null: no kernel. All lookups of kernels go through here.
+  PrepareRule kernel(Device::Kind device) const noexcept {
+    const PrepareRule own = def_.kernels.on(device);
+    const bool has_own = own != nullptr || def_.kind != Kind::kElementwise;
+    return has_own ? own : def_.scalar.kernels.on(device);
+  }
+  // Whether calls on the device run their lowering because there is no kernel.
+  bool is_composed(Device::Kind device) const noexcept;
+  // Whether a rule can carry a derivative through this op.
+  bool is_differentiable() const noexcept;
+  // Whether all operands are required and share one dtype from def().dtypes.
+  bool is_uniform() const noexcept { return uniform_; }
+
+ private:
+  friend class Registry;
+  Op(OpDef def, uint32_t index);
+  Attrs find_attrs(std::span<const AttrView> values) const;
+  Attrs make_attrs(std::vector<AttrValue> values) const;
+
+  OpDef def_;
+  uint32_t index_;
+  bool uniform_;
+  Attrs default_attrs_;
+  mutable std::atomic<uint32_t> numbered_sets_{0};  // sets of attributes with a dispatch_id
+};
+
+}  // namespace etude

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "etude/core/op/registry.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "etude/base/check.h"
+#include "etude/core/call/call.h"
+
+namespace etude {
+namespace {
+
+bool has_partials(const OpDef& def) { return def.partials.by_operand[0].program != nullptr; }
+
+// What a record has for partials if it writes neither them nor another rule.
+void take_derived_partials(OpDef& def) {
+  const bool has_rule = has_partials(def) || def.vjp != nullptr || def.jvp != nullptr;
+  if (has_rule || def.scalar.derived == nullptr || !def.no_derivative.empty()) return;
+  if (!(def.dtypes & kFloatingComplex).empty()) def.partials = *def.scalar.derived;
+}
+
+void require_complete(const OpDef& def) {
+  const auto need = [&](bool present, std::string_view field) {
+    ETUDE_REQUIRE(present, "the record of op '{}' lacks '{}', which its kind requires", def.name,
+                  field);
+  };
+  const bool has_kernel = def.kernels != Kernels();
+  need(!def.name.empty(), "name");
+  need(!def.doc.empty(), "doc");
+  switch (def.kind) {
+    case Kind::kElementwise:
+      need(def.scalar.program != nullptr, "scalar");
+      need(has_partials(def) || def.vjp != nullptr || !def.no_derivative.empty() ||
+               (def.dtypes & kFloatingComplex).empty(),
+           "partials (or no_derivative with a reason)");
+      break;
+    case Kind::kLinear:
+      need(def.type != nullptr, "type");
+      need(def.transpose != nullptr, "transpose");
+      need(has_kernel || def.lower != nullptr, "kernels");
+      break;
+    case Kind::kComposition:
+      need(def.lower != nullptr, "lower");
+      break;
+    case Kind::kGeneral:
+      need(def.type != nullptr || def.lower != nullptr, "type");
+      need(has_kernel || def.data != nullptr || def.lower != nullptr, "kernels");
+      break;
+  }
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+Registry& Registry::global() {
+  // Never destroyed: tensors in static objects may still run rules while the process ends.
+  static Registry* registry = [] {
+    auto* made = new Registry;
+    register_all_ops(*made);
+    return made;
+  }();
+  return *registry;
+}
+
+const Op& Registry::define(OpDef def) {
+  take_derived_partials(def);
+  require_complete(def);
+  std::unique_lock lock(mutex_);
+  ETUDE_REQUIRE_CODE(kFailedPrecondition, by_name_.find(def.name) == by_name_.end(),
+                     "an op called '{}' is registered already. Choose another name", def.name);
+  const auto index = static_cast<uint32_t>(ops_.size());
+  ops_.push_back(std::unique_ptr<Op>(new Op(std::move(def), index)));
+  const Op& op = *ops_.back();
+  by_name_.emplace(op.name(), &op);
+  return op;
+}
+
+const Op* Registry::find(std::string_view name) const {
+  std::shared_lock lock(mutex_);
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return found->second;
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto inside = by_name_.find(name.substr(dot + 1));
+  const bool fits = inside != by_name_.end() && inside->second->def().space == name.substr(0, dot);
+  return fits ? inside->second : nullptr;
+}
+
+const Op& Registry::at(std::string_view name) const {
+  if (const Op* op = find(name)) return *op;
+  // With and without its namespace, since a user may have written either.
+  std::vector<std::pair<std::size_t, std::string>> all;
+  for (const Op* op : ops()) {
+    const std::string full = op->full_name();
+    all.emplace_back(std::min(edit_distance(op->name(), name), edit_distance(full, name)), full);
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> nearest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(all.size(), 3); ++i) {
+    nearest.push_back(all[i].second);
+  }
+  ETUDE_THROW(kNotFound, "no op is called '{}'. Nearest: {}. `etude ops list` shows all", name,
+              fmt::join(nearest, ", "));
+}
+
+std::vector<const Op*> Registry::ops() const {
+  std::shared_lock lock(mutex_);
+  std::vector<const Op*> out;
+  for (const auto& op : ops_) out.push_back(op.get());
+  return out;
+}
+
+namespace internal {
+const Op& op(std::string_view name) {
+  const Op* found = Registry::global().find(name);
+  ETUDE_CHECK(found != nullptr, "the library calls op '{}', which is not registered", name);
+  return *found;
+}
+}  // namespace internal
+}  // namespace etude

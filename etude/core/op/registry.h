@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only table of op records. Filled by register_all_ops() (etude/ops/register.cc) on first use.
+// Users may add records.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "etude/core/op/op.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+
+// thread-safe: records may be added during lookups. Records are never removed.
+class Registry {
+ public:
+  // The process-wide registry, with all ops of the library.
+  static Registry& global();
+
+  // Adds a record.
+  // throws: kFailedPrecondition if the name is taken; kInvalidArgument, naming the op and the
+  // field, if a field that the kind requires is missing.
+  const Op& define(OpDef def);
+  // The op with that name ("matmul", or "nn.relu" with its namespace); null if there is none.
+  const Op* find(std::string_view name) const;
+  // The same. throws: kNotFound, with similar names.
+  const Op& at(std::string_view name) const;
+  // All ops in order of definition.
+  std::vector<const Op*> ops() const;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::vector<std::unique_ptr<Op>> ops_;
+  std::unordered_map<std::string_view, const Op*> by_name_;
+};
+
+// Defined in etude/ops/register.cc: every family of the library.
+void register_all_ops(Registry& registry);
+
+}  // namespace etude
