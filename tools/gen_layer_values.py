@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes etude/nn/layer_values.inc: what NumPy gives for the calls of layer_values_test.cc.
+"""Writes etude/nn/layers/layer_values.inc: what NumPy gives for the calls of layer_values_test.cc.
 
 Rotary positions, rows of tables, connectionist temporal classification, morphological layers and the adaptive
 softmax, with derivatives, and the distance of Frechet, written out by their definitions on operands that both make by one formula. Run
@@ -13,7 +13,7 @@ import scipy.linalg
 
 import generated_file
 
-PATH = "etude/nn/layer_values.inc"
+PATH = "etude/nn/layers/layer_values.inc"
 
 
 def at(shape, seed):

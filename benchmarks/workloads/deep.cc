@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "benchmarks/workloads/training.h"
-#include "etude/nn/norm.h"
+#include "etude/nn/layers/norm.h"
 #include "etude/ops.h"
 
 namespace etude::bench {

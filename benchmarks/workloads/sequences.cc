@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "benchmarks/workloads/training.h"
-#include "etude/nn/embedding.h"
-#include "etude/nn/recurrent.h"
+#include "etude/nn/layers/embedding.h"
+#include "etude/nn/layers/recurrent.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 

@@ -10,7 +10,7 @@
 
 #include "etude/core/option_ranges.h"
 #include "etude/io/checkpoint.h"
-#include "etude/nn/fit.h"
+#include "etude/nn/fit/fit.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "etude/base/call_site.h"
-#include "etude/nn/metrics.h"
+#include "etude/nn/metrics/metrics.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -15,7 +15,7 @@
 #include "etude/core/context/ambient.h"
 #include "etude/data/dataset.h"
 #include "etude/io/crc32c.h"
-#include "etude/nn/layers.h"
+#include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "tests/expect_error.h"

@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/error.h"
-#include "etude/nn/attention.h"
-#include "etude/nn/layers.h"
+#include "etude/nn/layers/attention.h"
+#include "etude/nn/layers/layers.h"
+#include "etude/nn/layers/sequential.h"
 #include "etude/nn/precision.h"
-#include "etude/nn/sequential.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"
 

@@ -4,14 +4,14 @@
 // flattening.
 #pragma once
 
-#include "etude/nn/attention.h"
-#include "etude/nn/blocks.h"
-#include "etude/nn/convolution.h"
-#include "etude/nn/embedding.h"
-#include "etude/nn/layers.h"
-#include "etude/nn/norm.h"
-#include "etude/nn/pooling.h"
-#include "etude/nn/recurrent.h"
+#include "etude/nn/layers/attention.h"
+#include "etude/nn/layers/blocks.h"
+#include "etude/nn/layers/convolution.h"
+#include "etude/nn/layers/embedding.h"
+#include "etude/nn/layers/layers.h"
+#include "etude/nn/layers/norm.h"
+#include "etude/nn/layers/pooling.h"
+#include "etude/nn/layers/recurrent.h"
 #include "etude/stage/arguments.h"
 #include "etude/version.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/callbacks.h"
+#include "etude/nn/fit/callbacks.h"
 
 #include <cmath>
 #include <cstdio>
@@ -14,12 +14,12 @@
 #include "etude/io/checkpoint.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
-#include "etude/nn/event_file.h"
-#include "etude/nn/fit.h"
-#include "etude/nn/layers.h"
-#include "etude/nn/losses.h"
-#include "etude/nn/metric_kinds.h"
-#include "etude/nn/more_losses.h"
+#include "etude/nn/fit/event_file.h"
+#include "etude/nn/fit/fit.h"
+#include "etude/nn/layers/layers.h"
+#include "etude/nn/losses/losses.h"
+#include "etude/nn/losses/more_losses.h"
+#include "etude/nn/metrics/metric_kinds.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"

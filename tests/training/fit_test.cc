@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/nn/fit.h"
+#include "etude/nn/fit/fit.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "etude/core/buffer.h"
 #include "etude/data/epochs.h"
 #include "etude/io/checkpoint.h"
-#include "etude/nn/layers.h"
+#include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
 #include "etude/optim/sgd.h"

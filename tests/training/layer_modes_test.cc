@@ -12,7 +12,7 @@
 #include "etude/device/cpu/parallel.h"
 #include "etude/io/safetensors.h"
 #include "etude/lazy/lazy.h"
-#include "etude/nn/embedding.h"
+#include "etude/nn/layers/embedding.h"
 #include "etude/nn/summary.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"

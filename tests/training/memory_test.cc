@@ -13,7 +13,7 @@
 #include "etude/autodiff/gradient.h"
 #include "etude/core/buffer.h"
 #include "etude/lazy/lazy.h"
-#include "etude/nn/layers.h"
+#include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/ops/random.h"
 #include "etude/optim/adam.h"

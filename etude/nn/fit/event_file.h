@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs for TensorBoard: scalars, histograms, images and texts, as an event file or as a callback.
+// The format is that of TensorFlow: records with a masked CRC-32C around protocol buffer messages,
+// which are few enough to be encoded by hand.
+//
+//   nn::fit(model, optimizer, data, loss,
+//           {.epochs = 10, .callbacks = {nn::tensorboard("runs/7", model)}});
+//   $ pip install tensorboard && tensorboard --logdir runs
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "etude/base/structure.h"
+#include "etude/core/option_ranges.h"
+#include "etude/core/tensor.h"
+#include "etude/nn/fit/fit_state.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+// An event file in a folder, which is created if missing. Added entries are in the file after
+// flush() and at the end. threads: thread-compatible.
+class EventFile {
+ public:
+  // throws: kFailedPrecondition, with the path, if it cannot be made.
+  explicit EventFile(const std::string& folder, CallSite where = CallSite::here());
+
+  // throws (all): kFailedPrecondition, with the path, if the file cannot be written.
+  void scalar(std::string_view tag, double value, std::int64_t step);
+  // Of all finite elements.
+  void histogram(std::string_view tag, const Tensor& values, std::int64_t step);
+  // [height, width] or [height, width, channels] of 1 to 4 channels: uint8, or floats where 0 is
+  // black and 1 is full; values outside are clamped. throws: kInvalidArgument for another shape.
+  void image(std::string_view tag, const Tensor& image, std::int64_t step,
+             CallSite where = CallSite::here());
+  void text(std::string_view tag, std::string_view text, std::int64_t step);
+  void flush();
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  void add(std::int64_t step, std::string_view summary);
+  void record(std::string_view event);
+  void require(bool is_done) const;
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+struct TensorboardOptions {
+  std::int64_t every_steps = 10;  // batches between two losses; 0: only losses of epochs
+  bool histograms = true;         // of the tensors of the model after each epoch
+
+  static constexpr void ranges(const auto& row) {
+    row("every_steps", &TensorboardOptions::every_steps, at_least(0));
+  }
+};
+
+namespace detail {
+using AddHistograms = std::function<void(EventFile&, std::int64_t)>;
+Callback event_callback(std::string folder, const TensorboardOptions& options,
+                        AddHistograms histograms, CallSite where);
+}  // namespace detail
+
+// Logs "batch/loss" (and "batch/gradient_norm"), and all numbers_of() an epoch as "epoch/loss" and
+// so on. Steps are batches and epochs of this run, from 1.
+// throws: kInvalidArgument for options out of their range; while training, as EventFile.
+Callback tensorboard(std::string folder, const TensorboardOptions& options = {},
+                     CallSite where = CallSite::here());
+// The same with histograms of the tensors by path, "model/conv1/filter". The model is borrowed.
+template <class Model>
+Callback tensorboard(std::string folder, const Model& model, const TensorboardOptions& options = {},
+                     CallSite where = CallSite::here()) {
+  detail::AddHistograms histograms = [&model](EventFile& file, std::int64_t step) {
+    for_each_leaf<Tensor>(model, [&](const std::string& path, const Tensor& x) {
+      if (x.has_value()) file.histogram("model/" + path, x, step);
+    });
+  };
+  return detail::event_callback(std::move(folder), options,
+                                options.histograms ? std::move(histograms) : nullptr, where);
+}
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Displays of a training run: a progress bar for terminals, lines for logs, and curves drawn with
+// characters. Callbacks and texts for fit.h.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "etude/nn/fit/fit.h"
+#include "etude/version.h"
+
+namespace ETUDE_API etude {
+namespace nn {
+
+struct ProgressOptions {
+  std::FILE* stream = stderr;
+  // A bar that is redrawn, or one plain line per epoch; absent: a bar if the stream is a terminal.
+  std::optional<bool> bar = {};
+  int columns = 0;  // maximum width of the bar's line; 0: that of the terminal
+};
+// A callback for FitOptions: epoch, part done, loss, accuracy, samples per second and time left.
+Callback progress(ProgressOptions options = {});
+
+// Returns the values as a curve of `width` by `height` characters, with a scale on the left and the
+// number of values below. A point is the mean of its share of the values; NaN values are left out.
+// The scale is logarithmic for positive values of very different size. The highest 3% of the points
+// may be cut off at the top.
+std::string draw_curve(std::span<const float> values, int width = 72, int height = 10);
+
+}  // namespace nn
+}  // namespace etude

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common part of all losses around their terms. Used by losses.cc and more_losses.cc.
+#pragma once
+
+#include <optional>
+
+#include "etude/base/function_ref.h"
+#include "etude/core/call/arg.h"
+#include "etude/core/tensor.h"
+#include "etude/nn/losses/losses.h"
+#include "etude/ops.h"
+
+namespace etude::nn::detail {
+
+using LossTerms = etude::internal::FunctionRef<Tensor(const Tensor& p, const Tensor& e)>;
+
+// The sum over the last axis.
+inline Tensor last_sum(const Tensor& x) { return sum(x, {.axis = -1}); }
+
+// The second operand of a loss: numbers, of which one shape broadcasts to the other, or labels,
+// which the terms check.
+enum class Expects : unsigned char { kPairs, kLabels };
+
+// Computes the terms and reduces them by `reduction`, or by `otherwise` without one. Errors get the
+// name of the loss and the caller's line.
+Tensor run_loss(const char* name, const Arg& predicted, const Arg& expected,
+                const std::optional<Reduction>& reduction, const char* otherwise,
+                const Tensor& weights, LossTerms terms, Expects expects = Expects::kPairs);
+
+// throws: kInvalidArgument unless x broadcasts to the shape of the terms.
+void require_for_terms(const char* operand, const Tensor& x, const Tensor& terms);
+
+}  // namespace etude::nn::detail
