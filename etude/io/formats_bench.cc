@@ -8,9 +8,9 @@
 #include <benchmark/benchmark.h>
 
 #include "etude/data/dataset.h"
+#include "etude/io/checkpoint/object_checkpoint.h"
 #include "etude/io/crc32c.h"
 #include "etude/io/csv.h"
-#include "etude/io/object_checkpoint.h"
 #include "etude/io/png.h"
 
 namespace etude::io {

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include "etude/base/error.h"
+#include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/crc32c.h"
 #include "etude/io/csv.h"
 #include "etude/io/npy.h"
-#include "etude/io/object_graph.h"
 #include "etude/io/pickle.h"
 #include "etude/io/png.h"
 #include "etude/io/torch_file.h"

@@ -9,7 +9,7 @@
 #include "etude/diff/any_differentiable.h"
 #include "etude/diff/custom_gradient.h"
 #include "etude/diff/scan.h"
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/fit/fit.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/nn/layers/sequential.h"

@@ -11,7 +11,7 @@
 
 #include "etude/base/warning.h"
 #include "etude/data/epochs.h"
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/metrics.h"
 #include "etude/nn/fit/event_file.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checkpoint callback: what it keeps, that every file resumes the run, that a kill spares one.
-#include "etude/io/checkpoints.h"
+#include "etude/io/checkpoint/checkpoints.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -7,7 +7,7 @@
 #include "etude/codegen/compiler.h"
 #include "etude/core/buffer.h"
 #include "etude/data/epochs.h"
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"

@@ -12,7 +12,7 @@
 #include "etude/autodiff/gradient.h"
 #include "etude/core/context/ambient.h"
 #include "etude/device/cpu/parallel.h"
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/layers/adapters.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/nn/layers/norm.h"

@@ -7,8 +7,8 @@
 
 #include "etude/base/error.h"
 #include "etude/data/epochs.h"
-#include "etude/io/checkpoint.h"
-#include "etude/io/checkpoints.h"
+#include "etude/io/checkpoint/checkpoint.h"
+#include "etude/io/checkpoint/checkpoints.h"
 #include "etude/nn/fit/fit.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/nn/layers/norm.h"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "etude/core/option_ranges.h"
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 #include "etude/nn/fit/fit.h"
 #include "etude/version.h"
 

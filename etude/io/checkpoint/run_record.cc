@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/run_record.h"
+#include "etude/io/checkpoint/run_record.h"
 
 #include <cstring>
 

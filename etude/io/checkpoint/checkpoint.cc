@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/checkpoint.h"
+#include "etude/io/checkpoint/checkpoint.h"
 
 #include <array>
 #include <cstdlib>

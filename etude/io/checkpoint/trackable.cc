@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of nodes.
-#include "etude/io/trackable.h"
+#include "etude/io/checkpoint/trackable.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/core/context/ambient.h"
-#include "etude/io/object_graph.h"
+#include "etude/io/checkpoint/object_graph.h"
 #include "etude/stage/trace.h"
 #include "etude/variables/variable_state.h"
 

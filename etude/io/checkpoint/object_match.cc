@@ -6,7 +6,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/warning.h"
-#include "etude/io/object_graph.h"
+#include "etude/io/checkpoint/object_graph.h"
 
 namespace etude::io::internal {
 namespace {

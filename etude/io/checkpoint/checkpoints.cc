@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/checkpoints.h"
+#include "etude/io/checkpoint/checkpoints.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 
 #include "etude/base/check.h"
 #include "etude/io/atomic_file.h"
-#include "etude/io/run_record.h"
+#include "etude/io/checkpoint/run_record.h"
 
 namespace etude::io {
 namespace {

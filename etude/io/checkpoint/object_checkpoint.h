@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "etude/core/option_ranges.h"
-#include "etude/io/trackable.h"
+#include "etude/io/checkpoint/trackable.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

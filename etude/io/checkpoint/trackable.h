@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "etude/io/checkpoint/trackee.h"
 #include "etude/io/safetensors.h"
-#include "etude/io/trackee.h"
 #include "etude/variables/variable.h"
 #include "etude/version.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints of object graphs: names, deferral, reports, files that survive a kill.
-#include "etude/io/object_checkpoint.h"
+#include "etude/io/checkpoint/object_checkpoint.h"
 
 #include <cstdlib>
 #include <fstream>

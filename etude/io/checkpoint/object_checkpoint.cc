@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/object_checkpoint.h"
+#include "etude/io/checkpoint/object_checkpoint.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 
 #include "etude/base/check.h"
 #include "etude/io/atomic_file.h"
-#include "etude/io/object_graph.h"
+#include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/tensor_file.h"
 
 namespace etude::io {

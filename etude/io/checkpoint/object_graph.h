@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "etude/io/trackable.h"
+#include "etude/io/checkpoint/trackable.h"
 
 namespace etude::io::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of object graphs.
-#include "etude/io/object_graph.h"
+#include "etude/io/checkpoint/object_graph.h"
 
 #include <algorithm>
 #include <charconv>
