@@ -11,7 +11,7 @@
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/explain_type.h"
 #include "etude/diff/function_checks.h"
-#include "etude/diff/scan_checks.h"
+#include "etude/diff/scan/scan_checks.h"
 // clang-format on
 
 #include "etude/diff/any_differentiable.h"

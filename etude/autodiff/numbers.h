@@ -21,7 +21,7 @@
 #include "etude/base/error.h"
 #include "etude/core/create.h"
 #include "etude/core/tensor.h"
-#include "etude/diff/scalar_reverse.h"
+#include "etude/diff/tape/scalar_reverse.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -14,7 +14,7 @@
 
 #include "etude/diff/function_checks.h"
 #include "etude/diff/operator_arguments.h"
-#include "etude/diff/scalar_runs.h"
+#include "etude/diff/tape/scalar_runs.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

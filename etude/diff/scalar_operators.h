@@ -30,9 +30,9 @@
 #include "etude/base/call_site.h"
 #include "etude/diff/first_calls.h"
 #include "etude/diff/refusals.h"
-#include "etude/diff/scalar_reverse.h"
-#include "etude/diff/scalar_runs.h"
 #include "etude/diff/std_functions.h"
+#include "etude/diff/tape/scalar_reverse.h"
+#include "etude/diff/tape/scalar_runs.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

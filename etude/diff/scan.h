@@ -22,12 +22,12 @@
 #include "etude/base/error.h"
 #include "etude/diff/custom_call.h"
 #include "etude/diff/first_calls.h"
-#include "etude/diff/scalar_reverse.h"
-#include "etude/diff/scan_checks.h"
-#include "etude/diff/scan_program.h"
-#include "etude/diff/scan_rows.h"
-#include "etude/diff/scan_sum.h"
+#include "etude/diff/scan/scan_checks.h"
+#include "etude/diff/scan/scan_program.h"
+#include "etude/diff/scan/scan_rows.h"
+#include "etude/diff/scan/scan_sum.h"
 #include "etude/diff/std_functions.h"
+#include "etude/diff/tape/scalar_reverse.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

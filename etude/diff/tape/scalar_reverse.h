@@ -15,8 +15,8 @@
 #include "etude/base/type_name.h"
 #include "etude/diff/active.h"
 #include "etude/diff/explain_type.h"
-#include "etude/diff/scalar_runs.h"
-#include "etude/diff/scalar_tape.h"
+#include "etude/diff/tape/scalar_runs.h"
+#include "etude/diff/tape/scalar_tape.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "etude/diff/inlining.h"
-#include "etude/diff/scalar_tape.h"
-#include "etude/diff/slots.h"
+#include "etude/diff/tape/scalar_tape.h"
+#include "etude/diff/tape/slots.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

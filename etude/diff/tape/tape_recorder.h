@@ -13,9 +13,9 @@
 
 #include "etude/base/error.h"
 #include "etude/diff/inlining.h"
-#include "etude/diff/kept_memory.h"
 #include "etude/diff/scalar_math.h"
-#include "etude/diff/slots.h"
+#include "etude/diff/tape/kept_memory.h"
+#include "etude/diff/tape/slots.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

@@ -11,7 +11,7 @@
 
 #include "etude/base/expression.h"
 #include "etude/diff/replace_scalars.h"
-#include "etude/diff/scan_calls.h"
+#include "etude/diff/scan/scan_calls.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
