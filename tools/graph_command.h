@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `etude graph`: shows, compares and runs graphs from files of text (etude/graph/print.h).
+// `etude graph`: shows, compares and runs graphs from files of text (etude/graph/text/print.h).
 #pragma once
 
 #include <string>

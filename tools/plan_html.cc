@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/op.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 #include "etude/io/xml_text.h"
 #include "etude/passes/decisions.h"
 

@@ -19,7 +19,7 @@
 #include "etude/codegen/test_programs.h"
 #include "etude/codegen/worker.h"
 #include "etude/core/op/registry.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 #include "etude/kernels/cpu/elementwise/fused_program.h"
 
 namespace etude::codegen {

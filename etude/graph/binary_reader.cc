@@ -15,8 +15,8 @@
 #include "etude/graph/binary_format.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/programs.h"
-#include "etude/graph/text_reader.h"
+#include "etude/graph/text/programs.h"
+#include "etude/graph/text/text_reader.h"
 
 namespace etude {
 namespace {

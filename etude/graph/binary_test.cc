@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "etude/graph/binary_format.h"
-#include "etude/graph/parse.h"
-#include "etude/graph/print.h"
-#include "etude/graph/programs.h"
 #include "etude/graph/sample_graphs.h"
+#include "etude/graph/text/parse.h"
+#include "etude/graph/text/print.h"
+#include "etude/graph/text/programs.h"
 #include "etude/graph/verify.h"
 #include "tests/expect_error.h"
 

@@ -10,8 +10,8 @@
 #include "etude/base/check.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
-#include "etude/graph/names.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/names.h"
+#include "etude/graph/text/programs.h"
 
 namespace etude {
 namespace internal {

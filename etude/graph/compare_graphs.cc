@@ -9,7 +9,7 @@
 
 #include "etude/core/convert.h"
 #include "etude/graph/family_parts.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 
 namespace etude::internal {
 namespace {

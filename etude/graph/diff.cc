@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "etude/graph/constant_text.h"
 #include "etude/graph/line_diff.h"
-#include "etude/graph/names.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/constant_text.h"
+#include "etude/graph/text/names.h"
+#include "etude/graph/text/print.h"
 
 namespace etude {
 namespace {

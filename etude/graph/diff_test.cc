@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "etude/graph/line_diff.h"
-#include "etude/graph/parse.h"
 #include "etude/graph/sample_graphs.h"
+#include "etude/graph/text/parse.h"
 
 namespace etude {
 namespace {

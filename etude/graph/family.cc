@@ -12,7 +12,7 @@
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
 #include "etude/graph/family_parts.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 #include "etude/graph/verify.h"
 
 namespace etude {

@@ -8,7 +8,7 @@
 
 #include "etude/base/check.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 
 namespace etude {
 namespace {

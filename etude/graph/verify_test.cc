@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/graph/print.h"
 #include "etude/graph/sample_graphs.h"
+#include "etude/graph/text/print.h"
 #include "tests/expect_error.h"
 
 namespace etude {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "etude/graph/builder.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/print.h"
 #include "etude/lazy/trace.h"
 
 namespace etude::internal {

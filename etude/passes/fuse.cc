@@ -10,7 +10,7 @@
 
 #include "etude/base/scalar_program.h"
 #include "etude/core/call/builtin.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 

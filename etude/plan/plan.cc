@@ -18,7 +18,7 @@
 #include "etude/eager/cancel.h"
 #include "etude/eager/dispatch.h"
 #include "etude/eager/profiler.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"
 #include "etude/passes/graph_copy.h"
 #include "etude/plan/region_maker.h"

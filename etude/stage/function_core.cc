@@ -14,7 +14,7 @@
 #include "etude/core/context/mode.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/resource.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/print.h"
 #include "etude/lazy/lazy.h"
 #include "etude/lazy/pause.h"
 #include "etude/plan/plan.h"

@@ -11,7 +11,7 @@
 
 #include "etude/graph/binary.h"
 #include "etude/graph/binary_format.h"
-#include "etude/graph/parse.h"
+#include "etude/graph/text/parse.h"
 #include "tests/fuzz/graph_fuzz.h"
 
 namespace {

@@ -12,8 +12,8 @@
 #include "etude/base/error.h"
 #include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
-#include "etude/graph/parse.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/parse.h"
+#include "etude/graph/text/print.h"
 #include "tests/fuzz/graph_fuzz.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "etude/core/op/registry.h"
 #include "etude/graph/binary.h"
 #include "etude/graph/builder.h"
-#include "etude/graph/parse.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/parse.h"
+#include "etude/graph/text/print.h"
 #include "etude/graph/verify.h"
 #include "tests/ops/checks.h"
 

@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "etude/graph/parse.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/parse.h"
+#include "etude/graph/text/print.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/pipeline.h"
 #include "tests/passes/random_values.h"

@@ -12,7 +12,7 @@
 
 #include "etude/core/op/registry.h"
 #include "etude/graph/builder.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/print.h"
 #include "etude/graph/verify.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/plan.h"

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "etude/core/op/registry.h"
-#include "etude/graph/parse.h"
-#include "etude/graph/print.h"
+#include "etude/graph/text/parse.h"
+#include "etude/graph/text/print.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/plan.h"
 #include "tests/passes/random_values.h"

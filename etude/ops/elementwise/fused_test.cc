@@ -7,7 +7,7 @@
 
 #include "etude/core/call/builtin.h"
 #include "etude/core/call/call.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/ops.h"
 #include "tests/expect_error.h"

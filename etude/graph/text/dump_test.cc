@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/dump.h"
+#include "etude/graph/text/dump.h"
 
 #include <limits>
 #include <regex>

@@ -8,7 +8,7 @@
 
 #include "etude/core/op/op.h"
 #include "etude/graph/graph.h"
-#include "etude/graph/text_reader.h"
+#include "etude/graph/text/text_reader.h"
 
 namespace etude::internal {
 

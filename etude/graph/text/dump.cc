@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/dump.h"
+#include "etude/graph/text/dump.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/core/op/exact_text.h"
-#include "etude/graph/constant_text.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/constant_text.h"
+#include "etude/graph/text/names.h"
 
 namespace etude {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 
 #include <algorithm>
 #include <charconv>

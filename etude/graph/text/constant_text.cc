@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/constant_text.h"
+#include "etude/graph/text/constant_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/parse.h"
+#include "etude/graph/text/parse.h"
 
 #include <string>
 #include <vector>
@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "etude/base/philox.h"
-#include "etude/graph/print.h"
 #include "etude/graph/sample_graphs.h"
+#include "etude/graph/text/print.h"
 #include "etude/graph/verify.h"
 #include "tests/expect_error.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/print.h"
+#include "etude/graph/text/print.h"
 
 #include <algorithm>
 #include <vector>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
-#include "etude/graph/constant_text.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/constant_text.h"
+#include "etude/graph/text/names.h"
 
 namespace etude {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/print.h"
+#include "etude/graph/text/print.h"
 
 #include <bit>
 #include <cstring>

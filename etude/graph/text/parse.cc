@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/parse.h"
+#include "etude/graph/text/parse.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,12 +11,12 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
-#include "etude/graph/attr_reader.h"
 #include "etude/graph/builder.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/constant_text.h"
-#include "etude/graph/names.h"
-#include "etude/graph/text_reader.h"
+#include "etude/graph/text/attr_reader.h"
+#include "etude/graph/text/constant_text.h"
+#include "etude/graph/text/names.h"
+#include "etude/graph/text/text_reader.h"
 
 namespace etude {
 namespace {

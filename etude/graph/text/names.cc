@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 #include "etude/core/call/located.h"
 #include "etude/core/op/exact_text.h"
 #include "etude/core/op/registry.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/programs.h"
 
 namespace etude::internal {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/attr_reader.h"
+#include "etude/graph/text/attr_reader.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,8 +8,8 @@
 
 #include "etude/core/op/exact_text.h"
 #include "etude/graph/check_call.h"
-#include "etude/graph/names.h"
-#include "etude/graph/programs.h"
+#include "etude/graph/text/names.h"
+#include "etude/graph/text/programs.h"
 
 namespace etude::internal {
 namespace {

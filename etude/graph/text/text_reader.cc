@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/graph/text_reader.h"
+#include "etude/graph/text/text_reader.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/exact_text.h"
-#include "etude/graph/names.h"
+#include "etude/graph/text/names.h"
 
 namespace etude::internal {
 namespace {
