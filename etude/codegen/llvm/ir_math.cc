@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/codegen/ir_math.h"
+#include "etude/codegen/llvm/ir_math.h"
 
 #include <array>
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 // One source for compiled kernels and for generated code: here V is a value that is computed later.
 #define ISA_INLINE [[maybe_unused]] inline
-#include "etude/codegen/ir_vec.inc"
+#include "etude/codegen/llvm/ir_vec.inc"
 #include "etude/kernels/cpu/simd/math_functions.inc"
 #include "etude/kernels/cpu/simd/program_functions.inc"
 #undef ISA_INLINE

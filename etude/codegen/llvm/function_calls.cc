@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/codegen/function_calls.h"
+#include "etude/codegen/llvm/function_calls.h"
 
 #include <string>
 #include <vector>

@@ -19,11 +19,11 @@
 
 #include "etude/base/check.h"
 #include "etude/codegen/channel.h"
-#include "etude/codegen/emit.h"
-#include "etude/codegen/ir_math.h"
+#include "etude/codegen/llvm/emit.h"
+#include "etude/codegen/llvm/ir_math.h"
+#include "etude/codegen/llvm/target.h"
 #include "etude/codegen/region_request.h"
 #include "etude/codegen/request.h"
-#include "etude/codegen/target.h"
 
 namespace etude::codegen {
 namespace {

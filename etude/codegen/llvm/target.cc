@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/codegen/target.h"
+#include "etude/codegen/llvm/target.h"
 
 #include <array>
 #include <mutex>
@@ -21,8 +21,8 @@
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include "etude/base/check.h"
-#include "etude/codegen/ir_math.h"
-#include "etude/codegen/keep_denormals.h"
+#include "etude/codegen/llvm/ir_math.h"
+#include "etude/codegen/llvm/keep_denormals.h"
 
 namespace etude::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/codegen/keep_denormals.h"
+#include "etude/codegen/llvm/keep_denormals.h"
 
 #include <vector>
 
@@ -8,7 +8,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
-#include "etude/codegen/ir_math.h"
+#include "etude/codegen/llvm/ir_math.h"
 
 namespace etude::codegen {
 namespace {

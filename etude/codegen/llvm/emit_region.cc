@@ -13,9 +13,9 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include "etude/base/check.h"
-#include "etude/codegen/emit.h"
-#include "etude/codegen/function_calls.h"
-#include "etude/codegen/ir_math.h"
+#include "etude/codegen/llvm/emit.h"
+#include "etude/codegen/llvm/function_calls.h"
+#include "etude/codegen/llvm/ir_math.h"
 
 namespace etude::codegen {
 namespace {

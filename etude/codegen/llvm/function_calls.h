@@ -9,7 +9,7 @@
 
 #include <llvm/IR/Module.h>
 
-#include "etude/codegen/ir_math.h"
+#include "etude/codegen/llvm/ir_math.h"
 
 namespace etude::codegen {
 
