@@ -7,7 +7,7 @@
 
 // The refusals come first: compilers list the includes that lead to a message.
 // clang-format off
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/explain_type.h"
 #include "etude/diff/function_checks.h"

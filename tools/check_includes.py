@@ -106,7 +106,7 @@ for declaring, declared in NAMES.items():
     for one in declared.split():
         BY_NAME.setdefault(one, []).append(declaring)
 # A table of which each source takes the columns that it names.
-TABLE = "etude/base/scalar_functions.inc"
+TABLE = "etude/base/scalars/scalar_functions.inc"
 FMT = ("fmt/format.h", "fmt/ranges.h")
 NOT_CODE = re.compile(
     r'(?<!\n}  )//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'|'

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "etude/base/check.h"
-#include "etude/base/check_program.h"
+#include "etude/base/scalars/check_program.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 
 namespace etude::codegen {

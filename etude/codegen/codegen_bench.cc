@@ -10,7 +10,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "etude/base/expression_math.h"
+#include "etude/base/scalars/expression_math.h"
 #include "etude/codegen/compile.h"
 #include "etude/codegen/test_programs.h"
 #include "etude/core/op/registry.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/core/op/tier.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 #include "etude/plan/region.h"

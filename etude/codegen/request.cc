@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "etude/base/check.h"
-#include "etude/base/check_program.h"
-#include "etude/base/program_text.h"
+#include "etude/base/scalars/check_program.h"
+#include "etude/base/scalars/program_text.h"
 #include "etude/version.h"
 
 namespace etude::codegen {

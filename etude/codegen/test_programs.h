@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/codegen/compile.h"
 
 namespace etude::codegen {

@@ -232,7 +232,7 @@ class Active {
     at.note_end(#f);                                                                  \
     return Active(T(f(at.value_)));                                                   \
   }
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 #undef ETUDE_UNARY_OF
 
   // Rounded once, as for plain numbers.

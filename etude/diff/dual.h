@@ -144,7 +144,7 @@ class Dual {
     using namespace internal::scalar_math; /* NOLINT(google-build-using-namespace) */ \
     return Dual(T(f(at.value_)));                                                     \
   }
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 
   // Rounded once, as for plain numbers.
   friend Dual fma(const Dual& a, const Dual& b, const Dual& c) {

@@ -246,7 +246,7 @@ class Linear {
     return Linear(f(a.x_, b.x_));                             \
   }
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 
  private:
   // A sum with a constant is not linear, except with 0.

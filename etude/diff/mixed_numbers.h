@@ -64,7 +64,7 @@ struct RefusedNumber {
   template <class A, class B>       \
   requires HoldsRefused<A, B>       \
   friend constexpr RefusedNumber f(const A&, const B&) { return {}; }
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 #define ETUDE_OPERATOR(op, Result) \
   template <class A, class B>      \
   requires HoldsRefused<A, B>      \

@@ -25,13 +25,13 @@ enum Fn {
 #define ETUDE_UNARY(fn, f, dx) fn_##f,
 #define ETUDE_BINARY(fn, f, da, db)
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
   kUnary,
   kBeforeBinary = kUnary - 1,
 #define ETUDE_UNARY(fn, f, dx)
 #define ETUDE_BINARY(fn, f, da, db) fn_##f,
 #define ETUDE_ROUNDING(fn, f)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
   kFunctions
 };
 
@@ -42,7 +42,7 @@ const char* name_of(int fn) {
     return #f;
 #define ETUDE_BINARY(fn, f, da, db) ETUDE_UNARY(fn, f, da)
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     default:
       return "x";
   }
@@ -59,7 +59,7 @@ S call(int fn, const S& a, const S& b) {
   case fn_##f:                      \
     return S(f(a, b));
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     default:
       return a;
   }
@@ -256,11 +256,11 @@ struct AllAtOnce {
 #define ETUDE_UNARY(fn, f, dx) N(f(a)),
 #define ETUDE_BINARY(fn, f, da, db)
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 #define ETUDE_UNARY(fn, f, dx)
 #define ETUDE_BINARY(fn, f, da, db) N(f(a, b)),
 #define ETUDE_ROUNDING(fn, f)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     };
   }
 };

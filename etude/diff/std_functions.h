@@ -13,8 +13,8 @@
 #include <string>
 #include <type_traits>
 
-#include "etude/base/expression.h"
-#include "etude/base/expression_math.h"
+#include "etude/base/scalars/expression.h"
+#include "etude/base/scalars/expression_math.h"
 #include "etude/diff/mixed_numbers.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/version.h"
@@ -67,7 +67,7 @@ namespace std {
     return {};                                                                                     \
   }
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 
 #define ETUDE_QUESTION(f)                       \
   template <etude::internal::NumberWithRules T> \

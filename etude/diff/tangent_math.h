@@ -314,7 +314,7 @@ namespace leafwise {
   }
 #define ETUDE_BINARY(fn, f, da, db)
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 template <internal::Composite T>
 [[nodiscard]] constexpr T reciprocal(T t) {
   return map_leaves(std::move(t), [](auto leaf) { return 1.0 / leaf; });

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/core/call/builtin.h"
 #include "etude/graph/text/programs.h"
 #include "etude/passes/decisions.h"

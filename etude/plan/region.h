@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/core/op/rules.h"
 #include "etude/core/op/tier.h"
 

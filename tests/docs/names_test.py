@@ -18,11 +18,11 @@ from cpp_functions import blank  # noqa: E402
 
 FOR_OPS = "for records of ops and contexts of one's own"
 NOT_FOR_USERS = {
-    "etude/base/differentiate.h": FOR_OPS,
-    "etude/base/evaluate.h": FOR_OPS,
+    "etude/base/scalars/differentiate.h": FOR_OPS,
+    "etude/base/scalars/evaluate.h": FOR_OPS,
     "etude/base/hash.h": FOR_OPS,
     "etude/base/philox.h": FOR_OPS,
-    "etude/base/scalar_program.h": FOR_OPS,
+    "etude/base/scalars/scalar_program.h": FOR_OPS,
     "etude/core/op/batching.h": FOR_OPS,
     "etude/core/convert.h": FOR_OPS,
     "etude/core/op/infer.h": FOR_OPS,

@@ -58,7 +58,7 @@ Value* emit_function(scalar::Fn fn, std::span<Value* const> args) {
 #define ETUDE_OP_TRUTH(fn, f, arity) \
   case scalar::Fn::fn:               \
     return emit_truth<scalar::Fn::fn>(args);
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     default:
       ETUDE_CHECK(false, "no code for '{}'", scalar::info(fn).op);
       return nullptr;

@@ -7,7 +7,7 @@
 
 #include <llvm/IR/IRBuilder.h>
 
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/codegen/request.h"
 #include "etude/kernels/cpu/simd/math_table.h"
 

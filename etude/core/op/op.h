@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "etude/base/error.h"
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/core/call/values.h"
 #include "etude/core/op/attrs.h"
 #include "etude/core/op/rules.h"

@@ -107,7 +107,7 @@ class Lanes {
     return of([&](std::size_t l) { return T(scalar_math::f(a[l], b[l])); }); \
   }
 #define ETUDE_ROUNDING(fn, f) ETUDE_LANEWISE(f)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
   // Further functions used in slopes.
   ETUDE_LANEWISE(digamma)
   ETUDE_LANEWISE(sign_of)

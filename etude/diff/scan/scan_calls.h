@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/diff/scalar_math.h"
 #include "etude/diff/scan/lanes.h"
 #include "etude/version.h"
@@ -25,7 +25,7 @@ constexpr int slopes_of(ScanFn fn) {
 #define ETUDE_UNARY(fn, f, dx)
 #define ETUDE_BINARY(fn, f, da, db)
 #define ETUDE_ROUNDING(fn, f) case ScanFn::fn:
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     return 0;
     case ScanFn::kWhere:
       return 2;
@@ -64,7 +64,7 @@ template <ScanFn fn, class T>
 #define ETUDE_BINARY(name, f, da, db) \
   if constexpr (fn == ScanFn::name) return f(a, b);
 #define ETUDE_ROUNDING(name, f) ETUDE_UNARY(name, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 }
 // The derivative by operand `which`, for the value y.
 template <ScanFn fn, int which, class T>
@@ -78,7 +78,7 @@ template <ScanFn fn, int which, class T>
 #define ETUDE_BINARY(name, f, da, db) \
   if constexpr (fn == ScanFn::name) return which == 0 ? T(da) : T(db);
 #define ETUDE_ROUNDING(name, f)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 }
 
 // The value and the slope for numbers and all kinds of lanes.

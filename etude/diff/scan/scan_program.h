@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/diff/replace_scalars.h"
 #include "etude/diff/scan/scan_calls.h"
 #include "etude/version.h"

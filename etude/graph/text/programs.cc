@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "etude/base/permanent.h"
-#include "etude/base/program_text.h"
+#include "etude/base/scalars/program_text.h"
 #include "etude/core/op/registry.h"
 
 namespace etude::internal {

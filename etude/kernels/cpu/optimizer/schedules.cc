@@ -6,9 +6,9 @@
 #include <numbers>
 
 #include "etude/base/check.h"
-#include "etude/base/evaluate.h"
-#include "etude/base/expression_math.h"
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/evaluate.h"
+#include "etude/base/scalars/expression_math.h"
+#include "etude/base/scalars/scalar_program.h"
 
 namespace etude::optimizer {
 

@@ -7,9 +7,9 @@
 #include <array>
 #include <utility>
 
-#include "etude/base/differentiate.h"
-#include "etude/base/expression_math.h"
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/differentiate.h"
+#include "etude/base/scalars/expression_math.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/core/op/op.h"
 #include "etude/kernels/cpu/elementwise/elementwise.h"
 #include "etude/version.h"

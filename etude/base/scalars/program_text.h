@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

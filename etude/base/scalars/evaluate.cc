@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/base/evaluate.h"
+#include "etude/base/scalars/evaluate.h"
 
 #include <array>
 #include <cmath>
 #include <cstddef>
 
 #include "etude/base/check.h"
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 
 namespace etude::scalar {
 namespace {
@@ -69,7 +69,7 @@ double value(Fn fn, double a, double b) {
   case Fn::fn:                      \
     return std::f(a, b);
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     default:
       ETUDE_THROW(kUnimplemented,
                   "'{}' is a function of tensors; a program of it has no single value",

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

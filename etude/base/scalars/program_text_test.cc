@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs from texts: what is read prints the same, and what is no program is told.
-#include "etude/base/program_text.h"
+#include "etude/base/scalars/program_text.h"
 
 #include <limits>
 #include <random>

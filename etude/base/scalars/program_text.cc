@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/base/program_text.h"
+#include "etude/base/scalars/program_text.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <vector>
 
-#include "etude/base/check_program.h"
 #include "etude/base/error.h"
+#include "etude/base/scalars/check_program.h"
 
 namespace etude::scalar {
 namespace {

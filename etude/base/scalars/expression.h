@@ -31,7 +31,7 @@ enum class Fn : uint8_t {
 #define ETUDE_OP_BINARY(fn, f, da, db) fn,
 #define ETUDE_OP_ROUNDING(fn, f) fn,
 #define ETUDE_OP_TRUTH(fn, f, arity) fn,
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 };
 
 struct FnInfo {
@@ -56,7 +56,7 @@ inline constexpr FnInfo kFnInfo[] = {
 #define ETUDE_OP_BINARY(fn, f, da, db) {#f, 2, false, true},
 #define ETUDE_OP_ROUNDING(fn, f) {#f, 1, false, true},
 #define ETUDE_OP_TRUTH(fn, f, arity) {#f, arity, true, true},
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 };
 constexpr const FnInfo& info(Fn fn) { return kFnInfo[static_cast<std::size_t>(fn)]; }
 
@@ -234,7 +234,7 @@ constexpr Symbol strong_product(const Symbol& a, const Symbol& b) {
 #define ETUDE_BINARY(fn, f, da, db) \
   constexpr Symbol f(const Symbol& a, const Symbol& b) { return note(Fn::fn, a, b); }
 #define ETUDE_ROUNDING(fn, f) ETUDE_UNARY(fn, f, 0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 
 }  // namespace scalar
 }  // namespace etude

@@ -3,7 +3,7 @@
 // runs. The ones of records are checked by the compiler that builds them.
 #pragma once
 
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {

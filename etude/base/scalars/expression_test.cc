@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The language of scalars: what is noted, what is simplified, and what derivatives become.
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 
 #include <cmath>
 #include <string>
@@ -9,11 +9,11 @@
 
 #include <gtest/gtest.h>
 
-#include "etude/base/differentiate.h"
 #include "etude/base/error.h"
-#include "etude/base/evaluate.h"
-#include "etude/base/expression_math.h"
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/differentiate.h"
+#include "etude/base/scalars/evaluate.h"
+#include "etude/base/scalars/expression_math.h"
+#include "etude/base/scalars/scalar_program.h"
 
 namespace etude::scalar {
 namespace {

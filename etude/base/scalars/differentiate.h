@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <numbers>
 
-#include "etude/base/expression.h"
-#include "etude/base/expression_math.h"
-#include "etude/base/scalar_program.h"
-#include "etude/base/slopes.h"
+#include "etude/base/scalars/expression.h"
+#include "etude/base/scalars/expression_math.h"
+#include "etude/base/scalars/scalar_program.h"
+#include "etude/base/scalars/slopes.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -49,7 +49,7 @@ constexpr Symbol slope(Fn fn, int which, const Symbol& a, const Symbol& b, const
 #define ETUDE_OP_BINARY ETUDE_BINARY
 #define ETUDE_OP_ROUNDING ETUDE_ROUNDING
 #define ETUDE_OP_TRUTH(fn, f, arity) ETUDE_UNARY(fn, f, 0.0)
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
     default:
       return 0.0;
   }

@@ -4,7 +4,7 @@
 // for tensors.
 #pragma once
 
-#include "etude/base/expression.h"
+#include "etude/base/scalars/expression.h"
 #include "etude/version.h"
 
 namespace ETUDE_API etude {
@@ -31,7 +31,7 @@ using scalar::where;
   requires(sizeof...(S) == (arity)) constexpr Symbol f(S... args) { \
     return scalar::note(scalar::Fn::fn, Symbol(args)...);           \
   }
-#include "etude/base/scalar_functions.inc"
+#include "etude/base/scalars/scalar_functions.inc"
 
 }  // namespace math
 }  // namespace etude

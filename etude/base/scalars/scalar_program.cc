@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/base/scalar_program.h"
+#include "etude/base/scalars/scalar_program.h"
 
 #include <array>
 #include <string>

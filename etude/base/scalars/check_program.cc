@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/base/check_program.h"
+#include "etude/base/scalars/check_program.h"
 
 #include "etude/base/check.h"
 
