@@ -36,7 +36,7 @@ format() {
 generated() {
   local script status=0
   for script in tools/gen_*.py; do
-    tools/run_generator.sh "$script" --check || status=1
+    tools/generate/run_generator.sh "$script" --check || status=1
   done
   [[ -n $opgen_log ]] || return $status
   if ((opgen_status)); then cat "$opgen_log" && return 1; fi

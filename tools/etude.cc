@@ -14,10 +14,10 @@
 
 #include "etude/base/check.h"
 #include "etude/core/op/registry.h"
-#include "tools/compile_command.h"
-#include "tools/graph_command.h"
+#include "tools/etude/compile_command.h"
+#include "tools/etude/graph_command.h"
+#include "tools/etude/run_op.h"
 #include "tools/record_text.h"
-#include "tools/run_op.h"
 
 namespace etude::tools {
 namespace {

@@ -15,7 +15,7 @@
 namespace ETUDE_API etude {
 namespace internal {
 
-inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/gen_fields.py
+inline constexpr std::size_t kMaxFields = 64;  // as MAX_FIELDS in tools/generate/gen_fields.py
 
 // Converts to the type of any field of Owner, never to Owner itself or to a base of it. The bodies
 // are there because constructor templates of fields (std::optional) name them; nothing calls them.

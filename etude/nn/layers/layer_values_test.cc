@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions, rows of tables, connectionist temporal classification, morphological layers and
 // the adaptive softmax, with derivatives, beside NumPy: the rows of layer_values.inc, which
-// tools/gen_layer_values.py writes, on operands that both make by one formula.
+// tools/generate/gen_layer_values.py writes, on operands that both make by one formula.
 #include <functional>
 #include <string>
 #include <utility>

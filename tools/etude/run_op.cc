@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run_op.h"
+#include "tools/etude/run_op.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_html.h"
+#include "tools/etude/plan_html.h"
 
 #include <algorithm>
 #include <map>

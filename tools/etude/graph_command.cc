@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/graph_command.h"
+#include "tools/etude/graph_command.h"
 
 #include <algorithm>
 #include <memory>
@@ -23,7 +23,7 @@
 #include "etude/passes/decisions.h"
 #include "etude/passes/pipeline.h"
 #include "etude/plan/plan.h"
-#include "tools/plan_html.h"
+#include "tools/etude/plan_html.h"
 
 namespace etude::tools {
 namespace {

@@ -6,7 +6,7 @@ Each row of FITS is a function, an interval, a degree and a weight. The fit is n
 a dense Chebyshev grid, the weights multiplied by the residual until the error is level (Lawson's iteration). The
 functions are evaluated with mpmath. Prints the constants, lowest power first, and the largest weighted error.
 
-Needs mpmath and numpy:  python3 tools/minimax.py [name ...]
+Needs mpmath and numpy:  python3 tools/generate/minimax.py [name ...]
 """
 import sys
 

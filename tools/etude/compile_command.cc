@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/compile_command.h"
+#include "tools/etude/compile_command.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include "etude/aot/header_text.h"
 #include "etude/base/check.h"
 #include "etude/io/atomic_file.h"
-#include "tools/graph_command.h"
+#include "tools/etude/graph_command.h"
 
 namespace etude::tools {
 namespace {
