@@ -31,11 +31,11 @@ format() {
   [[ -z $stale ]] || { printf '%s\n' "$stale" "run: ./dev format" && return 1; }
 }
 
-# What is generated and checked in, by tools/gen_*.py and by the target opgen (etude/ops.h, etude/ops/functions.cc).
+# What is generated and checked in, by tools/generate/gen_*.py and by the target opgen (etude/ops.h, etude/ops/functions.cc).
 # With --check each compares what it would write with what is there, and names what is stale.
 generated() {
   local script status=0
-  for script in tools/gen_*.py; do
+  for script in tools/generate/gen_*.py; do
     tools/generate/run_generator.sh "$script" --check || status=1
   done
   [[ -n $opgen_log ]] || return $status

@@ -13,7 +13,7 @@ import textwrap
 
 MAX_FIELDS = 64  # as kMaxFields in etude/base/field_count.h
 GROUP = 8
-TARGET = pathlib.Path(__file__).resolve().parent.parent / "etude/base/fields_arms.inc"
+TARGET = pathlib.Path(__file__).resolve().parents[2] / "etude/base/fields_arms.inc"
 
 
 def wrap(text):
