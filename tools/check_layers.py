@@ -17,7 +17,7 @@ ROOT_HEADERS = {"etude/version.h": "base", "etude/ops.h": "ops", "etude/diff.h":
 LIBRARIES = {
     r"dnnl|oneapi/dnnl": "etude/kernels/cpu/",
     r"tbb/|oneapi/tbb": "etude/device/cpu/",
-    r"llvm/": "etude/codegen/",
+    r"llvm/": "etude/codegen/llvm/",
     r"png\.h": "etude/io/",
     r"mpi\.h|grpcpp/": "etude/dist/",
     r"xla/|pjrt": "etude/xla/",
@@ -58,7 +58,7 @@ def calls_by_name(path, text):
         return
     for number, line in enumerate(text.splitlines(), 1):
         if BY_NAME.search(line) and not line.lstrip().startswith("//"):
-            yield number, f"an op is called by its name; put a function into core/builtin.h ({BY_NAME_HOME})"
+            yield number, f"an op is called by its name; put a function into core/call/builtin.h ({BY_NAME_HOME})"
 
 
 def self_test():

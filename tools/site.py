@@ -87,8 +87,8 @@ def header_pages(site):
     headers = sorted(posixpath.normpath(h) for h in common.installed_headers())
     for folder in FOLDERS:
         inside = [h for h in headers if h.startswith(f"etude/{folder}/")]
-        pages = [{os.path.basename(h): site.add(f"reference/{h.removesuffix('.h')}.md",
-                                                site_headers.page(h, common.read(h)), h)} for h in inside]
+        pages = [{posixpath.relpath(h, f"etude/{folder}"):
+                  site.add(f"reference/{h.removesuffix('.h')}.md", site_headers.page(h, common.read(h)), h)} for h in inside]
         if pages:
             nav.append({f"{folder}/": pages})
     return nav

@@ -20,7 +20,7 @@ NOT_ON_THE_PAGE = {
 
 def main():
     page = (ROOT / "docs/differentiable.md").read_text()
-    headers = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "etude/diff").glob("*.h")
+    headers = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "etude/diff").rglob("*.h")
                      if path.name != "scalar_expect.h")  # for tests
     names = {name.split("::")[-1] for header in headers for name in names_in(header)}
     for header in headers:  # what stands behind a requirement
