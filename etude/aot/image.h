@@ -8,7 +8,7 @@
 // is like its own, and made in a TwinScope; a function or a constant is told by a symbol that
 // begins there. Other words stay as they are: numbers, and what was left where nobody wrote. A word
 // that was written in part could be taken for an address, and what was written be lost: parameters
-// of kernels have none (WordOf in core/rules.h; tests/ops/params_test.cc), and blocks begin where a
+// of kernels have none (WordOf in core/op/rules.h; tests/ops/params_test.cc), and blocks begin where a
 // small field with an old address behind it does not point (blocks.h).
 //
 // What a file cannot have is left out: the table of virtual functions of an object is null in it. A

@@ -32,7 +32,7 @@ struct CallSite {
 
   // The line of the expression that evaluates the default argument, that is, of the caller. No line
   // is known where the library calls itself: such a call is shown at the line of the user's call
-  // that it works for (CallScope in core/call_scope.h).
+  // that it works for (CallScope in core/call/call_scope.h).
   [[gnu::always_inline]] static constexpr CallSite here(const char* file = __builtin_FILE(),
                                                         int line = __builtin_LINE()) noexcept {
     return internal::is_users_file(file) ? CallSite{file, line} : CallSite{};

@@ -48,7 +48,7 @@ float identity(Fold how) {
   return how == Fold::kSum ? -0.0f : how == Fold::kProd ? 1.0f : how == Fold::kMax ? -kInf : kInf;
 }
 
-// The tree that kernels/cpu/reduce.h describes.
+// The tree that kernels/cpu/reduce/reduce.h describes.
 Bytes fold_pass(Fold how, const Bytes& x, const SmallCall::Axes& axes) {
   Bytes out(std::size_t{axes.outer} * axes.inner * sizeof(float));
   for (uint32_t o = 0; o < axes.outer; ++o) {

@@ -4,7 +4,7 @@
 //
 // "object program 2 0 1\n" and the source: what is wanted of it, what it is the text of, tier,
 // layout and instruction set. Of a scalar program the source is "2 5 1\n", its operands, which of
-// them are truths, and its parameters, and to_string() of it (base/scalar_program.h).
+// them are truths, and its parameters, and to_string() of it (base/scalars/scalar_program.h).
 #pragma once
 
 #include <string>

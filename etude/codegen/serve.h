@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes machine code for the programs that kernels run (kernels/cpu/fused_program.h).
+// Makes machine code for the programs that kernels run (kernels/cpu/elementwise/fused_program.h).
 #pragma once
 
 namespace etude::codegen {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index expressions for Tensor::at and Variable::at, by NumPy's rules, and the assignable slice
-// that at() returns. Evaluation is in ops/indexing.cc.
+// that at() returns. Evaluation is in ops/index/indexing.cc.
 #pragma once
 
 #include <concepts>
@@ -69,7 +69,7 @@ using Index = std::vector<IndexItem>;
 
 enum class ScatterMode { kSet, kAdd, kMultiply };
 
-// Implemented in ops/indexing.cc by ops.
+// Implemented in ops/index/indexing.cc by ops.
 Tensor get_index(const Tensor& x, const Index& index, CallSite where);
 // Sets or updates the part of x at `index`. Writes in place if `x` is unshared.
 void set_index(Tensor& x, const Index& index, const Arg& value, ScatterMode mode, CallSite where);

@@ -22,7 +22,8 @@ inline constexpr int kMaxRank = 16;
 inline constexpr int64_t kMaxCount = int64_t{1} << 48;
 
 namespace internal {
-// Reports to the current trace that host code reads this size of a tensor (core/size_reads.h).
+// Reports to the current trace that host code reads this size of a tensor
+// (core/context/size_reads.h).
 [[gnu::cold]] void note_size(int64_t size) noexcept;
 }  // namespace internal
 
@@ -64,7 +65,7 @@ class Shape {
   std::string to_string() const;
   bool operator==(const Shape& other) const noexcept;
 
-  // The same sizes. Reads of a watched shape are reported to the trace (core/size_reads.h).
+  // The same sizes. Reads of a watched shape are reported to the trace (core/context/size_reads.h).
   Shape watched(bool is_watched = true) const noexcept {
     Shape out(*this);
     out.is_watched_ = is_watched;

@@ -108,8 +108,8 @@ class Tensor {
   // Absent: no value. The state of an unconnected gradient and of a moved-from tensor.
   Tensor() noexcept = default;
   // Scalars. int: int32, or int64 beyond its range. bool: bool. complex: complex64. float: float32.
-  // double: the default dtype (core/ambient.h), initially float32. A template, so that {0.5} is not
-  // a number: the row Tensor({0.5}) has one axis.
+  // double: the default dtype (core/context/ambient.h), initially float32. A template, so that
+  // {0.5} is not a number: the row Tensor({0.5}) has one axis.
   template <internal::LiteralNumber T>
   Tensor(T value)  // NOLINT(google-explicit-constructor): numbers are tensors
       : Tensor(of_number(value)) {}
@@ -162,7 +162,7 @@ class Tensor {
   bool has_value() const noexcept { return rep_ != nullptr; }
 
   // throws (all below): kFailedPrecondition on an absent tensor. During a trace, sizes that host
-  // code reads are noted (core/size_reads.h).
+  // code reads are noted (core/context/size_reads.h).
   const Type* type(CallSite where = CallSite::here()) const {
     if (where.known()) note_sizes(where);
     return checked()->type;

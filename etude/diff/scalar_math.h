@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions used by base/scalar_functions.inc, for plain numbers. The overloads for active
-// scalars and dual numbers are next to those types.
+// The functions used by base/scalars/scalar_functions.inc, for plain numbers. The overloads for
+// active scalars and dual numbers are next to those types.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of derivatives for all modes: each function of base/scalar_functions.inc, and each
+// One table of derivatives for all modes: each function of base/scalars/scalar_functions.inc, and each
 // composition of two, at special values, by dual numbers, by a tape, by scans and by nestings of
 // two derivatives.
 // spec: D36

@@ -34,7 +34,7 @@
 
 namespace ETUDE_API etude {
 
-class Op;  // its record is in core/op.h
+class Op;  // its record is in core/op/op.h
 class Graph;
 using GraphRef = internal::RefPtr<const Graph>;
 

@@ -90,7 +90,7 @@ bool is_lazy() noexcept;
 bool is_pending(const Tensor& x) noexcept;
 // The number of pending calls of this thread.
 int64_t pending_nodes() noexcept;
-// The pending calls of this thread, as the text of a graph (graph/print.h). Its inputs are the
+// The pending calls of this thread, as the text of a graph (graph/text/print.h). Its inputs are the
 // outside values that they use; its outputs are the results that are still referred to.
 std::string dump_pending();
 

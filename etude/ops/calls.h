@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of ops by rules of other ops: run(op<"name">(), {&x}, {attributes}), and the helpers of
-// core/builtin.h, which omit calls that change nothing.
+// core/call/builtin.h, which omit calls that change nothing.
 #pragma once
 
 #include "etude/core/call/builtin.h"

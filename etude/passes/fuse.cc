@@ -20,7 +20,7 @@ namespace {
 using scalar::Fn;
 using scalar::Program;
 
-constexpr std::size_t kMostOperands = 6;  // of one kernel (kernels/cpu/elementwise.h)
+constexpr std::size_t kMostOperands = 6;  // of one kernel (kernels/cpu/elementwise/elementwise.h)
 constexpr int64_t kSmallBytes = 1 << 16;  // what waits below this costs nothing
 constexpr std::size_t kNear = 8;          // nodes between which operands may wait
 constexpr uint32_t kNone = ~uint32_t{0};

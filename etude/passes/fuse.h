@@ -6,7 +6,7 @@
 namespace etude::internal {
 
 // Fusion: one node in the place of a run of element-wise ones on float32: a program that computes
-// what they did for each element in turn (kernels/cpu/fused_program.h), so that nothing between
+// what they did for each element in turn (kernels/cpu/elementwise/fused_program.h), so that nothing between
 // them goes through memory. A node joins the one that reads it if all its readers are of the run,
 // the shape of its result is that of the run's, and it fits: 6 operands, 64 functions and numbers.
 // Numbers in the graph become numeric attributes of the call.

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = SmallCall::Kind;
 
-// When code is worth its making, as for programs (kernels/cpu/fused_program.cc).
+// When code is worth its making, as for programs (kernels/cpu/elementwise/fused_program.cc).
 constexpr uint64_t kForFast = 1'000'000, kForBest = 10'000'000;
 
 std::atomic<const RegionCompiler*> compiler{nullptr};

@@ -31,13 +31,13 @@
 namespace etude::internal {
 
 // What a call computes, told of its elements, so that it can be written in line. Kernels tell it
-// (kernels/cpu/small_calls.h): no op is named here.
+// (kernels/cpu/elementwise/small_calls.h): no op is named here.
 struct SmallCall {
   enum class Kind : uint8_t { kProgram, kProduct, kFold, kMove };
   enum class Fold : uint8_t { kSum, kProd, kMax, kMin };
   static constexpr std::size_t kMostTold = 64;  // elements of an operand or of the result
   using List = std::vector<uint16_t>;
-  // [outer, size, inner] to [outer, inner], in the order of kernels/cpu/reduce.h.
+  // [outer, size, inner] to [outer, inner], in the order of kernels/cpu/reduce/reduce.h.
   struct Axes {
     uint32_t outer, size, inner;
   };

@@ -3,7 +3,7 @@
 // which serves further sizes without tracing. Used by function_core.cc.
 //
 // A family is made if the graphs agree, use the same outside tensors and Variables, and host code
-// looked at no size that differs (core/size_reads.h): what it decided by one would be fixed. So
+// looked at no size that differs (core/context/size_reads.h): what it decided by one would be fixed. So
 // such an axis stays as it is, and each size of it has a trace.
 //
 // A graph at a size of 0 or 1 says nothing of others, since what broadcasts hangs on these. If one

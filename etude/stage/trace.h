@@ -69,7 +69,7 @@ class TraceContext final : public Context, public EnclosingTrace, private KeySou
   // Of a branch or a body: values that contexts around it follow, such as examples of a vmap, may
   // be captured, since the call that it is for runs in these contexts.
   void take_followed_values() { takes_followed_ = true; }
-  // Of a branch or a body where draws are refused (KeySource in core/ambient.h).
+  // Of a branch or a body where draws are refused (KeySource in core/context/ambient.h).
   void refuse_draws() { refuses_draws_ = true; }
   // Of a function: it gives values of call time to its graph at each call, and a call may run
   // without a graph. Examples of the vmaps around it may be captured.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as parts of runs of element-wise nodes, at each tier: on tiles, and as machine code of both
-// kinds (kernels/cpu/fused_program.h); and as parts of regions (plan/region.h). All give the
-// bits of the calls one by one.
+// kinds (kernels/cpu/elementwise/fused_program.h); and as parts of regions (plan/region.h). All
+// give the bits of the calls one by one.
 #include <algorithm>
 
 #include <fmt/format.h>

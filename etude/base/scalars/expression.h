@@ -82,7 +82,7 @@ class Builder {
       }
     }
     if (size_ == capacity_)
-      throw "etude: an expression has more operations than fit (base/expression.h)";
+      throw "etude: an expression has more operations than fit (base/scalars/expression.h)";
     nodes_[size_] = node;
     return static_cast<uint16_t>(size_++);
   }

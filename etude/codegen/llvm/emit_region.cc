@@ -410,7 +410,7 @@ class RegionEmitter {
     return kOf[static_cast<std::size_t>(how)];
   }
 
-  // The tree of kernels/cpu/reduce.h.
+  // The tree of kernels/cpu/reduce/reduce.h.
   Small run_fold(const SmallCall& call, const Small& whole) {
     Small x = whole;
     for (const SmallCall::Axes& axes : call.passes) {

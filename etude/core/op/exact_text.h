@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of tensors and strings as text that parses back to the same bits. Used for attributes
-// and for graphs (graph/print.h, graph/parse.h). Text for people is in print.cc.
+// and for graphs (graph/text/print.h, graph/text/parse.h). Text for people is in print.cc.
 #pragma once
 
 #include <string>

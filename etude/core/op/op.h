@@ -67,7 +67,7 @@ enum class ResultDType : uint8_t { kSame, kBool };
 // The side effect of a call.
 enum class Effect : uint8_t {
   kNone,
-  kReads,    // the result is the value of operand 0, a resource (core/resource.h)
+  kReads,    // the result is the value of operand 0, a resource (core/context/resource.h)
   kWrites,   // operand 1 becomes the value of the resource, and is the result
   kOutside,  // visible outside, like a print or a failure: runs once, in program order
 };
@@ -137,7 +137,7 @@ struct OpDef {
   KeepRule keep = nullptr;  // if `vjp` reads more than operands and results
   bool takes_sums = false;  // `vjp` adds to the sum of an operand: VjpCall::take_sum()
   JvpRule jvp = nullptr;
-  BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/batching.h)
+  BatchRule batch = nullptr;  // element-wise ops and compositions need none (core/op/batching.h)
   Effect effect = Effect::kNone;
   // The name of the attribute with a graph that the call runs on its operands, so that the call can
   // be inlined.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations in the body of a scan: calls (base/expression.h), their values and their slopes,
-// on numbers and on lanes. Used by scan_program.h.
+// The operations in the body of a scan: calls (base/scalars/expression.h), their values and their
+// slopes, on numbers and on lanes. Used by scan_program.h.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a scan as an expression (base/expression.h) known at compile time, and straight-line
-// code for its values and its derivative. Used by scan.h.
+// The body of a scan as an expression (base/scalars/expression.h) known at compile time, and
+// straight-line code for its values and its derivative. Used by scan.h.
 #pragma once
 
 #include <array>

@@ -19,7 +19,7 @@ std::string program_text(const ScalarDef* program);
 
 // The program that has this text, without braces, as the n-th: of a record, or for n = 1 one that
 // is made now and kept as long as the process runs. Null if there is none, if the text is none of a
-// program (base/program_text.h), or if 16,384 have been made. Equal texts give one program, so that
+// program (base/scalars/program_text.h), or if 16,384 have been made. Equal texts give one program, so that
 // attributes compare them by address. thread-safe.
 const ScalarDef* find_program(std::string_view text, uint64_t n);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callbacks for nn::fit: early stopping, the best model, a lower rate on a plateau, a CSV log, a
 // time limit, a profile of some steps; and a search for the initial rate. Progress bars:
-// progress.h. TensorBoard: event_file.h. Checkpoints: io/checkpoints.h.
+// progress.h. TensorBoard: event_file.h. Checkpoints: io/checkpoint/checkpoints.h.
 //
 //   nn::fit(model, optimizer, data, loss,
 //           {.epochs = 50, .validation = validate,

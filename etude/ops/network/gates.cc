@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gates of an LSTM in one pass. What layers call; see nn/cells.cc.
+// The gates of an LSTM in one pass. What layers call; see nn/layers/cells.cc.
 #include "etude/kernels/cpu/elementwise/gates.h"
 
 #include "etude/base/check.h"

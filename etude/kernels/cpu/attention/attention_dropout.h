@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dropout of attention weights: the factor of a weight is a function of a key and of the place of
 // the weight, so that blocks make it anew, forward and backward, and none is stored. Used by
-// attention.cc and ops/attention.cc. Other dropout draws by random.h.
+// attention.cc and ops/network/attention.cc. Other dropout draws by random.h.
 #pragma once
 
 #include <cstdint>

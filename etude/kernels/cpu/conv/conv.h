@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two-dimensional convolutions and their gradients for every numeric dtype, images as
 // [n, height, width, channels] and filters as [height, width, channels / groups, outputs]. Used by
-// ops/convolution.cc.
+// ops/image/convolution.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums along an axis with weights of their own for each result: resizing of images, and filters.
-// Used by ops/image.cc.
+// Used by ops/image/image.cc.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gates of an LSTM in one pass, and their gradient. Used by ops/gates.cc.
+// The gates of an LSTM in one pass, and their gradient. Used by ops/network/gates.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

@@ -2,7 +2,7 @@
 // Discrete Fourier transforms along an axis. Lengths whose primes are small are mixed radices 4, 2,
 // 3, 5 and others (Stockham's form, which needs no reordering); other lengths go by Bluestein's
 // convolution. Long ones are two passes over a matrix, so that each stays in a cache. Used by
-// ops/fourier.cc.
+// ops/linalg/fourier.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

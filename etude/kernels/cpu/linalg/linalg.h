@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices decomposed and solved for, one by one along leading axes, by LAPACK (lapack/lapack.h).
-// Used by ops/linalg.cc and its neighbours. dtypes: float32, float64 and complex ones.
+// Used by ops/linalg/linalg.cc and its neighbours. dtypes: float32, float64 and complex ones.
 //
 // All matrices of a call lie row by row; operands have the same leading axes. A matrix that cannot
 // be worked on is a fault that names its place among them.

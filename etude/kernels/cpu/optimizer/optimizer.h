@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of optimiser updates on float32 and float64: one pass over parameter, gradient and state,
-// in place where the caller gave them away. Used by ops/optimizer_updates.cc.
+// in place where the caller gave them away. Used by ops/network/optimizer_updates.cc.
 #pragma once
 
 #include "etude/core/op/op.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the formulas of optimiser updates are written in: functions of numbers, which exist for
-// tensors too (ops/optimizer_updates.cc), and how many numbers an update has.
+// tensors too (ops/network/optimizer_updates.cc), and how many numbers an update has.
 #pragma once
 
 #include <array>

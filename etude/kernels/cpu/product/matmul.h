@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batched matrix products for every numeric dtype. Used by ops/product.cc; the route of a product
+// Batched matrix products for every numeric dtype. Used by ops/linalg/product.cc; the route of a product
 // follows from its shape and dtype alone.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused softmax cross entropy on rows. Used by ops/cross_entropy.cc.
+// Fused softmax cross entropy on rows. Used by ops/network/cross_entropy.cc.
 #pragma once
 
 #include "etude/core/op/op.h"
