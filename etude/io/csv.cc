@@ -14,9 +14,9 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/core/dtype.h"
+#include "etude/files/mapped_file.h"
 #include "etude/io/csv_column.h"
 #include "etude/io/decimal.h"
-#include "etude/io/mapped_file.h"
 
 namespace etude::io {
 namespace {

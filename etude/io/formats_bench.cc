@@ -8,8 +8,8 @@
 #include <benchmark/benchmark.h>
 
 #include "etude/data/dataset.h"
+#include "etude/files/crc32c.h"
 #include "etude/io/checkpoint/object_checkpoint.h"
-#include "etude/io/crc32c.h"
 #include "etude/io/csv.h"
 #include "etude/io/png.h"
 

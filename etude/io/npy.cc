@@ -12,11 +12,11 @@
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/mapped_file.h"
+#include "etude/files/zip_file.h"
 #include "etude/io/dense_copy.h"
-#include "etude/io/mapped_file.h"
 #include "etude/io/tensor_file.h"
-#include "etude/io/zip_file.h"
 
 namespace etude::io {
 namespace {

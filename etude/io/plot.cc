@@ -9,9 +9,9 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/xml_text.h"
 #include "etude/io/picture.h"
-#include "etude/io/xml_text.h"
 
 namespace etude::io {
 namespace {

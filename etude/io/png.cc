@@ -13,8 +13,8 @@
 #include "etude/core/call/call_scope.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/dtype.h"
-#include "etude/io/atomic_file.h"
-#include "etude/io/mapped_file.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/mapped_file.h"
 
 namespace etude::io {
 namespace {

@@ -8,8 +8,8 @@
 #include "etude/base/check.h"
 #include "etude/core/context/pending.h"
 #include "etude/core/context/traced.h"
-#include "etude/io/atomic_file.h"
-#include "etude/io/mapped_file.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/mapped_file.h"
 #include "etude/io/safetensors_format.h"
 #include "etude/io/tensor_file.h"
 

@@ -7,7 +7,7 @@
 
 #include "etude/base/check.h"
 #include "etude/base/error.h"
-#include "etude/io/mapped_file.h"
+#include "etude/files/mapped_file.h"
 
 namespace etude::io {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "etude/base/check.h"
 #include "etude/core/dtype.h"
+#include "etude/files/mapped_file.h"
+#include "etude/files/zip_file.h"
 #include "etude/io/dense_copy.h"
-#include "etude/io/mapped_file.h"
 #include "etude/io/pickle.h"
-#include "etude/io/zip_file.h"
 
 namespace etude::io {
 namespace {

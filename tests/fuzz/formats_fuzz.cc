@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "etude/base/error.h"
+#include "etude/files/crc32c.h"
 #include "etude/io/checkpoint/object_graph.h"
-#include "etude/io/crc32c.h"
 #include "etude/io/csv.h"
 #include "etude/io/npy.h"
 #include "etude/io/pickle.h"

@@ -11,7 +11,7 @@
 #include "etude/aot/compile_model.h"
 #include "etude/aot/header_text.h"
 #include "etude/base/check.h"
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
 #include "tools/etude/graph_command.h"
 
 namespace etude::tools {

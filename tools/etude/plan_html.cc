@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "etude/core/op/op.h"
+#include "etude/files/xml_text.h"
 #include "etude/graph/text/names.h"
-#include "etude/io/xml_text.h"
 #include "etude/passes/decisions.h"
 
 namespace etude::tools {

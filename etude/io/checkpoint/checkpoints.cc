@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "etude/base/check.h"
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
 #include "etude/io/checkpoint/run_record.h"
 
 namespace etude::io {

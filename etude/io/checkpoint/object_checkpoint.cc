@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "etude/base/check.h"
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
 #include "etude/io/checkpoint/object_graph.h"
 #include "etude/io/tensor_file.h"
 

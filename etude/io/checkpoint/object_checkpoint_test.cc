@@ -14,7 +14,7 @@
 #include "etude/base/warning.h"
 #include "etude/core/context/ambient.h"
 #include "etude/data/dataset.h"
-#include "etude/io/crc32c.h"
+#include "etude/files/crc32c.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"

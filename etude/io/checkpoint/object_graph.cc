@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "etude/base/check.h"
-#include "etude/io/atomic_file.h"
-#include "etude/io/crc32c.h"
-#include "etude/io/mapped_file.h"
+#include "etude/files/atomic_file.h"
+#include "etude/files/crc32c.h"
+#include "etude/files/mapped_file.h"
 #include "etude/io/tensor_file.h"
 
 namespace etude::io::internal {

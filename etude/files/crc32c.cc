@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/crc32c.h"
+#include "etude/files/crc32c.h"
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/mapped_file.h"
+#include "etude/files/mapped_file.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
 
 #include <algorithm>
 #include <atomic>

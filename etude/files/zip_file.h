@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etude/io/atomic_file.h"
+#include "etude/files/atomic_file.h"
 
 namespace etude::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source: PKWARE, "APPNOTE.TXT - .ZIP File Format Specification", 6.3.10.
-#include "etude/io/zip_file.h"
+#include "etude/files/zip_file.h"
 
 #include <algorithm>
 #include <cstddef>
