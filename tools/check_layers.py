@@ -6,7 +6,7 @@ import sys
 
 import check_common as common
 
-ORDER = ("base diff core device graph passes eager plan variables lazy stage autodiff kernels codegen ops nn optim data "
+ORDER = ("base diff core device files graph passes eager plan variables lazy stage autodiff kernels codegen ops nn optim data "
          "io aot dist xla").split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 TOP = len(ORDER)  # tools, tests, examples, benchmarks, python: may include all
