@@ -14,7 +14,6 @@
 #include "etude/base/warning.h"
 #include "etude/core/context/ambient.h"
 #include "etude/data/dataset.h"
-#include "etude/files/crc32c.h"
 #include "etude/nn/layers/layers.h"
 #include "etude/ops.h"
 #include "etude/optim/adam.h"
@@ -553,25 +552,6 @@ TEST_F(ObjectCheckpoint, PendingRestoresHoldNothingAlive) {
   EXPECT_TRUE(root.expired());
   EXPECT_TRUE(held.expired());
   EXPECT_EQ(status->report().unmatched.size(), 0u);
-}
-
-TEST(Crc32c, IsThatOfOthers) {
-  const auto bytes = [](std::string_view text) {
-    return std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  };
-  EXPECT_EQ(etude::internal::crc32c(0, bytes("123456789")), 0xE3069283u);  // RFC 3720, B.4
-  EXPECT_EQ(etude::internal::crc32c(0, bytes(std::string(32, '\0'))), 0x8A9136AAu);
-  EXPECT_EQ(etude::internal::crc32c(0, bytes(std::string(32, '\xff'))), 0x62A8AB43u);
-  std::string text;
-  for (int i = 0; i < 40000; ++i) text += static_cast<char>(i * i >> 3);
-  for (const std::size_t n : {0, 1, 7, 8, 9, 4095, 12288, 12289, 24576, 39999}) {
-    const std::string_view part = std::string_view(text).substr(0, n);
-    EXPECT_EQ(etude::internal::crc32c(0, bytes(part)),
-              etude::internal::crc32c_by_table(0, bytes(part)));
-    EXPECT_EQ(etude::internal::crc32c(etude::internal::crc32c(0, bytes(part)),
-                                      bytes(std::string_view(text).substr(n))),
-              etude::internal::crc32c_by_table(0, bytes(text)));
-  }
 }
 
 }  // namespace

@@ -25,10 +25,6 @@ constexpr const char* kManifest = "manifest.json";
 constexpr std::string_view kShardPrefix = "shard-";
 constexpr int kFormat = 1;
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 // Shards of other writes to the same folder have other numbers, so that none is written over.
 std::int64_t next_generation(const fs::path& folder) {
   std::int64_t last = 0;
@@ -96,7 +92,7 @@ void write_manifest(const fs::path& path, const json& body) {
   }
   etude::internal::AtomicFile file(path);
   file.write(fmt::format("{{\"crc32c\":\"{:08x}\",\"checkpoint\":{}}}\n",
-                         etude::internal::crc32c(0, bytes_of(text)), text));
+                         etude::internal::crc32c(0, text), text));
   file.commit();
 }
 
@@ -126,7 +122,7 @@ class ManifestReader {
             text.size(), "it is cut off, or no manifest of a checkpoint");
     const std::string_view part = text.substr(kBody, text.size() - kBody - kEnd.size());
     require(text.substr(kBegin.size(), kDigits) ==
-                fmt::format("{:08x}", etude::internal::crc32c(0, bytes_of(part))),
+                fmt::format("{:08x}", etude::internal::crc32c(0, part)),
             kBody, "the CRC-32C of what follows is another one");
     json out = json::parse(part, nullptr, false);
     // What is written again as it stands has no key twice and no number in another form.

@@ -15,29 +15,15 @@
 
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
+#include "etude/files/crc32c.h"
 #include "etude/nn/fit/plain_png.h"
 
 namespace etude::nn {
 namespace {
 
-// CRC-32C (Castagnoli) as records of TensorFlow have it: rotated, and with a constant added.
-constexpr std::array<std::uint32_t, 256> crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = (c & 1) != 0 ? 0x82F63B78U ^ (c >> 1) : c >> 1;
-    table[i] = c;
-  }
-  return table;
-}
-constexpr std::array<std::uint32_t, 256> kCrcTable = crc_table();
-
+// CRC-32C as records of TensorFlow have it: rotated, and with a constant added.
 std::uint32_t masked_crc(std::string_view bytes) {
-  std::uint32_t c = 0xFFFFFFFFU;
-  for (const char byte : bytes) {
-    c = kCrcTable[(c ^ static_cast<std::uint8_t>(byte)) & 0xFF] ^ (c >> 8);
-  }
-  c = ~c;
+  const std::uint32_t c = etude::internal::crc32c(0, bytes);
   return ((c >> 15) | (c << 17)) + 0xA282EAD8U;
 }
 
