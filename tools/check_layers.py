@@ -18,7 +18,7 @@ LIBRARIES = {
     r"dnnl|oneapi/dnnl": "etude/kernels/cpu/",
     r"tbb/|oneapi/tbb": "etude/device/cpu/",
     r"llvm/": "etude/codegen/llvm/",
-    r"png\.h": "etude/io/",
+    r"png\.h": "etude/files/",
     r"mpi\.h|grpcpp/": "etude/dist/",
     r"xla/|pjrt": "etude/xla/",
     r"fmt/|nlohmann/": "sources",

@@ -497,8 +497,7 @@ TEST(EventFile, IsReadByAnotherReader) {
             "5 large image 200x150 channels 3 color 2 sum 22950000 [255, 255, 255, 255, 255, 255]\n"
             "6 bytes image 2x1 channels 4 color 6 sum 28 [0, 1, 2, 3, 4, 5]\n");
   expect_error([&] { nn::EventFile(folder).image("x", ones({2}), 0); }, ErrorCode::kInvalidArgument,
-               {"EventFile::image: an image is float32[2], but must be uint8 or floats [height, "
-                "width]",
+               {"EventFile::image: the image is float32[2], but must be [height, width]",
                 "callbacks_test.cc"});
   expect_error([] { nn::EventFile("/proc/none"); }, ErrorCode::kFailedPrecondition,
                {"EventFile: cannot write '/proc/none/events.out.tfevents.", "callbacks_test.cc"});

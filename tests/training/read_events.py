@@ -70,6 +70,20 @@ def doubles(raw):
     return struct.unpack(f"<{len(raw) // 8}d", raw)
 
 
+def unfiltered(lines, line, step):
+    """The bytes of lines of which each is filtered as its first byte says (PNG, 9.2); `step` a pixel."""
+    out, above = [], [0] * (line - 1)
+    for begin in range(0, len(lines), line):
+        kind, row = lines[begin], []
+        for i, byte in enumerate(lines[begin + 1:begin + line]):
+            left, corner = (row[i - step], above[i - step]) if i >= step else (0, 0)
+            nearest = min((left, above[i], corner), key=lambda x: abs(left + above[i] - corner - x))
+            row.append((byte + (0, left, above[i], (left + above[i]) // 2, nearest)[kind]) % 256)
+        above = row
+        out += row
+    return out
+
+
 def pixels(png):
     """Size, colour type and bytes of the lines of a PNG file, whose checksums are looked at."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -78,11 +92,12 @@ def pixels(png):
         size, kind = struct.unpack(">I4s", png[at:at + 8])
         data = png[at + 8:at + 8 + size]
         assert struct.unpack(">I", png[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + data)
-        parts[kind], at = data, at + 12 + size
+        parts[kind], at = parts.get(kind, b"") + data, at + 12 + size
     width, height, bits, color = struct.unpack(">IIBB", parts[b"IHDR"][:10])
-    lines, line = zlib.decompress(parts[b"IDAT"]), 1 + width * {0: 1, 2: 3, 4: 2, 6: 4}[color]
-    assert bits == 8 and len(lines) == height * line and not any(lines[::line]) and list(parts)[-1] == b"IEND"
-    return width, height, color, [byte for i, byte in enumerate(lines) if i % line]
+    lines, step = zlib.decompress(parts[b"IDAT"]), {0: 1, 2: 3, 4: 2, 6: 4}[color]
+    line = 1 + width * step
+    assert bits == 8 and len(lines) == height * line and list(parts)[-1] == b"IEND"
+    return width, height, color, unfiltered(lines, line, step)
 
 
 def describe(value):

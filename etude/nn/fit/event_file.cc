@@ -16,7 +16,7 @@
 #include "etude/base/check.h"
 #include "etude/core/call/call_scope.h"
 #include "etude/files/crc32c.h"
-#include "etude/nn/fit/plain_png.h"
+#include "etude/files/png_bytes.h"
 
 namespace etude::nn {
 namespace {
@@ -184,14 +184,15 @@ void EventFile::histogram(std::string_view tag, const Tensor& values, std::int64
 
 void EventFile::image(std::string_view tag, const Tensor& image, std::int64_t step,
                       CallSite where) {
-  const std::string file =
-      etude::internal::located("EventFile::image", where, [&] { return detail::plain_png(image); });
+  const std::vector<std::uint8_t> file = etude::internal::located(
+      "EventFile::image", where, [&] { return etude::internal::png_of_image(image); });
+  const std::int64_t channels = image.rank() == 3 ? image.shape()[2] : 1;
   const std::string message =
       Message()
           .integer(1, static_cast<std::uint64_t>(image.shape()[0]))
           .integer(2, static_cast<std::uint64_t>(image.shape()[1]))
-          .integer(3, static_cast<std::uint64_t>(detail::channels_of(image)))
-          .bytes(4, file)
+          .integer(3, static_cast<std::uint64_t>(channels))
+          .bytes(4, {reinterpret_cast<const char*>(file.data()), file.size()})
           .text();
   add(step, Message().bytes(1, tag).bytes(4, message).text());
 }
