@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "etude/files/atomic_file.h"
+
 namespace etude::codegen {
 namespace {
 
@@ -56,14 +58,6 @@ class File {
       const ssize_t n = ::read(number_, out.data() + done, out.size() - done);
       if (n <= 0) return false;
       done += static_cast<std::size_t>(n);
-    }
-    return true;
-  }
-  bool write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(number_, bytes.data(), bytes.size());
-      if (n <= 0) return false;
-      bytes.remove_prefix(static_cast<std::size_t>(n));
     }
     return true;
   }
@@ -158,22 +152,15 @@ bool ObjectCache::store(std::string_view key, std::string_view object) const noe
       fs::permissions(folder_, fs::perms::owner_all, failed);
     }
     if (!is_own_folder(folder_)) return false;
-    const uint64_t number = count.fetch_add(1);
-    if (number % 64 == 0) drop_oldest(folder_);
-    const std::string path = path_of(key);
-    const std::string beside = fmt::format("{}.{}.{}", path, ::getpid(), number);
-    bool is_whole = false;
-    {
-      const File file(
-          ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-      is_whole = file.is_open() && file.write(file_text(key, object));
-    }
-    if (is_whole && ::rename(beside.c_str(), path.c_str()) == 0) return true;
-    ::unlink(beside.c_str());
+    if (count.fetch_add(1) % 64 == 0) drop_oldest(folder_);
+    // A file that a power failure tears is not taken: its sum is wrong.
+    internal::AtomicFile file(path_of(key), {.is_private = true, .is_durable = false});
+    file.write(file_text(key, object));
+    file.commit();
+    return true;
   } catch (const std::exception&) {
-    // As if there were no folder.
+    return false;  // as if there were no folder
   }
-  return false;
 }
 
 }  // namespace etude::codegen

@@ -3,24 +3,22 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
-#include <unistd.h>
+#include <fmt/format.h>
 
-#include "etude/base/check.h"
 #include "etude/base/hash.h"
 #include "etude/core/buffer.h"
 #include "etude/core/context/mode.h"
 #include "etude/core/op/op.h"
 #include "etude/eager/profiler.h"
+#include "etude/files/atomic_file.h"
 
 namespace etude {
 namespace internal {
@@ -279,32 +277,29 @@ std::string Profile::table(std::size_t rows) const {
 }
 
 void Profile::write_trace(const std::string& path) const {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "w");
-  ETUDE_REQUIRE_CODE(kFailedPrecondition, file != nullptr,
-                     "write_trace: '{}' cannot be written: {}", path, std::strerror(errno));
+  constexpr std::size_t kPart = 1 << 20;  // of the text, which may be long
+  internal::AtomicFile file(path);
   int64_t left_out = 0;
-  std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
+  file.write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
   const char* separator = "\n";
   for (const auto& thread : threads_) {
     left_out += thread->left_out();
+    std::string text;
     for (const Recorder::Event& e : thread->events()) {
-      const std::string text = fmt::format(
+      text += fmt::format(
           "{}{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},"
           "\"args\":{{\"line\":\"{}\",\"bytes\":{}}}}}",
           separator, json_text(e.op->name()), thread->thread(), 1e-3 * static_cast<double>(e.start),
           1e-3 * static_cast<double>(e.duration), json_text(place(e.where)), e.bytes);
-      std::fputs(text.c_str(), file);
       separator = ",\n";
+      if (text.size() < kPart) continue;
+      file.write(text);
+      text.clear();
     }
+    file.write(text);
   }
-  std::fprintf(file, "\n],\"otherData\":{\"left_out\":%lld}}\n", static_cast<long long>(left_out));
-  const bool written = std::ferror(file) == 0;
-  const bool closed = std::fclose(file) == 0;
-  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const std::string reason = std::strerror(errno);
-  std::remove(temporary.c_str());
-  ETUDE_THROW(kFailedPrecondition, "write_trace: '{}' cannot be written: {}", path, reason);
+  file.write(fmt::format("\n],\"otherData\":{{\"left_out\":{}}}}}\n", left_out));
+  file.commit();
 }
 
 ProfileScope::ProfileScope()

@@ -48,7 +48,8 @@ class Profile {
   std::string table(std::size_t rows = 30) const;
   // Chrome's trace event format. The first million calls are kept; the table counts all of them.
   //
-  // throws: kFailedPrecondition if the file cannot be written; the old file then stays as it was.
+  // throws: if the file cannot be written; the old file stays. kNotFound without its folder,
+  //         kFailedPrecondition without access, kResourceExhausted on a full disk, else kDataLoss.
   void write_trace(const std::string& path) const;
 
  private:

@@ -60,18 +60,20 @@ std::filesystem::path temporary_name() {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)), folder_(path_.has_parent_path() ? path_.parent_path() : ".") {
+AtomicFile::AtomicFile(std::filesystem::path path, const AtomicFileOptions& options)
+    : path_(std::move(path)),
+      folder_(path_.has_parent_path() ? path_.parent_path() : "."),
+      options_(options) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  constexpr mode_t kMode = 0666;  // less the umask
+  const mode_t mode = options_.is_private ? 0600 : 0666;  // less the umask
   if (!path_.has_filename()) fail("name", EISDIR);
   do {  // a name is taken when a process with our id was killed
     temporary_ = folder_ / temporary_name();
-    descriptor_ = open(temporary_.c_str(), kFlags, kMode);
+    descriptor_ = open(temporary_.c_str(), kFlags, mode);
   } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR));
   if (descriptor_ < 0) fail("create a temporary file beside", errno);
   struct stat old;
-  if (lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
+  if (!options_.is_private && lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
     // Best effort: a file system without permissions refuses, and the content matters more.
     [[maybe_unused]] const int ignored = fchmod(descriptor_, old.st_mode & 07777);
   }
@@ -113,13 +115,15 @@ void AtomicFile::write(std::string_view text) {
 
 void AtomicFile::commit() {
   require_open();
-  maybe_end_process();
-  if (fsync(descriptor_) != 0) fail("make durable", errno);
+  if (options_.is_durable) {
+    maybe_end_process();
+    if (fsync(descriptor_) != 0) fail("make durable", errno);
+  }
   if (close(std::exchange(descriptor_, -1)) != 0) fail("close", errno);
   maybe_end_process();
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename a temporary file to", errno);
   state_ = State::kCommitted;
-  sync_folder(folder_);
+  if (options_.is_durable) sync_folder(folder_);
 }
 
 void sync_folder(const std::filesystem::path& path) {

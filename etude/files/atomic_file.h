@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that appears whole or not at all: written under a temporary name in the same folder, then
-// renamed into place. A process that has mapped the older file keeps reading the older file. Used
-// by the safetensors writer and by checkpoints. Not for appending, and not a lock: of two writers
-// to one path the later commit wins.
+// renamed into place. A process that has mapped the older file keeps reading it. Used
+// by all writers of whole files: checkpoints, tables, pictures, traces, compiled code. Not for
+// appending, and not a lock: of two writers to one path the later commit wins.
 //
 // For tests only: with the environment variable ETUDE_TEST_KILL_AT_WRITE=n the process exits with
 // status 137 instead of the n-th write, fsync or rename of all AtomicFiles, counted from the first
@@ -17,6 +17,11 @@
 
 namespace etude::internal {
 
+struct AtomicFileOptions {
+  bool is_private = false;  // for this user alone, whatever the permissions of an older file
+  bool is_durable = true;   // commit waits until the content is on the disk
+};
+
 // thread-compatible.
 class AtomicFile {
  public:
@@ -27,7 +32,7 @@ class AtomicFile {
   // throws: this and the other functions name the path and the system's reason: kNotFound when the
   //         folder is missing, kFailedPrecondition when access is refused, kResourceExhausted when
   //         the disk is full, else kDataLoss.
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(std::filesystem::path path, const AtomicFileOptions& options = {});
   // Removes the temporary file unless it was committed.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -39,9 +44,9 @@ class AtomicFile {
   void write(std::span<const std::uint8_t> bytes);
   void write(std::string_view text);
 
-  // Makes the content durable (fsync), renames it into place, and makes the new name durable (fsync
-  // of the folder). If only the last step fails, the new file is in place but may not survive a
-  // power failure.
+  // Makes the content durable (fsync), renames it into place, makes the new name durable (fsync of
+  // the folder). If only the last step fails, the new file is in place but may not survive a
+  // power failure. A file that is not durable is renamed only.
   //
   // throws: as above.
   void commit();
@@ -56,6 +61,7 @@ class AtomicFile {
   void require_open() const;
 
   std::filesystem::path path_, folder_, temporary_;
+  AtomicFileOptions options_;
   int descriptor_ = -1;
   std::uint64_t size_bytes_ = 0;
   State state_ = State::kOpen;

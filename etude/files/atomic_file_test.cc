@@ -92,6 +92,17 @@ TEST_F(AtomicFileTest, KeepsPermissions) {
   EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(0640));
 }
 
+TEST_F(AtomicFileTest, APrivateFileIsForItsUserAlone) {
+  const fs::path path = folder_ / "code";
+  put(path, "old");
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  AtomicFile file(path, {.is_private = true, .is_durable = false});
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(content(path), "new");
+  EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(0600));
+}
+
 TEST_F(AtomicFileTest, ReplacesASymbolicLink) {
   put(folder_ / "target", "target");
   fs::create_symlink("target", folder_ / "link");
