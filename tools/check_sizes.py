@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts lines: files, headers (a warning), functions, examples. size_exemptions.txt only shrinks."""
+"""Counts lines: files, headers (a warning), functions, examples; and files of a folder. size_exemptions.txt only shrinks."""
+import collections
+import os
 import sys
 
 import check_common as common
 import cpp_functions
 
-FILE, HEADER, FUNCTION, EXAMPLE = 600, 250, 60, 80
+FILE, HEADER, FUNCTION, EXAMPLE, FOLDER = 600, 250, 60, 80, 40
 EXEMPTIONS = "tools/size_exemptions.txt"
+CROWDED = {  # folders that have more files until they get rooms
+    "etude/runtime",
+}
 
 
 def sizes(path, text):
@@ -39,8 +44,25 @@ def faults(measured, exempt):
         yield f"{EXEMPTIONS}: {what} needs no exemption; remove its line"
 
 
+def crowded(paths, exempt):
+    """Folders with more files than FOLDER, tests and benchmarks beside their sources not counted; `exempt` has folders
+    that may."""
+    counts = collections.Counter(os.path.dirname(path) for path in paths if not path.endswith(("_test.cc", "_bench.cc")))
+    for folder, files in sorted(counts.items()):
+        if files > FOLDER and folder not in exempt:
+            yield f"{folder}: {files} files lie side by side, {FOLDER} are allowed; give it rooms"
+    for folder in exempt:
+        if counts[folder] <= FOLDER:
+            yield f"{folder} needs no exemption; remove it from CROWDED"
+
+
 def self_test():
     cpp_functions.self_test()
+    many = [f"a/{k}.cc" for k in range(FOLDER)]
+    assert list(crowded(many + ["a/b_test.cc", "a/b_bench.cc", "a/b/c.cc"], set())) == []
+    assert "rooms" in list(crowded(many + ["a/b.cc"], set()))[0]
+    assert list(crowded(many + ["a/b.cc"], {"a"})) == []
+    assert "remove" in list(crowded(many, {"a"}))[0]
     assert exemptions("# comment\na.cc 700 a reason\n") == {"a.cc": (700, "a reason")}
     assert list(faults([("a", 600, 600)], {})) == []
     assert "split" in list(faults([("a", 601, 600)], {}))[0]
@@ -57,7 +79,7 @@ def main():
         if path.endswith(".h") and text.count("\n") > HEADER:
             print(f"warning: {path}: {text.count(chr(10))} lines; a header should have at most {HEADER}")
     measured = [size for path, text in texts.items() for size in sizes(path, text)]
-    return list(faults(measured, exemptions(common.read(EXEMPTIONS))))
+    return [*faults(measured, exemptions(common.read(EXEMPTIONS))), *crowded(common.files(), CROWDED)]
 
 
 if __name__ == "__main__":
